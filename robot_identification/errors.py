@@ -1,0 +1,96 @@
+"""
+The errors of the package: one tree, each error naming its culprit and the remedy.
+
+An error carries what it is about (joint, link, file, key, value) as attributes, so that a node, the
+command line and a test can use them without reading the text.  The text is always one line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class IdentificationError(Exception):
+    """
+    Base of every error that the package raises for bad input or an impossible request.
+
+    Parameters
+    ----------
+    message:
+        What is wrong, in one line that names the culprit.
+    remedy:
+        What to do about it, in one line; appended to the text.
+    joint, link, file, key, value:
+        What the error is about, where that applies.  ``key`` is a path in a settings file.
+
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        joint: str | None = None,
+        link: str | None = None,
+        file: str | None = None,
+        key: str | None = None,
+        value: Any = None,
+    ) -> None:
+        self.message = ' '.join(str(message).split())
+        self.remedy = None if remedy is None else ' '.join(str(remedy).split())
+        self.joint = joint
+        self.link = link
+        self.file = None if file is None else str(file)
+        self.key = key
+        self.value = value
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        if self.remedy is None:
+            return self.message
+        return f'{self.message.rstrip(".")}: {self.remedy}'
+
+
+class SettingsError(IdentificationError):
+    """An unknown key, a wrong type, shape or range in an experiment file or a node's parameters."""
+
+
+class ModelError(IdentificationError):
+    """A URDF that cannot be read, or that has not the joints, links or inertias asked for."""
+
+
+class RecordingError(IdentificationError):
+    """A recording that cannot be read or cannot be trusted: file, stamps, columns, NaN, effort."""
+
+
+class ExcitationError(IdentificationError):
+    """A trajectory that cannot be planned within the limits, or must not be executed."""
+
+
+class IdentifiabilityError(IdentificationError):
+    """A recording that does not excite what it is asked to identify."""
+
+
+class ConsistencyError(IdentificationError):
+    """Parameters that no physical body can have, where physical ones were required."""
+
+
+class IdentificationWarning(UserWarning):
+    """What a user should know but that stops nothing; also kept in the result."""
+
+
+def one_of(names, limit: int = 12) -> str:
+    """
+    List the valid names for an error message.
+
+    Parameters
+    ----------
+    names:
+        The valid names.
+    limit:
+        How many to spell out before the rest is only counted.
+
+    """
+    names = [str(name) for name in names]
+    listed = ', '.join(names[:limit])
+    return listed if len(names) <= limit else f'{listed} and {len(names) - limit} more'
