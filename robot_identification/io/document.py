@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A YAML file read strictly, with the line of every key kept for messages.
+
+The scalars are those of YAML 1.2's core schema: ``off`` and ``no`` are text, ``1e-3`` is a number
+and a date is text.  A key that occurs twice in a mapping is an error, where YAML readers commonly
+keep the last one in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+import os
+from pathlib import Path
+import re
+from typing import Any
+
+import yaml
+
+from ..errors import SettingsError
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the scalars of YAML 1.2's core schema."""
+
+    yaml_implicit_resolvers: dict = {}
+
+
+for _tag, _pattern, _first in (
+    ('bool', r'true|True|TRUE|false|False|FALSE', 'tTfF'),
+    ('null', r'~|null|Null|NULL|', ['~', 'n', 'N', '']),
+    ('int', r'[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+', '-+0123456789'),
+    (
+        'float',
+        r'[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?'
+        r'|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)',
+        '-+.0123456789',
+    ),
+    ('merge', '<<', '<'),
+):
+    _Loader.add_implicit_resolver(
+        f'tag:yaml.org,2002:{_tag}', re.compile(rf'^(?:{_pattern})$'), list(_first)
+    )
+
+
+def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node)
+    for prefix, base in (('0o', 8), ('0x', 16)):
+        if text.startswith(prefix):
+            return int(text[len(prefix) :], base)
+    return int(text)
+
+
+_Loader.add_constructor('tag:yaml.org,2002:int', _construct_int)
+
+
+@dataclass(frozen=True)
+class Document:
+    """
+    The content of a YAML file.
+
+    Attributes
+    ----------
+    content:
+        Mappings, lists and scalars.
+    lines:
+        1-based line of each key path, for example ``{'data.identification[0].file': 12}``.
+    file:
+        The file's path, for messages; empty where the text came from no file.
+
+    """
+
+    content: Any
+    lines: Mapping[str, int] = field(default_factory=dict)
+    file: str = ''
+
+    def line(self, key: str) -> int | None:
+        """Line of ``key``, or of the nearest key above it that the document has."""
+        while key:
+            if key in self.lines:
+                return self.lines[key]
+            key = parent(key)
+        return None
+
+    def where(self, key: str = '') -> str:
+        """Return ``file:line`` of ``key`` as far as they are known."""
+        line = self.line(key)
+        if line is None:
+            return self.file
+        return f'{self.file}:{line}' if self.file else f'line {line}'
+
+
+def parent(key: str) -> str:
+    """Return the path of what holds ``key``: ``a.b[0]`` is in ``a.b``, that in ``a``."""
+    if key.endswith(']'):
+        return key[: key.rindex('[')]
+    return key.rpartition('.')[0]
+
+
+def read_document(path: str | os.PathLike) -> Document:
+    """
+    Read a YAML file.
+
+    Raises
+    ------
+    SettingsError
+        where the file cannot be read, is not YAML (with line and column), or has a key twice.
+
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding='utf-8-sig')
+    except FileNotFoundError:
+        raise SettingsError(
+            f"settings file '{path}' does not exist", file=str(path), remedy='correct the path'
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read '{path}': {error}", file=str(path)) from error
+    return parse_document(text, str(path))
+
+
+def parse_document(text: str, file: str = '') -> Document:
+    """
+    Read YAML text; ``file`` is only named in messages.
+
+    Raises
+    ------
+    SettingsError
+        as `read_document`.
+
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return Document({}, file=file)
+        lines: dict[str, int] = {}
+        _check(node, '', lines, (), file)
+        return Document(loader.construct_document(node), lines, file)
+    except yaml.YAMLError as error:
+        raise _syntax_error(error, file) from None
+    finally:
+        loader.dispose()
+
+
+def parse_scalar(text: str, key: str) -> Any:
+    """
+    Read one value as YAML, as on a command line: a number, text, a list in brackets, ``null``.
+
+    Raises
+    ------
+    SettingsError
+        naming ``key`` where ``text`` is not YAML.
+
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506  (a safe loader)
+    except yaml.YAMLError:
+        raise SettingsError(
+            f"the value of '{key}' is not YAML: {text!r}",
+            key=key,
+            value=text,
+            remedy='give a number, text, [a, list] or null',
+        ) from None
+
+
+def _check(node: yaml.Node, key: str, lines: dict[str, int], above: tuple, file: str) -> None:
+    """Walk the node tree: note the lines, refuse keys that occur twice and aliases in a circle."""
+    if node in above:
+        raise SettingsError(
+            f"{_at(file, node.start_mark)}: '{key}' contains itself",
+            file=file,
+            key=key,
+            remedy='write the value out where the alias stands',
+        )
+    above = (*above, node)
+    if isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            lines.setdefault(f'{key}[{i}]', item.start_mark.line + 1)
+            _check(item, f'{key}[{i}]', lines, above, file)
+    elif isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for name, value in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                raise SettingsError(
+                    f'{_at(file, name.start_mark)}: a key has to be plain text',
+                    file=file,
+                    key=key,
+                    remedy='put text that starts with [ or { into quotes',
+                )
+            if name.tag == 'tag:yaml.org,2002:merge':
+                continue
+            path = f'{key}.{name.value}' if key else name.value
+            line = name.start_mark.line + 1
+            if name.value in seen:
+                raise SettingsError(
+                    f"{_at(file, name.start_mark)}: key '{path}' occurs twice, "
+                    f'first in line {seen[name.value]}',
+                    file=file,
+                    key=path,
+                    remedy='keep one of the two',
+                )
+            seen[name.value] = line
+            lines.setdefault(path, line)
+            _check(value, path, lines, above, file)
+
+
+def _syntax_error(error: yaml.YAMLError, file: str) -> SettingsError:
+    mark = getattr(error, 'problem_mark', None) or getattr(error, 'context_mark', None)
+    problem = getattr(error, 'problem', None) or getattr(error, 'reason', None) or str(error)
+    problem = problem.replace("'\\t'", 'a tab').split('\n')[0]
+    where = _at(file, mark, column=True) if mark else file
+    return SettingsError(
+        f'{where}: not YAML: {problem}' if where else f'not YAML: {problem}',
+        file=file,
+        remedy='mind the indentation (blanks, no tabs), brackets and quotes there',
+    )
+
+
+def _at(file: str, mark: yaml.Mark, *, column: bool = False) -> str:
+    tail = f', column {mark.column + 1}' if column else ''
+    return f'{file or "line"}{":" if file else " "}{mark.line + 1}{tail}'

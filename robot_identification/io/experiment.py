@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The experiment file: one YAML file that says everything about an identification.
+
+It is validated as a whole before anything runs.  Every error is one line that gives the file's
+line and the full path of the key at fault.  Relative paths start at the file.  The nodes' parameters
+and the command line's ``--set`` use the same keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import copy
+from dataclasses import dataclass, field, fields, replace
+import os
+from pathlib import Path
+from typing import Any
+import warnings
+
+from ..drives import Drives
+from ..errors import (
+    IdentificationError,
+    IdentificationWarning,
+    ModelError,
+    RecordingError,
+    SettingsError,
+)
+from ..estimation.settings import EstimationSettings
+from ..options import from_mapping, option
+from ..regressors.settings import ModelSettings
+from ..robot import Robot
+from ..signals.settings import SignalSettings
+from .document import Document, read_document
+from .entry import RecordingEntry
+from .experiment_checks import check_experiment
+from .keys import nearest, override
+from .sources import open_recording
+
+EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotSettings(ModelSettings):
+    """
+    What is identified: the robot, the terms of its model, and what its data mean.
+
+    The fields of `ModelSettings` (friction, rotor inertia, coupled drives) belong to it, too.
+    """
+
+    urdf: str = option(
+        doc='URDF or xacro file, relative to the experiment file, or package://<package>/<path>',
+        read_only=True,
+    )
+    xacro_arguments: Mapping[str, str] = option(
+        factory=dict, doc='arguments for a xacro file, by name', read_only=True
+    )
+    joints: tuple[str, ...] | None = option(
+        None,
+        doc="identified joints, in the order of the data's columns; null takes every moving joint "
+        "in the URDF's order",
+        read_only=True,
+    )
+    locked: Mapping[str, float] = option(
+        factory=dict,
+        doc='other moving joints and the position that they are held at; those that are named '
+        'nowhere are held at 0 with a warning',
+        unit='rad or m',
+        read_only=True,
+    )
+    gravity: tuple[float, float, float] = option(
+        (0.0, 0.0, -9.81),
+        doc='acceleration of free fall in the base frame',
+        unit='m/s^2',
+        read_only=True,
+    )
+    effort_kind: str = option(
+        doc='what the recorded effort is; never guessed, since drivers differ; motor_torque and '
+        'motor_current need drives.effort',
+        choices=EFFORT_KINDS,
+        read_only=True,
+    )
+    drives: Drives | None = option(
+        None,
+        doc='how motor-side signals become joint-side ones; null where the data are at the joints',
+        read_only=True,
+    )
+
+    @property
+    def model(self) -> ModelSettings:
+        """The part that says which terms the dynamic model has."""
+        return ModelSettings(**{f.name: getattr(self, f.name) for f in fields(ModelSettings)})
+
+    def build(self, base: str | os.PathLike = '.') -> Robot:
+        """
+        Read the robot.
+
+        Parameters
+        ----------
+        base:
+            Folder at which a relative path starts.
+
+        Raises
+        ------
+        ModelError
+            naming the file, joint or link that is wrong.
+
+        """
+        source = self.urdf
+        if not source.lstrip().startswith('<') and '://' not in source:
+            source = str(Path(base) / Path(source).expanduser())
+        return Robot.from_urdf(
+            source,
+            self.joints,
+            locked=self.locked,
+            gravity=self.gravity,
+            xacro_arguments=self.xacro_arguments,
+        )
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """The recordings to identify from, and those to validate on."""
+
+    identification: tuple[RecordingEntry, ...] = option(
+        (), doc='recordings to identify from; at least one'
+    )
+    validation: tuple[RecordingEntry, ...] = option(
+        (), doc='recordings that the identification does not see, to validate it on'
+    )
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """
+    An experiment file's content; made by `load_experiment`.
+
+    Attributes
+    ----------
+    robot, data, signals, estimation:
+        The file's sections.
+    output:
+        Folder for the results, relative to `base`, or None.
+    path:
+        The file, or None where the settings came from elsewhere.
+    base:
+        Folder at which relative paths start.
+
+    """
+
+    robot: RobotSettings = option(doc='the robot, its model and the meaning of its data')
+    data: DataSettings = option(factory=DataSettings, doc='the recordings')
+    signals: SignalSettings = option(
+        factory=SignalSettings, doc='how recordings become filtered samples with derivatives'
+    )
+    estimation: EstimationSettings = option(
+        factory=EstimationSettings, doc='how the parameters are estimated'
+    )
+    output: str | None = option(
+        None, doc='folder for result.yaml, identified.urdf and report.html'
+    )
+    path: Path | None = field(default=None)
+    base: Path = field(default=Path())
+
+    @property
+    def name(self) -> str:
+        """What the results are called: the file's name without its ending."""
+        return 'experiment' if self.path is None else self.path.stem
+
+    def build_robot(self) -> Robot:
+        """Read the robot; raises `ModelError` as `Robot.from_urdf` does."""
+        return self.robot.build(self.base)
+
+    def sources(
+        self, kind: str = 'identification', joints: tuple[str, ...] | None = None
+    ) -> tuple:
+        """
+        Open the recordings of one kind; nothing is read before their blocks are asked for.
+
+        Parameters
+        ----------
+        kind:
+            ``identification`` or ``validation``.
+        joints:
+            The identified joints where the caller has built the robot; None: those of the file, or
+            the URDF's.
+
+        Returns
+        -------
+        tuple
+            Sources with ``joints`` and ``blocks(size)``.
+
+        Raises
+        ------
+        RecordingError
+            naming the file that cannot be read.
+
+        """
+        joints = joints or self.robot.joints or self.build_robot().joints
+        return tuple(
+            open_recording(entry, joints, self.robot.drives, self.base)
+            for entry in getattr(self.data, kind)
+        )
+
+    @property
+    def output_folder(self) -> Path | None:
+        """`output` as a path that starts at the file, or None."""
+        return None if self.output is None else self.base / Path(self.output).expanduser()
+
+
+def load_experiment(
+    path: str | os.PathLike, overrides: Mapping[str, Any] | None = None
+) -> Experiment:
+    """
+    Read an experiment file and validate it as a whole.
+
+    Parameters
+    ----------
+    path:
+        The YAML file.
+    overrides:
+        Values by dotted key that replace the file's, for example ``{'signals.cutoff': '25'}``;
+        text is read as YAML.
+
+    Raises
+    ------
+    SettingsError
+        in one line with the file's line and the key's full path: YAML that cannot be read, a key
+        that is unknown, missing or there twice, a wrong type, range or shape, a missing file, a
+        URDF that is no robot or has not the joints that are named.
+
+    """
+    document = read_document(path)
+    return experiment_from(document, Path(path).parent, overrides=overrides, path=Path(path))
+
+
+def experiment_from(
+    document: Document | Mapping,
+    base: str | os.PathLike = '.',
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    path: Path | None = None,
+    needs_data: bool = True,
+) -> Experiment:
+    """
+    Make an experiment from settings that are already in memory.
+
+    Parameters
+    ----------
+    document:
+        The settings, with or without their places in a file.
+    base:
+        Folder at which relative paths start.
+    overrides:
+        As for `load_experiment`.
+    path:
+        The file that the settings came from.
+    needs_data:
+        Whether an experiment without a recording is refused.
+
+    Raises
+    ------
+    SettingsError
+        as `load_experiment`.
+
+    """
+    if not isinstance(document, Document):
+        document = Document(document)
+    if not isinstance(document.content, dict):
+        raise SettingsError(
+            f'{document.file or "the settings"}: expected a mapping with the keys robot, data, ...',
+            file=document.file,
+            remedy='see docs/experiment.md',
+        )
+    content = copy.deepcopy(document.content)
+    try:
+        override(content, overrides or {})
+        experiment = from_mapping(Experiment, content)
+        experiment = replace(experiment, path=path, base=Path(base))
+        experiment = replace(experiment, estimation=_absolute_prior(experiment))
+        robot = _checked_robot(experiment)
+        check_experiment(experiment, robot, needs_data=needs_data)
+    except (SettingsError, RecordingError) as error:
+        raise _located(error, document, overrides or {}) from error
+    return experiment
+
+
+def _absolute_prior(experiment: Experiment) -> EstimationSettings:
+    """Let a prior file's path start at the experiment file."""
+    prior = experiment.estimation.prior
+    if prior in (None, 'none', 'urdf') or '://' in prior:
+        return experiment.estimation
+    return replace(experiment.estimation, prior=str(experiment.base / Path(prior).expanduser()))
+
+
+def _checked_robot(experiment: Experiment) -> Robot:
+    """Build the robot once, to check the rest against it; its warnings come when it is used."""
+    settings = experiment.robot
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        try:
+            return experiment.build_robot()
+        except ModelError as error:
+            key = 'robot.urdf'
+            if error.joint is not None and error.joint in (settings.joints or ()):
+                key = f'robot.joints[{settings.joints.index(error.joint)}]'
+            elif error.joint is not None and error.joint in settings.locked:
+                key = f'robot.locked.{error.joint}'
+            raise SettingsError(
+                f"'{key}': {error.message}",
+                remedy=error.remedy,
+                joint=error.joint,
+                link=error.link,
+                file=error.file,
+                key=key,
+                value=error.value,
+            ) from error
+
+
+def _located(error: IdentificationError, document: Document, overrides: Mapping) -> SettingsError:
+    """Add to ``error`` the place in the file and the key that was probably meant."""
+    key = error.key or ''
+    remedy = error.remedy
+    if error.message.startswith('unknown key'):
+        meant = nearest(Experiment, key)
+        if meant is not None:
+            remedy = f"did you mean '{meant}'? {remedy}"
+    overridden = any(key == name or key.startswith((f'{name}.', f'{name}[')) for name in overrides)
+    where = document.file if overridden else document.where(key)
+    return SettingsError(
+        f'{where}: {error.message}' if where else error.message,
+        remedy=remedy,
+        joint=error.joint,
+        link=error.link,
+        file=error.file or document.file or None,
+        key=error.key,
+        value=error.value,
+    )

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of an experiment file that concern several of its keys, or the files it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import SettingsError, one_of
+from ..robot import Robot
+from ..signals.settings import dead_zones
+
+if TYPE_CHECKING:
+    from .experiment import Experiment, RobotSettings
+
+
+def check_experiment(experiment: Experiment, robot: Robot, *, needs_data: bool = True) -> None:
+    """
+    Check what no single key can tell.
+
+    Parameters
+    ----------
+    experiment:
+        Settings whose keys are right one by one.
+    robot:
+        The robot that they describe.
+    needs_data:
+        Whether an experiment without a recording is refused.
+
+    Raises
+    ------
+    SettingsError
+        naming the key of the first thing that does not fit.
+    RecordingError
+        naming a recording's file that does not exist.
+
+    """
+    _check_drives(experiment.robot, robot)
+    _check_coupled_drives(experiment.robot, robot)
+    dead_zones(experiment.signals, robot.joints)
+    _check_prior(experiment)
+    if needs_data and not experiment.data.identification:
+        raise SettingsError(
+            "'data.identification' lists no recording",
+            key='data.identification',
+            remedy='give at least one, for example {file: run.csv, format: csv, ...}',
+        )
+    for kind in ('identification', 'validation'):
+        for i, entry in enumerate(getattr(experiment.data, kind)):
+            entry.check(
+                robot.joints, experiment.robot.drives, experiment.base, f'data.{kind}[{i}]'
+            )
+
+
+def _check_drives(settings: RobotSettings, robot: Robot) -> None:
+    drives, kind = settings.drives, settings.effort_kind
+    if drives is not None:
+        drives.check(robot.n_joints, 'robot.drives')
+    has_effort = drives is not None and drives.effort is not None
+    if kind != 'joint_torque' and not has_effort:
+        raise SettingsError(
+            f"'robot.effort_kind' is {kind}, but 'robot.drives.effort' is missing",
+            key='robot.effort_kind',
+            value=kind,
+            remedy='give drives.effort.matrix, with which joint torque = matrix @ recorded effort',
+        )
+    if kind == 'joint_torque' and has_effort:
+        raise SettingsError(
+            "'robot.drives.effort' is given, but 'robot.effort_kind' is joint_torque",
+            key='robot.drives.effort',
+            remedy='leave the matrix out, or say motor_torque or motor_current',
+        )
+
+
+def _check_coupled_drives(settings: RobotSettings, robot: Robot) -> None:
+    for i, coupled in enumerate(settings.coupled_drives):
+        key = f'robot.coupled_drives[{i}]'
+        named = [(f'{key}.motor', coupled.motor)]
+        named += [(f'{key}.joints[{k}]', joint) for k, joint in enumerate(coupled.joints)]
+        for path, joint in named:
+            if joint not in robot.joints:
+                raise SettingsError(
+                    f"'{path}': joint '{joint}' is not among the identified joints",
+                    key=path,
+                    joint=joint,
+                    remedy=f'they are {one_of(robot.joints)}',
+                )
+
+
+def _check_prior(experiment: Experiment) -> None:
+    prior = experiment.estimation.prior
+    if prior in (None, 'none', 'urdf') or '://' in prior or Path(prior).is_file():
+        return
+    raise SettingsError(
+        f"'estimation.prior': file '{prior}' does not exist",
+        key='estimation.prior',
+        file=prior,
+        remedy='say none, urdf, or the path of a YAML of parameters',
+    )
