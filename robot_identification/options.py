@@ -200,7 +200,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
             raise _wrong(key, value, f'a list of {len(arguments)}')
         pairs = zip(arguments, value, strict=True)
         return tuple(_convert(t, v, f'{key}[{i}]') for i, (t, v) in enumerate(pairs))
-    if origin in (dict, Mapping) or kind in (dict, Mapping) or origin is typing.get_origin(Mapping):
+    if origin in (dict, Mapping) or kind in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise _wrong(key, value, 'a mapping')
         inner = arguments[1] if len(arguments) == 2 else Any
