@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Regressors: efforts that are linear in the dynamic parameters, ``effort = W(q, dq, ddq) p``.
+
+`build` makes a robot's inverse dynamics regressor, `prior` what its URDF says about the parameters.
+"""
+
+from .inverse_dynamics import InverseDynamicsRegressor, Regressor, build, predict, prior
+from .settings import CoupledDrive, ModelSettings
+
+__all__ = [
+    'CoupledDrive',
+    'InverseDynamicsRegressor',
+    'ModelSettings',
+    'Regressor',
+    'build',
+    'predict',
+    'prior',
+]

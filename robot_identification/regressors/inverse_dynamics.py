@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inverse dynamics regressor: rigid bodies, rotor inertia, friction and coupled drives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from lxml import etree
+import numpy as np
+
+from ..errors import ModelError
+from ..parameters import ParameterLayout, ParameterSet
+from ..recording import Motion
+from ..robot import Robot
+from .drives import DriveTerms
+from .friction import JointTerms
+from .rigid import RigidBodies
+from .settings import ModelSettings
+
+
+@runtime_checkable
+class Regressor(Protocol):
+    """
+    What is linear in its parameters: ``effort = rows(motion) @ parameters``.
+
+    Attributes
+    ----------
+    layout:
+        Names and units of the columns.
+    n_joints:
+        How many rows a sample has.
+
+    """
+
+    @property
+    def layout(self) -> ParameterLayout:
+        """Names and units of the columns."""
+
+    @property
+    def n_joints(self) -> int:
+        """How many rows a sample has."""
+
+    def rows(self, motion: Motion) -> np.ndarray:
+        """Rows for a motion, (n_samples * n_joints, len(layout)), a sample's rows together."""
+
+
+class Term(Protocol):
+    """A group of columns of a regressor."""
+
+    @property
+    def layout(self) -> ParameterLayout:
+        """Names and units of the columns that the term brings."""
+
+    def fill(self, motion: Motion, out: np.ndarray) -> None:
+        """Write the term's columns into (n_samples, n_joints, n_parameters), which holds zeros."""
+
+
+@dataclass(frozen=True)
+class InverseDynamicsRegressor:
+    """
+    Regressor of the efforts at the joints; made by `build`.
+
+    Attributes
+    ----------
+    layout:
+        The standard parameters: ten a link, then rotor inertia and friction joint by joint, then
+        the coupled drives.
+    n_joints:
+        Number of joints, hence of rows a sample.
+    terms:
+        What fills the columns.
+
+    """
+
+    layout: ParameterLayout
+    n_joints: int
+    terms: tuple[Term, ...]
+
+    def rows(self, motion: Motion) -> np.ndarray:
+        """
+        Evaluate the regressor.
+
+        The result is the only large array: what is needed in between does not grow with the number
+        of samples.  Long motions are given in parts (`Motion.rows`).
+
+        Parameters
+        ----------
+        motion:
+            States of n_samples, joints in the robot's order [rad, rad/s, rad/s^2].
+
+        Returns
+        -------
+        np.ndarray
+            (n_samples * n_joints, len(layout)), the rows of a sample together, in SI units.
+
+        Raises
+        ------
+        ValueError
+            where the motion has another number of joints.
+
+        """
+        n_samples, n_joints = motion.position.shape
+        if n_joints != self.n_joints:
+            raise ValueError(f'the motion has {n_joints} joints, the regressor {self.n_joints}')
+        out = np.zeros((n_samples, n_joints, len(self.layout)))
+        for term in self.terms:
+            term.fill(motion, out)
+        return out.reshape(n_samples * n_joints, len(self.layout))
+
+
+def build(robot: Robot, settings: ModelSettings | None = None) -> InverseDynamicsRegressor:
+    """
+    Make the inverse dynamics regressor of a robot.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    settings:
+        What the model holds besides rigid bodies; default settings where None.
+
+    Raises
+    ------
+    SettingsError
+        where a coupled drive names a joint that is not identified.
+
+    """
+    settings = settings or ModelSettings()
+    rigid = RigidBodies.of(robot)
+    kind = {joint.column: joint.revolute for joint in rigid.tree.joints}
+    revolute = tuple(kind[column] for column in range(robot.n_joints))
+    joint_terms = JointTerms.of(robot.joints, revolute, settings, start=len(rigid.layout))
+    terms: list[Term] = [rigid, joint_terms]
+    layout = rigid.layout + joint_terms.layout
+    for drive in settings.coupled_drives:
+        term = DriveTerms.of(drive, robot.joints, revolute, settings, layout)
+        terms.append(term)
+        layout = layout + term.layout
+    return InverseDynamicsRegressor(layout, robot.n_joints, tuple(terms))
+
+
+def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
+    """
+    Return what the URDF says about the standard parameters of the model.
+
+    Inertial parameters come from ``<inertial>`` (fixed and locked links lumped), ``fv`` and ``fc``
+    from a joint's ``<dynamics damping friction>``; what a URDF cannot say is 0.
+
+    Raises
+    ------
+    ModelError
+        where ``<dynamics>`` holds something else than finite numbers.
+
+    """
+    layout = build(robot, settings).layout
+    values = dict(zip(robot.layout.names, robot.prior.values, strict=True))
+    document = etree.fromstring(robot.urdf.encode())
+    elements = {element.get('name'): element for element in document.iterfind('joint')}
+    for joint in robot.joints:
+        dynamics = elements[joint].find('dynamics')
+        if dynamics is not None:
+            values[f'{joint}.fv'] = _number(dynamics, 'damping', joint)
+            values[f'{joint}.fc'] = _number(dynamics, 'friction', joint)
+    return ParameterSet(layout, np.array([values.get(name, 0.0) for name in layout]))
+
+
+def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> np.ndarray:
+    """
+    Efforts of a motion for given parameters.
+
+    Parameters
+    ----------
+    regressor:
+        The model.
+    motion:
+        States of n_samples.
+    parameters:
+        In the regressor's layout.
+
+    Returns
+    -------
+    np.ndarray
+        (n_samples, n_joints) [N m or N].
+
+    """
+    if parameters.layout.names != regressor.layout.names:
+        raise ValueError('the parameters are not those of the regressor')
+    return _predict(regressor, motion, parameters.values)
+
+
+def _predict(regressor: Regressor, motion: Motion, values: Sequence[float], block: int = 4096):
+    effort = np.empty(motion.position.shape)
+    for start in range(0, len(motion), block):
+        part = Motion(
+            motion.position[start : start + block],
+            motion.velocity[start : start + block],
+            motion.acceleration[start : start + block],
+        )
+        effort[start : start + block] = (regressor.rows(part) @ values).reshape(len(part), -1)
+    return effort
+
+
+def _number(dynamics: etree._Element, attribute: str, joint: str) -> float:
+    text = dynamics.get(attribute, '0')
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise ModelError(
+            f"{attribute} of joint '{joint}' is '{text}' in the URDF",
+            joint=joint,
+            value=text,
+            remedy=f'write a number in <dynamics {attribute}="...">',
+        )
+    return value

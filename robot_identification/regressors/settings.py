@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an inverse dynamics model holds besides rigid bodies: friction, rotor inertia, couplings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import SettingsError, one_of
+from ..options import option
+
+FRICTION_TERMS = ('viscous', 'coulomb', 'offset')
+"""Terms of the friction model that is linear in its parameters."""
+
+COUPLED_INERTIA = ('separate', 'tied')
+"""Whether a coupled motor's inertia is a parameter of its own or its joint's ``Ia``."""
+
+
+@dataclass(frozen=True)
+class CoupledDrive:
+    """
+    A motor that turns with several joints, such as the last motor of many wrists.
+
+    The motor's speed, seen at the joints, is ``w = sum_k ratio_k dq_k`` over the coupled joints, and
+    what the motor takes appears on each of them as ``ratio_k`` times its torque.  See Gautier and
+    Venture (2013), section IV, where motor 6 of a Staubli TX-40 turns with joints 5 and 6.
+
+    Raises
+    ------
+    SettingsError
+        where the motor's joint is not among the coupled ones, a joint is named twice, fewer than
+        two are named, or the ratios do not fit them.
+
+    """
+
+    motor: str = option(doc='Joint that the motor belongs to; it names the parameters.')
+    joints: tuple[str, ...] = option(doc='Joints that the motor turns with, its own among them.')
+    inertia: str = option(
+        'separate',
+        doc='separate: the coupling inertia is a parameter of its own (Iam); '
+        "tied: it is the rotor inertia Ia of the motor's own joint.",
+        choices=COUPLED_INERTIA,
+    )
+    ratios: tuple[float, ...] = option(
+        (),
+        doc='Speed of the motor for a unit speed of each of the joints; empty: 1 for all of them.',
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'joints', tuple(self.joints))
+        ratios = tuple(float(ratio) for ratio in self.ratios) or (1.0,) * len(self.joints)
+        object.__setattr__(self, 'ratios', ratios)
+        key = 'coupled_drives'
+        if self.inertia not in COUPLED_INERTIA:
+            raise SettingsError(
+                f"inertia of the coupled drive of '{self.motor}' is '{self.inertia}'",
+                joint=self.motor,
+                key=key,
+                value=self.inertia,
+                remedy=f'it has to be one of {one_of(COUPLED_INERTIA)}',
+            )
+        if len(set(self.joints)) != len(self.joints) or len(self.joints) < 2:
+            raise SettingsError(
+                f"the coupled drive of '{self.motor}' turns with {list(self.joints)}",
+                joint=self.motor,
+                key=key,
+                value=self.joints,
+                remedy='name two or more different joints',
+            )
+        if self.motor not in self.joints:
+            raise SettingsError(
+                f"motor '{self.motor}' of a coupled drive is not among its joints",
+                joint=self.motor,
+                key=key,
+                value=self.joints,
+                remedy=f'name it beside {one_of(self.joints)}',
+            )
+        if len(ratios) != len(self.joints) or 0.0 in ratios:
+            raise SettingsError(
+                f"the coupled drive of '{self.motor}' has the ratios {list(ratios)}",
+                joint=self.motor,
+                key=key,
+                value=ratios,
+                remedy=f'give one ratio other than 0 for each of its {len(self.joints)} joints',
+            )
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """
+    What the model of a robot holds besides its rigid bodies.
+
+    Raises
+    ------
+    SettingsError
+        where a friction term is unknown or named twice, or two coupled drives have the same motor.
+
+    """
+
+    friction: tuple[str, ...] = option(
+        FRICTION_TERMS,
+        doc='Friction terms of every joint: viscous (fv dq), coulomb (fc sign dq), offset (off).',
+        choices=FRICTION_TERMS,
+    )
+    rotor_inertia: bool = option(
+        True, doc='Whether every joint has a rotor inertia Ia, as seen at the joint.'
+    )
+    coupled_drives: tuple[CoupledDrive, ...] = option(
+        (), doc='Motors that turn with several joints.'
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'friction', tuple(self.friction))
+        object.__setattr__(self, 'coupled_drives', tuple(self.coupled_drives))
+        for term in self.friction:
+            if term not in FRICTION_TERMS or self.friction.count(term) > 1:
+                fault = 'unknown' if term not in FRICTION_TERMS else 'named twice'
+                raise SettingsError(
+                    f"friction term '{term}' is {fault}",
+                    key='friction',
+                    value=term,
+                    remedy=f'name each of {one_of(FRICTION_TERMS)} once at most',
+                )
+        motors = [drive.motor for drive in self.coupled_drives]
+        for motor in motors:
+            if motors.count(motor) > 1:
+                raise SettingsError(
+                    f"motor '{motor}' has two coupled drives",
+                    joint=motor,
+                    key='coupled_drives',
+                    remedy='describe it once',
+                )

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A robot's kinematic tree as plain arrays, in the form that batched recursions need.
+
+Joint frames are those of the URDF: the origin on the joint's axis, fixed to the link it moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from ..robot import Robot
+
+
+@dataclass(frozen=True)
+class TreeJoint:
+    """
+    One joint of a tree, with one degree of freedom.
+
+    Attributes
+    ----------
+    column:
+        Place of the joint in all data; also the place of its link among the links.
+    parent:
+        Place in `Tree.joints` of the joint before it; -1 for the base.
+    path:
+        Places in `Tree.joints` of the joints that move its link, from the base to itself.
+    revolute:
+        Whether it turns; it slides otherwise.
+    axis:
+        (3,) unit vector, in its own frame.
+    rotation:
+        (3, 3) axes of its frame at position 0, in the parent's frame, as columns.
+    translation:
+        (3,) origin of its frame at position 0, in the parent's frame [m].
+
+    """
+
+    column: int
+    parent: int
+    path: tuple[int, ...]
+    revolute: bool
+    axis: np.ndarray
+    rotation: np.ndarray
+    translation: np.ndarray
+
+
+@dataclass(frozen=True)
+class Tree:
+    """
+    Joints of a robot, each after its parent.
+
+    Attributes
+    ----------
+    joints:
+        As above; `TreeJoint.column` leads back to the order of the data.
+    gravity:
+        (3,) acceleration of free fall in the base frame [m/s^2].
+
+    """
+
+    joints: tuple[TreeJoint, ...]
+    gravity: np.ndarray
+
+
+def tree_of(robot: Robot) -> Tree:
+    """
+    Read the tree out of a robot's reduced model.
+
+    Parameters
+    ----------
+    robot:
+        With revolute, continuous and prismatic joints alone, which `Robot` sees to.
+
+    """
+    model = robot.model
+    data = model.createData()
+    pin.computeJointJacobians(model, data, pin.neutral(model))
+    # a parent's index is smaller than its children's in Pinocchio, so sorting by it orders a tree
+    order = sorted(range(robot.n_joints), key=lambda column: robot.joint_ids[column])
+    place = {robot.joint_ids[column]: i for i, column in enumerate(order)}
+    joints: list[TreeJoint] = []
+    for i, column in enumerate(order):
+        index = robot.joint_ids[column]
+        jacobian = pin.getJointJacobian(model, data, index, pin.ReferenceFrame.LOCAL)
+        linear, angular = np.split(jacobian[:, model.joints[index].idx_v], 2)
+        revolute = bool(np.linalg.norm(angular) > 0.5)
+        parent = place.get(model.parents[index], -1)
+        placement = model.jointPlacements[index]
+        joints.append(
+            TreeJoint(
+                column=column,
+                parent=parent,
+                path=(*(joints[parent].path if parent >= 0 else ()), i),
+                revolute=revolute,
+                axis=angular if revolute else linear,
+                rotation=placement.rotation.copy(),
+                translation=placement.translation.copy(),
+            )
+        )
+    return Tree(tuple(joints), np.array(robot.gravity, dtype=float))
