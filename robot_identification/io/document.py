@@ -155,7 +155,7 @@ def parse_scalar(text: str, key: str) -> Any:
 
     """
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506  (a safe loader)
+        return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError:
         raise SettingsError(
             f"the value of '{key}' is not YAML: {text!r}",

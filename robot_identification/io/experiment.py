@@ -3,8 +3,8 @@
 The experiment file: one YAML file that says everything about an identification.
 
 It is validated as a whole before anything runs.  Every error is one line that gives the file's
-line and the full path of the key at fault.  Relative paths start at the file.  The nodes' parameters
-and the command line's ``--set`` use the same keys.
+line and the full path of the key at fault.  Relative paths start at the file.  The nodes'
+parameters and the command line's ``--set`` use the same keys.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ class Experiment:
         """
         joints = joints or self.robot.joints or self.build_robot().joints
         return tuple(
-            open_recording(entry, joints, self.robot.drives, self.base)
-            for entry in getattr(self.data, kind)
+            open_recording(entry, joints, self.robot.drives, self.base, f'data.{kind}[{i}]')
+            for i, entry in enumerate(getattr(self.data, kind))
         )
 
     @property
@@ -267,7 +267,7 @@ def experiment_from(
         document = Document(document)
     if not isinstance(document.content, dict):
         raise SettingsError(
-            f'{document.file or "the settings"}: expected a mapping with the keys robot, data, ...',
+            f'{document.file or "settings"}: expected a mapping with the keys robot, data, ...',
             file=document.file,
             remedy='see docs/experiment.md',
         )

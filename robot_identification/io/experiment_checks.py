@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import SettingsError, one_of
+from ..errors import one_of, SettingsError
 from ..robot import Robot
 from ..signals.settings import dead_zones
 

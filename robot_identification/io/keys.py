@@ -16,7 +16,7 @@ import typing
 from typing import Any
 
 from ..errors import SettingsError
-from ..options import OptionInfo, describe
+from ..options import describe, OptionInfo
 from .document import parent, parse_scalar
 
 _STEP = re.compile(r'([^.\[\]]+)|\[(\d+)\]')
@@ -50,22 +50,23 @@ def steps(key: str) -> tuple[str | int, ...]:
     return tuple(parts)
 
 
-def section_of(annotation: Any) -> type | None:
-    """Return the options dataclass in an annotation such as ``X | None`` or ``tuple[X, ...]``."""
+def section_of(annotation: Any) -> tuple[type | None, bool]:
+    """
+    Find the options dataclass in an annotation such as ``X | None`` or ``tuple[X, ...]``.
+
+    Returns
+    -------
+    tuple
+        The dataclass, or None where there is none, and whether the key takes a list of them.
+
+    """
     if isinstance(annotation, type) and is_dataclass(annotation):
-        return annotation
+        return annotation, False
     for argument in typing.get_args(annotation):
-        found = section_of(argument)
+        found, listed = section_of(argument)
         if found is not None:
-            return found
-    return None
-
-
-def is_list(annotation: Any) -> bool:
-    """Whether an annotation takes a list (possibly among other things)."""
-    return typing.get_origin(annotation) is tuple or any(
-        typing.get_origin(argument) is tuple for argument in typing.get_args(annotation)
-    )
+            return found, listed or typing.get_origin(annotation) is tuple
+    return None, False
 
 
 def walk(cls: type, path: str = '') -> Iterator[tuple[str, OptionInfo]]:
@@ -73,9 +74,9 @@ def walk(cls: type, path: str = '') -> Iterator[tuple[str, OptionInfo]]:
     for info in describe(cls):
         key = f'{path}.{info.name}' if path else info.name
         yield key, info
-        inner = section_of(info.type)
+        inner, listed = section_of(info.type)
         if inner is not None:
-            yield from walk(inner, f'{key}[]' if is_list(info.type) else key)
+            yield from walk(inner, f'{key}[]' if listed else key)
 
 
 def nearest(cls: type, key: str) -> str | None:
@@ -89,7 +90,7 @@ def nearest(cls: type, key: str) -> str | None:
         if isinstance(step, int) or section is None:
             continue
         kinds = {info.name: info.type for info in describe(section)}
-        section = section_of(kinds.get(step))
+        section, _ = section_of(kinds.get(step))
     name = key.rpartition('.')[2]
     prefix = key[: -len(name)]
     if section is not None:
