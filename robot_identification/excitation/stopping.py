@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Coming to rest: along the path of a trajectory (`slow_down`), or from any state (`stop_from`).
+
+Slowing down along the path keeps a robot where it was checked to be free of collision: only the
+time scaling s(t) changes, q(t) = path(s(t)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ExcitationError
+from ..recording import Motion
+from .trajectories import PointTrajectory, Trajectory
+
+
+@dataclass(frozen=True)
+class SlowedTrajectory:
+    r"""
+    A trajectory that is followed from time `begin` at a rate falling smoothly from 1 to 0.
+
+    With :math:`x = t / T`, :math:`\dot s = 1 - 3 x^2 + 2 x^3`, whose derivative vanishes at both
+    ends, so that velocity and acceleration join the trajectory's and end at zero.
+
+    Attributes
+    ----------
+    path:
+        The trajectory whose path is kept.
+    begin:
+        Time in it at which the slowing down starts [s].
+    duration:
+        Time until rest [s]; half of it is left of the path.
+
+    """
+
+    path: Trajectory
+    begin: float
+    duration: float
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints."""
+        return self.path.joints
+
+    def sample(self, time: np.ndarray) -> Motion:
+        """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
+        time = np.clip(np.atleast_1d(np.asarray(time, dtype=float)), 0.0, self.duration)
+        x = time / self.duration
+        s = self.begin + self.duration * (x - x**3 + 0.5 * x**4)
+        rate = (1.0 - 3.0 * x**2 + 2.0 * x**3)[:, None]
+        change = ((6.0 * x**2 - 6.0 * x) / self.duration)[:, None]
+        motion = self.path.sample(s)
+        return Motion(
+            motion.position,
+            motion.velocity * rate,
+            motion.acceleration * rate**2 + motion.velocity * change,
+        )
+
+
+def slow_down(
+    path: Trajectory, begin: float, acceleration: np.ndarray, shortest: float = 0.2
+) -> SlowedTrajectory | None:
+    """
+    Return the quickest smooth stop along the path that keeps the acceleration limits.
+
+    Parameters
+    ----------
+    path:
+        The trajectory that is being followed; it ends at rest.
+    begin:
+        Time in it from which on it is slowed down [s].
+    acceleration:
+        (n_joints,) limits.  Where no stop keeps them, as on a path that exceeds them itself, the
+        one that exceeds them least is taken: stopping comes first.
+    shortest:
+        Least time for the stop [s].
+
+    Returns
+    -------
+    SlowedTrajectory or None
+        None where the trajectory ends by itself before a stop would.
+
+    """
+    left = path.duration - begin
+    if 2.0 * left <= shortest:
+        return None
+    longest = 2.0 * left
+    durations = [*np.geomspace(shortest, longest, 40)[:-1], longest]
+    best, least = None, np.inf
+    for duration in durations:
+        stop = SlowedTrajectory(path, begin, float(duration))
+        grid = np.linspace(0.0, duration, max(50, int(250 * duration)))
+        excess = float((np.abs(stop.sample(grid).acceleration) / acceleration).max())
+        if excess <= 1.0:
+            return stop
+        if excess < least:
+            best, least = stop, excess
+    return best
+
+
+def stop_from(
+    joints: Sequence[str],
+    position: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
+    limits: np.ndarray,
+    shortest: float = 0.1,
+) -> PointTrajectory:
+    r"""
+    Come to rest from any state, wherever that ends.
+
+    Each velocity is the cubic with the given velocity and acceleration at first and zeros at last;
+    all joints take the same time, the least within the limits.
+
+    Parameters
+    ----------
+    joints:
+        Names.
+    position, velocity, acceleration:
+        (n_joints,) state at time 0.
+    limits:
+        (n_joints,) acceleration limits; a state beyond them is the first thing to leave.
+    shortest:
+        Least duration [s].
+
+    Raises
+    ------
+    ExcitationError
+        where a limit is not positive.
+
+    """
+    q0, v0, a0 = (np.asarray(x, dtype=float) for x in (position, velocity, acceleration))
+    limits = np.asarray(limits, dtype=float)
+    if not (limits > 0.0).all():
+        joint = joints[int(np.argmin(limits > 0.0))]
+        raise ExcitationError(
+            f"acceleration limit of joint '{joint}' is {limits.min():.3g}",
+            joint=joint,
+            value=float(limits.min()),
+            remedy='give a positive one',
+        )
+    x = np.linspace(0.0, 1.0, 101)[:, None]
+
+    def largest(duration: float) -> np.ndarray:
+        # v = v0 (1 - 3x^2 + 2x^3) + T a0 (x - 2x^2 + x^3)
+        rate = v0 * (6.0 * x**2 - 6.0 * x) / duration + a0 * (1.0 - 4.0 * x + 3.0 * x**2)
+        return np.abs(rate).max(axis=0)
+
+    allowed = np.maximum(limits, np.abs(a0)) * (1.0 + 1e-9)
+    duration = shortest
+    # the mean deceleration alone takes |v0| / limit; beyond some multiple of it only a0 counts
+    for duration in shortest * 1.1 ** np.arange(200):
+        if (largest(duration) <= allowed).all():
+            break
+    q1 = q0 + duration * v0 / 2.0 + duration**2 * a0 / 12.0
+    rest = np.zeros_like(q0)
+    return PointTrajectory(
+        tuple(joints),
+        np.array([0.0, duration]),
+        np.vstack([q0, q1]),
+        np.vstack([v0, rest]),
+        np.vstack([a0, rest]),
+    )
