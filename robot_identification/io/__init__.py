@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files in and out: recordings, experiments, robot descriptions and results."""

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Recordings in text files with one sample a line.
+
+Columns are named by the header, or counted from 0 where there is none.  The delimiter is found
+out; lines that are empty or start with ``#`` do not count as rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from ..drives import Drives
+from ..errors import RecordingError, one_of
+from .entry import Column, RecordingEntry, SignalColumns
+from .table import Table
+
+_COMMENT = '#'
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the lines of a file are to be read; ``delimiter`` None stands for white space."""
+
+    file: Path
+    delimiter: str | None
+    header: tuple[str, ...] | None
+    width: int
+
+    def split(self, line: str) -> list[str]:
+        return [cell.strip().strip('"') for cell in line.strip().split(self.delimiter)]
+
+    def label(self, index: int) -> str:
+        return str(index) if self.header is None else self.header[index]
+
+    def index(self, column: Column) -> int:
+        """Place of a column; raises `RecordingError` that lists what there is."""
+        if isinstance(column, str):
+            if self.header is not None and column in self.header:
+                return self.header.index(column)
+        elif 0 <= column < self.width:
+            return column
+        known = (
+            f'it has no header; columns are 0 to {self.width - 1}'
+            if self.header is None
+            else f'its columns are {one_of(self.header, 20)}'
+        )
+        raise RecordingError(
+            f"{self.file}: there is no column '{column}'",
+            file=str(self.file),
+            value=column,
+            remedy=known,
+        )
+
+
+def read_csv(
+    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path, size: int
+) -> Iterator[Table]:
+    """
+    Read a recording from one or several text files, in parallel and block by block.
+
+    Parameters
+    ----------
+    entry:
+        Where the columns are.
+    joints, drives:
+        How many columns there have to be.
+    base:
+        Folder at which relative paths start.
+    size:
+        Rows of a block.
+
+    Yields
+    ------
+    The blocks, in order.
+
+    Raises
+    ------
+    RecordingError
+        naming the file and the column, row or cell that cannot be read.
+
+    """
+    files = entry.files(base)
+    counts = {
+        'position': drives.n_positions(len(joints)),
+        'velocity': drives.n_positions(len(joints)),
+        'effort': drives.n_efforts(len(joints)),
+    }
+    used = {name: files[name] for name in files if getattr(entry, name) is not None}
+    layouts = {file: _layout(file, entry.delimiter) for file in dict.fromkeys(used.values())}
+    columns = {
+        name: _columns(layouts[file], getattr(entry, name), counts.get(name, 1), name)
+        for name, file in used.items()
+    }
+    labels = {
+        name: tuple(layouts[used[name]].label(index) for index in indices)
+        for name, indices in columns.items()
+    }
+    labels.setdefault('time', ('time',))
+    wanted = {
+        file: sorted({i for name in used if used[name] == file for i in columns[name]})
+        for file in layouts
+    }
+    readers = [_blocks(layouts[file], wanted[file], size) for file in layouts]
+    row = 0
+    for parts in _in_step(readers, list(layouts)):
+        arrays = dict(zip(layouts, parts, strict=True))
+        n_rows = len(parts[0])
+        signals = {
+            name: arrays[file][:, np.searchsorted(wanted[file], columns[name])]
+            for name, file in used.items()
+        }
+        rows = np.arange(row, row + n_rows)
+        time = signals['time'][:, 0] if 'time' in signals else rows / entry.rate
+        yield Table(
+            rows=rows,
+            time=time,
+            position=signals['position'],
+            velocity=signals.get('velocity'),
+            effort=signals['effort'],
+            labels=labels,
+        )
+        row += n_rows
+
+
+def _columns(layout: _Layout, signal, count: int, name: str) -> list[int]:
+    columns = signal.columns if isinstance(signal, SignalColumns) else signal
+    if columns is None:
+        columns = tuple(range(layout.width))
+    elif isinstance(columns, (str, int)):
+        columns = (columns,)
+    if len(columns) != count:
+        raise RecordingError(
+            f'{layout.file}: {name} has {len(columns)} columns, expected {count}',
+            file=str(layout.file),
+            value=columns,
+            remedy=f"say which columns are meant with 'columns' of {name}",
+        )
+    return [layout.index(column) for column in columns]
+
+
+def _in_step(readers: list[Iterator[np.ndarray]], files: list[Path]) -> Iterator[list[np.ndarray]]:
+    """Take one block of every file at a time; they have to end together."""
+    while True:
+        parts = [next(reader, None) for reader in readers]
+        lengths = [0 if part is None else len(part) for part in parts]
+        if len(set(lengths)) != 1:
+            short = int(np.argmin(lengths))
+            raise RecordingError(
+                f'{files[short]}: has fewer rows than {files[int(np.argmax(lengths))]}',
+                file=str(files[short]),
+                remedy='give files of the same recording',
+            )
+        if lengths[0] == 0:
+            return
+        yield parts
+
+
+def _open(file: Path) -> TextIO:
+    try:
+        return file.open(encoding='utf-8-sig', errors='replace')
+    except OSError as error:
+        raise RecordingError(
+            f'{file}: cannot be opened ({error.strerror})',
+            file=str(file),
+            remedy='check path and permissions',
+        ) from error
+
+
+def _layout(file: Path, delimiter: str | None) -> _Layout:
+    """Find delimiter and header in the first lines."""
+    comment, lines = None, []
+    with _open(file) as stream:
+        for line in islice(stream, 200):
+            if line.lstrip().startswith(_COMMENT) and not lines:
+                comment = line.lstrip().lstrip(_COMMENT)
+            elif line.strip():
+                lines.append(line)
+            if len(lines) == 2:
+                break
+    if not lines:
+        raise RecordingError(f'{file}: is empty', file=str(file), remedy='record it again')
+    delimiter = _delimiter(lines[-1]) if delimiter is None else delimiter
+    layout = _Layout(file, None if delimiter.isspace() and delimiter != '\t' else delimiter, None, 0)
+    first = layout.split(lines[0])
+    if not all(_is_number(cell) for cell in first):
+        # a line that has no number at all can only be a header
+        header = tuple(first) if not any(_is_number(cell) for cell in first if cell) else None
+    else:
+        header = None if comment is None else tuple(layout.split(comment))
+        header = header if header is not None and len(header) == len(first) else None
+    return _Layout(file, layout.delimiter, header, len(first))
+
+
+def _delimiter(line: str) -> str:
+    for candidate in ('\t', ';', ','):
+        if candidate in line:
+            return candidate
+    return ' '
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarray]:
+    """Iterate over the file in arrays of up to ``size`` rows and ``len(columns)`` columns."""
+    with _open(layout.file) as stream:
+        lines = (line for line in stream if line.strip() and not line.lstrip().startswith('#'))
+        if layout.header is not None:
+            first = next(lines)
+            if all(_is_number(cell) for cell in layout.split(first)):
+                lines = chain((first,), lines)  # the header was a comment
+        row = 0
+        while block := list(islice(lines, size)):
+            yield _parse(layout, columns, block, row)
+            row += len(block)
+
+
+def _parse(layout: _Layout, columns: list[int], block: list[str], row: int) -> np.ndarray:
+    if layout.delimiter is None:
+        widths = [len(line.split()) for line in block]
+    else:
+        widths = [line.count(layout.delimiter) + 1 for line in block]
+    if widths.count(layout.width) != len(widths):
+        at = next(i for i, width in enumerate(widths) if width != layout.width)
+        raise RecordingError(
+            f'{layout.file}: row {row + at} has {widths[at]} columns, expected {layout.width}',
+            file=str(layout.file),
+            value=widths[at],
+            remedy='repair this line; it may be cut off',
+        )
+    try:
+        return np.loadtxt(
+            block, delimiter=layout.delimiter, usecols=columns, ndmin=2, comments=None
+        )
+    except ValueError as error:
+        _raise_cell(layout, columns, block, row, error)
+
+
+def _raise_cell(
+    layout: _Layout, columns: list[int], block: list[str], row: int, cause: ValueError
+) -> None:
+    for at, line in enumerate(block):
+        cells = layout.split(line)
+        for column in columns:
+            if not _is_number(cells[column]):
+                raise RecordingError(
+                    f"{layout.file}: '{cells[column]}' in row {row + at}, column "
+                    f"'{layout.label(column)}' is not a number",
+                    file=str(layout.file),
+                    value=cells[column],
+                    remedy='repair or remove this line',
+                ) from cause
+    raise RecordingError(
+        f'{layout.file}: rows {row} to {row + len(block) - 1} cannot be read ({cause})',
+        file=str(layout.file),
+        remedy='write plain numbers with one delimiter',
+    ) from cause

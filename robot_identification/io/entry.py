@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One recording of ``data.identification`` or ``data.validation`` in the experiment file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..drives import Drives
+from ..errors import RecordingError, SettingsError, one_of
+from ..options import option
+
+FORMATS = ('csv', 'npz', 'rosbag2')
+"""The kinds of files that can be read."""
+
+_SUFFIXES = {
+    '.csv': 'csv',
+    '.txt': 'csv',
+    '.dat': 'csv',
+    '.tsv': 'csv',
+    '.npz': 'npz',
+    '.mcap': 'rosbag2',
+    '.db3': 'rosbag2',
+}
+
+Column = int | str
+"""A column by its 0-based index, or by its name in the file's header."""
+
+
+@dataclass(frozen=True)
+class SignalColumns:
+    """A signal in a file of its own."""
+
+    file: str | None = option(
+        None, doc="File that holds the signal; null for the recording's own file."
+    )
+    columns: tuple[Column, ...] | None = option(
+        None, doc='Columns by name or 0-based index, in the order of the joints; null for all.'
+    )
+
+
+Signal = str | tuple[Column, ...] | SignalColumns | None
+"""Where a signal is: one column or array, several columns, or columns of another file."""
+
+
+@dataclass(frozen=True)
+class RecordingEntry:
+    """
+    Where a recording is and how its columns are to be read.
+
+    The attributes are described by `robot_identification.options.describe`.
+
+    """
+
+    file: str | None = option(
+        None,
+        doc='File or rosbag2 folder; relative paths start at the experiment file. Null where each '
+        'signal names its own.',
+    )
+    format: str | None = option(
+        None, doc="Kind of file; null for what the file's name says.", choices=FORMATS
+    )
+    topic: str = option(
+        '/joint_states', doc='Topic with sensor_msgs/msg/JointState messages (rosbag2).'
+    )
+    time: Column | None = option(
+        None, doc='Column or array with the time stamps in seconds (csv, npz).'
+    )
+    rate: float | None = option(
+        None,
+        doc='Sampling rate where there is no time column (csv, npz).',
+        unit='Hz',
+        minimum=1e-3,
+    )
+    position: Signal = option(
+        None,
+        doc='Columns, array or (rosbag2) names of the positions, in the order of the joints.',
+    )
+    velocity: Signal = option(
+        None, doc='Likewise for measured velocities; null where there are none.'
+    )
+    effort: Signal = option(None, doc='Likewise for efforts.')
+    delimiter: str | None = option(
+        None, doc='Character between the cells; null to find it out (csv).'
+    )
+    rows: tuple[int | None, int | None] | None = option(
+        None, doc='First row and the row after the last to use, 0-based; null for an open end.'
+    )
+    time_range: tuple[float | None, float | None] | None = option(
+        None, doc='First and last time to use, in the time of the file (rosbag2: since the first message); '
+        'null for an open end.',
+        unit='s',
+    )
+
+    @property
+    def name(self) -> str:
+        """What the recording is called in messages and results."""
+        if self.file is not None:
+            return self.file
+        for signal in (self.position, self.effort, self.velocity):
+            if isinstance(signal, SignalColumns) and signal.file is not None:
+                return signal.file
+        return 'recording'
+
+    def kind(self, base: Path = Path('.'), path: str = '') -> str:
+        """
+        Find out the format.
+
+        Parameters
+        ----------
+        base:
+            Folder at which relative paths start.
+        path:
+            Key path of this entry, for messages.
+
+        Returns
+        -------
+        One of `FORMATS`.
+
+        Raises
+        ------
+        SettingsError
+            where neither ``format`` nor the file's name tells.
+
+        """
+        if self.format is not None:
+            return self.format
+        file = base / self.name
+        if file.is_dir():
+            return 'rosbag2'
+        try:
+            return _SUFFIXES[file.suffix.lower()]
+        except KeyError:
+            key = _join(path, 'format')
+            raise SettingsError(
+                f"'{key}' is missing and the name of '{self.name}' does not tell it",
+                key=key,
+                file=self.name,
+                remedy=f'set it to one of {one_of(FORMATS)}',
+            ) from None
+
+    def files(self, base: Path = Path('.')) -> dict[str, Path]:
+        """
+        Files that the recording is read from.
+
+        Returns
+        -------
+        Path by signal (``time``, ``position``, ``velocity``, ``effort``); the recording's own
+        file, where there is one, stands for those signals that name no other, and the
+        position's file for the time.
+
+        """
+        files = {}
+        for name in ('time', 'position', 'velocity', 'effort'):
+            signal = getattr(self, name)
+            file = signal.file if isinstance(signal, SignalColumns) else None
+            file = self.file if file is None else file
+            if file is not None:
+                files[name] = base / Path(file).expanduser()
+        if 'position' in files:
+            files.setdefault('time', files['position'])
+        return files
+
+    def check(
+        self,
+        joints: tuple[str, ...],
+        drives: Drives | None = None,
+        base: Path = Path('.'),
+        path: str = '',
+    ) -> None:
+        """
+        Raise where the entry does not make sense, before anything is read.
+
+        Parameters
+        ----------
+        joints:
+            Names of the joints.
+        drives:
+            How recorded signals become those at the joints, which says how many there are.
+        base:
+            Folder at which relative paths start.
+        path:
+            Key path of this entry for messages, for example ``data.identification[0]``.
+
+        Raises
+        ------
+        SettingsError
+            naming a key that is missing or has the wrong number of columns.
+        RecordingError
+            naming a file that does not exist.
+
+        """
+        kind = self.kind(base, path)
+        if kind == 'rosbag2':
+            if self.file is None:
+                raise _missing(path, 'file', 'name the bag')
+        else:
+            for name in ('position', 'effort'):
+                if getattr(self, name) is None:
+                    raise _missing(path, name, 'say in which columns it is')
+            if (self.time is None) == (self.rate is None):
+                key = _join(path, 'time')
+                raise SettingsError(
+                    f"'{key}' and '{_join(path, 'rate')}': exactly one of them is needed",
+                    key=key,
+                    remedy='name the time column, or give the sampling rate where there is none',
+                )
+        drives = Drives() if drives is None else drives
+        _check_counts(self, len(joints), drives, path)
+        self._check_cuts(path)
+        self._check_files(base, path)
+
+    def _check_cuts(self, path: str) -> None:
+        for name in ('rows', 'time_range'):
+            cut = getattr(self, name)
+            if cut is None or None in cut:
+                continue
+            if not cut[0] < cut[1]:
+                key = _join(path, name)
+                raise SettingsError(
+                    f"'{key}' is {list(cut)}",
+                    key=key,
+                    value=cut,
+                    remedy='the first has to be below the second',
+                )
+        if self.rows is not None and any(row is not None and row < 0 for row in self.rows):
+            key = _join(path, 'rows')
+            raise SettingsError(
+                f"'{key}' is {list(self.rows)}",
+                key=key,
+                value=self.rows,
+                remedy='count the rows from 0 at the start; null leaves an end open',
+            )
+
+    def _check_files(self, base: Path, path: str) -> None:
+        files = self.files(base)
+        for name in ('position', 'effort', 'velocity', 'time'):
+            if getattr(self, name) is None:
+                continue
+            if name not in files:
+                raise _missing(path, 'file', f'say which file holds the {name}')
+        for file in dict.fromkeys(files.values()):
+            if not file.exists():
+                raise RecordingError(
+                    f"'{_join(path, 'file')}': {file} does not exist",
+                    file=str(file),
+                    key=_join(path, 'file'),
+                    remedy=f'relative paths start at {base.resolve()}',
+                )
+
+
+def _check_counts(entry: RecordingEntry, n_joints: int, drives: Drives, path: str) -> None:
+    expected = {
+        'position': drives.n_positions(n_joints),
+        'velocity': drives.n_positions(n_joints),
+        'effort': drives.n_efforts(n_joints),
+    }
+    for name, count in expected.items():
+        signal = getattr(entry, name)
+        columns = signal.columns if isinstance(signal, SignalColumns) else signal
+        if columns is None or isinstance(columns, str):
+            continue
+        if len(columns) != count:
+            key = _join(path, name)
+            raise SettingsError(
+                f"'{key}' has {len(columns)} columns, expected {count}",
+                key=key,
+                value=columns,
+                remedy='give one column a joint, in the order of robot.joints '
+                '(with drives: one a column of their matrix)',
+            )
+
+
+def _missing(path: str, name: str, remedy: str) -> SettingsError:
+    key = _join(path, name)
+    return SettingsError(f"key '{key}' is missing", key=key, remedy=remedy)
+
+
+def _join(path: str, key: str) -> str:
+    return f'{path}.{key}' if path else key

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings in NumPy's npz files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+import zipfile
+
+import numpy as np
+
+from ..drives import Drives
+from ..errors import RecordingError, one_of
+from .entry import Column, RecordingEntry, Signal, SignalColumns
+from .table import Table
+
+
+def read_npz(
+    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path, size: int
+) -> Iterator[Table]:
+    """
+    Read a recording from npz files.
+
+    A signal is one array ``(n_samples, n_columns)``, or several arrays ``(n_samples,)``.  An npz
+    archive cannot be read in parts, so its arrays are in memory while the blocks are taken.
+
+    Parameters
+    ----------
+    entry:
+        Where the arrays are.
+    joints, drives:
+        How many columns there have to be.
+    base:
+        Folder at which relative paths start.
+    size:
+        Rows of a block.
+
+    Yields
+    ------
+    The blocks, in order.
+
+    Raises
+    ------
+    RecordingError
+        naming the file and the array that is missing or has the wrong shape.
+
+    """
+    files = entry.files(base)
+    counts = {
+        'position': drives.n_positions(len(joints)),
+        'velocity': drives.n_positions(len(joints)),
+        'effort': drives.n_efforts(len(joints)),
+    }
+    signals: dict[str, np.ndarray | None] = {'velocity': None}
+    labels = {'time': ('time',)}
+    for name, count in counts.items():
+        signal = getattr(entry, name)
+        if signal is not None:
+            signals[name], labels[name] = _signal(files[name], signal, name, count)
+    n_samples = len(signals['position'])
+    if entry.time is not None:
+        time = _array(files['time'], entry.time)
+        if time.ndim != 1:
+            raise _wrong_shape(files['time'], str(entry.time), time.shape, '(n_samples,)')
+    else:
+        time = np.arange(n_samples) / entry.rate
+    for name, array in (('time', time), *signals.items()):
+        if array is not None and len(array) != n_samples:
+            raise _wrong_shape(files[name], name, array.shape, f'{n_samples} rows as the position')
+    for start in range(0, n_samples, size):
+        part = slice(start, min(start + size, n_samples))
+        velocity = signals['velocity']
+        yield Table(
+            rows=np.arange(part.start, part.stop),
+            time=time[part],
+            position=signals['position'][part],
+            velocity=None if velocity is None else velocity[part],
+            effort=signals['effort'][part],
+            labels=labels,
+        )
+
+
+def _signal(
+    file: Path, signal: Signal, name: str, count: int
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    keys = signal.columns if isinstance(signal, SignalColumns) else signal
+    keys = (name,) if keys is None else (keys,) if isinstance(keys, str) else keys
+    arrays = [_array(file, key) for key in keys]
+    if len(arrays) == 1 and arrays[0].ndim == 2:
+        array = arrays[0]
+        labels = tuple(f'{keys[0]}[:, {i}]' for i in range(array.shape[1]))
+    else:
+        for key, array in zip(keys, arrays, strict=True):
+            if array.shape != arrays[0].shape or array.ndim != 1:
+                raise _wrong_shape(file, str(key), array.shape, '(n_samples,)')
+        array, labels = np.stack(arrays, axis=1), tuple(str(key) for key in keys)
+    if array.shape[1] != count:
+        raise _wrong_shape(file, str(keys[0]), array.shape, f'{count} columns')
+    return array, labels
+
+
+def _array(file: Path, key: Column) -> np.ndarray:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            if key not in archive:
+                raise RecordingError(
+                    f"{file}: there is no array '{key}'",
+                    file=str(file),
+                    value=key,
+                    remedy=f'its arrays are {one_of(archive)}',
+                )
+            return np.asarray(archive[key], dtype=float)
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise RecordingError(
+            f'{file}: cannot be read as npz ({error})',
+            file=str(file),
+            remedy='write it with numpy.savez, numbers only',
+        ) from error
+
+
+def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -> RecordingError:
+    return RecordingError(
+        f"{file}: '{name}' has shape {shape}, expected {expected}",
+        file=str(file),
+        value=shape,
+        remedy='give one column a joint and one row a sample in every signal',
+    )

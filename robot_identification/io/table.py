@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a recording as they stand in the file, before they are turned to the joints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import RecordingError
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    Consecutive rows of a file.
+
+    Attributes
+    ----------
+    rows:
+        (n,) 0-based numbers of the rows (or messages) in the file; a header does not count.
+    time:
+        (n,) time stamps [s].
+    position, velocity, effort:
+        (n, k) signals as recorded; ``velocity`` may be None.
+    labels:
+        Column names of each signal, for messages.
+
+    """
+
+    rows: np.ndarray
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray | None
+    effort: np.ndarray
+    labels: dict[str, tuple[str, ...]]
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    def select(self, keep: np.ndarray) -> Table:
+        """Return the part of the rows whose places are in ``keep``."""
+        return replace(
+            self,
+            rows=self.rows[keep],
+            time=self.time[keep],
+            position=self.position[keep],
+            velocity=None if self.velocity is None else self.velocity[keep],
+            effort=self.effort[keep],
+        )
+
+    def check(self, source: str, previous: float | None) -> None:
+        """
+        Raise where a value is not finite or a stamp does not increase.
+
+        Parameters
+        ----------
+        source:
+            The file's name, for the message.
+        previous:
+            Time stamp of the row before the first one, or None [s].
+
+        Raises
+        ------
+        RecordingError
+            naming file, row and column.
+
+        """
+        self._check_finite(source)
+        time = self.time if previous is None else np.concatenate(([previous], self.time))
+        step = np.diff(time)
+        if (step > 0.0).all():
+            return
+        place = int(np.flatnonzero(step <= 0.0)[0])
+        row = place + 1 if previous is None else place
+        kind = 'occurs twice' if step[place] == 0.0 else 'goes back in time'
+        raise RecordingError(
+            f'{source}: time stamp {self.time[row]:.9g} s in row {self.rows[row]} {kind}',
+            file=source,
+            value=float(self.time[row]),
+            remedy='sort the rows by time and keep one row a stamp',
+        )
+
+    def _check_finite(self, source: str) -> None:
+        for name in ('time', 'position', 'velocity', 'effort'):
+            array = getattr(self, name)
+            if array is None or np.isfinite(array).all():
+                continue
+            bad = ~np.isfinite(array.reshape(len(array), -1))
+            row, column = np.argwhere(bad)[0]
+            value = float(array.reshape(len(array), -1)[row, column])
+            label = self.labels[name][column]
+            remedy = 'repair or cut these rows (rows, time_range)'
+            if name == 'effort' and bad[:, column].all():
+                remedy = 'the driver does not report it: record a robot state that has efforts'
+            raise RecordingError(
+                f"{source}: {name} '{label}' is {value} in row {self.rows[row]}",
+                file=source,
+                joint=None if name == 'time' else label,
+                value=value,
+                remedy=remedy,
+            )

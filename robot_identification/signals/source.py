@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the signal processing reads from: anything that gives a recording in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from ..recording import Recording
+
+
+class RecordingSource(Protocol):
+    """
+    A recording that is read in blocks, as often as wanted.
+
+    A `Recording` in memory is one; a file that is too large for memory can be another.
+
+    Attributes
+    ----------
+    joints:
+        Names, in the order of the columns.
+
+    """
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names, in the order of the columns."""
+        ...
+
+    def blocks(self, size: int) -> Iterator[Recording]:
+        """Iterate over the recording in parts of at most ``size`` rows, from its start."""
+        ...
