@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimation of base parameters from the rows of recordings, in memory that does not grow."""
+
+from .essential import essential
+from .estimate import Estimate, Fit, JointFit, ParameterEstimate
+from .least_squares import ESTIMATORS, evaluate, ols, wls
+from .prior import choose_prior, standard, standard_essential, standard_std
+from .rows import row_blocks, RowBlock, system_of
+from .settings import EssentialSettings, EstimationSettings
+from .system import accumulate, combine, from_rows, LinearSystem
+from .trace import FitTrace, Trace
+
+__all__ = [
+    'ESTIMATORS',
+    'EssentialSettings',
+    'Estimate',
+    'EstimationSettings',
+    'Fit',
+    'FitTrace',
+    'JointFit',
+    'LinearSystem',
+    'ParameterEstimate',
+    'RowBlock',
+    'Trace',
+    'accumulate',
+    'choose_prior',
+    'combine',
+    'essential',
+    'evaluate',
+    'from_rows',
+    'ols',
+    'row_blocks',
+    'standard',
+    'standard_essential',
+    'standard_std',
+    'system_of',
+    'wls',
+]

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Ordinary and weighted least squares on the R factors of a `LinearSystem`.
+
+Equations (8) to (12) of Gautier and Venture, "Identification of standard dynamic parameters of
+robots with positive definite inertia matrix" (IROS 2013), section III.  The solution, its
+covariance and all residuals come from R by orthogonal steps alone; no normal equations are formed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ..errors import IdentifiabilityError, one_of, RecordingError
+from ..parameters import ParameterSet
+from .estimate import Estimate, Fit, JointFit
+from .reach import Reach, reach, TOLERANCE
+from .system import LinearSystem
+
+STILL = 1e-4
+"""A joint whose position stays within this [rad or m] has not moved."""
+
+ILL_CONDITIONED = 300.0
+"""Column-scaled condition number from which a warning is given."""
+
+POOR_FIT = 30.0
+"""Relative error of a joint [%] from which a warning is given."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """
+    Least squares on some of the columns, the others fixed.
+
+    Attributes
+    ----------
+    base:
+        (b,) all parameters, fixed ones included.
+    covariance:
+        (b, b), NaN in rows and columns of fixed parameters.
+    residual_std:
+        Square root of the residual variance, eq. (10).
+    condition_number, raw_condition_number:
+        Of the free columns, scaled to norm 1 and as they are.
+
+    """
+
+    base: np.ndarray
+    covariance: np.ndarray
+    residual_std: float
+    condition_number: float
+    raw_condition_number: float
+
+
+def ols(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str = '') -> Estimate:
+    """
+    Ordinary least squares: every row counts alike.
+
+    Parameters
+    ----------
+    system:
+        The rows.
+    prior:
+        Standard or base parameters; what the recording does not reach keeps their values (0
+        without a prior).
+    robot:
+        Name for the summary.
+
+    Raises
+    ------
+    IdentifiabilityError
+        naming a joint that does not move or is always in the dead zone.
+    RecordingError
+        where there are fewer rows than parameters.
+
+    """
+    require_motion(system)
+    return _estimate(system, np.ones(system.n_joints), 'ols', prior, robot)
+
+
+def wls(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str = '') -> Estimate:
+    """
+    Weighted least squares: the rows of joint j are divided by its residual's standard deviation.
+
+    The standard deviation is that of the ordinary least squares of joint j's rows alone.
+
+    Parameters
+    ----------
+    system, prior, robot:
+        As for `ols`, which see for the errors as well.
+
+    """
+    require_motion(system)
+    return _estimate(system, joint_weights(system), 'wls', prior, robot)
+
+
+ESTIMATORS = {'ols': ols, 'wls': wls}
+"""Estimators by the name that `EstimationSettings.method` gives them."""
+
+
+def joint_weights(system: LinearSystem) -> np.ndarray:
+    """
+    Inverse of the residual's standard deviation of each joint's own least squares.
+
+    Gautier and Venture, section III: "ordinary LS solution of the equations of joint j".
+
+    Returns
+    -------
+    np.ndarray
+        (n,) weights [1/(N m) or 1/N].
+
+    Raises
+    ------
+    RecordingError
+        naming a joint that has no more rows than parameters act on it.
+
+    """
+    weights = np.empty(system.n_joints)
+    for j, joint in enumerate(system.joints):
+        matrix, effort = system.factors[j, :, :-1], system.factors[j, :, -1]
+        norms = np.linalg.norm(matrix, axis=0)
+        seen = norms > 0.0
+        u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
+        u = u[:, s > TOLERANCE * s.max(initial=0.0)]
+        freedom = system.rows[j] - u.shape[1]
+        if freedom <= 0:
+            raise RecordingError(
+                f"joint '{joint}' has {system.rows[j]} rows for {u.shape[1]} parameters, too few "
+                'to weigh them by their residual',
+                joint=joint,
+                remedy='record longer, raise signals.decimate_to, or use estimation.method: ols',
+            )
+        residual = np.linalg.norm(effort - u @ (u.T @ effort)) / np.sqrt(freedom)
+        # below this the residual is rounding error, and its inverse no weight
+        floor = 1e-12 * np.linalg.norm(effort) / np.sqrt(system.rows[j])
+        weights[j] = 1.0 / max(residual, floor)
+    return weights
+
+
+def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: int) -> Solution:
+    """
+    Least squares from R of [W | tau].
+
+    Parameters
+    ----------
+    factor:
+        (b + 1, b + 1) R.
+    free:
+        (b,) bool, columns to solve for; they have to be independent.
+    fixed:
+        (b,) values of the other parameters.
+    rows:
+        Number of rows of W.
+
+    """
+    b, k = free.size, int(free.sum())
+    effort = factor[:, -1] - factor[:, :-1][:, ~free] @ fixed[~free]
+    columns = factor[:, :-1][:, free]
+    norms = np.linalg.norm(columns, axis=0)
+    triangle = np.linalg.qr(np.column_stack([columns / norms, effort]), mode='r')
+    left, right = triangle[:k, :k], triangle[:k, k]
+    base = np.where(free, 0.0, fixed)
+    base[free] = solve_triangular(left, right) / norms
+    residual_std = abs(triangle[k, k]) / np.sqrt(rows - k)
+    half = residual_std * solve_triangular(left, np.eye(k)) / norms[:, None]
+    covariance = np.full((b, b), np.nan)
+    covariance[np.ix_(free, free)] = half @ half.T
+    return Solution(
+        base=base,
+        covariance=covariance,
+        residual_std=float(residual_std),
+        condition_number=_condition(left),
+        raw_condition_number=_condition(columns),
+    )
+
+
+def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
+    """
+    How well base parameters explain the rows of a system.
+
+    Parameters
+    ----------
+    system:
+        The rows; not necessarily those that the parameters come from.
+    base:
+        (b,) base parameters.
+
+    """
+    vector = np.append(base, -1.0)
+    residual = np.linalg.norm(system.factors @ vector, axis=1)
+    effort = np.linalg.norm(system.factors[:, :, -1], axis=1)
+    raw_squares = np.maximum(0.0, np.einsum('i,jik,k->j', vector, system.raw_gram, vector))
+    raw_effort_squares = system.raw_gram[:, -1, -1]
+    joints = tuple(
+        JointFit(
+            joint=joint,
+            rows=int(system.rows[j]),
+            rmse=_ratio(residual[j], np.sqrt(system.rows[j])),
+            relative_error=100.0 * _ratio(residual[j], effort[j]),
+            raw_relative_error=100.0 * np.sqrt(_ratio(raw_squares[j], raw_effort_squares[j])),
+            bias=_ratio(system.effort_sums[j] - system.column_sums[j] @ base, system.rows[j]),
+        )
+        for j, joint in enumerate(system.joints)
+    )
+    return Fit(
+        joints=joints,
+        relative_error=100.0 * _ratio(np.linalg.norm(residual), np.linalg.norm(effort)),
+        raw_relative_error=100.0 * np.sqrt(_ratio(raw_squares.sum(), raw_effort_squares.sum())),
+    )
+
+
+def require_motion(system: LinearSystem) -> None:
+    """
+    Check that the recordings can tell anything at all about every joint.
+
+    Raises
+    ------
+    IdentifiabilityError
+        naming a joint that does not move or is always in the dead zone.
+    RecordingError
+        where there are fewer rows than parameters.
+
+    """
+    for j, joint in enumerate(system.joints):
+        if system.position_range[j] < STILL:
+            raise IdentifiabilityError(
+                f"joint '{joint}' does not move in the recording",
+                joint=joint,
+                value=float(system.position_range[j]),
+                remedy='record a motion of it, or leave it out of robot.joints and lock it',
+            )
+        if system.rows[j] == 0:
+            raise IdentifiabilityError(
+                f"joint '{joint}' is always slower than the dead zone",
+                joint=joint,
+                remedy='lower signals.dead_zone, or move it faster',
+            )
+    if system.n_rows <= system.n_base:
+        raise RecordingError(
+            f'the recording gives {system.n_rows} rows for {system.n_base} base parameters',
+            value=system.n_rows,
+            remedy='record longer, raise signals.decimate_to, or lower signals.dead_zone',
+        )
+
+
+def prior_base(structure, prior: ParameterSet | None) -> np.ndarray:
+    """Return a prior, given as standard or base parameters or None, as (b,) base parameters."""
+    if prior is None:
+        return np.zeros(structure.n_base)
+    if prior.layout.names == structure.base_layout.names:
+        return prior.values
+    return structure.project(prior).values
+
+
+def assemble(
+    system: LinearSystem,
+    solution: Solution,
+    known: Reach,
+    *,
+    weights: np.ndarray,
+    method: str,
+    robot: str,
+    essential: np.ndarray | None = None,
+) -> Estimate:
+    """Make an `Estimate` of a solution: standard deviations, fit per joint and warnings."""
+    fit = evaluate(system, solution.base)
+    std = np.sqrt(np.diag(solution.covariance))
+    with np.errstate(divide='ignore', invalid='ignore'):
+        relative_std = 100.0 * std / np.abs(solution.base)
+    structure = system.structure
+    return Estimate(
+        base=ParameterSet(structure.base_layout, solution.base),
+        expressions=tuple(structure.expressions),
+        covariance=solution.covariance,
+        std=std,
+        relative_std=relative_std,
+        joints=fit.joints,
+        relative_error=fit.relative_error,
+        raw_relative_error=fit.raw_relative_error,
+        rank=int(np.isfinite(std).sum()),
+        condition_number=solution.condition_number,
+        raw_condition_number=solution.raw_condition_number,
+        excited=known.excited,
+        reasons=known.reasons,
+        weights=weights,
+        method=method,
+        rows=system.n_rows,
+        residual_std=solution.residual_std,
+        essential=essential,
+        warnings=_warnings(structure.base_layout.names, known, solution, fit),
+        robot=robot,
+    )
+
+
+def _estimate(
+    system: LinearSystem,
+    weights: np.ndarray,
+    method: str,
+    prior: ParameterSet | None,
+    robot: str,
+) -> Estimate:
+    factor = system.stacked(weights)
+    known = reach(factor, system.n_rows, system.structure.base_layout.names)
+    if known.rank == 0:
+        raise IdentifiabilityError(
+            'the recording tells none of the base parameters',
+            remedy='record a motion that moves every joint with changing acceleration',
+        )
+    fixed = prior_base(system.structure, prior)
+    solution = solve(factor, known.excited, fixed, system.n_rows)
+    return assemble(system, solution, known, weights=weights, method=method, robot=robot)
+
+
+def _warnings(names, known: Reach, solution: Solution, fit: Fit) -> tuple[str, ...]:
+    warnings = [
+        f'{name} is not identified and keeps its prior value: {reason}'
+        for name, reason in zip(names, known.reasons, strict=True)
+        if reason
+    ]
+    if solution.condition_number > ILL_CONDITIONED:
+        warnings.append(
+            f'the condition number {solution.condition_number:.0f} (column-scaled) is high: the '
+            'motion hardly tells some parameters apart; a planned excitation does better'
+        )
+    poor = [joint.joint for joint in fit.joints if joint.relative_error > POOR_FIT]
+    if poor:
+        warnings.append(
+            f'the model leaves more than {POOR_FIT:.0f} % of the effort unexplained at '
+            f'{one_of(poor)}'
+        )
+    return tuple(warnings)
+
+
+def _condition(matrix: np.ndarray) -> float:
+    values = np.linalg.svd(matrix, compute_uv=False)
+    return float(values[0] / values[-1]) if values.size and values[-1] > 0.0 else float('inf')
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    """Quotient; NaN where there is nothing to divide by."""
+    return float(numerator / denominator) if denominator > 0.0 else float('nan')

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Standard parameters nearest to a prior among all that fit equally well.
+
+Gautier and Venture, "Identification of standard dynamic parameters of robots with positive
+definite inertia matrix" (IROS 2013), section IV.  There, the singular value decomposition is taken
+of the stacked regressor W; here of the regrouping matrix G, for which W chi = W_b (G chi): it has
+the same null space, is known from the structure, and carries no noise.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import yaml
+
+from ..errors import SettingsError
+from ..parameters import ParameterSet
+from .estimate import Estimate
+from .least_squares import solve
+from .system import LinearSystem
+
+if TYPE_CHECKING:
+    from ..base_parameters import BaseStructure
+
+_TOLERANCE = 1e-9
+
+
+def standard(
+    estimate: Estimate | ParameterSet,
+    structure: BaseStructure,
+    prior: ParameterSet | None = None,
+    *,
+    scale: np.ndarray | None = None,
+) -> ParameterSet:
+    """
+    Return the standard parameters nearest to a prior that have the estimated base parameters.
+
+    Eq. (30): chi = chi_ref + G^+ (beta - G chi_ref), with the pseudo-inverse by singular value
+    decomposition.  Every chi with G chi = beta predicts the same effort on every motion; this one
+    has the smallest ||(chi - chi_ref) / scale||.
+
+    Parameters
+    ----------
+    estimate:
+        An estimate, or its base parameters alone.
+    structure:
+        Relates standard and base parameters.
+    prior:
+        chi_ref, over the structure's layout; None stands for zeros, which is eq. (26).
+    scale:
+        (p,) positive sizes by which changes are measured.  None measures them in SI units as the
+        paper does: a kilogram counts as much as a kg m^2 or a N m, so that small products of
+        inertia change less than masses in proportion to their leverage on the effort.
+
+    """
+    base = estimate.base if isinstance(estimate, Estimate) else estimate
+    reference = _reference(structure, prior)
+    inverse = _regrouping_inverse(structure, scale)
+    difference = base.values - structure.regrouping @ reference
+    values = reference + inverse @ difference
+    # one step of refinement: what rounding left of the base parameters is put right
+    values += inverse @ (base.values - structure.regrouping @ values)
+    return ParameterSet(structure.layout, values)
+
+
+def standard_std(estimate: Estimate, structure: BaseStructure) -> np.ndarray:
+    """
+    Return the standard deviations of the standard parameters that the data alone determine.
+
+    Returns
+    -------
+    np.ndarray
+        (p,) in the units of the layout; NaN for parameters that depend on the prior: the ones that
+        cannot be told from any motion, or only in combination, or not from this recording.
+
+    """
+    inverse = _regrouping_inverse(structure, None)
+    projector = inverse @ structure.regrouping
+    p = len(structure.layout)
+    alone = np.abs(projector - np.eye(p)).max(axis=1) < _TOLERANCE
+    std = np.full(p, np.nan)
+    known = estimate.estimated
+    covariance = np.where(known[:, None] & known, estimate.covariance, 0.0)
+    for i in np.flatnonzero(alone):
+        row = inverse[i]
+        used = np.abs(row) > _TOLERANCE * np.abs(row).max()
+        if (used & ~known).any():
+            continue
+        std[i] = np.sqrt(row @ covariance @ row)
+    return std
+
+
+def standard_essential(
+    system: LinearSystem,
+    estimate: Estimate,
+    structure: BaseStructure,
+    prior: ParameterSet | None = None,
+) -> ParameterSet:
+    """
+    Return the prior corrected in the essential parameters alone.
+
+    Eq. (32).  Because the essential columns are independent, the weighting by their values that
+    the paper writes cancels, and what is left is the least squares of tau - W chi_ref on these
+    columns: just the independent standard parameters behind them change, all others keep the
+    prior's value.
+
+    Parameters
+    ----------
+    system:
+        The rows.
+    estimate:
+        What `essential.essential` gave; its mask and weights are used.
+    structure, prior:
+        As in `standard`.
+
+    """
+    if estimate.essential is None:
+        raise ValueError('the estimate has no essential parameters')
+    reference = _reference(structure, prior)
+    fixed = structure.regrouping @ reference
+    factor = system.stacked(estimate.weights)
+    # tau - W_b G chi_ref in place of tau
+    factor = np.column_stack([factor[:, :-1], factor[:, -1] - factor[:, :-1] @ fixed])
+    free = np.asarray(estimate.essential)
+    change = solve(factor, free, np.zeros(free.size), system.n_rows).base
+    values = reference.copy()
+    values[np.asarray(structure.independent)] += change
+    return ParameterSet(structure.layout, values)
+
+
+def choose_prior(choice: str, urdf: ParameterSet, folder: Path = Path('.')) -> ParameterSet:
+    """
+    Return the prior that ``estimation.prior`` asks for.
+
+    Parameters
+    ----------
+    choice:
+        ``none``, ``urdf``, or the path of a YAML file: parameter names with their values, or a
+        ``result.yaml``, whose standard parameters are taken.
+    urdf:
+        What the URDF gives, over the regressor's layout; parameters that a file does not name keep
+        these values.
+    folder:
+        Where a relative path starts.
+
+    Raises
+    ------
+    SettingsError
+        naming the file that is missing or wrong, or an entry that is no parameter.
+
+    """
+    if choice == 'urdf':
+        return urdf
+    if choice == 'none':
+        return ParameterSet(urdf.layout, np.zeros(len(urdf.layout)))
+    path = folder / Path(choice).expanduser()
+    values = _named_values(path)
+    for name, value in values.items():
+        if name not in urdf.layout:
+            raise SettingsError(
+                f"{path}: '{name}' is not a parameter of this robot",
+                file=str(path),
+                key=name,
+                remedy='names are <link or joint>.<symbol>, for example '
+                f'{urdf.layout.names[0] if len(urdf.layout) else "link_1.m"}',
+            )
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not np.isfinite(value)
+        ):
+            raise SettingsError(
+                f"{path}: '{name}' is {value!r}, expected a number",
+                file=str(path),
+                key=name,
+                value=value,
+            )
+    return urdf.updated(values)
+
+
+def _named_values(path: Path) -> dict:
+    try:
+        document = yaml.safe_load(path.read_text(encoding='utf-8'))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = getattr(error, 'strerror', None) or str(error)
+        raise SettingsError(
+            f"cannot read the prior '{path}': {reason}",
+            file=str(path),
+            key='estimation.prior',
+            remedy='give none, urdf, or the path of a YAML of parameters',
+        ) from error
+    if isinstance(document, dict) and isinstance(document.get('standard_parameters'), list):
+        document = {
+            str(entry.get('name')): entry.get('value')
+            for entry in document['standard_parameters']
+            if isinstance(entry, dict)
+        }
+    if not isinstance(document, dict):
+        raise SettingsError(
+            f"the prior '{path}' is not a mapping of parameter names to values",
+            file=str(path),
+            key='estimation.prior',
+        )
+    return document
+
+
+def _reference(structure: BaseStructure, prior: ParameterSet | None) -> np.ndarray:
+    if prior is None:
+        return np.zeros(len(structure.layout))
+    if prior.layout.names != structure.layout.names:
+        raise ValueError('the prior has another layout than the structure')
+    return prior.values.copy()
+
+
+def _regrouping_inverse(structure: BaseStructure, scale: np.ndarray | None) -> np.ndarray:
+    """(p, b) S (G S)^+, with G of full row rank."""
+    scale = np.ones(len(structure.layout)) if scale is None else np.asarray(scale, dtype=float)
+    return scale[:, None] * np.linalg.pinv(structure.regrouping * scale, rcond=1e-12)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of an estimation, as the experiment file and the nodes' parameters give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..options import option
+
+METHODS = ('ols', 'wls')
+"""Names of the estimators that `EstimationSettings.method` takes."""
+
+
+@dataclass(frozen=True)
+class EssentialSettings:
+    """How base parameters that the data hardly tell are dropped, the least certain one first."""
+
+    max_relative_std: float = option(
+        30.0,
+        doc='Parameters are dropped one by one until no relative standard deviation exceeds this.',
+        unit='%',
+        minimum=0.0,
+    )
+
+
+@dataclass(frozen=True)
+class EstimationSettings:
+    """How base parameters are estimated from the regressor's rows."""
+
+    method: str = option(
+        'wls',
+        doc='ols weighs every row alike; wls weighs the rows of each joint by its residual.',
+        choices=METHODS,
+    )
+    essential: EssentialSettings | None = option(
+        doc='How to find the essential parameters; null keeps all base parameters.',
+        factory=EssentialSettings,
+    )
+    prior: str = option(
+        'urdf',
+        doc='Where standard parameters start from: none (zero), urdf, or a YAML of parameters.',
+    )

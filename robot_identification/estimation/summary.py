@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables for people: an estimate and its fit as text of 100 columns."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .estimate import Estimate, Fit, ParameterEstimate
+
+WIDTH = 100
+_TITLES = {'ols': 'ordinary least squares', 'wls': 'weighted least squares'}
+
+
+def estimate_summary(estimate: Estimate) -> str:
+    """Return the table of an estimate: header, parameters, expressions, fit and warnings."""
+    lines = _header(estimate)
+    lines += ['', *_parameter_table(list(estimate))]
+    lines += ['', *_expressions(list(estimate))]
+    lines += ['', *fit_table(estimate.fit, dict(_weights(estimate)))]
+    if estimate.warnings:
+        lines += ['', 'Warnings']
+        for number, warning in enumerate(estimate.warnings, 1):
+            lines += _wrapped(warning, f'[{number}] ')
+    return '\n'.join(lines)
+
+
+def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
+    """Return the lines of the table of residuals per joint."""
+    width = max([len('all joints'), *(len(joint.joint) for joint in fit.joints)])
+    heads = ['rows', 'rmse', 'bias', 'error %', 'raw error %']
+    heads += ['weight'] if weights else []
+    lines = [
+        _rule('Fit of the effort'),
+        f'{"joint":<{width}}' + ''.join(f'{h:>13}' for h in heads),
+    ]
+    for joint in fit.joints:
+        cells = [
+            str(joint.rows),
+            number(joint.rmse),
+            number(joint.bias),
+            f'{joint.relative_error:.2f}',
+            f'{joint.raw_relative_error:.2f}',
+        ]
+        cells += [number(weights[joint.joint])] if weights else []
+        lines.append(f'{joint.joint:<{width}}' + ''.join(f'{cell:>13}' for cell in cells))
+    rows = sum(joint.rows for joint in fit.joints)
+    cells = [str(rows), '', '', f'{fit.relative_error:.2f}', f'{fit.raw_relative_error:.2f}']
+    lines.append(f'{"all joints":<{width}}' + ''.join(f'{cell:>13}' for cell in cells))
+    return [line.rstrip() for line in lines]
+
+
+def number(value: float) -> str:
+    """Return a number in at most 11 characters with five significant digits."""
+    if value is None or math.isnan(value):
+        return '-'
+    return f'{value:.5g}'
+
+
+def percent(value: float) -> str:
+    """Return a relative standard deviation in at most 9 characters."""
+    if math.isnan(value):
+        return '-'
+    return f'{value:.2f}' if value < 1e4 else '>9999'
+
+
+def _header(estimate: Estimate) -> list[str]:
+    title = f'Identification of {estimate.robot}' if estimate.robot else 'Identification'
+    left = [
+        ('method', _TITLES.get(estimate.method, estimate.method)),
+        ('rows', str(estimate.rows)),
+        ('base parameters', str(len(estimate))),
+        ('estimated', str(estimate.rank)),
+    ]
+    right = [
+        ('relative error', f'{estimate.relative_error:.2f} %'),
+        ('raw relative error', f'{estimate.raw_relative_error:.2f} %'),
+        ('condition number', f'{estimate.condition_number:.4g} (column-scaled)'),
+        ('', f'{estimate.raw_condition_number:.4g} (raw)'),
+    ]
+    if estimate.essential is not None:
+        left[2] = ('essential', f'{int(estimate.essential.sum())} of {len(estimate)} parameters')
+    lines = [_rule(title, '=')]
+    for (a, b), (c, d) in zip(left, right, strict=True):
+        lines.append(f'{a:<18}{b:<30}{c:<20}{d}'.rstrip())
+    return lines
+
+
+def _parameter_table(parameters: list[ParameterEstimate]) -> list[str]:
+    width = max([len('parameter'), *(len(p.name) for p in parameters)]) if parameters else 9
+    lines = [
+        _rule('Base parameters'),
+        f'{"parameter":<{width}}{"value":>14}{"std":>13}{"std %":>9}  {"unit":<12}',
+    ]
+    for p in parameters:
+        note = _note(p)
+        lines.append(
+            f'{p.name:<{width}}{number(p.value):>14}{number(p.std):>13}'
+            f'{percent(p.relative_std):>9}  {p.unit:<12}{note}'.rstrip()
+        )
+    return lines
+
+
+def _note(p: ParameterEstimate) -> str:
+    if p.state != 'IDENTIFIED':
+        return 'not excited'
+    if p.essential is False:
+        return 'dropped'
+    return '= sum, see below' if p.expression != p.name else ''
+
+
+def _expressions(parameters: list[ParameterEstimate]) -> list[str]:
+    sums = [p for p in parameters if p.expression != p.name]
+    if not sums:
+        return []
+    lines = [_rule('What the sums are made of')]
+    for p in sums:
+        lines += _wrapped(p.expression, f'{p.name} = ')
+    return lines
+
+
+def _weights(estimate: Estimate):
+    if estimate.method == 'ols':
+        return ()
+    return zip((fit.joint for fit in estimate.joints), estimate.weights.tolist(), strict=True)
+
+
+def _wrapped(text: str, head: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=' ' * min(len(head), 24),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [head.rstrip()]
+
+
+def _rule(title: str, mark: str = '-') -> str:
+    return f'{mark * 2} {title} '.ljust(WIDTH, mark)

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+All that estimation needs of any number of regressor rows, in memory that does not grow with them.
+
+With W_j the rows of joint j (base columns) and tau_j its effort, a `LinearSystem` holds R of
+[W_j | tau_j] for each joint, so that ordinary and weighted least squares, their residuals per
+joint and the elimination of columns all come from one pass over the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import RecordingError
+from .factor import append_rows, GrowingFactor
+from .trace import EMPTY_TRACE, Trace, TraceCollector
+
+if TYPE_CHECKING:
+    from ..base_parameters import BaseStructure
+    from .rows import RowBlock
+
+
+@dataclass(frozen=True)
+class LinearSystem:
+    """
+    Sufficient statistics of the rows ``W beta = tau``, joint by joint.
+
+    Attributes
+    ----------
+    structure:
+        The base parameters that the columns stand for.
+    joints:
+        Names of the n joints.
+    factors:
+        (n, b + 1, b + 1) R of [W_j | tau_j] over the rows that are kept.
+    rows:
+        (n,) int, rows that are kept.
+    available_rows:
+        (n,) int, rows before the dead zone.
+    column_sums, effort_sums:
+        (n, b) and (n,) sums over the kept rows; they give the bias.
+    raw_gram:
+        (n, b + 1, b + 1) [W_j | tau_j]^T [W_j | tau_j] over all samples before decimation and dead
+        zone, with the effort as measured; for ``raw_relative_error`` only, never for the estimate.
+    raw_rows:
+        Samples that ``raw_gram`` is taken over.
+    position_range:
+        (n,) largest minus smallest position [rad or m].
+    trace:
+        A bounded number of rows, thinned evenly, for plots.
+    sources:
+        Names of the recordings.
+
+    """
+
+    structure: BaseStructure
+    joints: tuple[str, ...]
+    factors: np.ndarray
+    rows: np.ndarray
+    available_rows: np.ndarray
+    column_sums: np.ndarray
+    effort_sums: np.ndarray
+    raw_gram: np.ndarray
+    raw_rows: int
+    position_range: np.ndarray
+    trace: Trace
+    sources: tuple[str, ...] = ()
+
+    @property
+    def n_joints(self) -> int:
+        """Number of joints."""
+        return len(self.joints)
+
+    @property
+    def n_base(self) -> int:
+        """Number of base parameters."""
+        return self.factors.shape[-1] - 1
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all joints together."""
+        return int(self.rows.sum())
+
+    def stacked(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """
+        R of the rows of all joints, each joint's multiplied with its weight.
+
+        Parameters
+        ----------
+        weights:
+            (n,) factors; None for 1.
+
+        Returns
+        -------
+        np.ndarray
+            (b + 1, b + 1) upper triangular R of [W | tau].
+
+        """
+        weights = np.ones(self.n_joints) if weights is None else weights
+        factor = np.zeros_like(self.factors[0])
+        for weight, part in zip(weights, self.factors, strict=True):
+            factor = append_rows(factor, weight * part)
+        return factor
+
+
+def accumulate(
+    blocks: Iterable[RowBlock],
+    structure: BaseStructure,
+    joints: Sequence[str],
+    *,
+    source: str = 'recording',
+    trace_points: int = 2000,
+) -> LinearSystem:
+    """
+    Fold blocks of rows into a `LinearSystem`, in one pass and constant memory.
+
+    Parameters
+    ----------
+    blocks:
+        As `rows.row_blocks` gives them.
+    structure:
+        The base parameters that the columns stand for.
+    joints:
+        Names of the joints, in the order of the rows.
+    source:
+        The recording's name, for messages.
+    trace_points:
+        The trace has between half as many and this many points, or all where there are fewer.
+
+    Raises
+    ------
+    RecordingError
+        where there are no rows at all, or a joint's effort is zero throughout.
+
+    """
+    joints = tuple(joints)
+    builder = _Builder(len(joints), structure.n_base, trace_points)
+    for block in blocks:
+        builder.push(block)
+    system = builder.system(structure, joints, source)
+    _require_rows(system, source)
+    _require_effort(system, source)
+    return system
+
+
+def from_rows(
+    structure: BaseStructure,
+    joints: Sequence[str],
+    matrix: np.ndarray,
+    effort: np.ndarray,
+    keep: np.ndarray | None = None,
+    *,
+    time: np.ndarray | None = None,
+) -> LinearSystem:
+    """
+    Make a `LinearSystem` of rows that are in memory.
+
+    Parameters
+    ----------
+    structure:
+        The base parameters that the columns stand for.
+    joints:
+        Names of the n joints.
+    matrix:
+        (m, n, b) base columns of the regressor.
+    effort:
+        (m, n) [N m or N].
+    keep:
+        (m, n) bool, which rows count; None for all.
+    time:
+        (m,) [s]; None counts samples.
+
+    """
+    from .rows import RowBlock
+
+    samples, n = effort.shape
+    time = np.arange(samples, dtype=float) if time is None else time
+    # nothing is known of the motion, so no joint may be taken for one that stands still
+    position = np.linspace(0.0, 1.0, samples)[:, None] * np.ones(n)
+    block = RowBlock(
+        time=time,
+        position=position,
+        velocity=np.ones((samples, n)),
+        matrix=matrix,
+        effort=effort,
+        keep=np.ones((samples, n), dtype=bool) if keep is None else keep,
+        raw_matrix=matrix,
+        raw_effort=effort,
+    )
+    return accumulate([block], structure, joints)
+
+
+def combine(systems: Sequence[LinearSystem]) -> LinearSystem:
+    """
+    Merge the systems of several recordings of the same robot.
+
+    Parameters
+    ----------
+    systems:
+        At least one; all with the same joints and base parameters.
+
+    """
+    if not systems:
+        raise ValueError('there is no system to combine')
+    total = systems[0]
+    for system in systems[1:]:
+        if system.joints != total.joints or system.n_base != total.n_base:
+            raise ValueError('the systems have different joints or base parameters')
+        factors = [append_rows(a, b) for a, b in zip(total.factors, system.factors, strict=True)]
+        total = replace(
+            total,
+            factors=np.array(factors),
+            rows=total.rows + system.rows,
+            available_rows=total.available_rows + system.available_rows,
+            column_sums=total.column_sums + system.column_sums,
+            effort_sums=total.effort_sums + system.effort_sums,
+            raw_gram=total.raw_gram + system.raw_gram,
+            raw_rows=total.raw_rows + system.raw_rows,
+            position_range=np.maximum(total.position_range, system.position_range),
+            trace=total.trace.followed_by(system.trace),
+            sources=total.sources + system.sources,
+        )
+    return total
+
+
+class _Builder:
+    """The growing parts of a `LinearSystem`."""
+
+    def __init__(self, n: int, b: int, trace_points: int) -> None:
+        self.n, self.b = n, b
+        self.factors = [GrowingFactor(b + 1) for _ in range(n)]
+        self.available = 0
+        self.column_sums = np.zeros((n, b))
+        self.effort_sums = np.zeros(n)
+        self.raw_gram = np.zeros((n, b + 1, b + 1))
+        self.raw_rows = 0
+        self.lowest = np.full(n, np.inf)
+        self.highest = np.full(n, -np.inf)
+        self.trace = TraceCollector(trace_points)
+
+    def push(self, block: RowBlock) -> None:
+        """Fold one block in."""
+        samples = len(block.time)
+        self.available += samples
+        if samples:
+            augmented = np.concatenate([block.matrix, block.effort[:, :, None]], axis=2)
+            for j in range(self.n):
+                kept = block.keep[:, j]
+                rows = augmented[:, j] if kept.all() else augmented[kept, j]
+                self.factors[j].push(rows)
+                sums = rows.sum(axis=0)
+                self.column_sums[j] += sums[:-1]
+                self.effort_sums[j] += sums[-1]
+            self.lowest = np.minimum(self.lowest, block.position.min(axis=0))
+            self.highest = np.maximum(self.highest, block.position.max(axis=0))
+            self.trace.push(block)
+        self._push_raw(block)
+
+    def _push_raw(self, block: RowBlock) -> None:
+        self.raw_rows += block.raw_effort.shape[0]
+        for j in range(self.n):
+            matrix, effort = block.raw_matrix[:, j], block.raw_effort[:, j]
+            gram = self.raw_gram[j]
+            gram[:-1, :-1] += matrix.T @ matrix
+            gram[:-1, -1] += matrix.T @ effort
+            gram[-1, -1] += effort @ effort
+
+    def system(self, structure, joints: tuple[str, ...], source: str) -> LinearSystem:
+        """Return what has been accumulated."""
+        gram = self.raw_gram.copy()
+        gram[:, -1, :-1] = gram[:, :-1, -1]
+        moved = self.available > 0
+        return LinearSystem(
+            structure=structure,
+            joints=joints,
+            factors=np.array([factor.result() for factor in self.factors]),
+            rows=np.array([factor.rows for factor in self.factors]),
+            available_rows=np.full(self.n, self.available),
+            column_sums=self.column_sums,
+            effort_sums=self.effort_sums,
+            raw_gram=gram,
+            raw_rows=self.raw_rows,
+            position_range=self.highest - self.lowest if moved else np.zeros(self.n),
+            trace=self.trace.trace() if moved else EMPTY_TRACE,
+            sources=(source,),
+        )
+
+
+def _require_rows(system: LinearSystem, source: str) -> None:
+    if system.available_rows.max(initial=0) == 0:
+        raise RecordingError(
+            f'{source}: no rows are left after filtering, trimming and decimation',
+            file=source,
+            remedy='record longer, or lower signals.trim or raise signals.decimate_to',
+        )
+
+
+def _require_effort(system: LinearSystem, source: str) -> None:
+    for j, joint in enumerate(system.joints):
+        if system.raw_rows and system.raw_gram[j, -1, -1] == 0.0:
+            raise RecordingError(
+                f"{source}: effort of joint '{joint}' is zero in every row",
+                file=source,
+                joint=joint,
+                remedy='record its effort (many drivers publish zeros until effort is switched on)'
+                ', or leave the joint out of robot.joints',
+            )

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An estimate held against recordings that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TYPE_CHECKING
+
+import numpy as np
+
+from .estimation.estimate import Estimate, Fit, JointFit
+from .estimation.least_squares import evaluate
+from .estimation.rows import system_of
+from .estimation.trace import FitTrace
+from .parameters import ParameterSet
+
+if TYPE_CHECKING:
+    from .base_parameters import BaseStructure
+    from .recording import Recording
+    from .regressors import Regressor
+    from .signals import SignalSettings
+
+
+@dataclass(frozen=True)
+class Validation:
+    """
+    How well an estimate predicts other recordings.
+
+    Attributes
+    ----------
+    joints:
+        Fit of each joint.
+    relative_error, raw_relative_error:
+        Over all joints, as in `JointFit` [%].
+    trace:
+        Measured and predicted effort, evenly thinned, for plots.
+    sources:
+        Names of the recordings.
+
+    """
+
+    joints: tuple[JointFit, ...]
+    relative_error: float
+    raw_relative_error: float
+    trace: FitTrace
+    sources: tuple[str, ...] = ()
+
+    @property
+    def fit(self) -> Fit:
+        """The figures alone."""
+        return Fit(self.joints, self.relative_error, self.raw_relative_error)
+
+    def summary(self) -> str:
+        """Return a table for people, 100 columns wide."""
+        from .estimation.summary import fit_table
+
+        title = f'Validation on {", ".join(self.sources)}' if self.sources else 'Validation'
+        return '\n'.join([title, *fit_table(self.fit)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures in the shape of the result file's ``validation``."""
+        return {'sources': list(self.sources), **self.fit.to_dict()}
+
+
+def validate(
+    estimate: Estimate | ParameterSet,
+    sources: Recording | Sequence[Recording],
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+) -> Validation:
+    """
+    Predict the effort of recordings and compare it with what was measured.
+
+    Parameters
+    ----------
+    estimate:
+        An estimate, or its base parameters alone.
+    sources:
+        One recording source or several, with the regressor's joints; their rows count together.
+    regressor, structure, signals:
+        As in the identification, so that the figures can be compared.
+
+    Raises
+    ------
+    RecordingError
+        naming a recording that is too short or whose effort is missing.
+
+    """
+    base = estimate.base if isinstance(estimate, Estimate) else estimate
+    if base.layout.names != structure.base_layout.names:
+        raise ValueError('the estimate has other base parameters than the structure')
+    system = system_of(sources, regressor, structure, signals)
+    fit = evaluate(system, base.values)
+    return Validation(
+        joints=fit.joints,
+        relative_error=fit.relative_error,
+        raw_relative_error=fit.raw_relative_error,
+        trace=system.trace.fit(np.asarray(base.values)),
+        sources=system.sources,
+    )
