@@ -115,8 +115,12 @@ def read_document(path: str | os.PathLike) -> Document:
         raise SettingsError(
             f"settings file '{path}' does not exist", file=str(path), remedy='correct the path'
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read '{path}': {error}", file=str(path)) from error
+    except OSError as error:
+        raise SettingsError(f"cannot read '{path}': {error.strerror}", file=str(path)) from error
+    except UnicodeDecodeError:
+        raise SettingsError(
+            f"'{path}' is not text in UTF-8", file=str(path), remedy='give a YAML file'
+        ) from None
     return parse_document(text, str(path))
 
 
@@ -209,7 +213,7 @@ def _check(node: yaml.Node, key: str, lines: dict[str, int], above: tuple, file:
 def _syntax_error(error: yaml.YAMLError, file: str) -> SettingsError:
     mark = getattr(error, 'problem_mark', None) or getattr(error, 'context_mark', None)
     problem = getattr(error, 'problem', None) or getattr(error, 'reason', None) or str(error)
-    problem = problem.replace("'\\t'", 'a tab').split('\n')[0]
+    problem = problem.replace("character '\\t' that", 'a tab, which').split('\n')[0]
     where = _at(file, mark, column=True) if mark else file
     return SettingsError(
         f'{where}: not YAML: {problem}' if where else f'not YAML: {problem}',

@@ -33,7 +33,7 @@ from ..signals.settings import SignalSettings
 from .document import Document, read_document
 from .entry import RecordingEntry
 from .experiment_checks import check_experiment
-from .keys import nearest, override
+from .keys import nearest, override, walk
 from .sources import open_recording
 
 EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
@@ -74,8 +74,8 @@ class RobotSettings(ModelSettings):
         read_only=True,
     )
     effort_kind: str = option(
-        doc='what the recorded effort is; never guessed, since drivers differ; motor_torque and '
-        'motor_current need drives.effort',
+        doc='what the recorded effort is: joint_torque, motor_torque or motor_current; never '
+        'guessed, since drivers differ; the last two need drives.effort',
         choices=EFFORT_KINDS,
         read_only=True,
     )
@@ -239,7 +239,7 @@ def experiment_from(
     *,
     overrides: Mapping[str, Any] | None = None,
     path: Path | None = None,
-    needs_data: bool = True,
+    check_data: bool = True,
 ) -> Experiment:
     """
     Make an experiment from settings that are already in memory.
@@ -254,8 +254,8 @@ def experiment_from(
         As for `load_experiment`.
     path:
         The file that the settings came from.
-    needs_data:
-        Whether an experiment without a recording is refused.
+    check_data:
+        Whether there has to be a recording to identify from, and every recording's file to exist.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def experiment_from(
         experiment = replace(experiment, path=path, base=Path(base))
         experiment = replace(experiment, estimation=_absolute_prior(experiment))
         robot = _checked_robot(experiment)
-        check_experiment(experiment, robot, needs_data=needs_data)
+        check_experiment(experiment, robot, check_data=check_data)
     except (SettingsError, RecordingError) as error:
         raise _located(error, document, overrides or {}) from error
     return experiment
@@ -318,20 +318,30 @@ def _checked_robot(experiment: Experiment) -> Robot:
 
 def _located(error: IdentificationError, document: Document, overrides: Mapping) -> SettingsError:
     """Add to ``error`` the place in the file and the key that was probably meant."""
-    key = error.key or ''
-    remedy = error.remedy
-    if error.message.startswith('unknown key'):
+    key, message, remedy = error.key or '', error.message, error.remedy
+    if message.startswith('unknown key'):
         meant = nearest(Experiment, key)
         if meant is not None:
             remedy = f"did you mean '{meant}'? {remedy}"
+    else:
+        key = _full_key(key)
+        if key and f"'{key}'" not in message:
+            message = f"'{key}': {message}"
     overridden = any(key == name or key.startswith((f'{name}.', f'{name}[')) for name in overrides)
     where = document.file if overridden else document.where(key)
     return SettingsError(
-        f'{where}: {error.message}' if where else error.message,
+        f'{where}: {message}' if where else message,
         remedy=remedy,
         joint=error.joint,
         link=error.link,
         file=error.file or document.file or None,
-        key=error.key,
+        key=key or None,
         value=error.value,
     )
+
+
+def _full_key(key: str) -> str:
+    """Complete the key of a section that checked itself and does not know its own path."""
+    if not key or key.partition('.')[0].partition('[')[0] in {f.name for f in fields(Experiment)}:
+        return key
+    return next((path for path, _ in walk(Experiment) if path.endswith(f'.{key}')), key)

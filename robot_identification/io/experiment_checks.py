@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .experiment import Experiment, RobotSettings
 
 
-def check_experiment(experiment: Experiment, robot: Robot, *, needs_data: bool = True) -> None:
+def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool = True) -> None:
     """
     Check what no single key can tell.
 
@@ -24,8 +24,8 @@ def check_experiment(experiment: Experiment, robot: Robot, *, needs_data: bool =
         Settings whose keys are right one by one.
     robot:
         The robot that they describe.
-    needs_data:
-        Whether an experiment without a recording is refused.
+    check_data:
+        Whether there has to be a recording to identify from, and every recording's file to exist.
 
     Raises
     ------
@@ -39,7 +39,9 @@ def check_experiment(experiment: Experiment, robot: Robot, *, needs_data: bool =
     _check_coupled_drives(experiment.robot, robot)
     dead_zones(experiment.signals, robot.joints)
     _check_prior(experiment)
-    if needs_data and not experiment.data.identification:
+    if not check_data:
+        return
+    if not experiment.data.identification:
         raise SettingsError(
             "'data.identification' lists no recording",
             key='data.identification',
