@@ -144,8 +144,8 @@ def run(
         try:
             rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
         except Exception as error:
-            # rcl's own words name its source files; the cause stands before the first ', at'
-            return _fail(str(error).partition(', at ')[0])
+            # the unknown words, or rcl's reason with the places in its sources behind it
+            return _fail(f'wrong ROS arguments: {str(error).partition(", at ")[0]}')
         try:
             return _build_and_spin(factory, executor(), watch)
         except IdentificationError as error:

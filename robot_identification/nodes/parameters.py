@@ -180,16 +180,16 @@ def _override(node: Node, name: str) -> Any:
 
 def _descriptor(info: OptionInfo, kind: Parameter.Type | None) -> ParameterDescriptor:
     unit = f' [{info.unit}]' if info.unit else ''
-    constraints = '' if info.choices is None else f'one of {", ".join(map(str, info.choices))}'
     descriptor = ParameterDescriptor(
         description=f'{info.doc}{unit}',
-        additional_constraints=constraints,
+        additional_constraints=_constraints(info),
         read_only=info.read_only,
         dynamic_typing=kind is None,
     )
     if kind is not None:
         descriptor.type = kind.value
-    if info.minimum is None and info.maximum is None:
+    # rclpy takes NaN, which stands for None, to be out of every range
+    if (info.minimum is None and info.maximum is None) or _alternatives(info.type)[1]:
         return descriptor
     low, high = info.minimum, info.maximum
     if kind is Parameter.Type.INTEGER:
@@ -201,6 +201,22 @@ def _descriptor(info: OptionInfo, kind: Parameter.Type | None) -> ParameterDescr
         high = sys.float_info.max if high is None else float(high)
         descriptor.floating_point_range = [FloatingPointRange(from_value=low, to_value=high)]
     return descriptor
+
+
+def _constraints(info: OptionInfo) -> str:
+    """Say in words what values are allowed."""
+    parts = []
+    if info.choices is not None:
+        parts.append(f'one of {", ".join(map(str, info.choices))}')
+    if info.minimum is not None:
+        parts.append(f'at least {info.minimum}')
+    if info.maximum is not None:
+        parts.append(f'at most {info.maximum}')
+    none = _none(info.type) if _alternatives(info.type)[1] else None
+    if none is not None:
+        shown = '.nan' if isinstance(none, float) else repr(none)
+        parts.append(f'{shown} for none')
+    return ', '.join(parts)
 
 
 # -------------------------------------------------------------------------------------- reading
