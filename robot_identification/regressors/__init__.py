@@ -5,7 +5,7 @@ Regressors: efforts that are linear in the dynamic parameters, ``effort = W(q, d
 `build` makes a robot's inverse dynamics regressor, `prior` what its URDF says about the parameters.
 """
 
-from .inverse_dynamics import InverseDynamicsRegressor, Regressor, build, predict, prior
+from .inverse_dynamics import build, InverseDynamicsRegressor, predict, prior, Regressor
 from .settings import CoupledDrive, ModelSettings
 
 __all__ = [

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import SettingsError, one_of
+from ..errors import one_of, SettingsError
 from ..parameters import ParameterLayout
 from ..recording import Motion
 from .friction import unit_of

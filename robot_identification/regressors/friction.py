@@ -56,7 +56,11 @@ class JointTerms:
 
     @classmethod
     def of(
-        cls, joints: tuple[str, ...], revolute: tuple[bool, ...], settings: ModelSettings, start: int
+        cls,
+        joints: tuple[str, ...],
+        revolute: tuple[bool, ...],
+        settings: ModelSettings,
+        start: int,
     ) -> JointTerms:
         """Make the columns for joints of the given kinds."""
         terms = joint_terms(settings)

@@ -27,7 +27,7 @@ import numpy as np
 from ..parameters import ParameterLayout
 from ..recording import Motion
 from ..robot import Robot
-from .tree import Tree, TreeJoint, tree_of
+from .tree import Tree, tree_of, TreeJoint
 
 BLOCK = 256
 """Samples that are worked on at once: the intermediate arrays stay in a core's cache."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import SettingsError, one_of
+from ..errors import one_of, SettingsError
 from ..options import option
 
 FRICTION_TERMS = ('viscous', 'coulomb', 'offset')
