@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The command ``robot-identification``.
+
+Exit codes: 0 done; 1 the user stopped it, or a fault of ours; 2 bad input, told in one line; 3 the
+parameters are not physically consistent and ``--require-physical`` was given.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+import os
+import sys
+from typing import Any
+
+from .cli_parser import build_parser, EXIT_BAD_INPUT
+from .errors import ConsistencyError, IdentificationError, SettingsError
+
+EXIT_OK, EXIT_STOPPED, EXIT_NOT_PHYSICAL = 0, 1, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run the command line.
+
+    Parameters
+    ----------
+    arguments:
+        Without the program's name; None takes the process's own.
+
+    Returns
+    -------
+    int
+        The exit code.
+
+    """
+    options = build_parser(COMMANDS).parse_args(arguments)
+    try:
+        return options.run(options)
+    except ConsistencyError as error:
+        return _fail(error, EXIT_NOT_PHYSICAL)
+    except IdentificationError as error:
+        return _fail(error, EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        return _fail('stopped', EXIT_STOPPED)
+    except BrokenPipeError:
+        # the reader of our output has gone (as `| head` does): nothing is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_STOPPED
+
+
+# ---------------------------------------------------------------------------------- the commands
+
+
+def _identify(options: argparse.Namespace) -> int:
+    from .io.experiment import load_experiment
+    from .pipeline import identify, save
+
+    experiment = load_experiment(options.experiment, _overrides(options.overrides))
+    folder = options.out or experiment.output_folder
+    if folder is None:
+        raise SettingsError(
+            f"{options.experiment}: there is no folder for the results: key 'output' is missing",
+            key='output',
+            file=str(options.experiment),
+            remedy='set it, or give --out DIR',
+        )
+    with progress_bar(enabled=not options.quiet) as progress:
+        result = identify(experiment, progress=progress)
+    saved = save(result, folder)
+    if not options.quiet:
+        print(result.estimate.summary())
+        for validation in result.validations:
+            print(f'\n{validation.summary()}')
+        print(f'\n{result.consistency.summary()}')
+    _warn(text for text in result.warnings if text not in result.estimate.warnings)
+    _warn(saved.warnings)
+    for path in (saved.result, saved.urdf, saved.report):
+        if path is not None:
+            print(f'wrote {path}')
+    return _physical(result.consistency, options.require_physical)
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from .io.results import read_result
+    from .pipeline import validate_stored
+
+    result = read_result(options.result)
+    sources, signals = _recordings(options, result)
+    with progress_bar(enabled=not options.quiet) as progress:
+        validations = validate_stored(result, sources, signals=signals, progress=progress)
+    print('\n\n'.join(validation.summary() for validation in validations))
+    return EXIT_OK
+
+
+def _check(options: argparse.Namespace) -> int:
+    from .consistency import check
+    from .io.results import read_result
+    from .robot import Robot
+
+    if options.file.suffix in ('.urdf', '.xacro', '.xml'):
+        parameters = Robot.from_urdf(options.file).prior
+    else:
+        parameters = read_result(options.file).standard
+    report = check(parameters, options.tolerance)
+    print(report.summary())
+    return _physical(report, options.require_physical)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from .io.results import read_result
+    from .io.urdf import identified_urdf
+
+    result = read_result(options.result)
+    text = identified_urdf(result.robot, result.standard)
+    if options.out is None:
+        sys.stdout.write(text)
+        return EXIT_OK
+    try:
+        options.out.write_text(text, encoding='utf-8')
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write '{options.out}': {error.strerror}", file=str(options.out)
+        ) from error
+    print(f'wrote {options.out}')
+    return EXIT_OK
+
+
+def _demo(options: argparse.Namespace) -> int:
+    try:
+        from .demo import run_demo
+    except ImportError as error:
+        raise IdentificationError(
+            f'the demonstration needs ROS 2 and MuJoCo ({error})',
+            remedy="run 'make demo' in the sources, or source your ROS 2 workspace and install "
+            'mujoco',
+        ) from error
+    return run_demo(options.out, seed=options.seed)
+
+
+COMMANDS = {
+    'identify': _identify,
+    'validate': _validate,
+    'check': _check,
+    'export': _export,
+    'demo': _demo,
+}
+
+
+# -------------------------------------------------------------------------------------- helpers
+
+
+def _recordings(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any]:
+    """Return the recordings to validate on, and how to filter them."""
+    from .io.entry import RecordingEntry
+    from .io.experiment import load_experiment
+    from .io.sources import open_recording
+
+    joints = result.robot.joints
+    if options.recordings.suffix in ('.yaml', '.yml') and options.recordings.is_file():
+        experiment = load_experiment(options.recordings, _overrides(options.overrides))
+        sources = experiment.sources('validation', joints)
+        if not sources:
+            raise SettingsError(
+                f"{options.recordings}: 'data.validation' names no recording",
+                key='data.validation',
+                file=str(options.recordings),
+                remedy='add one to the experiment file, or name a bag',
+            )
+        return sources, experiment.signals
+    if options.overrides:
+        raise SettingsError(
+            '--set needs an experiment file', remedy='name one in place of the bag'
+        )
+    entry = RecordingEntry(file=str(options.recordings), format='rosbag2', topic=options.topic)
+    return (open_recording(entry, joints),), result.signals
+
+
+def _overrides(pairs: Sequence[str]) -> dict[str, str]:
+    overrides = {}
+    for pair in pairs:
+        key, sign, value = pair.partition('=')
+        if not sign or not key:
+            raise SettingsError(
+                f"'--set {pair}' is not KEY=VALUE", key=key, remedy='for example signals.cutoff=20'
+            )
+        overrides[key.strip()] = value.strip()
+    return overrides
+
+
+@contextmanager
+def progress_bar(*, enabled: bool = True) -> Iterator[Callable[[float, str], None]]:
+    """Give a progress function that draws a bar on the terminal once a second has passed."""
+    from tqdm import tqdm
+
+    with tqdm(
+        total=1.0,
+        delay=1.0,
+        leave=False,
+        disable=not (enabled and sys.stderr.isatty()),
+        bar_format='{desc:32.32} {percentage:3.0f}% |{bar}| {elapsed}',
+    ) as bar:
+
+        def progress(fraction: float, text: str) -> None:
+            bar.set_description_str(text, refresh=False)
+            bar.update(fraction - bar.n)
+
+        yield progress
+
+
+def _physical(report: Any, required: bool) -> int:
+    if required and not report.physical:
+        raise ConsistencyError(
+            'the parameters are not physically consistent',
+            remedy='see the table above for the links and joints concerned',
+        )
+    return EXIT_OK
+
+
+def _warn(texts: Iterator[str] | Sequence[str]) -> None:
+    for text in texts:
+        print(f'warning: {text}', file=sys.stderr)
+
+
+def _fail(reason: object, code: int) -> int:
+    print(f'error: {reason}', file=sys.stderr)
+    return code
+
+
+if __name__ == '__main__':
+    sys.exit(main())

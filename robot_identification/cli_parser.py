@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command ``robot-identification`` takes, and the help that it gives."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+import sys
+import textwrap
+from typing import Any
+
+from . import __version__
+
+Run = Callable[[argparse.Namespace], int]
+"""Does a command's work and returns the exit code."""
+
+EXIT_BAD_INPUT = 2
+
+
+def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
+    """
+    Return the parser of ``robot-identification``.
+
+    Parameters
+    ----------
+    run:
+        What does each command's work, by its name; the parsed options have it as ``run``.
+
+    """
+    parser = Parser(
+        prog='robot-identification',
+        description="""
+            Find out what a robot weighs: identify the dynamic parameters of its model from
+            recordings of positions and efforts.
+            """,
+        epilog="'robot-identification COMMAND --help' explains a command.",
+    )
+    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
+    commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
+    _add_identify(commands, run['identify'])
+    _add_validate(commands, run['validate'])
+    _add_check(commands, run['check'])
+    _add_export(commands, run['export'])
+    _add_demo(commands, run['demo'])
+    return parser
+
+
+class Parser(argparse.ArgumentParser):
+    """Keeps the line breaks of the help texts, and says errors in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault('formatter_class', argparse.RawDescriptionHelpFormatter)
+        for name in ('description', 'epilog'):
+            if options.get(name):
+                options[name] = textwrap.dedent(options[name]).strip()
+        super().__init__(**options)
+
+    def error(self, message: str) -> Any:
+        """End the program."""
+        sys.stderr.write(f"error: {message} (see '{self.prog} --help')\n")
+        raise SystemExit(EXIT_BAD_INPUT)
+
+
+def _command(commands: Any, name: str, run: Run, summary: str, **texts: str) -> Any:
+    parser = commands.add_parser(name, help=summary, **texts)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_identify(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'identify',
+        run,
+        'identify the parameters from the recordings that an experiment file names',
+        description="""
+            Identify a robot's dynamic parameters as an experiment file says: read the recordings,
+            filter them, build the regressor from the URDF, estimate the base parameters with their
+            standard deviations, find the standard parameters nearest to the prior, check whether a
+            physical body can have them, and predict the recordings kept for validation.
+
+            Writes into the output folder:
+              result.yaml       everything that was found, for programs
+              identified.urdf   the robot's URDF with the identified inertials and joint dynamics
+              report.html       plots and tables, for people
+            """,
+        epilog="""
+            examples:
+              robot-identification identify experiment.yaml
+              robot-identification identify experiment.yaml --out /tmp/try \\
+                  --set signals.cutoff=20 --set estimation.method=ols
+            """,
+    )
+    parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
+    parser.add_argument(
+        '--out', type=Path, metavar='DIR', help="folder for the results (default: the file's own)"
+    )
+    _add_overrides(parser)
+    parser.add_argument(
+        '--require-physical',
+        action='store_true',
+        help='exit with code 3 where no physical body can have the parameters',
+    )
+    _add_quiet(parser)
+
+
+def _add_validate(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'validate',
+        run,
+        'predict the effort of other recordings with identified parameters',
+        description="""
+            Predict the effort of recordings that the identification has not seen, and print by how
+            much the prediction misses what was measured, joint by joint.
+            """,
+        epilog="""
+            examples:
+              robot-identification validate results/result.yaml recordings/second_run
+              robot-identification validate results/result.yaml experiment.yaml
+            """,
+    )
+    parser.add_argument('result', type=Path, help='a result.yaml')
+    parser.add_argument(
+        'recordings',
+        type=Path,
+        help='a rosbag2 folder or file with /joint_states, or an experiment file, whose '
+        'data.validation is taken',
+    )
+    parser.add_argument(
+        '--topic', default='/joint_states', help='topic of the bag (default: %(default)s)'
+    )
+    _add_overrides(parser)
+    _add_quiet(parser)
+
+
+def _add_check(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'check',
+        run,
+        'check whether a physical body can have the parameters',
+        description="""
+            Check link by link whether a physical body can have the parameters: a positive mass, a
+            positive definite inertia at the centre of mass, the triangle inequality of its
+            principal moments, a positive definite pseudo-inertia; and joint by joint the signs of
+            rotor inertia and friction.
+            """,
+        epilog="""
+            examples:
+              robot-identification check results/result.yaml
+              robot-identification check my_robot.urdf --require-physical
+            """,
+    )
+    parser.add_argument('file', type=Path, help='a result.yaml, a URDF or a xacro file')
+    parser.add_argument(
+        '--tolerance',
+        type=float,
+        default=0.0,
+        metavar='T',
+        help='an eigenvalue counts as positive above minus this value (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--require-physical',
+        action='store_true',
+        help='exit with code 3 where no physical body can have the parameters',
+    )
+
+
+def _add_export(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'export',
+        run,
+        'write a URDF with identified parameters',
+        description="""
+            Write the robot's URDF with its <inertial> and <dynamics> elements replaced by what was
+            identified; all else stays as it is, comments included.
+            """,
+        epilog="""
+            examples:
+              robot-identification export results/result.yaml --out robot_identified.urdf
+              robot-identification export results/result.yaml > robot_identified.urdf
+            """,
+    )
+    parser.add_argument('result', type=Path, help='a result.yaml')
+    parser.add_argument(
+        '--out', type=Path, metavar='FILE', help='file to write (default: standard output)'
+    )
+
+
+def _add_demo(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'demo',
+        run,
+        'see the whole way on a simulated arm, over real ROS 2',
+        description="""
+            Start the suite's nodes against an arm simulated in MuJoCo whose true parameters differ
+            from its URDF; plan an excitation, execute and record it, identify the parameters,
+            check them, validate them on a second motion, and compare them with the true ones.
+            """,
+    )
+    parser.add_argument(
+        '--out',
+        type=Path,
+        default=Path('demo_results'),
+        metavar='DIR',
+        help='folder for recordings, results and logs (default: %(default)s)',
+    )
+    parser.add_argument('--seed', type=int, default=1, help='of the planner and the noise')
+
+
+def _add_overrides(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--set',
+        dest='overrides',
+        action='append',
+        default=[],
+        metavar='KEY=VALUE',
+        help='replace a setting of the experiment file, for example signals.cutoff=20; may be '
+        'given several times',
+    )
+
+
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--quiet', action='store_true', help='no progress bar, no tables')

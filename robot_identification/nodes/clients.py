@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Call the suite's services and actions from a program that is not a node of it, and wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import time
+from typing import Any
+
+from rclpy.action import ActionClient
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.task import Future
+
+from ..errors import IdentificationError
+
+
+class RequestFailedError(IdentificationError):
+    """A node answered that it could not do what was asked, or did not answer in time."""
+
+
+class Caller:
+    """
+    Blocking calls to services and actions.
+
+    Parameters
+    ----------
+    node:
+        The node that calls; nobody else may spin it.
+    check:
+        Called some ten times a second while waiting; raises to give up.
+
+    """
+
+    def __init__(self, node: Node, check: Callable[[], None] = lambda: None) -> None:
+        self._node = node
+        self._check = check
+        self._executor = SingleThreadedExecutor(context=node.context)
+        self._executor.add_node(node)
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Spin until ``condition`` holds; raise `RequestFailedError` naming ``what`` if late."""
+        end = time.monotonic() + seconds
+        while not condition():
+            self._check()
+            if time.monotonic() > end:
+                raise RequestFailedError(
+                    f'{what}: no answer within {seconds:.0f} s',
+                    remedy='see whether the node runs and is in the same ROS_DOMAIN_ID',
+                )
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def call(self, kind: type, name: str, seconds: float = 60.0, **fields: Any) -> Any:
+        """
+        Call a service and return its response.
+
+        Raises
+        ------
+        RequestFailedError
+            where there is no answer in time, or the response says ``success: false``.
+
+        """
+        client = self._node.create_client(kind, name)
+        try:
+            what = f"service '{name}'"
+            self.wait_for(client.service_is_ready, seconds, what)
+            response = self._result(client.call_async(kind.Request(**fields)), seconds, what)
+        finally:
+            self._node.destroy_client(client)
+        if not response.success:
+            raise RequestFailedError(f"service '{name}' refuses: {response.message}")
+        return response
+
+    def act(
+        self,
+        kind: type,
+        name: str,
+        seconds: float,
+        feedback: Callable[[Any], None] = lambda _: None,
+        **fields: Any,
+    ) -> Any:
+        """
+        Send a goal to an action and return its result.
+
+        Raises
+        ------
+        RequestFailedError
+            where the goal is refused, not done in time (it is canceled then), or its
+            ``error_code`` is not 0.
+
+        """
+        client = ActionClient(self._node, kind, name)
+        what = f"action '{name}'"
+        handle = None
+        try:
+            self.wait_for(client.server_is_ready, 30.0, what)
+            sent = client.send_goal_async(
+                kind.Goal(**fields), feedback_callback=lambda message: feedback(message.feedback)
+            )
+            handle = self._result(sent, 30.0, what)
+            if not handle.accepted:
+                raise RequestFailedError(f'{what}: the goal is refused')
+            result = self._result(handle.get_result_async(), seconds, what).result
+            handle = None
+        finally:
+            if handle is not None and handle.accepted:
+                handle.cancel_goal_async()
+                self._executor.spin_once(timeout_sec=0.1)
+            client.destroy()
+        if result.error_code:
+            raise RequestFailedError(f'{what} fails: {result.error_msg}', value=result.error_code)
+        return result
+
+    def _result(self, future: Future, seconds: float, what: str) -> Any:
+        self.wait_for(future.done, seconds, what)
+        return future.result()

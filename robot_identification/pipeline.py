@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way from recordings to identified, checked and validated parameters, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+import time
+from typing import Any
+import warnings
+
+from .base_parameters import structure
+from .consistency import check
+from .errors import IdentificationError, IdentificationWarning, ModelError
+from .estimation import (
+    choose_prior,
+    essential,
+    Estimate,
+    EstimationSettings,
+    ESTIMATORS,
+    standard,
+    standard_std,
+    system_of,
+)
+from .io.experiment import Experiment
+from .io.results import Result, StoredResult, write_result
+from .io.urdf import identified_urdf
+from .parameters import ParameterSet
+from .regressors import build, ModelSettings, Regressor
+from .regressors import prior as urdf_prior
+from .report import write_report
+from .robot import Robot
+from .signals import SignalSettings
+from .validation import validate, Validation
+
+Progress = Callable[[float, str], None]
+"""Called with the share that is done (0 to 1) and what is being done."""
+
+
+def _silent(fraction: float, text: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """
+    What is to be identified and how, apart from the recordings.
+
+    Attributes
+    ----------
+    robot:
+        The robot as its URDF says.
+    model:
+        Terms of the dynamic model.
+    signals:
+        How recordings become samples.
+    estimation:
+        How samples become parameters.
+    name:
+        What the result is called.
+
+    """
+
+    robot: Robot
+    model: ModelSettings = field(default_factory=ModelSettings)
+    signals: SignalSettings = field(default_factory=SignalSettings)
+    estimation: EstimationSettings = field(default_factory=EstimationSettings)
+    name: str = ''
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Problem:
+        """Return the problem that an experiment file states; reads its URDF."""
+        return cls(
+            robot=experiment.build_robot(),
+            model=experiment.robot.model,
+            signals=experiment.signals,
+            estimation=experiment.estimation,
+            name=experiment.name,
+        )
+
+    def regressor(self) -> Regressor:
+        """Return the regressor of the robot with the terms of `model`."""
+        return build(self.robot, self.model)
+
+    def prior(self) -> ParameterSet:
+        """
+        Return the standard parameters that `estimation.prior` names.
+
+        Raises
+        ------
+        SettingsError
+            where it is a file that cannot be read or has unknown parameters.
+
+        """
+        return choose_prior(self.estimation.prior, urdf_prior(self.robot, self.model))
+
+
+def identify(experiment: Experiment, *, progress: Progress = _silent) -> Result:
+    """
+    Do what an experiment file says, short of writing files (see `save`).
+
+    Parameters
+    ----------
+    experiment:
+        See `robot_identification.io.experiment.load_experiment`.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    IdentificationError
+        of the kind that fits: a recording that cannot be used, a joint that is not excited, ...
+
+    """
+    with _collected_warnings() as notes:
+        problem = Problem.of(experiment)
+        joints = problem.robot.joints
+        sources = experiment.sources('identification', joints)
+        validation = experiment.sources('validation', joints)
+    result = identify_sources(problem, sources, validation, progress=progress)
+    return replace(result, warnings=_once(notes, result.warnings))
+
+
+def identify_sources(
+    problem: Problem,
+    sources: Sequence[Any],
+    validation: Sequence[Any] = (),
+    *,
+    progress: Progress = _silent,
+) -> Result:
+    """
+    Identify from recordings, check the result, and hold it against other recordings.
+
+    Parameters
+    ----------
+    problem:
+        The robot and the settings.
+    sources:
+        Recordings to identify from: `Recording` objects or opened files.
+    validation:
+        Recordings that the identification does not see.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    IdentificationError
+        as `identify`.
+
+    """
+    watch = _Stopwatch()
+    with _collected_warnings() as notes:
+        progress(0.0, 'finding the base parameters')
+        regressor, prior = problem.regressor(), problem.prior()
+        base = structure(regressor, problem.robot)
+        watch.lap('structure')
+        reading = _part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
+        system = system_of(sources, regressor, base, problem.signals, progress=reading)
+        watch.lap('recordings')
+        reading(1.0, 'estimating')
+        estimate, reduced = _estimate(problem, system, prior)
+        closest = standard(estimate, base, prior)
+        report = check(closest)
+        watch.lap('estimation')
+        validations = []
+        for source in validation:
+            progress(_share(sources, validation, len(validations)), f'validating {_name(source)}')
+            validations.append(validate(estimate, source, regressor, base, problem.signals))
+        watch.lap('validation')
+        progress(1.0, 'done')
+    return Result(
+        name=problem.name or problem.robot.name,
+        robot=problem.robot,
+        model=problem.model,
+        signals=problem.signals,
+        estimation=problem.estimation,
+        prior=prior,
+        structure=base,
+        system=system,
+        estimate=estimate,
+        essential=reduced,
+        standard=closest,
+        standard_std=standard_std(estimate, base),
+        consistency=report,
+        validations=tuple(validations),
+        recordings=tuple(_name(source) for source in sources),
+        timing=watch.laps,
+        warnings=_once(notes, estimate.warnings),
+    )
+
+
+def add_validation(result: Result, source: Any) -> Result:
+    """
+    Hold a result against one more recording that it has not seen.
+
+    Returns
+    -------
+    Result
+        With the `Validation` appended to ``validations``.
+
+    Raises
+    ------
+    RecordingError
+        where the recording cannot be used.
+
+    """
+    with _collected_warnings() as notes:
+        regressor = build(result.robot, result.model)
+        seen = validate(result.estimate, source, regressor, result.structure, result.signals)
+    return replace(
+        result,
+        validations=(*result.validations, seen),
+        warnings=_once(result.warnings, notes),
+    )
+
+
+def validate_stored(
+    stored: StoredResult,
+    sources: Sequence[Any],
+    *,
+    signals: SignalSettings | None = None,
+    progress: Progress = _silent,
+) -> tuple[Validation, ...]:
+    """
+    Hold the parameters of a result file against recordings.
+
+    Parameters
+    ----------
+    stored:
+        What `robot_identification.io.results.read_result` gave.
+    sources:
+        The recordings.
+    signals:
+        How they become samples; None takes the result's own settings.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    ModelError
+        where the file's base parameters are not those of its robot.
+    RecordingError
+        where a recording cannot be used.
+
+    """
+    progress(0.0, 'finding the base parameters')
+    regressor = build(stored.robot, stored.model)
+    base = structure(regressor, stored.robot)
+    if base.names != stored.base.layout.names:
+        raise ModelError(
+            f"the base parameters in '{stored.path}' are not those of its robot",
+            file=str(stored.path),
+            remedy='identify again with this version',
+        )
+    validations = []
+    for number, source in enumerate(sources):
+        progress(number / len(sources), f'validating {_name(source)}')
+        settings = signals or stored.signals
+        validations.append(validate(stored.base, source, regressor, base, settings))
+    return tuple(validations)
+
+
+@dataclass(frozen=True)
+class SavedFiles:
+    """
+    Where `save` wrote a result.
+
+    Attributes
+    ----------
+    result, report:
+        ``result.yaml`` and ``report.html``.
+    urdf:
+        ``identified.urdf``, or None where no URDF can hold the parameters.
+    warnings:
+        In words, what could not be written.
+
+    """
+
+    result: Path
+    report: Path
+    urdf: Path | None
+    warnings: tuple[str, ...] = ()
+
+
+def save(result: Result, folder: Path | str) -> SavedFiles:
+    """
+    Write ``result.yaml``, ``identified.urdf`` and ``report.html`` into ``folder``.
+
+    Parameters
+    ----------
+    result:
+        What `identify` found.
+    folder:
+        Made where it does not exist; files of these names are replaced.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be written to.
+
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        urdf, notes = _write_urdf(result, folder / 'identified.urdf')
+        result = replace(result, warnings=_once(result.warnings, notes))
+        write_result(result, folder / 'result.yaml')
+        write_report(result, folder / 'report.html')
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write results to '{folder}': {error.strerror or error}",
+            file=str(folder),
+            remedy='choose another folder, or make room',
+        ) from error
+    return SavedFiles(folder / 'result.yaml', folder / 'report.html', urdf, notes)
+
+
+def _write_urdf(result: Result, path: Path) -> tuple[Path | None, tuple[str, ...]]:
+    """Write the URDF; parameters that none can hold are a warning, the result stands anyway."""
+    failure = None
+    with _collected_warnings() as notes:
+        try:
+            text = identified_urdf(result.robot, result.standard)
+        except IdentificationError as error:
+            failure = f'{path.name} is not written: {error}'
+    if failure is not None:
+        path.unlink(missing_ok=True)
+        return None, (*notes, failure)
+    path.write_text(text, encoding='utf-8')
+    return path, tuple(notes)
+
+
+def _estimate(problem, system, prior) -> tuple[Estimate, Estimate | None]:
+    """All base parameters, and, where asked for, the essential ones alone."""
+    method = ESTIMATORS[problem.estimation.method]
+    estimate = method(system, prior=prior, robot=problem.robot.name)
+    wanted = problem.estimation.essential
+    if wanted is None:
+        return estimate, None
+    reduced = essential(system, estimate, wanted.max_relative_std)
+    return replace(estimate, essential=reduced.essential), reduced
+
+
+def _part(progress: Progress, start: float, end: float) -> Progress:
+    """Return a progress function whose 0 to 1 is ``start`` to ``end`` of ``progress``."""
+    return lambda fraction, text: progress(start + (end - start) * fraction, text)
+
+
+def _share(sources: Sequence[Any], validation: Sequence[Any], done: int) -> float:
+    return (len(sources) + done) / (len(sources) + len(validation))
+
+
+def _name(source: Any) -> str:
+    return str(getattr(source, 'source', 'recording'))
+
+
+def _once(*notes: Sequence[str]) -> tuple[str, ...]:
+    """Return all texts in order, each once."""
+    return tuple(dict.fromkeys(text for several in notes for text in several))
+
+
+@contextmanager
+def _collected_warnings() -> Iterator[list[str]]:
+    """Collect our own warnings as texts for the result; others pass."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always', IdentificationWarning)
+        yield texts
+    for warning in caught:
+        if issubclass(warning.category, IdentificationWarning):
+            texts.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
+class _Stopwatch:
+    """Seconds that each step took."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        now = time.perf_counter()
+        self.laps[step] = now - self._last
+        self._last = now
