@@ -12,11 +12,11 @@ are found numerically from random states, not from data, so a poor recording can
 model: W is analytic in the state, so its generic rank is the same on every open set of states.
 
 Which columns are called independent is a matter of taste, and the numerical rank-revealing
-factorisations decide it by rounding.  Here it is decided by a fixed order of preference: columns are
-taken one after the other, and a column is independent if it does not lie in the span of those taken
-before.  So neither the random states nor the order of the joints in the data change the names.  The
-order follows Khalil's and Gautier's grouping, where a link's mass, the first moment along its
-joint's axis and one principal moment go to the links before it:
+factorisations decide it by rounding.  Here it is decided by a fixed order of preference: columns
+are taken one after the other, and a column is independent if it does not lie in the span of those
+taken before.  So neither the random states nor the order of the joints in the data change the
+names.  The order follows Khalil's and Gautier's grouping, where a link's mass, the first moment
+along its joint's axis and one principal moment go to the links before it:
 
 1. inertias and first moments of each link but those below, from the base to the tips; friction;
 2. of links on a turning joint: the second of the two moments of inertia across the axis (Iyy for
@@ -45,17 +45,17 @@ from .robot import Robot
 
 CATEGORIES = ('unidentifiable', 'combined', 'alone')
 """
-What any motion can tell about a standard parameter: nothing, only a combination with others, or the
-parameter itself.
+What any motion can tell about a standard parameter: nothing, only a combination with others, or
+the parameter itself.
 """
 
 TOLERANCE = 1e-4
 """
 A column (of unit norm) this close to the span of others counts as dependent on them.
 
-Robots' true dependences hold to rounding and true independence shows as 0.1 or more, in every robot
-that was looked at.  What lies in between comes from rounded angles in URDFs: 1.5708 for pi/2 makes
-columns differ by 4e-6, which no recording can tell.
+Robots' true dependences hold to rounding and true independence shows as 0.1 or more, in every
+robot that was looked at.  What lies in between comes from rounded angles in URDFs: 1.5708 for pi/2
+makes columns differ by 4e-6, which no recording can tell.
 """
 
 WEAK = 1e-2
@@ -311,8 +311,9 @@ def _column_scale(W: np.ndarray, layout: ParameterLayout) -> tuple[np.ndarray, n
     """
     Norms of the columns, 0 for rounding noise, and what to divide the columns by.
 
-    Columns get norm 1, but those that are small beside their kind (the parameters of the same unit)
-    stay small: otherwise a base that is tilted by rounded angles would make whole columns of it.
+    Columns get norm 1, but those that are small beside their kind (the parameters of the same
+    unit) stay small: otherwise a base that is tilted by rounded angles would make whole columns of
+    it.
     """
     norms = np.linalg.norm(W, axis=0)
     norms[norms <= _NOISE * norms.max(initial=0.0)] = 0.0
@@ -380,8 +381,8 @@ def _judge_gap(singular_values: np.ndarray, rank: int) -> tuple[float, tuple[str
     if gap >= CLEAR_GAP and last >= WEAK:
         return gap, ()
     text = (
-        f'the number of base parameters ({rank}) is in doubt: singular value {rank} is {last:.1e}, '
-        f'the next one {next_:.1e}'
+        f'the number of base parameters ({rank}) is in doubt: '
+        f'singular value {rank} is {last:.1e}, the next one {next_:.1e}'
     )
     remedy = 'look for angles or lengths in the URDF that are nearly right, such as 1.57 for pi/2'
     if gap < LEAST_GAP:

@@ -2,7 +2,8 @@
 """
 Regressors: efforts that are linear in the dynamic parameters, ``effort = W(q, dq, ddq) p``.
 
-`build` makes a robot's inverse dynamics regressor, `prior` what its URDF says about the parameters.
+`build` makes a robot's inverse dynamics regressor, `prior` what its URDF says about the
+parameters.
 """
 
 from .inverse_dynamics import build, InverseDynamicsRegressor, predict, prior, Regressor

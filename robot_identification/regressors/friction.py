@@ -30,7 +30,7 @@ def joint_terms(settings: ModelSettings) -> tuple[str, ...]:
 
 
 def unit_of(symbol: str, *, revolute: bool) -> str:
-    """Unit of a joint's parameter."""
+    """Return the unit of a joint's parameter."""
     return (REVOLUTE_UNITS if revolute else PRISMATIC_UNITS)[symbol]
 
 

@@ -14,7 +14,8 @@ motions s are carried from link to link down the tree together with W, A and a. 
 An and Hollerbach's (1986) form of the Newton-Euler equations, with the axes moved to the link
 instead of the wrenches to the axes: a link's 6x10 matrix is never formed nor rotated.
 
-Inside this module arrays have the samples last, so that each operation runs over contiguous memory.
+Inside this module arrays have the samples last, so that each operation runs over contiguous
+memory.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ class _Turn:
         return cls(rows)
 
     def apply(self, q: np.ndarray, vectors: np.ndarray, out: np.ndarray) -> None:
-        """Rotate ``vectors`` (3, k, n_samples) by the joint's position (n_samples,) into ``out``."""
+        """Rotate ``vectors`` (3, k, n_samples) by positions (n_samples,) into ``out``."""
         cosine, sine = np.cos(q), np.sin(q)
         for row, entries in zip(out, self.entries, strict=True):
             for i, (column, e0, e1, e2) in enumerate(entries):

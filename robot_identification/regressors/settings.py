@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an inverse dynamics model holds besides rigid bodies: friction, rotor inertia, couplings."""
+"""What a robot's model holds besides rigid bodies: friction, rotor inertia, coupled drives."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class CoupledDrive:
     """
     A motor that turns with several joints, such as the last motor of many wrists.
 
-    The motor's speed, seen at the joints, is ``w = sum_k ratio_k dq_k`` over the coupled joints, and
-    what the motor takes appears on each of them as ``ratio_k`` times its torque.  See Gautier and
-    Venture (2013), section IV, where motor 6 of a Staubli TX-40 turns with joints 5 and 6.
+    The motor's speed, seen at the joints, is ``w = sum_k ratio_k dq_k`` over the coupled joints,
+    and what the motor takes appears on each of them as ``ratio_k`` times its torque.  See Gautier
+    and Venture (2013), section IV, where motor 6 of a Staubli TX-40 turns with joints 5 and 6.
 
     Raises
     ------
