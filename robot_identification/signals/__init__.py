@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From recordings to samples: uniform grid, filtering, differentiation, parallel decimation."""
+
+from .decimation import ParallelDecimator
+from .sampling import sample_rate
+from .settings import SignalSettings, dead_zones, decimation_factor
+from .source import RecordingSource
+from .stream import process, stream, stretches
+
+__all__ = [
+    'ParallelDecimator',
+    'RecordingSource',
+    'SignalSettings',
+    'dead_zones',
+    'decimation_factor',
+    'process',
+    'sample_rate',
+    'stream',
+    'stretches',
+]

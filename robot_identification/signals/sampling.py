@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+From stamped samples to gap-free stretches on a uniform time grid.
+
+A grid point at which there is a sample (to within 0.5 % of a period, which covers the rounding of
+stamps) takes it unchanged.  Elsewhere, because stamps jitter, samples are missing or another rate
+is wanted, a cubic polynomial through the neighbours is evaluated: Hermite's form with the slopes of
+the parabolas through three samples.  Its error is of third order in the distance of the samples,
+whereas a straight line would leave curvature errors that a second derivative amplifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import RecordingError
+from ..recording import Recording
+from .source import RecordingSource
+
+GAP = 5.0
+"""A step between stamps of more periods than this ends a stretch."""
+
+ON_GRID = 0.005
+"""How far a stamp may be from a grid point to count as being there, in periods."""
+
+_FIRST_BLOCK = 16384
+
+
+@dataclass(frozen=True)
+class GridBlock:
+    """
+    Consecutive rows of a stretch on the uniform grid.
+
+    Attributes
+    ----------
+    stretch:
+        Number of the gap-free stretch, from 0.
+    start:
+        Time of the stretch's first row [s].
+    values:
+        (n_rows, n_columns) position, measured velocity (where wanted) and effort side by side.
+
+    """
+
+    stretch: int
+    start: float
+    values: np.ndarray
+
+
+def sample_rate(source: RecordingSource) -> float:
+    """
+    Rate at which a recording was sampled, after its first block.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+
+    Returns
+    -------
+    Rate [Hz]: the inverse of the median step, made precise by a straight line through the stamps.
+
+    Raises
+    ------
+    RecordingError
+        where there are fewer than two samples.
+
+    """
+    first = next(iter(source.blocks(_FIRST_BLOCK)), None)
+    if first is None or len(first) < 2:
+        name = getattr(source, 'source', 'recording') if first is None else first.source
+        raise RecordingError(
+            f'{name}: has {0 if first is None else len(first)} samples, a rate takes two',
+            file=name,
+            remedy='record for longer, or widen rows and time_range',
+        )
+    return _rate(first.time)
+
+
+def _rate(time: np.ndarray) -> float:
+    step = np.diff(time)
+    period = float(np.median(step))
+    gaps = np.flatnonzero(step > GAP * period)
+    ends = np.concatenate(([-1], gaps, [step.size]))
+    longest = int(np.argmax(np.diff(ends)))
+    run = slice(ends[longest] + 1, ends[longest + 1])
+    # counting whole periods keeps the line straight across single missing samples
+    counts = np.rint(step[run] / period)
+    if counts.size < 2 or (counts < 1.0).any():
+        return 1.0 / period
+    index = np.concatenate(([0.0], np.cumsum(counts)))
+    index -= index.mean()
+    stamps = time[run.start : run.stop + 1] - time[run.start]
+    stamps = stamps - stamps.mean()
+    spread = float(index @ index)
+    slope = float(index @ stamps) / spread
+    error = np.sqrt(np.mean((stamps - slope * index) ** 2) / spread)
+    rate = 1.0 / slope
+    # a whole number of hertz that the stamps cannot tell from the estimate is what was meant
+    nearest = round(rate)
+    uncertainty = max(2.0 * error / slope, 1e-9) * rate
+    return float(nearest) if nearest and abs(rate - nearest) <= uncertainty else rate
+
+
+def grid_blocks(
+    source: RecordingSource, rate: float, *, velocity: bool, block: int
+) -> Iterator[GridBlock]:
+    """
+    Put a recording on a uniform grid, block by block.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+    rate:
+        Rate of the grid [Hz].
+    velocity:
+        Whether the measured velocities are wanted.
+    block:
+        Rows to read at a time.
+
+    Yields
+    ------
+    Blocks in order; a gap of more than `GAP` recorded periods starts a new stretch, whose grid
+    starts at its first stamp.
+
+    Raises
+    ------
+    RecordingError
+        where velocities are wanted and missing, or stamps go back from one block to the next.
+
+    """
+    longest = GAP / sample_rate(source)
+    stretch, grid, last = -1, None, None
+    for part in source.blocks(block):
+        if len(part) == 0:
+            continue
+        time, values = part.time, _columns(part, velocity)
+        _require_later(part, last)
+        cuts = np.flatnonzero(np.diff(time) > longest) + 1
+        if last is None or time[0] - last > longest:
+            cuts = np.concatenate(([0], cuts))
+        for begin, end in _pieces(cuts, len(time)):
+            if begin in cuts:
+                if grid is not None:
+                    yield GridBlock(stretch, grid.start, grid.finish())
+                grid, stretch = _Grid(time[begin], 1.0 / rate), stretch + 1
+            yield GridBlock(stretch, grid.start, grid.push(time[begin:end], values[begin:end]))
+        last = time[-1]
+    if grid is not None:
+        yield GridBlock(stretch, grid.start, grid.finish())
+
+
+def _columns(part: Recording, velocity: bool) -> np.ndarray:
+    if not velocity:
+        return np.hstack((part.position, part.effort))
+    if part.velocity is None:
+        raise RecordingError(
+            f'{part.source}: there is no measured velocity',
+            file=part.source,
+            remedy="name its columns, or set 'signals.method' to butterworth",
+        )
+    return np.hstack((part.position, part.velocity, part.effort))
+
+
+def _require_later(part: Recording, last: float | None) -> None:
+    if last is not None and part.time[0] <= last:
+        raise RecordingError(
+            f'{part.source}: time stamp {part.time[0]:.9g} s does not follow {last:.9g} s',
+            file=part.source,
+            value=float(part.time[0]),
+            remedy='sort the rows by time and keep one row a stamp',
+        )
+
+
+def _pieces(cuts: np.ndarray, n_rows: int) -> list[tuple[int, int]]:
+    bounds = sorted({0, *cuts.tolist(), n_rows})
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+class _Grid:
+    """One stretch on its way to the grid; keeps the few samples that interpolation still needs."""
+
+    def __init__(self, start: float, period: float) -> None:
+        self.start = float(start)
+        self._period = period
+        self._next = 0
+        self._time = np.empty(0)
+        self._values: np.ndarray | None = None
+
+    def push(self, time: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Take the next samples and return the grid rows that they settle."""
+        if self._values is None:
+            self._time, self._values = time, values
+        else:
+            self._time = np.concatenate((self._time, time))
+            self._values = np.concatenate((self._values, values))
+        if len(self._time) < 3:
+            return self._values[:0]
+        # the cubic before the last but one sample takes the last one too
+        rows = self._evaluate(float(self._time[-3]))
+        settled = np.searchsorted(self._time, self.start + (self._next - 1) * self._period)
+        keep = max(0, int(settled) - 3)
+        self._time, self._values = self._time[keep:], self._values[keep:]
+        return rows
+
+    def finish(self) -> np.ndarray:
+        """Return the rows up to the last sample."""
+        return self._evaluate(float(self._time[-1]))
+
+    def _evaluate(self, until: float) -> np.ndarray:
+        """Rows from the next one to the one at or before the time ``until``."""
+        stop = int(np.floor((until - self.start) / self._period + ON_GRID)) + 1
+        if stop <= self._next:
+            return self._values[:0]
+        index = np.arange(self._next, stop)
+        self._next = stop
+        return _at(self._time, self._values, self.start + index * self._period, self._period)
+
+
+def _at(time: np.ndarray, values: np.ndarray, wanted: np.ndarray, period: float) -> np.ndarray:
+    """Values at the times ``wanted``, which lie within ``time`` to within the tolerance."""
+    tolerance = ON_GRID * period
+    found = np.minimum(np.searchsorted(time, wanted - tolerance), len(time) - 1)
+    off = np.flatnonzero(np.abs(time[found] - wanted) > tolerance)
+    if off.size == 0 and found[-1] - found[0] + 1 == found.size:
+        return values[found[0] : found[-1] + 1]
+    rows = values[found]
+    if off.size:
+        rows[off] = _cubic(time, values, wanted[off])
+    return rows
+
+
+def _cubic(time: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    left = np.clip(np.searchsorted(time, wanted, side='right') - 1, 0, len(time) - 2)
+    step = np.diff(time)[:, None]
+    secant = np.diff(values, axis=0) / step
+    slope = np.empty_like(values)
+    slope[0], slope[-1] = secant[0], secant[-1]
+    slope[1:-1] = (step[1:] * secant[:-1] + step[:-1] * secant[1:]) / (step[1:] + step[:-1])
+    h = step[left]
+    u = (wanted - time[left])[:, None] / h
+    from_left = values[left] + u * (1 - u) ** 2 * h * slope[left]
+    rise = values[left + 1] - values[left]
+    return from_left + u**2 * (3 - 2 * u) * rise - u**2 * (1 - u) * h * slope[left + 1]

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Recordings to samples: position, velocity and acceleration that belong to one instant.
+
+Positions (and measured velocities) are smoothed without phase and differentiated by central
+differences of fourth order, so that the differences add neither delay nor attenuation below the
+cut-off frequency.  Efforts stay as they were measured: what is filtered on both sides of the
+equation is filtered later, by the parallel decimation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+import warnings
+
+import numpy as np
+
+from ..errors import IdentificationWarning, RecordingError, SettingsError
+from ..recording import Samples
+from .methods import METHODS, Rows
+from .sampling import grid_blocks, sample_rate
+from .settings import SignalSettings
+from .source import RecordingSource
+
+
+def stream(
+    source: RecordingSource, settings: SignalSettings, *, block: int = 16384
+) -> Iterator[Samples]:
+    """
+    Turn a recording into samples, block by block.
+
+    Parameters
+    ----------
+    source:
+        The recording; read to the end.
+    settings:
+        Method, cut-off frequency, rate and trim.
+    block:
+        Rows of a block; the last of a gap-free stretch may be shorter.
+
+    Yields
+    ------
+    Samples on a uniform grid.  Blocks of one stretch join without seam, and the blocks' size makes
+    no difference beyond rounding; a gap in the stamps starts a new stretch (see `stretches`).
+
+    Raises
+    ------
+    SettingsError
+        where the cut-off frequency or the rate do not fit the recording's rate.
+    RecordingError
+        where the recording is too short, has no velocity though the method needs it, or the effort
+        of a joint does not change at all.
+
+    """
+    for stretch in stretches(source, settings, block=block):
+        yield from stretch
+
+
+def stretches(
+    source: RecordingSource, settings: SignalSettings, *, block: int = 16384
+) -> Iterator[Iterator[Samples]]:
+    """
+    Turn a recording into samples, one gap-free stretch after another.
+
+    Parameters
+    ----------
+    source:
+        The recording; read once to the end.
+    settings:
+        As for `stream`.
+    block:
+        Rows of a block; the last of a stretch may be shorter.
+
+    Yields
+    ------
+    The blocks of a stretch as an iterator, to be used up before the next one is asked for.
+    Stretches that are too short are left out with an `IdentificationWarning`.
+
+    Raises
+    ------
+    SettingsError, RecordingError
+        as `stream` does.
+
+    """
+    name = _name(source)
+    recorded = sample_rate(source)
+    rate = recorded if settings.sample_rate is None else settings.sample_rate
+    _check_rates(settings, recorded, name)
+    method = METHODS[settings.method](settings, rate)
+    n_trimmed = round(settings.trim * rate)
+    shortest = max(method.shortest, 2 * n_trimmed + 1)
+    tally = _Tally(len(source.joints))
+    with_velocity = settings.method == 'measured_velocity'
+    grid = grid_blocks(source, rate, velocity=with_velocity, block=block)
+    for _, parts in groupby(grid, key=lambda part: part.stretch):
+        first = next(parts)
+        tally.begin()
+        values = tally.watch(part.values for part in chain((first,), parts))
+        rows = _trimmed(method.rows(values, len(source.joints)), n_trimmed)
+        start = first.start + n_trimmed / rate
+        yield _samples(_rebatched(rows, block), start, rate, source.joints)
+        if tally.rows < shortest:
+            _warn_short(name, first.start, tally.rows / rate, shortest / rate)
+    if tally.longest < shortest:
+        raise RecordingError(
+            f'{name}: its longest stretch without a gap is {tally.longest / rate:.4g} s long, '
+            f'filtering takes {shortest / rate:.4g} s',
+            file=name,
+            value=tally.longest / rate,
+            remedy='record for longer, raise signals.cutoff or lower signals.trim',
+        )
+    tally.check_efforts(name, source.joints)
+
+
+def process(source: RecordingSource, settings: SignalSettings) -> Samples:
+    """
+    Turn a recording into samples, all in memory.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+    settings:
+        As for `stream`.
+
+    Returns
+    -------
+    The samples of all gap-free stretches, one after another.
+
+    Raises
+    ------
+    SettingsError, RecordingError
+        as `stream` does.
+
+    """
+    blocks = list(stream(source, settings))
+    names = ('position', 'velocity', 'acceleration', 'time', 'effort', 'measured_effort')
+    joined = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in names}
+    return Samples(**joined, joints=blocks[0].joints)
+
+
+class _Tally:
+    """Keeps count of a recording's rows and of the range of its efforts."""
+
+    def __init__(self, n_joints: int) -> None:
+        self.rows = 0
+        self.longest = 0
+        self._n_joints = n_joints
+        self._low = np.full(n_joints, np.inf)
+        self._high = np.full(n_joints, -np.inf)
+
+    def begin(self) -> None:
+        """Start with a new stretch."""
+        self.rows = 0
+
+    def watch(self, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """Let the rows of a stretch, whose last columns are the efforts, pass."""
+        for block in blocks:
+            if len(block):
+                efforts = block[:, -self._n_joints :]
+                self._low = np.minimum(self._low, efforts.min(axis=0))
+                self._high = np.maximum(self._high, efforts.max(axis=0))
+                self.rows += len(block)
+                self.longest = max(self.longest, self.rows)
+            yield block
+
+    def check_efforts(self, name: str, joints: tuple[str, ...]) -> None:
+        """Raise where the effort of a joint has the same value throughout."""
+        for joint, low, high in zip(joints, self._low, self._high, strict=True):
+            if low == high:
+                raise RecordingError(
+                    f"{name}: effort of joint '{joint}' is {low:g} throughout",
+                    file=name,
+                    joint=joint,
+                    value=float(low),
+                    remedy='the driver does not report it: record efforts, or leave the joint out',
+                )
+
+
+def _name(source: RecordingSource) -> str:
+    return str(getattr(source, 'source', 'recording'))
+
+
+def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
+    wanted = settings.sample_rate
+    if wanted is not None and wanted < 0.95 * recorded:
+        raise SettingsError(
+            f"'signals.sample_rate' is {wanted:g} Hz, {name} was recorded at {recorded:.6g} Hz",
+            key='signals.sample_rate',
+            file=name,
+            value=wanted,
+            remedy='it is there for resampling; use signals.decimate_to to come to a lower rate',
+        )
+    if settings.cutoff >= 0.5 * recorded:
+        raise SettingsError(
+            f"'signals.cutoff' is {settings.cutoff:g} Hz, {name} has nothing above "
+            f'{0.5 * recorded:.6g} Hz, half its sampling rate',
+            key='signals.cutoff',
+            file=name,
+            value=settings.cutoff,
+            remedy='lower the cut-off frequency',
+        )
+
+
+def _warn_short(name: str, start: float, duration: float, needed: float) -> None:
+    warnings.warn(
+        IdentificationWarning(
+            f'{name}: the {duration:.4g} s from {start:.6g} s on, between gaps, are left out: '
+            f'filtering takes {needed:.4g} s'
+        ),
+        stacklevel=3,
+    )
+
+
+def _trimmed(rows: Iterator[Rows], n_trimmed: int) -> Iterator[Rows]:
+    """Drop the first and the last ``n_trimmed`` rows of a stretch."""
+    skip = n_trimmed
+    held: Rows | None = None
+    for part in rows:
+        held = part if held is None else _joined((held, part))
+        if skip:
+            skipped = min(skip, len(held.effort))
+            held, skip = _part(held, skipped, None), skip - skipped
+        n_rows = len(held.effort) - n_trimmed
+        if n_rows > 0 and not skip:
+            yield _part(held, 0, n_rows)
+            held = _part(held, n_rows, None)
+
+
+def _rebatched(rows: Iterator[Rows], size: int) -> Iterator[Rows]:
+    """Cut the rows of a stretch into blocks of ``size``, the last one of what is left."""
+    held: list[Rows] = []
+    count = 0
+    for part in rows:
+        held.append(part)
+        count += len(part.effort)
+        if count >= size:
+            joined = _joined(held)
+            for start in range(0, count - size + 1, size):
+                yield _part(joined, start, start + size)
+            held, count = [_part(joined, count - count % size, None)], count % size
+    if count:
+        yield _joined(held)
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    return Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _part(rows: Rows, start: int, stop: int | None) -> Rows:
+    return Rows(*(array[start:stop] for array in rows))
+
+
+def _samples(
+    blocks: Iterator[Rows], start: float, rate: float, joints: tuple[str, ...]
+) -> Iterator[Samples]:
+    row = 0
+    for rows in blocks:
+        n_rows = len(rows.effort)
+        effort = np.ascontiguousarray(rows.effort)
+        yield Samples(
+            position=np.ascontiguousarray(rows.position),
+            velocity=np.ascontiguousarray(rows.velocity),
+            acceleration=np.ascontiguousarray(rows.acceleration),
+            time=start + (row + np.arange(n_rows)) / rate,
+            effort=effort,
+            measured_effort=effort,
+            joints=joints,
+        )
+        row += n_rows
