@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make            what there is to make
+# make setup      .venv: Python, ROS 2 Jazzy as wheels, the messages, this package; done once
+# make demo       identify a simulated arm over ROS and show what was found
+# make test       set-up, checks and all tests
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+
+# The environment is made from this Python. Without one, set-up keeps the one that it has, or
+# takes the first on PATH that fits.
+PYTHON ?=
+
+# What starts set-up may be any Python: a first one that fits saves a search.
+STARTER := $(or $(PYTHON),$(firstword $(foreach name,python3 python3.12 python3.11 \
+    python3.13 python3.10 python,$(shell command -v $(name) 2>/dev/null))))
+
+# Tests run on this many processes.
+JOBS ?= 2
+
+# What a sourced ROS or another environment would mix in.
+unexport AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONHOME PYTHONPATH
+unexport VIRTUAL_ENV _ROS_WHEELS_BOOTSTRAP_COMPLETE
+
+# The matrices are small: threads of the linear algebra only get in each other's way.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: help setup demo test bench lint format types clean distclean
+
+help:  ## this list
+	@echo 'Usage: make TARGET [PYTHON=python3.12] [JOBS=2] [ARGS=...]'
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## */  \1|/p' $(firstword $(MAKEFILE_LIST)) \
+	    | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
+
+setup:  ## make .venv, or bring it up to date
+	@if [ -z '$(STARTER)' ]; then \
+	    echo 'No Python was found. Install one of 3.10 to 3.13:' >&2; \
+	    echo '  sudo apt install python3.12 python3.12-venv python3.12-dev' >&2; exit 1; fi
+	@'$(STARTER)' scripts/set_up.py $(if $(PYTHON),--python '$(PYTHON)')
+
+demo: setup  ## identify a simulated arm over ROS (ARGS: options of the command)
+	@$(BIN)/robot-identification demo $(ARGS)
+
+test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs $(ARGS)
+
+bench: setup  ## time what has to be fast
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lint: setup  ## check style and formatting
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: setup  ## put style and formatting right
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: setup  ## check types
+	@$(BIN)/mypy
+
+clean:  ## remove what building and testing left behind; keep .venv
+	@rm -rf build install log dist .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info
+	@find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean  ## remove .venv too
+	@rm -rf $(VENV) .venv.lock
