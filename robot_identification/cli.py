@@ -9,14 +9,14 @@ parameters are not physically consistent and ``--require-physical`` was given.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 import os
 import sys
 from typing import Any
 
 from .cli_parser import build_parser, EXIT_BAD_INPUT
 from .errors import ConsistencyError, IdentificationError, SettingsError
+from .progress import progress_bar
 
 EXIT_OK, EXIT_STOPPED, EXIT_NOT_PHYSICAL = 0, 1, 3
 
@@ -188,26 +188,6 @@ def _overrides(pairs: Sequence[str]) -> dict[str, str]:
             )
         overrides[key.strip()] = value.strip()
     return overrides
-
-
-@contextmanager
-def progress_bar(*, enabled: bool = True) -> Iterator[Callable[[float, str], None]]:
-    """Give a progress function that draws a bar on the terminal once a second has passed."""
-    from tqdm import tqdm
-
-    with tqdm(
-        total=1.0,
-        delay=1.0,
-        leave=False,
-        disable=not (enabled and sys.stderr.isatty()),
-        bar_format='{desc:32.32} {percentage:3.0f}% |{bar}| {elapsed}',
-    ) as bar:
-
-        def progress(fraction: float, text: str) -> None:
-            bar.set_description_str(text, refresh=False)
-            bar.update(fraction - bar.n)
-
-        yield progress
 
 
 def _physical(report: Any, required: bool) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,19 +28,13 @@ from .io.experiment import Experiment
 from .io.results import Result, StoredResult, write_result
 from .io.urdf import identified_urdf
 from .parameters import ParameterSet
+from .progress import part, Progress, silent
 from .regressors import build, ModelSettings, Regressor
 from .regressors import prior as urdf_prior
 from .report import write_report
 from .robot import Robot
 from .signals import SignalSettings
 from .validation import validate, Validation
-
-Progress = Callable[[float, str], None]
-"""Called with the share that is done (0 to 1) and what is being done."""
-
-
-def _silent(fraction: float, text: str) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,7 @@ class Problem:
         return choose_prior(self.estimation.prior, urdf_prior(self.robot, self.model))
 
 
-def identify(experiment: Experiment, *, progress: Progress = _silent) -> Result:
+def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     """
     Do what an experiment file says, short of writing files (see `save`).
 
@@ -128,7 +122,7 @@ def identify_sources(
     sources: Sequence[Any],
     validation: Sequence[Any] = (),
     *,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Result:
     """
     Identify from recordings, check the result, and hold it against other recordings.
@@ -156,7 +150,7 @@ def identify_sources(
         regressor, prior = problem.regressor(), problem.prior()
         base = structure(regressor, problem.robot)
         watch.lap('structure')
-        reading = _part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
+        reading = part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
         system = system_of(sources, regressor, base, problem.signals, progress=reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')
@@ -221,7 +215,7 @@ def validate_stored(
     sources: Sequence[Any],
     *,
     signals: SignalSettings | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> tuple[Validation, ...]:
     """
     Hold the parameters of a result file against recordings.
@@ -341,11 +335,6 @@ def _estimate(problem, system, prior) -> tuple[Estimate, Estimate | None]:
         return estimate, None
     reduced = essential(system, estimate, wanted.max_relative_std)
     return replace(estimate, essential=reduced.essential), reduced
-
-
-def _part(progress: Progress, start: float, end: float) -> Progress:
-    """Return a progress function whose 0 to 1 is ``start`` to ``end`` of ``progress``."""
-    return lambda fraction, text: progress(start + (end - start) * fraction, text)
 
 
 def _share(sources: Sequence[Any], validation: Sequence[Any], done: int) -> float:
