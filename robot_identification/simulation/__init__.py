@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A simulated robot made from the same URDF: what a real one would send, with a known truth.
+
+`truth` gives the true parameters, `Simulator` moves and measures the robot, `simulate` records a
+whole trajectory.
+"""
+
+from .following import TrajectoryFollower, Waypoints
+from .plant import mujoco_model, Plant
+from .servo import Servo
+from .settings import SimulationSettings
+from .simulator import JointSample, simulate, Simulator
+from .truth import perturb, truth
+
+__all__ = [
+    'JointSample',
+    'Plant',
+    'Servo',
+    'SimulationSettings',
+    'Simulator',
+    'TrajectoryFollower',
+    'Waypoints',
+    'mujoco_model',
+    'perturb',
+    'simulate',
+    'truth',
+]

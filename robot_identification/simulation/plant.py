@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The simulated mechanism: rigid bodies in MuJoCo, with rotor inertia and friction.
+
+A step takes efforts that are constant over it.  The rigid bodies are integrated by MuJoCo's
+fourth-order Runge-Kutta scheme, whose error at a millisecond is far below an encoder's resolution;
+its semi-implicit Euler schemes take position and velocity half a step apart, which shifts the
+viscous friction and the centrifugal efforts against the recorded samples.  Friction is not
+MuJoCo's: its ``frictionloss`` is a soft constraint that fades out below a velocity of several
+hundredths of a rad/s, and its ``damping`` is not what the drive's effort is measured before.  Here
+viscous friction acts at the step's mean velocity and Coulomb friction at its end, with sticking.
+"""
+
+from __future__ import annotations
+
+from lxml import etree
+import mujoco
+import numpy as np
+import pinocchio as pin
+
+from ..errors import ModelError
+from ..parameters import ParameterSet
+from ..robot import Robot
+from .friction import coulomb
+from .truth import central
+
+_KEPT = ('parent', 'child', 'origin', 'axis', 'limit')
+_PLACEHOLDER = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+
+
+class Plant:
+    """
+    A robot in MuJoCo, moved by efforts at its joints.
+
+    Parameters
+    ----------
+    robot:
+        Gives kinematics, gravity and position limits, which are soft stops.  There are no contacts.
+    parameters:
+        Inertial parameters of its links, ``Ia``, ``fv``, ``fc`` and ``off`` of its joints; what is
+        missing is 0.
+    timestep:
+        Length of a step [s].
+
+    Attributes
+    ----------
+    model, data:
+        MuJoCo's; its joints may stand in another order than the robot's.
+
+    """
+
+    def __init__(self, robot: Robot, parameters: ParameterSet, timestep: float) -> None:
+        self.robot = robot
+        self.model = mujoco_model(robot, parameters)
+        self.model.opt.timestep = timestep
+        self.data = mujoco.MjData(self.model)
+        joints = [self.model.joint(name) for name in robot.joints]
+        self._place = np.array([joint.qposadr[0] for joint in joints])
+        self._dof = np.array([joint.dofadr[0] for joint in joints])
+        self._viscous, self._coulomb, self._offset = (
+            self._of_dofs(parameters, symbol) for symbol in ('fv', 'fc', 'off')
+        )
+        self._identity = np.eye(self.model.nv)
+        self._inverse = np.empty_like(self._identity)
+        self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
+
+    @property
+    def position(self) -> np.ndarray:
+        """(n_joints,) joint positions [rad or m]."""
+        return self.data.qpos[self._place]
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """(n_joints,) joint velocities [rad/s or m/s]."""
+        return self.data.qvel[self._dof]
+
+    def set_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
+        """Put the robot into a state, (n_joints,) each."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[self._place] = position
+        self.data.qvel[self._dof] = velocity
+        mujoco.mj_forward(self.model, self.data)
+
+    def step(self, effort: np.ndarray) -> None:
+        """
+        Move on by one time step under constant efforts of the drives.
+
+        Parameters
+        ----------
+        effort:
+            (n_joints,) at the joints, before friction [N m or N].
+
+        """
+        model, data = self.model, self.data
+        drive = np.empty(model.nv)
+        drive[self._dof] = effort
+        drive -= self._offset
+        h, velocity = model.opt.timestep, data.qvel
+        mujoco.mj_solveM(model, data, self._inverse, self._identity)
+        # (M + h/2 D)^-1: viscous friction at the mean of the velocities before and after
+        response = np.linalg.solve(
+            self._identity + self._inverse * (0.5 * h * self._viscous), self._inverse
+        )
+        free = velocity + h * (response @ (drive - data.qfrc_bias - self._viscous * velocity))
+        dry = coulomb(h * response, free, self._coulomb)
+        after = free - h * (response @ dry)
+        data.qfrc_applied[:] = drive - dry - 0.5 * self._viscous * (velocity + after)
+        mujoco.mj_step(model, data)
+        mujoco.mj_forward(model, data)  # inertia and bias of the new state, for the next step
+
+    def inverse_dynamics(
+        self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray
+    ) -> np.ndarray:
+        """
+        Efforts without friction for a state and its acceleration, by MuJoCo; the state changes.
+
+        All are (n_joints,) in the robot's order; rotor inertia is included.
+        """
+        self.set_state(position, velocity)
+        self.data.qacc[self._dof] = acceleration
+        mujoco.mj_inverse(self.model, self.data)
+        return self.data.qfrc_inverse[self._dof]
+
+    def _of_dofs(self, parameters: ParameterSet, symbol: str) -> np.ndarray:
+        values = np.zeros(self.model.nv)
+        values[self._dof] = [parameters.get(f'{joint}.{symbol}') for joint in self.robot.joints]
+        return values
+
+
+def mujoco_model(robot: Robot, parameters: ParameterSet) -> mujoco.MjModel:
+    """
+    Make MuJoCo's model of a robot from its URDF, with the inertias of ``parameters``.
+
+    Other moving joints are locked as in ``robot``, fixed links are lumped with what carries them;
+    shapes, and tags that are not URDF's own, are left out.
+
+    Raises
+    ------
+    ModelError
+        where MuJoCo refuses the robot.
+
+    """
+    try:
+        spec = mujoco.MjSpec.from_string(mechanism(robot))
+        spec.compiler.fusestatic = True
+        model = spec.compile()
+    except ValueError as error:
+        raise ModelError(f"MuJoCo cannot simulate robot '{robot.name}': {error}") from error
+    model.opt.gravity = robot.gravity
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    model.dof_damping = 0.0
+    model.dof_frictionloss = 0.0
+    for joint, link in zip(robot.joints, robot.links, strict=True):
+        model.dof_armature[model.joint(joint).dofadr[0]] = parameters.get(f'{joint}.Ia')
+        _set_inertia(model, model.body(link).id, parameters.inertial(link))
+    mujoco.mj_setConst(model, mujoco.MjData(model))
+    return model
+
+
+def mechanism(robot: Robot) -> str:
+    """
+    Return a URDF of the bare mechanism of ``robot``: links and joints, other joints locked.
+
+    Inertias are placeholders, as MuJoCo insists on some and refuses others.
+    """
+    source = etree.fromstring(robot.urdf.encode())
+    document = etree.Element('robot', name=robot.name)
+    for link in source.iterfind('link'):
+        etree.SubElement(document, 'link', name=link.get('name')).append(
+            etree.fromstring(_PLACEHOLDER)
+        )
+    for joint in source.iterfind('joint'):
+        if joint.get('type') is None:
+            continue  # a joint of a ros2_control or transmission tag
+        copy = etree.SubElement(document, 'joint', name=joint.get('name'), type=joint.get('type'))
+        copy.extend(etree.fromstring(etree.tostring(e)) for e in joint if e.tag in _KEPT)
+        if joint.get('name') in robot.locked:
+            _lock(copy, robot.locked[joint.get('name')])
+    return etree.tostring(document, encoding='unicode')
+
+
+def _lock(joint: etree._Element, position: float) -> None:
+    """Make a moving joint fixed at ``position``."""
+    kind = joint.get('type')
+    origin, axis = joint.find('origin'), joint.find('axis')
+    placement = _placement(origin)
+    if kind in ('revolute', 'continuous', 'prismatic') and position != 0.0:
+        direction = np.array(_numbers(axis, 'xyz', (1.0, 0.0, 0.0)))
+        direction /= np.linalg.norm(direction)
+        if kind == 'prismatic':
+            placement = placement * pin.SE3(np.eye(3), position * direction)
+        else:
+            turn = pin.AngleAxis(position, direction).toRotationMatrix()
+            placement = placement * pin.SE3(turn, np.zeros(3))
+    if origin is None:
+        origin = etree.SubElement(joint, 'origin')
+    origin.set('xyz', ' '.join(map(repr, placement.translation.tolist())))
+    origin.set('rpy', ' '.join(map(repr, pin.rpy.matrixToRpy(placement.rotation).tolist())))
+    joint.set('type', 'fixed')
+
+
+def _placement(origin: etree._Element | None) -> pin.SE3:
+    rpy = np.array(_numbers(origin, 'rpy', (0.0, 0.0, 0.0)))
+    return pin.SE3(pin.rpy.rpyToMatrix(rpy), np.array(_numbers(origin, 'xyz', (0.0, 0.0, 0.0))))
+
+
+def _numbers(element: etree._Element | None, name: str, default: tuple) -> tuple:
+    text = None if element is None else element.get(name)
+    return default if text is None else tuple(float(number) for number in text.split())
+
+
+def _set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
+    if not inertial.any():
+        model.body_mass[body] = 0.0
+        model.body_inertia[body] = 0.0
+        return
+    mass, centre, inertia = central(inertial)
+    principal, axes = np.linalg.eigh(inertia)
+    if np.linalg.det(axes) < 0.0:
+        axes[:, 0] = -axes[:, 0]
+    quaternion = pin.Quaternion(axes).normalized()
+    model.body_mass[body] = mass
+    model.body_ipos[body] = centre
+    model.body_inertia[body] = np.maximum(principal, 0.0)
+    model.body_iquat[body] = [quaternion.w, quaternion.x, quaternion.y, quaternion.z]

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated robot with its servo and its sensors, one servo period after the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import SettingsError
+from ..parameters import ParameterSet
+from ..recording import Recording
+from ..regressors import ModelSettings, prior
+from ..robot import Robot
+from .following import TrajectoryFollower, Waypoints
+from .plant import Plant
+from .servo import Servo
+from .settings import SimulationSettings
+from .truth import per_joint, truth
+
+
+@dataclass(frozen=True)
+class JointSample:
+    """
+    What is measured at one instant.
+
+    Attributes
+    ----------
+    time:
+        Since the simulator was made [s].
+    position, velocity:
+        (n_joints,) [rad, rad/s].
+    effort:
+        (n_joints,) effort of the drives, before friction, averaged over one servo period around
+        `time`, so that it belongs to position, velocity and acceleration of that instant [N m].
+
+    """
+
+    time: float
+    position: np.ndarray
+    velocity: np.ndarray
+    effort: np.ndarray
+
+
+class Simulator:
+    """
+    A robot in MuJoCo under a joint servo, with friction, rotor inertia and imperfect sensors.
+
+    Parameters
+    ----------
+    robot:
+        The nominal robot: what the URDF says, and what the servo believes.
+    settings:
+        Truth, drive and sensors; None takes the defaults.
+    parameters:
+        The true parameters; None takes `truth` of ``robot`` and ``settings``.
+
+    Attributes
+    ----------
+    robot, settings, parameters:
+        As given or made.
+    follower:
+        The reference; `follow` gives it a trajectory.
+    plant:
+        The mechanism, with the state that no sensor has touched.
+
+    Raises
+    ------
+    SettingsError, ModelError
+        where settings or inertias do not fit the robot.
+
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: SimulationSettings | None = None,
+        parameters: ParameterSet | None = None,
+    ) -> None:
+        self.robot = robot
+        self.settings = settings = settings or SimulationSettings()
+        self.parameters = truth(robot, settings) if parameters is None else parameters
+        nominal = prior(robot, ModelSettings())
+        rotor = {f'{joint}.Ia': self.parameters.get(f'{joint}.Ia') for joint in robot.joints}
+        self.plant = Plant(robot, self.parameters, 1.0 / (settings.servo_rate * settings.substeps))
+        self._servo = Servo(robot, nominal.updated(rotor), settings.bandwidth, settings.damping)
+        self._start = _initial_position(robot, settings)
+        self._noise = _effort_noise(robot, settings)
+        self._count = _encoder_count(robot, settings)
+        self._delay = round(settings.effort_delay * settings.servo_rate)
+        self.follower = TrajectoryFollower(robot.joints, self._start)
+        self._random = np.random.default_rng([settings.seed, 1])
+        self._periods = 0
+        self.reset()
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints, in the order of all arrays."""
+        return self.robot.joints
+
+    @property
+    def periods(self) -> int:
+        """Servo periods since the simulator was made; `reset` does not turn time back."""
+        return self._periods
+
+    @property
+    def time(self) -> float:
+        """Time of the next sample [s]."""
+        return self._periods / self.settings.servo_rate
+
+    def reset(self) -> None:
+        """Put the robot at rest into its initial position; time goes on."""
+        self.plant.set_state(self._start, np.zeros(self.robot.n_joints))
+        self.follower.hold(self._start)
+        effort = self._command()
+        # the drives have held the robot there before
+        self._applied = deque([effort] * (self._delay + 2), maxlen=self._delay + 2)
+
+    def follow(self, waypoints: Waypoints, start: float | None = None) -> float:
+        """Follow a trajectory from ``start`` [s] (None: now); see `TrajectoryFollower.follow`."""
+        return self.follower.follow(waypoints, self.time, start)
+
+    def advance(self) -> JointSample:
+        """Return what is measured now, and move on by one servo period."""
+        time = self.time
+        position, velocity = self._quantised(), self.plant.velocity
+        if self.settings.velocity_noise > 0.0:
+            noise = self._random.standard_normal(velocity.size)
+            velocity += self.settings.velocity_noise * noise
+        command = self._servo.effort(self.follower.advance(time), position, velocity)
+        self._applied.append(command)
+        effort = 0.5 * (self._applied[0] + self._applied[1])
+        if self._noise.any():
+            effort += self._noise * self._random.standard_normal(effort.size)
+        for _ in range(self.settings.substeps):
+            self.plant.step(command)
+        self._periods += 1
+        return JointSample(time, position, velocity, effort)
+
+    def record(self, duration: float) -> Recording:
+        """
+        Run for ``duration`` [s] and return what the joint states say.
+
+        Returns
+        -------
+        Recording
+            With measured velocities, at ``settings.rate``.
+
+        """
+        periods = round(duration * self.settings.servo_rate)
+        rows = [self.advance() for _ in range(periods)][:: self.settings.decimation]
+        return Recording(
+            time=np.array([row.time for row in rows]),
+            position=np.array([row.position for row in rows]),
+            effort=np.array([row.effort for row in rows]),
+            joints=self.joints,
+            velocity=np.array([row.velocity for row in rows]),
+            source='simulation',
+        )
+
+    def _command(self) -> np.ndarray:
+        reference = self.follower.advance(self.time)
+        return self._servo.effort(reference, self._quantised(), self.plant.velocity)
+
+    def _quantised(self) -> np.ndarray:
+        position = self.plant.position
+        return position if self._count is None else np.round(position / self._count) * self._count
+
+
+def simulate(
+    robot: Robot,
+    waypoints: Waypoints,
+    settings: SimulationSettings | None = None,
+    parameters: ParameterSet | None = None,
+) -> Recording:
+    """
+    Record a trajectory from its first point to rest at its last.
+
+    The robot starts at rest in the first point.  See `Simulator` for the other arguments.
+    """
+    settings = settings or SimulationSettings()
+    ordered = waypoints.ordered(robot.joints)
+    start = tuple(ordered.position[0].tolist())
+    simulator = Simulator(robot, replace(settings, initial_position=start), parameters)
+    return simulator.record(simulator.follow(ordered))
+
+
+def _initial_position(robot: Robot, settings: SimulationSettings) -> np.ndarray:
+    given = settings.initial_position
+    if not given:
+        return np.clip(np.zeros(robot.n_joints), robot.limits.lower, robot.limits.upper)
+    position = per_joint(given, robot, 'initial_position')
+    outside = (position < robot.limits.lower) | (position > robot.limits.upper)
+    if outside.any():
+        i = int(np.flatnonzero(outside)[0])
+        raise SettingsError(
+            f"'initial_position' of joint '{robot.joints[i]}' is {position[i]:g}",
+            key='initial_position',
+            joint=robot.joints[i],
+            value=float(position[i]),
+            remedy=f'allowed is [{robot.limits.lower[i]:g}, {robot.limits.upper[i]:g}]',
+        )
+    return position
+
+
+def _effort_noise(robot: Robot, settings: SimulationSettings) -> np.ndarray:
+    given = per_joint(settings.effort_noise_std, robot, 'effort_noise_std')
+    if given is not None:
+        return given
+    limit = np.where(np.isfinite(robot.limits.effort), robot.limits.effort, 0.0)
+    return settings.effort_noise * limit
+
+
+def _encoder_count(robot: Robot, settings: SimulationSettings) -> np.ndarray | None:
+    """Length of an encoder count at each joint, (n_joints,) [rad or m]; None for none."""
+    if settings.encoder_counts == 0.0:
+        return None
+    sliding = [robot.model.joints[i].shortname().startswith('JointModelP') for i in robot.joint_ids]
+    return np.where(sliding, 1.0, 2.0 * np.pi) / settings.encoder_counts

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The true parameters of a simulated robot: its URDF's, changed as one body differs from a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import ModelError, SettingsError
+from ..parameters import ParameterSet
+from ..regressors import ModelSettings, prior
+from ..robot import Robot
+from .settings import SimulationSettings
+
+ROTOR_ACCELERATION = 500.0
+"""Acceleration at which a default rotor takes the whole effort limit [rad/s^2]."""
+
+
+def truth(robot: Robot, settings: SimulationSettings | None = None) -> ParameterSet:
+    """
+    Return the true standard parameters of the simulated robot.
+
+    Parameters
+    ----------
+    robot:
+        The nominal robot.
+    settings:
+        What differs, and the seed; None takes the defaults.
+
+    Returns
+    -------
+    ParameterSet
+        In the layout of ``regressors.prior(robot)``: ten parameters a link, then ``Ia``, ``fv``,
+        ``fc`` and ``off`` joint by joint.
+
+    Raises
+    ------
+    SettingsError
+        where a list has neither one entry nor one a joint.
+    ModelError
+        naming the link whose nominal inertia no simulation can take.
+
+    """
+    settings = settings or SimulationSettings()
+    nominal = prior(robot, ModelSettings())
+    random = np.random.default_rng([settings.seed, 0])
+    values = {}
+    for link in robot.links:
+        perturbed = perturb(nominal.inertial(link), settings.perturbation, random)
+        require_movable(perturbed, link)
+        names = nominal.layout.names[nominal.layout.of(link)]
+        values.update(zip(names, perturbed, strict=True))
+    joint_values = _friction(robot, settings, nominal, random)
+    joint_values['Ia'] = _rotor_inertia(robot, settings)
+    for symbol, entries in joint_values.items():
+        values.update({f'{j}.{symbol}': v for j, v in zip(robot.joints, entries, strict=True)})
+    return nominal.updated(values)
+
+
+def per_joint(values: Sequence[float], robot: Robot, key: str) -> np.ndarray | None:
+    """
+    Return one value a joint, (n_joints,); None where ``values`` is empty.
+
+    Raises
+    ------
+    SettingsError
+        naming ``key`` where there is neither one value nor one a joint.
+
+    """
+    if not len(values):
+        return None
+    if len(values) not in (1, robot.n_joints):
+        raise SettingsError(
+            f"'{key}' has {len(values)} values, but the robot has {robot.n_joints} joints",
+            key=key,
+            value=tuple(values),
+            remedy=f'give one value for each of {", ".join(robot.joints)}, or one for all',
+        )
+    return np.broadcast_to(np.asarray(values, dtype=float), robot.n_joints).copy()
+
+
+def perturb(inertial: np.ndarray, relative: float, random: np.random.Generator) -> np.ndarray:
+    r"""
+    Return the inertial parameters of a body that is a little different.
+
+    The body is deformed as a whole, :math:`x' = A x + t` with a scaled density, which acts on its
+    4x4 pseudo-inertia as :math:`P' = B P B^T`: physical parameters stay physical.
+
+    Parameters
+    ----------
+    inertial:
+        (10,) parameters in the order of `parameters.INERTIAL_SYMBOLS`.
+    relative:
+        Standard deviation of the entries of A - 1, of the mass's logarithm, and of t in radii of
+        gyration.
+    random:
+        Source of 13 normal numbers.
+
+    Returns
+    -------
+    np.ndarray
+        (10,) perturbed parameters.
+
+    """
+    draws = relative * random.standard_normal(13)
+    mass, first = inertial[0], inertial[1:4]
+    if mass <= 0.0:
+        return inertial.copy()
+    pseudo = pseudo_inertia(inertial)
+    spread = np.trace(pseudo[:3, :3]) / mass - first @ first / mass**2
+    change = np.eye(4)
+    change[:3, :3] += draws[:9].reshape(3, 3)
+    change[:3, 3] = draws[9:12] * np.sqrt(max(spread, 0.0))
+    return from_pseudo_inertia(np.exp(draws[12]) * change @ pseudo @ change.T)
+
+
+def pseudo_inertia(inertial: np.ndarray) -> np.ndarray:
+    """Return the (4, 4) pseudo-inertia: second moments, first moments and mass of a body."""
+    mass, first, inertia = inertial[0], inertial[1:4], tensor(inertial)
+    pseudo = np.empty((4, 4))
+    pseudo[:3, :3] = 0.5 * np.trace(inertia) * np.eye(3) - inertia
+    pseudo[:3, 3] = pseudo[3, :3] = first
+    pseudo[3, 3] = mass
+    return pseudo
+
+
+def from_pseudo_inertia(pseudo: np.ndarray) -> np.ndarray:
+    """Return the (10,) inertial parameters of a (4, 4) pseudo-inertia."""
+    second = pseudo[:3, :3]
+    inertia = np.trace(second) * np.eye(3) - second
+    return np.array([pseudo[3, 3], *pseudo[:3, 3], *inertia[_ROWS, _COLUMNS]])
+
+
+def tensor(inertial: np.ndarray) -> np.ndarray:
+    """Return the (3, 3) inertia at the joint frame's origin."""
+    inertia = np.empty((3, 3))
+    inertia[_ROWS, _COLUMNS] = inertia[_COLUMNS, _ROWS] = inertial[4:]
+    return inertia
+
+
+def central(inertial: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return mass, centre of mass (3,) and inertia there (3, 3) of a body with mass."""
+    mass = float(inertial[0])
+    centre = inertial[1:4] / mass
+    inertia = tensor(inertial) - mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+    return mass, centre, inertia
+
+
+def require_movable(inertial: np.ndarray, link: str) -> None:
+    """
+    Raise `ModelError` where a body would not resist its acceleration.
+
+    A link without any inertia of its own is let through: it moves those behind it.
+    """
+    if not inertial.any():
+        return
+    mass = float(inertial[0])
+    smallest = np.linalg.eigvalsh(central(inertial)[2])[0] if mass > 0.0 else -np.inf
+    # a body without extent has a zero that comes out a rounding error below 0
+    if mass <= 0.0 or smallest < -1e-9 * max(np.abs(inertial[4:]).max(), 1e-9):
+        what = (
+            f'a mass of {mass:g} kg'
+            if mass <= 0.0
+            else f'an inertia of {smallest:.3g} kg m^2 at its centre of mass'
+        )
+        raise ModelError(
+            f"link '{link}' cannot be simulated: it has {what}",
+            link=link,
+            value=mass if mass <= 0.0 else float(smallest),
+            remedy='correct its <inertial>',
+        )
+
+
+_ROWS = np.array([0, 0, 1, 0, 1, 2])
+_COLUMNS = np.array([0, 1, 1, 2, 2, 2])
+
+
+def _rotor_inertia(robot: Robot, settings: SimulationSettings) -> np.ndarray:
+    given = per_joint(settings.rotor_inertia, robot, 'rotor_inertia')
+    if given is not None:
+        return given
+    effort = np.where(np.isfinite(robot.limits.effort), robot.limits.effort, 0.0)
+    return effort / ROTOR_ACCELERATION
+
+
+def _friction(
+    robot: Robot,
+    settings: SimulationSettings,
+    nominal: ParameterSet,
+    random: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    # drawn in any case, so that giving one list does not change the others
+    draws = settings.friction_perturbation * random.standard_normal((3, robot.n_joints))
+    friction = {}
+    for symbol, key, draw in (('fv', 'viscous', draws[0]), ('fc', 'coulomb', draws[1])):
+        given = per_joint(getattr(settings, key), robot, key)
+        guess = np.array([nominal[f'{joint}.{symbol}'] for joint in robot.joints])
+        friction[symbol] = guess * np.exp(draw) if given is None else given
+    given = per_joint(settings.offset, robot, 'offset')
+    friction['off'] = friction['fc'] * draws[2] if given is None else given
+    return friction
