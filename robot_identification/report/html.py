@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The report: one HTML file that needs nothing beside it, no network and no script.
+
+What a reader has to know first stands first: the figures of merit, then the warnings.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import metadata
+import io
+import math
+import os
+from pathlib import Path
+import platform
+from typing import Any, TYPE_CHECKING
+
+import jinja2
+from markupsafe import Markup
+import numpy as np
+import yaml
+
+from .. import __version__
+from ..io.results import Result
+from ..robot import Robot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SVG_LIMIT = 700_000
+"""A drawing that takes more bytes than this is embedded as a bitmap instead."""
+
+_LIBRARIES = ('numpy', 'scipy', 'pin', 'matplotlib')
+
+
+def write_report(result: Result, path: str | os.PathLike) -> Path:
+    """
+    Write the report of ``result`` to ``path``, which replaces what is there.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(html(result), encoding='utf-8')
+    return path
+
+
+def html(result: Result) -> str:
+    """Return the report of ``result`` as the text of an HTML document."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader('robot_identification.report', 'templates'),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, percent=percent, seconds=seconds)
+    template = environment.get_template('report.html')
+    return template.render(
+        result=result,
+        style=Markup(_resource(environment, 'style.css')),
+        tiles=list(_tiles(result)),
+        warnings=collect_warnings(result),
+        units=effort_units(result.robot),
+        parameters=list(_parameters(result)),
+        standard=list(_standard(result)),
+        links=list(_links(result)),
+        figures=_figures(result),
+        settings=settings_text(result),
+        libraries=list(_libraries()),
+        version=__version__,
+    )
+
+
+def effort_units(robot: Robot) -> tuple[str, ...]:
+    """Return the unit of each identified joint's effort: N m where it turns, N where it slides."""
+    kinds = (robot.model.joints[i].shortname() for i in robot.joint_ids)
+    return tuple('N' if 'JointModelP' in kind else 'N m' for kind in kinds)
+
+
+def collect_warnings(result: Result) -> tuple[str, ...]:
+    """Return every warning of the result and of its parts, each once."""
+    parts = (result, result.robot, result.structure, result.estimate, result.essential)
+    texts = [text for part in parts for text in getattr(part, 'warnings', ())]
+    return tuple(dict.fromkeys(texts))
+
+
+def settings_text(result: Result) -> str:
+    """Return the settings of the result in the form of an experiment file."""
+    robot = result.robot
+    model = _plain(result.model)
+    document = {
+        'robot': {
+            'urdf': robot.name if robot.path is None else robot.path.name,
+            'joints': list(robot.joints),
+            'locked': dict(robot.locked),
+            'gravity': robot.gravity.tolist(),
+            **model,
+        },
+        'signals': _plain(result.signals),
+        'estimation': _plain(result.estimation),
+    }
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=88)
+
+
+# ---------------------------------------------------------------------------------------- numbers
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return ``value`` with so many significant digits; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return '–'
+    if math.isinf(value):
+        return '∞' if value > 0 else '-∞'
+    text = f'{value:.{digits}g}'
+    return text.replace('e-0', 'e-').replace('e+0', 'e').replace('e+', 'e').replace('-', '−')
+
+
+def percent(value: float | None) -> str:
+    """Return a percentage with two decimals, or three significant digits where it is large."""
+    if value is None or math.isnan(value):
+        return '–'
+    if value >= 1e4:
+        return '> 9999'
+    return f'{value:.2f}' if value < 100.0 else f'{value:.0f}'
+
+
+def seconds(value: float) -> str:
+    """Return a duration in a unit that suits it."""
+    return f'{1e3 * value:.0f} ms' if value < 1.0 else f'{value:.2f} s'
+
+
+# ------------------------------------------------------------------------------------------ parts
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure of merit at the head of the report; ``state`` is good, poor or plain."""
+
+    label: str
+    value: str
+    note: str = ''
+    state: str = 'plain'
+
+
+def _tiles(result: Result) -> Iterator[Tile]:
+    estimate, structure = result.estimate, result.structure
+    yield Tile(
+        'relative error',
+        f'{percent(estimate.relative_error)} %',
+        f'{percent(estimate.raw_relative_error)} % of the unfiltered effort',
+    )
+    for i, validation in enumerate(result.validations):
+        label = 'validation' if len(result.validations) == 1 else f'validation {i + 1}'
+        note = f'{percent(validation.raw_relative_error)} % of the unfiltered effort'
+        yield Tile(label, f'{percent(validation.relative_error)} %', note)
+    note = f'of {structure.n_standard} standard'
+    if result.essential is not None and result.essential.essential is not None:
+        note += f', {int(result.essential.essential.sum())} essential'
+    yield Tile('base parameters', str(structure.n_base), note)
+    reached = int(np.count_nonzero(estimate.excited))
+    if reached < structure.n_base:
+        missing = structure.n_base - reached
+        yield Tile('excited', str(reached), f'{missing} are not reached by the recording', 'poor')
+    note = f'column-scaled; {number(estimate.raw_condition_number, 3)} raw'
+    yield Tile('condition number', number(estimate.condition_number, 3), note)
+    physical = bool(result.consistency.physical)
+    yield Tile(
+        'standard parameters',
+        'physical' if physical else 'not physical',
+        'every link could be a body' if physical else 'see the table of links',
+        'good' if physical else 'poor',
+    )
+
+
+def _parameters(result: Result) -> Iterator[dict[str, Any]]:
+    """Rows of the table of base parameters."""
+    estimate, essential = result.estimate, result.essential
+    prior = result.structure.project(result.prior).values
+    for i, parameter in enumerate(estimate):
+        kept = None if essential is None else bool(essential.essential[i])
+        state, word = 'good', 'estimated' if kept is None else 'essential'
+        if not estimate.excited[i]:
+            state, word = 'poor', 'not excited'
+        elif kept is False:
+            state, word = 'weak', 'not essential'
+        yield {
+            'name': parameter.name,
+            'expression': '' if parameter.expression == parameter.name else parameter.expression,
+            'unit': parameter.unit,
+            'prior': float(prior[i]),
+            'value': parameter.value,
+            'std': parameter.std,
+            'relative_std': parameter.relative_std,
+            'essential': None if essential is None or not kept else essential.base.values[i],
+            'state': state,
+            'word': word,
+            'reason': estimate.reasons[i],
+        }
+
+
+def _standard(result: Result) -> Iterator[dict[str, Any]]:
+    """Rows of the table of standard parameters."""
+    layout = result.standard.layout
+    std = result.standard_std
+    std = np.full(len(layout), np.nan) if std is None else std
+    rows = zip(layout.names, layout.units, result.prior.values, result.standard.values, std)
+    for name, unit, prior, value, deviation in rows:
+        yield {
+            'name': name,
+            'unit': unit,
+            'prior': float(prior),
+            'value': float(value),
+            'std': float(deviation),
+            'category': result.structure.category(name),
+        }
+
+
+def _links(result: Result) -> Iterator[Any]:
+    yield from result.consistency.links
+
+
+def _figures(result: Result) -> dict[str, Any]:
+    """Return the figures as images that HTML can hold."""
+    # matplotlib takes long to import, and who identifies does not always want the report
+    from . import plots
+
+    estimate, units = result.estimate, effort_units(result.robot)
+    essential = None if result.essential is None else result.essential.essential
+    settings = result.estimation.essential
+    trace = result.system.trace.fit(estimate.base.values)
+    drawn = {
+        'identification': plots.effort_figure(trace, estimate.joints, units),
+        'residuals': plots.residual_figure(trace, estimate.joints, units),
+        'deviations': plots.deviation_figure(
+            estimate, essential, None if settings is None else settings.max_relative_std
+        ),
+        'prior': plots.prior_figure(estimate, result.structure.project(result.prior)),
+        'singular_values': plots.singular_value_figure(result.structure),
+    }
+    images: dict[str, Any] = {name: image(figure) for name, figure in drawn.items()}
+    images['validations'] = [
+        image(plots.effort_figure(validation.trace, validation.joints, units))
+        for validation in result.validations
+    ]
+    return images
+
+
+def image(figure: Figure) -> str:
+    """Return a figure as a data URL: a drawing, or a bitmap where the drawing would be large."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format='svg', metadata={'Date': None, 'Creator': None})
+    kind = 'svg+xml'
+    if stream.tell() > _SVG_LIMIT:
+        stream = io.BytesIO()
+        figure.savefig(stream, format='png', dpi=130)
+        kind = 'png'
+    return f'data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode("ascii")}'
+
+
+def _plain(value: Any) -> Any:
+    """Turn options dataclasses into mappings, lists and scalars."""
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _libraries() -> Iterator[tuple[str, str]]:
+    yield 'Python', platform.python_version()
+    for name in _LIBRARIES:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+
+
+def _resource(environment: jinja2.Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]

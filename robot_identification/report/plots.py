@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The report's figures, one function each; a caller may save or change what it gets.
+
+The figures are made without pyplot, so they need no display, keep no global state and may be drawn
+in any thread.  Widths and heights are in inches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+import numpy as np
+
+from ..base_parameters import BaseStructure
+from ..estimation import Estimate, FitTrace, JointFit
+from ..parameters import ParameterSet
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart
+MEASURED, PREDICTED, RESIDUAL = '#3b4252', '#d55e00', '#0072b2'
+GOOD, WEAK, NONE, PALE = '#009e73', '#e69f00', '#999999', '#c9ced6'
+_TEXT, _GRID = '#2b2f36', '#e4e7ec'
+_WIDTH = 11.0
+_POINTS = 2000
+
+
+def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str]) -> Figure:
+    """
+    Measured and predicted effort beside their difference, one row of axes a joint.
+
+    Parameters
+    ----------
+    trace:
+        Efforts over time; more than some 2000 samples are thinned.
+    fits:
+        Fit of each joint, in the order of the trace's columns.
+    units:
+        Unit of each joint's effort.
+
+    """
+    trace = _thinned(trace)
+    time = _running_time(trace)
+    breaks = np.flatnonzero(np.diff(trace.segment)) + 1
+    unused = np.where(trace.keep, np.nan, trace.residual)
+    used = np.where(trace.keep, trace.residual, np.nan)
+    figure = _figure(_WIDTH, 0.55 + 1.35 * len(fits))
+    axes = figure.subplots(len(fits), 2, sharex=True, squeeze=False)
+    for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
+        left, right = axes[j]
+        _style(left)
+        _style(right)
+        for array, colour, width in (
+            (trace.measured, MEASURED, 1.1),
+            (trace.predicted, PREDICTED, 0.9),
+        ):
+            left.plot(*_interrupted(time, array[:, j], breaks), color=colour, linewidth=width)
+        # the two share no sample, so the pale line shows only where the coloured one has gaps
+        right.plot(*_interrupted(time, trace.residual[:, j], breaks), color=PALE, linewidth=0.7)
+        if np.isfinite(unused[:, j]).any():
+            right.plot(*_interrupted(time, used[:, j], breaks), color=RESIDUAL, linewidth=0.8)
+        else:
+            right.lines[0].set(color=RESIDUAL, linewidth=0.8)
+        left.set_ylabel(f'{fit.joint}\n[{unit}]', fontsize=8)
+        _corner(left, f'{fit.relative_error:.1f} %')
+        _corner(right, f'rms {fit.rmse:.3g} {unit}')
+    for column, title in enumerate(('measured and predicted effort', 'residual')):
+        axes[0, column].set_title(title, fontsize=9, color=_TEXT)
+        axes[-1, column].set_xlabel('time [s]', fontsize=8)
+    entries = [Line2D([], [], color=c, label=n) for c, n in _effort_legend(trace)]
+    _legend(figure, entries)
+    return figure
+
+
+def residual_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str]) -> Figure:
+    """
+    Histogram of each joint's residual with the normal distribution of the same mean and variance.
+
+    Parameters
+    ----------
+    trace, fits, units:
+        As for `effort_figure`; rows in the dead zone are left out.
+
+    """
+    columns = min(len(fits), 3)
+    rows = math.ceil(len(fits) / columns)
+    figure = _figure(_WIDTH, 0.4 + 1.9 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
+        ax = axes[j]
+        _style(ax)
+        values = trace.residual[trace.keep[:, j], j]
+        ax.set_title(fit.joint, fontsize=8, color=_TEXT)
+        ax.set_xlabel(f'residual [{unit}]', fontsize=8)
+        ax.set_yticks([])
+        if values.size < 2 or not np.ptp(values) > 0.0:
+            continue
+        ax.hist(
+            values, bins=min(60, 10 + values.size // 25), density=True, color=RESIDUAL, alpha=0.55
+        )
+        mean, std = float(values.mean()), float(values.std())
+        grid = np.linspace(values.min(), values.max(), 200)
+        bell = np.exp(-0.5 * ((grid - mean) / std) ** 2) / (std * math.sqrt(2.0 * math.pi))
+        ax.plot(grid, bell, color=MEASURED, linewidth=1.0)
+    for ax in axes[len(fits) :]:
+        ax.set_visible(False)
+    return figure
+
+
+def deviation_figure(
+    estimate: Estimate, essential: np.ndarray | None = None, limit: float | None = None
+) -> Figure:
+    """
+    Relative standard deviation of each base parameter as bars on a logarithmic axis.
+
+    Parameters
+    ----------
+    estimate:
+        All base parameters.
+    essential:
+        (b,) bool, which ones are essential; None where that was not asked.
+    limit:
+        Largest relative standard deviation of an essential parameter, drawn as a line [%].
+
+    """
+    names = estimate.base.layout.names
+    known = np.isfinite(estimate.relative_std)
+    shown = np.where(known, np.clip(estimate.relative_std, 1e-3, 1e4), 1e-3)
+    colours = _state_colours(estimate, essential)
+    columns = 2 if len(names) > 20 else 1
+    rows = math.ceil(len(names) / columns)
+    figure = _figure(_WIDTH, 0.9 + 0.165 * max(rows, 4))
+    axes = figure.subplots(1, columns, sharex=True, squeeze=False)[0]
+    lowest = 10.0 ** math.floor(math.log10(shown[known].min(initial=1.0)))
+    for column, ax in enumerate(axes):
+        part = slice(column * rows, (column + 1) * rows)
+        _style(ax)
+        places = np.arange(len(names[part]))
+        ax.barh(places, shown[part], color=colours[part], height=0.7)
+        ax.set_xscale('log')
+        ax.set_xlim(lowest, max(100.0, 1.5 * shown.max(initial=1.0)))
+        _named_rows(ax, names[part], rows)
+        ax.set_xlabel('relative standard deviation [%]', fontsize=8)
+        if limit is not None:
+            ax.axvline(limit, color=MEASURED, linewidth=0.9, linestyle='--')
+    _legend(figure, _state_legend(estimate, essential))
+    return figure
+
+
+def prior_figure(estimate: Estimate, prior: ParameterSet) -> Figure:
+    """
+    Show base parameters with two standard deviations beside the prior's, one panel a unit.
+
+    Parameters
+    ----------
+    estimate:
+        All base parameters.
+    prior:
+        Base parameters of the prior (`BaseStructure.project`).
+
+    """
+    layout = estimate.base.layout
+    units = list(dict.fromkeys(layout.units))
+    groups = [[i for i, unit in enumerate(layout.units) if unit == wanted] for wanted in units]
+    columns = _balanced(groups, 2 if len(layout) > 12 else 1)
+    heights = [sum(len(groups[g]) + 3.0 for g in column) for column in columns]
+    figure = _figure(_WIDTH, 0.6 + 0.17 * max(heights))
+    parts = figure.subfigures(1, len(columns), squeeze=False)[0]
+    for part, column, height in zip(parts, columns, heights, strict=True):
+        # a column that is shorter keeps the row height of the longest with an empty panel below
+        spare = max(heights) - height
+        ratios = [len(groups[g]) + 1.0 for g in column] + ([spare] if spare > 0.5 else [])
+        axes = part.subplots(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
+        for ax, g in zip(axes, column, strict=False):
+            _prior_panel(ax, estimate, prior, np.array(groups[g]), units[g])
+        for ax in axes[len(column) :]:
+            ax.set_visible(False)
+    marker = {'linestyle': '', 'markersize': 4}
+    entries = [
+        Line2D([], [], marker='o', color=PREDICTED, label='identified, ± 2 std', **marker),
+        Line2D([], [], marker='D', color=MEASURED, fillstyle='none', label='prior', **marker),
+    ]
+    _legend(figure, entries)
+    return figure
+
+
+def singular_value_figure(structure: BaseStructure) -> Figure:
+    """
+    Singular values of the column-scaled regressor at random states, and the gap behind the rank.
+
+    Parameters
+    ----------
+    structure:
+        The base parameters.
+
+    """
+    values = np.asarray(structure.singular_values, dtype=float)
+    rank, floor = structure.n_base, 1e-18
+    figure = _figure(_WIDTH, 2.6)
+    ax = figure.subplots()
+    _style(ax)
+    index = np.arange(1, values.size + 1)
+    shown = np.maximum(values, floor)
+    ax.semilogy(index[:rank], shown[:rank], 'o', color=RESIDUAL, markersize=3.5)
+    ax.semilogy(index[rank:], shown[rank:], 'o', color=NONE, markersize=3.5)
+    ax.axvline(rank + 0.5, color=PREDICTED, linewidth=1.0, linestyle='--')
+    ax.set_xlabel('number', fontsize=8)
+    ax.set_ylabel('singular value', fontsize=8)
+    text = f'rank {rank}'
+    if math.isfinite(structure.gap):
+        text += f', gap {structure.gap:.1e}'
+    ax.text(
+        rank + 0.1, 0.5, text, transform=ax.get_xaxis_transform(), fontsize=8, color=PREDICTED,
+        rotation=90, ha='right', va='center',
+    )  # fmt: skip
+    return figure
+
+
+# ------------------------------------------------------------------------------------------ parts
+
+
+def _figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout='constrained', facecolor='white')
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _style(ax: Axes) -> None:
+    ax.grid(True, color=_GRID, linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=7, colors=_TEXT, length=2.5)
+    for side in ('top', 'right'):
+        ax.spines[side].set_visible(False)
+    for side in ('left', 'bottom'):
+        ax.spines[side].set_color('#9aa1ac')
+
+
+def _corner(ax: Axes, text: str) -> None:
+    box = {'facecolor': 'white', 'edgecolor': 'none', 'alpha': 0.75, 'pad': 1.0}
+    ax.text(
+        0.995, 0.96, text, transform=ax.transAxes, fontsize=7.5, color=_TEXT, ha='right', va='top',
+        bbox=box,
+    )  # fmt: skip
+
+
+def _legend(figure: Figure, entries: list) -> None:
+    # the layout engine knows no legends of figures: leave a strip of 0.3 inches at the top
+    height = float(figure.get_size_inches()[1])
+    figure.get_layout_engine().set(rect=(0.0, 0.0, 1.0, 1.0 - 0.3 / height))
+    figure.legend(
+        handles=entries,
+        loc='upper center',
+        ncols=len(entries),
+        fontsize=8,
+        frameon=False,
+        labelcolor=_TEXT,
+    )
+
+
+def _effort_legend(trace: FitTrace) -> list[tuple[str, str]]:
+    entries = [(MEASURED, 'measured'), (PREDICTED, 'predicted'), (RESIDUAL, 'residual')]
+    return entries if trace.keep.all() else [*entries, (PALE, 'residual of rows left out')]
+
+
+def _thinned(trace: FitTrace) -> FitTrace:
+    step = math.ceil(len(trace) / _POINTS)
+    if step <= 1:
+        return trace
+    return FitTrace(
+        trace.time[::step],
+        trace.segment[::step],
+        trace.measured[::step],
+        trace.predicted[::step],
+        trace.keep[::step],
+    )
+
+
+def _running_time(trace: FitTrace) -> np.ndarray:
+    """Time from 0 [s]; stretches that would overlap, or lie far apart, follow one another."""
+    if not len(trace):
+        return trace.time
+    step = np.diff(trace.time)
+    border = np.diff(trace.segment) != 0
+    usual = float(np.median(step[~border])) if (~border).any() else 1.0
+    span = float(np.sum(step[~border]))
+    jump = border & ((step <= 0.0) | (step > 0.2 * span))
+    return np.concatenate([[0.0], np.cumsum(np.where(jump, 10.0 * usual, step))])
+
+
+def _interrupted(time: np.ndarray, values: np.ndarray, breaks: np.ndarray) -> tuple:
+    """Put a NaN between segments, at which matplotlib interrupts the line."""
+    return np.insert(time, breaks, np.nan), np.insert(values, breaks, np.nan)
+
+
+def _state_colours(estimate: Estimate, essential: np.ndarray | None) -> np.ndarray:
+    colours = np.full(len(estimate), GOOD, dtype=object)
+    if essential is not None:
+        colours[~np.asarray(essential, dtype=bool)] = WEAK
+    colours[~estimate.excited] = NONE
+    return colours
+
+
+def _state_legend(estimate: Estimate, essential: np.ndarray | None) -> list[Patch]:
+    entries = [Patch(color=GOOD, label='estimated' if essential is None else 'essential')]
+    if essential is not None:
+        entries.append(Patch(color=WEAK, label='not essential'))
+    if not estimate.excited.all():
+        entries.append(Patch(color=NONE, label='not excited'))
+    return entries
+
+
+def _named_rows(ax: Axes, names: Sequence[str], rows: int) -> None:
+    ax.set_yticks(np.arange(len(names)), names, fontsize=6.5)
+    ax.set_ylim(rows - 0.4, -0.6)
+    ax.grid(False, axis='y')
+
+
+def _prior_panel(
+    ax: Axes, estimate: Estimate, prior: ParameterSet, which: np.ndarray, unit: str
+) -> None:
+    _style(ax)
+    layout = estimate.base.layout
+    values, before = estimate.base.values[which], prior.values[which]
+    spread = np.nan_to_num(2.0 * estimate.std[which])
+    places = np.arange(which.size)
+    ax.hlines(places, before, values, color=PALE, linewidth=0.8)
+    ax.errorbar(
+        values, places, xerr=spread, fmt='o', color=PREDICTED, markersize=3.2, elinewidth=0.9
+    )
+    ax.plot(before, places, 'D', color=MEASURED, markersize=3.4, fillstyle='none')
+    # values of one unit span decades and both signs
+    magnitudes = np.abs(np.concatenate([values, before]))
+    largest = float(magnitudes.max(initial=0.0))
+    if largest > 0.0:
+        threshold = max(1e-2 * largest, float(np.median(magnitudes[magnitudes > 0.0])) * 0.1)
+        ax.set_xscale('symlog', linthresh=threshold, linscale=0.6)
+    _named_rows(ax, [layout.names[i] for i in which], which.size)
+    ax.set_xlabel(f'[{unit}]', fontsize=8)
+
+
+def _balanced(groups: Sequence[Sequence], columns: int) -> list[list[int]]:
+    """Deal the groups out to columns so that the longest column is short; order is kept inside."""
+    heights = [0.0] * columns
+    result: list[list[int]] = [[] for _ in range(columns)]
+    for g in sorted(range(len(groups)), key=lambda g: -len(groups[g])):
+        place = int(np.argmin(heights))
+        heights[place] += len(groups[g]) + 3.0
+        result[place].append(g)
+    return [sorted(column) for column in result if column]
