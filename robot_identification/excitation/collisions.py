@@ -3,7 +3,7 @@
 Which links of a robot come close to each other: Coal on the URDF's collision shapes.
 
 Pairs that cannot say anything are left out: links joined by a joint, and links that are within the
-clearance of each other in every one of many random positions.
+clearance of each other in nearly all of many random positions.
 """
 
 from __future__ import annotations
@@ -21,10 +21,15 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import IdentificationWarning, ModelError
-from ..robot import Robot, resolve_package_path
+from ..robot import resolve_package_path, Robot
 
 RANDOM_POSITIONS = 200
-"""Random positions after which a pair that was close in all of them counts as permanently close."""
+"""Random positions in which pairs are looked at to find those that are permanently close."""
+
+PERMANENT = 0.95
+"""Share of random positions from which on a pair that is close counts as permanently close."""
+
+FLOOR = 'floor'
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ class CollisionModel:
         )
 
     def _link(self, shape: pin.GeometryObject) -> str:
+        if shape.name == FLOOR:
+            return FLOOR
         # the URDF parser names a shape <link>_<number>; the frame below it is the link's own
         return self.robot.model.frames[shape.parentFrame].name
 
@@ -182,7 +189,7 @@ class CollisionModel:
         return slope[self.robot.columns]
 
 
-def collision_model(robot: Robot, clearance: float) -> CollisionModel:
+def collision_model(robot: Robot, clearance: float, floor: float | None = None) -> CollisionModel:
     """
     Read the collision shapes of a robot's URDF.
 
@@ -195,6 +202,8 @@ def collision_model(robot: Robot, clearance: float) -> CollisionModel:
         The robot.
     clearance:
         Distance that links have to keep [m].
+    floor:
+        Height of a horizontal floor in the base frame that they have to keep it from, too [m].
 
     Raises
     ------
@@ -217,6 +226,9 @@ def collision_model(robot: Robot, clearance: float) -> CollisionModel:
         if isinstance(shape.geometry, coal.BVHModelBase):
             shape.geometry.buildConvexHull(True, 'Qt')
             shape.geometry = shape.geometry.convex
+    if floor is not None:
+        half_space = coal.Halfspace(np.array([0.0, 0.0, 1.0]), floor)
+        geometry.addGeometryObject(pin.GeometryObject(FLOOR, 0, 0, pin.SE3.Identity(), half_space))
     for note in notes:
         warnings.warn(note, IdentificationWarning, stacklevel=2)
     _add_pairs(robot, geometry, clearance)
@@ -283,13 +295,26 @@ def _reduce(full: pin.Model, geometry: pin.GeometryModel, robot: Robot) -> pin.G
 def _add_pairs(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> None:
     geometry.addAllCollisionPairs()
     parents = robot.model.parents
-    for pair in list(geometry.collisionPairs):
+    # numbers instead of pairs: a pair is a view into a vector that changes below
+    pairs = []
+    for pair in geometry.collisionPairs:
         a, b = (geometry.geometryObjects[i].parentJoint for i in (pair.first, pair.second))
-        if a == b or parents[a] == b or parents[b] == a:
-            geometry.removeCollisionPair(pair)
-    pairs = list(geometry.collisionPairs)
-    if not pairs:
-        return
+        if a != b and parents[a] != b and parents[b] != a:
+            pairs.append((pair.first, pair.second))
+    _set_pairs(geometry, pairs)
+    close = _closeness(robot, geometry, clearance)
+    kept = [pair for pair, share in zip(pairs, close, strict=True) if share < PERMANENT]
+    _set_pairs(geometry, kept)
+
+
+def _set_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> None:
+    geometry.removeAllCollisionPairs()
+    for first, second in pairs:
+        geometry.addCollisionPair(pin.CollisionPair(first, second))
+
+
+def _closeness(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> np.ndarray:
+    """Return the share of random positions in which each pair is closer than the clearance."""
     model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
     for request in shapes.collisionRequests:
         request.security_margin = clearance
@@ -297,16 +322,12 @@ def _add_pairs(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> N
     rng = np.random.default_rng(20130602)
     low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
     high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
-    always = np.ones(len(pairs), dtype=bool)
+    close = np.zeros(len(geometry.collisionPairs))
     positions = rng.uniform(low, high, (RANDOM_POSITIONS, robot.n_joints))
     for q in robot.configuration(positions):
         pin.computeCollisions(model, data, geometry, shapes, q, False)
-        always &= [result.isCollision() for result in shapes.collisionResults]
-        if not always.any():
-            break
-    for pair, close in zip(pairs, always, strict=True):
-        if close:
-            geometry.removeCollisionPair(pair)
+        close += [result.isCollision() for result in shapes.collisionResults]
+    return close / RANDOM_POSITIONS
 
 
 def _reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
@@ -314,6 +335,8 @@ def _reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
     model = robot.model
     below = np.zeros(model.njoints)
     for shape in geometry.geometryObjects:
+        if shape.parentJoint == 0:
+            continue
         shape.geometry.computeLocalAABB()
         centre = shape.placement.act(shape.geometry.aabb_center)
         extent = float(np.linalg.norm(centre)) + shape.geometry.aabb_radius

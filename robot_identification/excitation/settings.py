@@ -34,9 +34,7 @@ class PlannerSettings:
         choices=('condition_number', 'log_det'),
     )
     seed: int = option(0, doc='Seed of the random start values.', minimum=0)
-    max_iterations: int = option(
-        150, doc='Bound on the iterations of the optimiser.', minimum=1
-    )
+    max_iterations: int = option(150, doc='Bound on the iterations of the optimiser.', minimum=1)
     margin: float = option(
         0.1, doc='Share of each limit that is kept free.', minimum=0.0, maximum=0.95
     )
@@ -77,11 +75,14 @@ class PlannerSettings:
     check_rate: float = option(
         500.0, doc='Rate at which limits are checked.', unit='Hz', minimum=250.0
     )
-    check_collisions: bool = option(
-        True, doc='Whether links are kept from touching each other.'
-    )
+    check_collisions: bool = option(True, doc='Whether links are kept from touching each other.')
     clearance: float = option(
         0.01, doc='Distance that links keep from each other.', unit='m', minimum=0.001
+    )
+    floor: float | None = option(
+        None,
+        doc='Height of a floor that no link may touch, in the base frame; none where it is null.',
+        unit='m',
     )
     time_budget: float = option(
         60.0,

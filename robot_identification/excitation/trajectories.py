@@ -27,23 +27,15 @@ from ..recording import Motion
 
 @runtime_checkable
 class Trajectory(Protocol):
-    """
-    A motion of named joints from time 0 to `duration`.
-
-    Attributes
-    ----------
-    joints:
-        Names, in the order of the columns.
-    duration:
-        [s].
-
-    """
+    """A motion of named joints from time 0 to `duration`; what makes motions has these three."""
 
     @property
-    def joints(self) -> tuple[str, ...]: ...
+    def joints(self) -> tuple[str, ...]:
+        """Names, in the order of the columns."""
 
     @property
-    def duration(self) -> float: ...
+    def duration(self) -> float:
+        """Length in time [s]."""
 
     def sample(self, time: np.ndarray) -> Motion:
         """
@@ -190,7 +182,9 @@ class FourierTrajectory:
         n = len(self.joints)
         rows, columns = np.shape(self.coefficients)
         if self.start.shape != (n,) or columns != n or rows % 2:
-            raise ValueError(f'start {self.start.shape}, coefficients {(rows, columns)}, {n} joints')
+            raise ValueError(
+                f'start {self.start.shape}, coefficients {(rows, columns)}, {n} joints'
+            )
 
     @property
     def harmonics(self) -> int:

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limits that a motion has to keep: what the URDF and the settings say, less the margin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ExcitationError
+from ..robot import Robot
+from .settings import PlannerSettings
+
+CONTINUOUS_RANGE = np.pi
+"""How far from its start a plan lets a joint without position limits move [rad]."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """
+    Limits of a robot's joints; infinite where there is none.
+
+    Attributes
+    ----------
+    joints:
+        Names.
+    units:
+        ``rad`` or ``m`` for each joint.
+    lower, upper:
+        (n_joints,) position [rad or m].
+    velocity, acceleration:
+        (n_joints,) [rad/s, rad/s^2; m/s, m/s^2].
+    effort:
+        (n_joints,) [N m or N].
+
+    """
+
+    joints: tuple[str, ...]
+    units: tuple[str, ...]
+    lower: np.ndarray
+    upper: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    effort: np.ndarray
+
+    def unit(self, quantity: str, joint: int) -> str:
+        """Return the unit of a quantity of the joint in place ``joint``."""
+        length = self.units[joint]
+        return {
+            'position': length,
+            'velocity': f'{length}/s',
+            'acceleration': f'{length}/s^2',
+            'effort': 'N m' if length == 'rad' else 'N',
+        }[quantity]
+
+
+def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None = None) -> Limits:
+    """
+    Return the limits of a robot that the settings leave.
+
+    Parameters
+    ----------
+    robot:
+        Gives the limits that the settings do not.
+    settings:
+        Limits, scales and margin.
+    margin:
+        Instead of the settings' margin; 0 gives the limits themselves.
+
+    Raises
+    ------
+    ExcitationError
+        naming the joint, where a list has the wrong length or a limit leaves no room to move.
+
+    """
+    margin = settings.margin if margin is None else margin
+    free = 1.0 - margin
+    lower = _given(robot, settings, 'lower_limits', robot.limits.lower)
+    upper = _given(robot, settings, 'upper_limits', robot.limits.upper)
+    _require_range(robot, lower, upper)
+    bounded = np.isfinite(lower) & np.isfinite(upper)
+    with np.errstate(invalid='ignore'):
+        middle, half = (lower + upper) / 2.0, (upper - lower) / 2.0
+    velocity = _given(robot, settings, 'velocity_limits', robot.limits.velocity)
+    _require_positive(robot, 'velocity_limits', velocity, 'velocity')
+    acceleration = _given(
+        robot, settings, 'acceleration_limits', velocity / settings.acceleration_time
+    )
+    _require_positive(robot, 'acceleration_limits', acceleration, 'acceleration')
+    return Limits(
+        joints=robot.joints,
+        units=tuple(_unit(robot, index) for index in robot.joint_ids),
+        lower=np.where(bounded, middle - free * half, lower),
+        upper=np.where(bounded, middle + free * half, upper),
+        velocity=free * settings.velocity_scale * velocity,
+        acceleration=free * acceleration,
+        effort=free * robot.limits.effort,
+    )
+
+
+def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> np.ndarray:
+    """
+    Return where a trajectory starts: as the settings say, or the middle of the ranges.
+
+    Returns
+    -------
+    np.ndarray
+        (n_joints,) [rad or m].
+
+    Raises
+    ------
+    ExcitationError
+        naming the joint whose start is outside its limits, or the wrong number of values.
+
+    """
+    bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
+    with np.errstate(invalid='ignore'):
+        middle = (limits.lower + limits.upper) / 2.0
+    middle = np.where(bounded, middle, np.clip(0.0, limits.lower, limits.upper))
+    start = _given(robot, settings, 'start', middle)
+    for i, joint in enumerate(robot.joints):
+        if not limits.lower[i] <= start[i] <= limits.upper[i]:
+            raise ExcitationError(
+                f"start of joint '{joint}' is {start[i]:.6g} {limits.units[i]}, outside of its "
+                f'limits {limits.lower[i]:.6g} to {limits.upper[i]:.6g} (margin included)',
+                joint=joint,
+                key='start',
+                value=float(start[i]),
+                remedy='start inside of them, or lower the margin',
+            )
+    return start
+
+
+def _given(robot: Robot, settings: PlannerSettings, key: str, default: np.ndarray) -> np.ndarray:
+    values: Sequence[float] = getattr(settings, key)
+    if not values:
+        return np.array(default, dtype=float)
+    if len(values) != robot.n_joints:
+        raise ExcitationError(
+            f"'{key}' has {len(values)} values, the robot {robot.n_joints} joints",
+            key=key,
+            value=tuple(values),
+            remedy=f'give one for each of {", ".join(robot.joints)}',
+        )
+    return np.array(values, dtype=float)
+
+
+def _require_range(robot: Robot, lower: np.ndarray, upper: np.ndarray) -> None:
+    for joint, low, high in zip(robot.joints, lower, upper, strict=True):
+        if not low < high:
+            raise ExcitationError(
+                f"position limits of joint '{joint}' leave no room: lower is {low:.6g}, upper is "
+                f'{high:.6g}',
+                joint=joint,
+                key='position',
+                value=(float(low), float(high)),
+                remedy='correct them in the URDF or give lower_limits and upper_limits',
+            )
+
+
+def _require_positive(robot: Robot, key: str, values: np.ndarray, quantity: str) -> None:
+    for joint, value in zip(robot.joints, values, strict=True):
+        if not (0.0 < value < np.inf):
+            what = 'is missing' if np.isinf(value) else f'is {value:.6g}'
+            raise ExcitationError(
+                f"{quantity} limit of joint '{joint}' {what}",
+                joint=joint,
+                key=key,
+                value=float(value),
+                remedy=f"give a positive one in the URDF or in '{key}'",
+            )
+
+
+def _unit(robot: Robot, index: int) -> str:
+    return 'm' if robot.model.joints[index].shortname().startswith('JointModelP') else 'rad'

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Planning of exciting trajectories: random starts, then descent along the gradient, then checks.
+
+What is returned has passed `check_trajectory`, whatever the optimiser did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+import time
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..base_parameters import BaseStructure, structure
+from ..errors import ExcitationError
+from ..recording import Motion
+from ..regressors import build, ModelSettings, predict, prior, Regressor
+from ..robot import Robot
+from .collisions import collision_model, CollisionModel
+from .constraints import check_collisions, check_trajectory, CollisionError, LimitViolation
+from .criteria import column_scaled_condition_number, CRITERIA
+from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
+from .objective import FeasibleSeries, Objective
+from .settings import PlannerSettings
+from .trajectories import FourierTrajectory
+
+Progress = Callable[[float, str], None]
+
+RANDOM_STARTS = 24
+"""Random motions from which the best is taken to start from."""
+
+BUFFER = 0.03
+"""How much more than the clearance the optimiser keeps links apart [m]."""
+
+ROUNDS = 3
+"""Rounds of optimisation, each with stronger penalties, before a plan is scaled down instead."""
+
+
+class PlanningCanceled(ExcitationError):
+    """The caller canceled the planning."""
+
+
+class _OutOfTime(Exception):
+    """The time budget is used up."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    A trajectory that excites the parameters, with what is known about it.
+
+    Attributes
+    ----------
+    trajectory:
+        From rest to rest.
+    limits:
+        Limits that it keeps, margin included.
+    condition_number:
+        Of the column-scaled base regressor along it [-].
+    history:
+        Best value of the criterion after each iteration.
+    amplitude:
+        Share of the optimiser's amplitude that efforts and collisions left, mostly 1 [-].
+    settings:
+        That made it.
+    seconds:
+        That it took [s].
+    warnings:
+        What a user should know.
+
+    """
+
+    trajectory: FourierTrajectory
+    limits: Limits
+    condition_number: float
+    history: tuple[float, ...]
+    amplitude: float
+    settings: PlannerSettings
+    seconds: float
+    warnings: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return a few lines on the plan, with the share of each limit that it uses."""
+        trajectory, limits = self.trajectory, self.limits
+        motion = trajectory.sample(np.linspace(0.0, trajectory.duration, 2001))
+        lines = [
+            f'{trajectory.duration:g} s, {trajectory.harmonics} harmonics of '
+            f'{trajectory.frequency:.4g} Hz, condition number {self.condition_number:.1f} after '
+            f'{len(self.history)} iterations in {self.seconds:.1f} s',
+            f'{"joint":<24}{"position":>22}{"velocity":>20}{"acceleration":>20}',
+        ]
+        for j, joint in enumerate(trajectory.joints):
+            q = motion.position[:, j]
+            v = np.abs(motion.velocity[:, j]).max()
+            a = np.abs(motion.acceleration[:, j]).max()
+            lines.append(
+                f'{joint:<24}{q.min():>11.3f}{q.max():>11.3f}'
+                f'{v:>12.3f} ({100 * v / limits.velocity[j]:4.0f} %)'
+                f'{a:>12.3f} ({100 * a / limits.acceleration[j]:4.0f} %)'
+            )
+        return '\n'.join([*lines, *(f'warning: {note}' for note in self.warnings)])
+
+
+@dataclass
+class _Watch:
+    """Counts iterations, reports them, and ends the work on demand or when time is up."""
+
+    settings: PlannerSettings
+    progress: Progress | None
+    cancelled: Callable[[], bool] | None
+    on_iteration: Callable[[int, float], None] | None
+    history: list[float]
+    begin: float
+
+    def look(self) -> None:
+        if self.cancelled is not None and self.cancelled():
+            raise PlanningCanceled('the planning was canceled', remedy='start it again')
+        budget = self.settings.time_budget
+        if budget and self.history and time.monotonic() - self.begin > budget:
+            raise _OutOfTime
+
+    def iteration(self, criterion: float) -> None:
+        best = min(criterion, self.history[-1]) if self.history else criterion
+        self.history.append(best)
+        count = len(self.history)
+        if self.on_iteration is not None:
+            self.on_iteration(count, best)
+        if self.progress is not None:
+            share = min(1.0, count / self.settings.max_iterations)
+            self.progress(0.95 * share, f'{self.settings.criterion} {best:.4g}')
+
+
+def plan(
+    robot: Robot,
+    settings: PlannerSettings | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    *,
+    model: ModelSettings | None = None,
+    on_iteration: Callable[[int, float], None] | None = None,
+) -> Plan:
+    """
+    Plan a trajectory that excites a robot's base parameters.
+
+    Parameters
+    ----------
+    robot:
+        The robot; its URDF gives limits, nominal inertias and collision shapes.
+    settings:
+        What to plan; default settings where None.
+    progress:
+        Called with (share done, words).
+    cancelled:
+        Asked again and again; True ends the planning.
+    model:
+        What the regressor holds besides rigid bodies.
+    on_iteration:
+        Called with (number of iterations, best criterion).
+
+    Returns
+    -------
+    Plan
+        whose trajectory has passed every check.
+
+    Raises
+    ------
+    ExcitationError
+        where no trajectory within the limits is possible or found, naming joint and limit;
+        `PlanningCanceled` where the caller wished it.
+
+    """
+    settings = settings or PlannerSettings()
+    watch = _Watch(settings, progress, cancelled, on_iteration, [], time.monotonic())
+    collisions = (
+        collision_model(robot, settings.clearance, settings.floor)
+        if settings.check_collisions
+        else None
+    )
+    limits, start = _limits_and_start(robot, settings, collisions)
+    objective = _objective(robot, settings, model or ModelSettings(), limits, start, collisions)
+    x = _best_start(objective, watch)
+    trajectory, amplitude = None, 1.0
+    for round_ in range(ROUNDS):
+        x, complete = _descend(objective, x, watch, settings.max_iterations // (1 + round_) or 1)
+        trajectory = objective.series.trajectory(x)
+        if _passes(robot, trajectory, limits, settings, collisions, objective) or not complete:
+            break
+        objective = replace(objective, weight=10.0 * objective.weight)
+    assert trajectory is not None
+    amplitude = _largest_amplitude(robot, trajectory, limits, settings, collisions, objective)
+    trajectory = trajectory.scaled(amplitude)
+    if progress is not None:
+        progress(1.0, 'checked')
+    return Plan(
+        trajectory=trajectory,
+        limits=limits,
+        condition_number=condition_number(trajectory, objective.regressor, objective.structure),
+        history=tuple(watch.history),
+        amplitude=amplitude,
+        settings=settings,
+        seconds=time.monotonic() - watch.begin,
+        warnings=collisions.warnings if collisions else (),
+    )
+
+
+def condition_number(
+    trajectory: FourierTrajectory, regressor: Regressor, base: BaseStructure, n_samples: int = 1000
+) -> float:
+    """Return the condition number of the column-scaled base regressor along a trajectory."""
+    time_ = (np.arange(n_samples) + 0.5) / n_samples * trajectory.duration
+    rows = regressor.rows(trajectory.sample(time_))
+    return column_scaled_condition_number(rows[:, base.independent])
+
+
+# --------------------------------------------------------------------------------- preparation
+
+
+def _limits_and_start(
+    robot: Robot, settings: PlannerSettings, collisions: CollisionModel | None
+) -> tuple[Limits, np.ndarray]:
+    limits = motion_limits(robot, settings)
+    start = start_position(robot, settings, limits)
+    limits = replace(
+        limits,
+        lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
+        upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
+    )
+    if collisions is not None and next(collisions.contacts(start[None]), None) is not None:
+        if settings.start:
+            contact = next(collisions.contacts(start[None]))
+            raise CollisionError(
+                f"at the start, links '{contact.first}' and '{contact.second}' are "
+                f'{contact.distance:.4f} m apart, closer than the clearance of '
+                f'{collisions.clearance:.4g} m',
+                link=contact.first,
+                key='start',
+                value=contact.distance,
+                remedy='start elsewhere',
+            )
+        start = _free_start(robot, limits, start, collisions, settings.seed)
+    _require_static_effort(robot, limits, start)
+    return limits, start
+
+
+def _free_start(robot, limits, middle, collisions, seed) -> np.ndarray:
+    """Return the random position free of collision that is nearest to the middle of the ranges."""
+    half = 0.5 * (limits.upper - limits.lower)
+    rng = np.random.default_rng(seed)
+    candidates = middle + rng.uniform(-0.8, 0.8, (500, robot.n_joints)) * half
+    order = np.argsort(np.linalg.norm((candidates - middle) / half, axis=1))
+    for i in order:
+        if next(collisions.contacts(candidates[i][None]), None) is None:
+            return candidates[i]
+    raise ExcitationError(
+        'no position free of collision was found to start from',
+        key='start',
+        remedy="give one as 'start', or switch check_collisions off",
+    )
+
+
+def _require_static_effort(robot: Robot, limits: Limits, start: np.ndarray) -> None:
+    rest = np.zeros((1, robot.n_joints))
+    # gravity alone: rest has no friction
+    effort = predict(build(robot), Motion(start[None], rest, rest), prior(robot))[0]
+    for j, joint in enumerate(robot.joints):
+        if abs(effort[j]) > limits.effort[j]:
+            raise ExcitationError(
+                f'gravity takes {abs(effort[j]):.6g} {limits.unit("effort", j)} at the start of '
+                f"joint '{joint}', more than its limit of {limits.effort[j]:.6g} (margin included)",
+                joint=joint,
+                key='effort',
+                value=float(effort[j]),
+                remedy='start elsewhere, lower the margin, or correct effort limit and inertias',
+            )
+
+
+def _objective(robot, settings, model, limits, start, collisions) -> Objective:
+    series = FeasibleSeries(
+        limits, start, settings.duration, settings.frequency, settings.harmonics
+    )
+    regressor = build(robot, model)
+    highest = settings.frequency * settings.harmonics
+    n_samples = int(np.clip(20 * settings.duration * highest, 100, 400))
+    # between the ends, where the robot rests and says nothing new
+    times = (np.arange(n_samples) + 0.5) / n_samples * settings.duration
+    return Objective(
+        series=series,
+        regressor=regressor,
+        structure=structure(regressor, robot),
+        prior=prior(robot, model),
+        criterion=CRITERIA[settings.criterion],
+        measure=settings.criterion,
+        collisions=collisions,
+        buffer=settings.clearance + BUFFER,
+        time=times,
+    )
+
+
+# -------------------------------------------------------------------------------- optimisation
+
+
+def _best_start(objective: Objective, watch: _Watch) -> np.ndarray:
+    rng = np.random.default_rng(watch.settings.seed)
+    best, least = None, np.inf
+    for _ in range(RANDOM_STARTS):
+        watch.look()
+        x = objective.series.random(rng)
+        value = objective.value(x)
+        if value.total < least or best is None:
+            best, least, criterion = x, value.total, value.criterion
+    watch.iteration(criterion)
+    assert best is not None
+    return best
+
+
+def _descend(
+    objective: Objective, x: np.ndarray, watch: _Watch, iterations: int
+) -> tuple[np.ndarray, bool]:
+    """Return the best variables found, and whether the time sufficed."""
+    best = {'x': x, 'total': np.inf, 'criterion': np.inf}
+
+    def function(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        watch.look()
+        x_now = flat.reshape(x.shape)
+        value, gradient = objective.gradient(x_now)
+        if value.total < best['total']:
+            best.update(x=x_now.copy(), total=value.total, criterion=value.criterion)
+        return value.total, gradient.ravel()
+
+    try:
+        minimize(
+            function,
+            x.ravel(),
+            jac=True,
+            method='L-BFGS-B',
+            callback=lambda _: watch.iteration(best['criterion']),
+            options={'maxiter': iterations, 'maxcor': 30, 'ftol': 1e-6, 'gtol': 1e-6},
+        )
+    except _OutOfTime:
+        return best['x'], False
+    return best['x'], True
+
+
+def _passes(robot, trajectory, limits, settings, collisions, objective) -> bool:
+    def effort(motion: Motion) -> np.ndarray:
+        return predict(objective.regressor, motion, objective.prior)
+
+    try:
+        check_trajectory(robot, trajectory, limits, rate=settings.check_rate, effort=effort)
+        if collisions is not None:
+            check_collisions(trajectory, collisions)
+    except (LimitViolation, CollisionError):
+        return False
+    return True
+
+
+def _largest_amplitude(robot, trajectory, limits, settings, collisions, objective) -> float:
+    """
+    Return the largest share of the excursions that passes the checks, by bisection.
+
+    The start itself is free of collision and needs less than the effort limits, so small enough a
+    motion mostly passes.
+    """
+
+    def passes(factor: float) -> bool:
+        return _passes(robot, trajectory.scaled(factor), limits, settings, collisions, objective)
+
+    if passes(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(8):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    if low == 0.0:
+        # say why: the smallest motion that was tried shows what is in the way
+        check_trajectory(
+            robot,
+            trajectory.scaled(high),
+            limits,
+            rate=settings.check_rate,
+            collisions=collisions,
+            effort=lambda motion: predict(objective.regressor, motion, objective.prior),
+        )
+    return low
