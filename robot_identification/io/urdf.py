@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Identified parameters written into the robot's own URDF.
+
+The document is edited at the places that change and nowhere else, so that comments, formatting and
+foreign elements (ros2_control, gazebo, transmissions) stay as they were, to the letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import math
+import warnings
+
+import numpy as np
+
+from ..errors import ConsistencyError, IdentificationWarning, one_of
+from ..parameters import ParameterSet
+from ..robot import Robot
+from .urdf_bodies import lumped_inertias, RigidBody
+from .urdf_text import Document, Element
+
+_MARK = 'robot_identification: identified parameters that URDF has no element for'
+_EXACT = 1e-10
+_SMALLEST_SHARE = 2.0**-20
+_SCALED = ('value', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+
+
+def identified_urdf(robot: Robot, parameters: ParameterSet) -> str:
+    """
+    Return the robot's URDF with identified inertials and friction.
+
+    The parameters of a link are those of all that moves rigidly with its joint.  What hangs on the
+    link by fixed or locked joints keeps its own ``<inertial>``, and the link gets the rest; where
+    that rest would be no physical body although the whole is one, theirs are scaled down.
+    ``<dynamics>`` gets ``fv`` as ``damping`` and ``fc`` as ``friction``.  Rotor inertia, offsets
+    and other parameters that URDF has no element for are listed in a comment at the top.
+
+    Parameters
+    ----------
+    robot:
+        Its URDF text (for a xacro file the expanded text) is what is edited.
+    parameters:
+        Standard parameters; links and joints that they do not name are left alone.
+
+    Returns
+    -------
+    str
+        The document.  Read by Pinocchio it has the inertial parameters that were given.
+
+    Raises
+    ------
+    ConsistencyError
+        naming a link with a first moment but no positive mass, which URDF readers cannot take.
+
+    Warns
+    -----
+    IdentificationWarning
+        naming links and joints whose parameters no physical body has; most simulators refuse them,
+        and negative friction is written as 0.
+
+    """
+    document = Document(robot.urdf)
+    links = {element.get('name'): element for element in document.root.children('link')}
+    joints = {element.get('name'): element for element in document.root.children('joint')}
+    for link in robot.links:
+        if f'{link}.m' in parameters.layout:
+            _write_link(document, robot, link, parameters.inertial(link), links)
+    for joint in robot.joints:
+        _write_friction(document, joint, parameters, joints[joint])
+    _write_comment(document, robot, parameters)
+    return document.text()
+
+
+def _write_link(
+    document: Document,
+    robot: Robot,
+    link: str,
+    identified: np.ndarray,
+    links: Mapping[str, Element],
+) -> None:
+    lumped = lumped_inertias(robot, link)
+    share = _share(identified, sum(lumped.values(), np.zeros_like(identified)))
+    if share < 1.0:
+        for name in lumped:
+            _scale_inertial(document, links[name], share)
+        _warn(
+            f"the identified inertia of link '{link}' leaves no room for what hangs on it by "
+            f'fixed or locked joints; {one_of(lumped)} got {100 * share:.3g} % of their own'
+        )
+    own = RigidBody.from_vector(identified - share * sum(lumped.values(), np.zeros(10)))
+    _require_expressible(own, link)
+    if not own.physical:
+        _warn(
+            f"the identified inertia of link '{link}' is not physically consistent; simulators "
+            'such as MuJoCo and Gazebo refuse it'
+        )
+    _write_inertial(document, links[link], own)
+
+
+def _share(identified: np.ndarray, lumped: np.ndarray) -> float:
+    """
+    How much of their inertia the lumped links may keep so that the rest is a physical body.
+
+    Physical bodies form a convex cone: what is left of a physical whole is physical for a small
+    enough share.  All of it, 1, where the whole itself is not physical.
+    """
+    if not RigidBody.from_vector(identified).physical:
+        return 1.0
+    share = 1.0
+    while (
+        share > _SMALLEST_SHARE and not RigidBody.from_vector(identified - share * lumped).physical
+    ):
+        share /= 2.0
+    return share
+
+
+def _scale_inertial(document: Document, link: Element, share: float) -> None:
+    inertial = link.child('inertial')
+    for tag in ('mass', 'inertia'):
+        element = inertial.child(tag)
+        scaled = {
+            name: _number(share * float(value))
+            for name, value in element.attributes.items()
+            if name in _SCALED
+        }
+        document.set(element, scaled)
+
+
+def _require_expressible(body: RigidBody, link: str) -> None:
+    """Check that mass, centre and inertia at the centre give back the parameters when read."""
+    moment = float(np.linalg.norm(body.first_moment))
+    if moment == 0.0:
+        return
+    # the reader adds the parallel-axis term m c c^T again: its rounding must not exceed what the
+    # inertia itself carries; and readers that add up bodies cannot take a negative mass
+    steiner = math.inf if body.mass <= 0.0 else moment**2 / body.mass
+    size = max(np.abs(body.inertia).max(), moment, body.mass)
+    if not steiner * np.finfo(float).eps < _EXACT * size:
+        raise ConsistencyError(
+            f"link '{link}' has a mass of {body.mass:.3g} kg and a first moment of {moment:.3g} "
+            'kg m, which a URDF cannot express',
+            link=link,
+            value=body.mass,
+            remedy='use estimation.prior: urdf with a realistic mass in the URDF, because masses '
+            'that the motion does not tell stay near the prior',
+        )
+
+
+def _write_inertial(document: Document, link: Element, body: RigidBody) -> None:
+    origin = {'xyz': _numbers(body.centre), 'rpy': '0 0 0'}
+    mass = {'value': _number(body.mass)}
+    inertia = {f'i{axes}': _number(value) for axes, value in body.central_entries()}
+    values = {'origin': origin, 'mass': mass, 'inertia': inertia}
+    inertial = link.child('inertial')
+    if inertial is None:
+        document.insert_child(link, 'inertial', values, first=True)
+        return
+    for tag, attributes in values.items():
+        element = inertial.child(tag)
+        if element is None:
+            document.insert_child(inertial, tag, attributes, first=tag == 'origin')
+        else:
+            document.set(element, attributes)
+
+
+def _write_friction(
+    document: Document, joint: str, parameters: ParameterSet, element: Element
+) -> None:
+    attributes = {}
+    for attribute, symbol in (('damping', 'fv'), ('friction', 'fc')):
+        name = f'{joint}.{symbol}'
+        if name not in parameters.layout:
+            continue
+        value = parameters[name]
+        if value < 0.0:
+            _warn(
+                f"'{name}' is {value:.4g}; a URDF's friction cannot be negative, so 0 is written"
+            )
+        attributes[attribute] = _number(max(0.0, value))
+    if not attributes:
+        return
+    dynamics = element.child('dynamics')
+    if dynamics is None:
+        document.insert_child(element, 'dynamics', attributes)
+    else:
+        document.set(dynamics, attributes)
+
+
+def _write_comment(document: Document, robot: Robot, parameters: ParameterSet) -> None:
+    written = {f'{joint}.{symbol}' for joint in robot.joints for symbol in ('fv', 'fc')}
+    layout = parameters.layout
+    inertial = {name for link in layout.links for name in layout.names[layout.of(link)]}
+    lines = [
+        f'{name} = {_number(parameters[name])} {unit}'.rstrip()
+        for name, unit in zip(layout.names, layout.units, strict=True)
+        if name not in written and name not in inertial
+    ]
+    document.set_comment(_MARK, lines)
+
+
+def _numbers(values: np.ndarray) -> str:
+    return ' '.join(_number(value) for value in values)
+
+
+def _number(value: float) -> str:
+    """Return the shortest text that reads back as the same number."""
+    return repr(float(value) + 0.0)
+
+
+def _warn(text: str) -> None:
+    # the caller of identified_urdf is the one to look at
+    warnings.warn(text, IdentificationWarning, stacklevel=5)
