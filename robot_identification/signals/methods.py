@@ -21,8 +21,8 @@ from ..errors import SettingsError
 from .settings import SignalSettings
 from .smoothing import MARGIN, Butterworth, smooth, window_products
 
-_FIRST = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
-_SECOND = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12.0
+_FIRST = (1.0, -8.0, 0.0, 8.0, -1.0)  # twelfths
+_SECOND = (-1.0, 16.0, -30.0, 16.0, -1.0)  # twelfths
 
 
 class Rows(NamedTuple):
@@ -102,12 +102,14 @@ class LowPass:
             else:
                 velocity = _difference(position, _FIRST) / self.period
                 acceleration = _difference(position, _SECOND) / self.period**2
-            yield Rows(position[MARGIN:-MARGIN], velocity, acceleration, effort)
+            position = position[MARGIN:-MARGIN]
+            motion = (np.asarray(x, dtype=float) for x in (position, velocity, acceleration))
+            yield Rows(*motion, effort)
 
 
-def _difference(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _difference(rows: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
     n_rows = len(rows) - 2 * MARGIN
-    return sum(w * rows[k : k + n_rows] for k, w in enumerate(weights) if w)
+    return sum(w * rows[k : k + n_rows] for k, w in enumerate(weights) if w) / 12.0
 
 
 @dataclass(frozen=True)

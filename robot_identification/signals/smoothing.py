@@ -6,6 +6,10 @@ The Butterworth filter runs forward, whose state carries over from block to bloc
 backward.  The backward run of a block starts a halo later, where the wrong initial state has died
 out to rounding; so the blocks give what one run over the whole stretch gives.  Both ends of the
 stretch are continued by their odd extension, as `scipy.signal.sosfiltfilt` does.
+
+A second derivative at 5 kHz multiplies rounding errors by 1e8, and a recursive filter with a low
+cut-off frequency has more of them than one.  So smoothed rows are extended-precision numbers until
+they have been differentiated (where the platform has them; elsewhere this costs some digits).
 """
 
 from __future__ import annotations
@@ -90,13 +94,13 @@ def smooth(
 
     Yields
     ------
-    Pairs of ``(m + 2 MARGIN, n_smoothed)`` filtered rows, from `MARGIN` rows before to `MARGIN`
+    Pairs of ``(m + 2 MARGIN, n_smoothed)`` filtered rows (extended precision), from `MARGIN` rows before to `MARGIN`
     rows behind the ``(m, n_columns - n_smoothed)`` rows of the other columns.  Nothing where the
     stretch is shorter than ``design.shortest``.
 
     """
     others: list[np.ndarray] = []
-    smoothed = np.empty((0, n_smoothed))
+    smoothed = np.empty((0, n_smoothed), dtype=np.longdouble)
     for part in _forward_backward(_set_aside(blocks, n_smoothed, others), design):
         smoothed = np.concatenate((smoothed, part))
         n_rows = len(smoothed) - 2 * MARGIN
@@ -180,10 +184,11 @@ def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iter
         return
     # filtering what remains of the first row keeps a large constant part out of the rounding
     offset = head[0].copy()
-    rows = head - offset
+    rows = (head - offset).astype(np.longdouble)
+    sections = design.sections.astype(np.longdouble)
     unit = signal.sosfilt_zi(design.sections)[:, :, None]
     extended = np.concatenate((-rows[pad:0:-1], rows))
-    passed, state = signal.sosfilt(design.sections, extended, axis=0, zi=unit * extended[0])
+    passed, state = signal.sosfilt(sections, extended, axis=0, zi=unit * extended[0])
     skip = pad - MARGIN
     tail = rows[-pad - 1 :]
     pending = [passed]
@@ -191,8 +196,8 @@ def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iter
     for block in blocks:
         if len(block) == 0:
             continue
-        rows = block - offset
-        passed, state = signal.sosfilt(design.sections, rows, axis=0, zi=state)
+        rows = (block - offset).astype(np.longdouble)
+        passed, state = signal.sosfilt(sections, rows, axis=0, zi=state)
         tail = np.concatenate((tail, rows[-pad - 1 :]))[-pad - 1 :]
         pending.append(passed)
         n_pending += len(passed)
@@ -201,14 +206,15 @@ def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iter
             yield _backward(buffer, design)[skip:-halo] + offset
             pending, n_pending, skip = [buffer[-halo:]], halo, 0
     beyond = 2.0 * tail[-1] - tail[-2::-1]
-    passed, _ = signal.sosfilt(design.sections, beyond, axis=0, zi=state)
+    passed, _ = signal.sosfilt(sections, beyond, axis=0, zi=state)
     filtered = _backward(np.concatenate((*pending, passed)), design)
     yield filtered[skip : len(filtered) - pad + MARGIN] + offset
 
 
 def _backward(rows: np.ndarray, design: Butterworth) -> np.ndarray:
     unit = signal.sosfilt_zi(design.sections)[:, :, None]
-    back, _ = signal.sosfilt(design.sections, rows[::-1], axis=0, zi=unit * rows[-1])
+    sections = design.sections.astype(np.longdouble)
+    back, _ = signal.sosfilt(sections, rows[::-1], axis=0, zi=unit * rows[-1])
     return back[::-1]
 
 
