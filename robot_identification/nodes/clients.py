@@ -33,7 +33,7 @@ class Caller:
     """
 
     def __init__(self, node: Node, check: Callable[[], None] = lambda: None) -> None:
-        self._node = node
+        self.node = node
         self._check = check
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(node)
@@ -60,13 +60,13 @@ class Caller:
             where there is no answer in time, or the response says ``success: false``.
 
         """
-        client = self._node.create_client(kind, name)
+        client = self.node.create_client(kind, name)
         try:
             what = f"service '{name}'"
             self.wait_for(client.service_is_ready, seconds, what)
             response = self._result(client.call_async(kind.Request(**fields)), seconds, what)
         finally:
-            self._node.destroy_client(client)
+            self.node.destroy_client(client)
         if not response.success:
             raise RequestFailedError(f"service '{name}' refuses: {response.message}")
         return response
@@ -89,7 +89,7 @@ class Caller:
             ``error_code`` is not 0.
 
         """
-        client = ActionClient(self._node, kind, name)
+        client = ActionClient(self.node, kind, name)
         what = f"action '{name}'"
         handle = None
         try:

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The main job from its first motion to its last figure, by service and action calls.
+
+All that happens here a user can do with the same nodes, services and actions on a robot of their
+own; this program only calls them, from a process that is none of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import os
+from pathlib import Path
+import signal
+import sys
+import time
+from typing import Any
+
+import rclpy
+from rclpy.signals import SignalHandlerOptions
+from robot_identification_msgs.action import Excite, PlanExcitation
+from robot_identification_msgs.srv import CheckConsistency, ExportUrdf, Identify, Validate
+from trajectory_msgs.msg import JointTrajectory
+import yaml
+
+from ..errors import IdentificationError
+from ..io.results import read_result
+from ..nodes.clients import Caller
+from ..nodes.processes import NodeProcesses
+from ..progress import progress_bar
+from ..robot import resolve_package_path
+from .comparison import BAND, compare, SIGNIFICANT
+
+EXIT_OK, EXIT_STOPPED = 0, 1
+
+VALIDATION_BOUND = 3.0
+"""What the relative error of each joint on the second motion is held against [%]."""
+
+PLANNER_ITERATIONS = 150
+STEPS = 8
+
+
+def run_demo(folder: Path | str, *, seed: int = 1) -> int:
+    """
+    Run the demonstration and print its story.
+
+    Parameters
+    ----------
+    folder:
+        Receives recordings, results, and the nodes' logs.
+    seed:
+        Of the planner's start values and of all that is random in the simulation.
+
+    Returns
+    -------
+    int
+        0 where the whole way was gone, 1 where something stopped it (told in one line).
+
+    """
+    folder = Path(folder).resolve()
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        (folder / 'logs').mkdir(parents=True, exist_ok=True)
+        _isolate(folder)
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+        with NodeProcesses(folder / 'logs') as processes:
+            _Story(folder, processes, seed).tell()
+    except IdentificationError as error:
+        return _stopped(str(error), folder)
+    except OSError as error:
+        return _stopped(f"cannot write to '{folder}': {error.strerror}", folder)
+    except KeyboardInterrupt:
+        return _stopped('interrupted', folder)
+    finally:
+        rclpy.try_shutdown()
+        signal.signal(signal.SIGTERM, previous)
+    return EXIT_OK
+
+
+class _Story:
+    """The steps in order; each prints its title, what came out, and how long it took."""
+
+    def __init__(self, folder: Path, processes: NodeProcesses, seed: int) -> None:
+        self.folder = folder
+        self.processes = processes
+        self.seed = seed
+        self.caller = Caller(rclpy.create_node('demo'), processes.require_alive)
+        self.step = 0
+        self.began = time.monotonic()
+
+    def tell(self) -> None:
+        """Go the whole way."""
+        urdf = resolve_package_path('package://robot_identification/urdf/demo_arm.urdf')
+        _say('A simulated six-joint arm whose true parameters differ from its URDF; every step')
+        _say('below is a service or action call to nodes in processes of their own.')
+        _say(f'  robot    {urdf}')
+        _say(f'  results  {self.folder}')
+        _say(f'  ROS_DOMAIN_ID={os.environ["ROS_DOMAIN_ID"]}')
+        with self._titled('start the nodes'):
+            self._start(urdf)
+        with self._titled('plan two exciting motions'):
+            plans = [self._plan(seed) for seed in (self.seed, self.seed + 1000)]
+        with self._titled('play and record the first'):
+            first = self._excite(plans[0], 'identification')
+        with self._titled('identify the parameters'):
+            result_folder = self._identify(first)
+        with self._titled('check that a physical body can have them'):
+            self._check()
+        with self._titled('play and record the second'):
+            second = self._excite(plans[1], 'validation')
+        with self._titled('predict the efforts of the second motion'):
+            self._validate(second)
+        with self._titled('write the identified URDF'):
+            answer = self.caller.call(ExportUrdf, 'identification/export_urdf', path='')
+            _say(f'{len(answer.urdf.splitlines())} lines; {answer.message}'.rstrip('; '))
+        self._compare(result_folder)
+        _say(f'\nwhole way in {time.monotonic() - self.began:.0f} s; written:')
+        for path in (first, second, *sorted(Path(result_folder).iterdir())):
+            _say(f'  {path}')
+
+    # ----------------------------------------------------------------------------------- steps
+
+    def _start(self, urdf: Path) -> None:
+        clock = {'use_sim_time': True}
+        self.processes.start(
+            'simulation',
+            {'urdf': str(urdf), 'seed': self.seed, 'truth_file': str(self.truth_file)},
+        )
+        self.processes.start('recorder', {**clock, 'output': str(self.folder / 'recordings')})
+        self.processes.start('regressor', clock)
+        self.processes.start(
+            'identification',
+            {
+                **clock,
+                'output': str(self.folder / 'results'),
+                'signals.cutoff': 20.0,
+                'signals.decimate_to': 50.0,
+                'signals.dead_zone': 0.03,
+            },
+        )
+        self.processes.start('excitation', {**clock, 'execute': True})
+        names = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
+        node = self.caller.node
+        self.caller.wait_for(
+            lambda: set(names) <= set(node.get_node_names()), 30.0, 'start of the nodes'
+        )
+        _say(', '.join(f'{name} ({self.processes.pid(name)})' for name in names))
+
+    def _plan(self, seed: int) -> str:
+        with progress_bar() as progress:
+            plan = self.caller.act(
+                PlanExcitation,
+                'excitation/plan',
+                300.0,
+                lambda feedback: progress(
+                    feedback.iteration / PLANNER_ITERATIONS,
+                    f'planning, condition number {feedback.criterion:.1f}',
+                ),
+                seed=seed,
+                max_iterations=PLANNER_ITERATIONS,
+            )
+        points = plan.trajectory.points
+        duration = points[-1].time_from_start
+        _say(
+            f'{plan.plan_id}: {duration.sec + 1e-9 * duration.nanosec:.0f} s, condition number '
+            f'{plan.criterion_history[0]:.0f} at first, {plan.condition_number:.1f} in the end'
+        )
+        return plan.plan_id
+
+    def _excite(self, plan: str, name: str) -> str:
+        with progress_bar() as progress:
+            done = self.caller.act(
+                Excite,
+                'excitation/excite',
+                300.0,
+                lambda feedback: progress(feedback.progress, feedback.phase.replace('_', ' ')),
+                plan_id=plan,
+                trajectory=JointTrajectory(),
+                record=True,
+                recording_name=name,
+            )
+        _say(
+            f'checked, played, recorded in {done.recording_path}; '
+            f'largest tracking error {done.max_tracking_error:.4f} rad'
+        )
+        return done.recording_path
+
+    def _identify(self, recording: str) -> str:
+        answer = self.caller.call(
+            Identify, 'identification/identify', 120.0, method=Identify.Request.WLS,
+            source=recording,
+        )  # fmt: skip
+        _say(
+            f'{answer.rank} base parameters from the recording, condition number '
+            f'{answer.condition_number:.1f}, relative error {answer.relative_error:.2f} %'
+        )
+        return answer.result_path
+
+    def _check(self) -> None:
+        answer = self.caller.call(CheckConsistency, 'identification/check_consistency')
+        wrong = [link.link for link in answer.links if not link.pseudo_inertia_positive_definite]
+        _say('yes' if answer.physical else f'not for {", ".join(wrong)}: {answer.message}')
+
+    def _validate(self, recording: str) -> None:
+        answer = self.caller.call(Validate, 'identification/validate', 120.0, source=recording)
+        for fit in answer.joints:
+            mark = '' if fit.relative_error < VALIDATION_BOUND else '  above the bound'
+            _say(f'{fit.joint:10} relative error {fit.relative_error:5.2f} %{mark}')
+        _say(f'{"all":10} relative error {answer.relative_error:5.2f} %')
+
+    def _compare(self, result_folder: str) -> None:
+        truth = yaml.safe_load(self.truth_file.read_text(encoding='utf-8'))
+        comparison = compare(read_result(Path(result_folder) / 'result.yaml'), truth)
+        _say('\nTrue and identified base parameters (m, mx, ... in SI units):\n')
+        _say(comparison.table())
+        count, outside = int(comparison.significant.sum()), int(comparison.outside.sum())
+        _say(
+            f'\n* {count} of {len(comparison.true)} are significant (relative standard deviation '
+            f'below {SIGNIFICANT:g} %);\n  {count - outside} of these lie within {BAND:g} '
+            'standard deviations of the true value.'
+        )
+
+    @property
+    def truth_file(self) -> Path:
+        """Where the simulation writes its true parameters."""
+        return self.folder / 'truth.yaml'
+
+    @contextmanager
+    def _titled(self, title: str) -> Iterator[None]:
+        self.step += 1
+        began = time.monotonic()
+        _say(f'\n[{self.step}/{STEPS}] {title}')
+        yield
+        _say(f'({time.monotonic() - began:.1f} s)')
+
+
+def _isolate(folder: Path) -> None:
+    """Keep the demonstration's messages on this machine, away from other robots and demos."""
+    os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
+    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    os.environ.setdefault('ROS_LOG_DIR', str(folder / 'logs' / 'ros'))
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _stopped(reason: str, folder: Path) -> int:
+    _say(f'error: {reason}', sys.stderr)
+    recordings = sorted((folder / 'recordings').glob('*')) if folder.is_dir() else []
+    if recordings:
+        _say(f'kept: {", ".join(map(str, recordings))}', sys.stderr)
+    return EXIT_STOPPED
+
+
+def _say(text: str, stream: Any = None) -> None:
+    print(text, file=stream or sys.stdout, flush=True)
