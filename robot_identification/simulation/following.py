@@ -107,9 +107,7 @@ class Waypoints:
     @classmethod
     def from_motion(cls, joints: Sequence[str], time: np.ndarray, motion: Motion) -> Waypoints:
         """Waypoints with exact derivatives from a sampled motion that ends at rest."""
-        return cls(
-            tuple(joints), time, motion.position, motion.velocity, motion.acceleration
-        )
+        return cls(tuple(joints), time, motion.position, motion.velocity, motion.acceleration)
 
     def ordered(self, joints: tuple[str, ...]) -> Waypoints:
         """

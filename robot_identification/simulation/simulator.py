@@ -216,5 +216,7 @@ def _encoder_count(robot: Robot, settings: SimulationSettings) -> np.ndarray | N
     """Length of an encoder count at each joint, (n_joints,) [rad or m]; None for none."""
     if settings.encoder_counts == 0.0:
         return None
-    sliding = [robot.model.joints[i].shortname().startswith('JointModelP') for i in robot.joint_ids]
+    sliding = [
+        robot.model.joints[i].shortname().startswith('JointModelP') for i in robot.joint_ids
+    ]
     return np.where(sliding, 1.0, 2.0 * np.pi) / settings.encoder_counts

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The ``simulation`` node: a robot in MuJoCo that takes trajectories and publishes what it measures.
+
+The physics runs in a thread of its own and publishes from there; the executor waits for
+trajectories and services.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+import os
+from pathlib import Path
+import sys
+import threading
+import time
+
+from builtin_interfaces.msg import Time
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+import yaml
+
+from ..errors import IdentificationError, SettingsError
+from ..options import option
+from ..simulation import JointSample, SimulationSettings, Simulator, Waypoints
+from .common import (
+    answer,
+    declare_options,
+    explain,
+    JOINT_STATES,
+    LATCHED,
+    RobotOptions,
+    run,
+)
+
+DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
+
+START = 1
+"""Simulated time at the start [s]; ROS takes the time 0 for no time."""
+
+PATIENCE = 0.25
+"""Delay that is made up for by running faster [s]; what is more is lost to real time."""
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What the node adds to the simulator's settings."""
+
+    real_time_factor: float = option(
+        1.0,
+        doc='Simulated seconds in a second; 0: as fast as the machine can',
+        minimum=0.0,
+        maximum=1000.0,
+        read_only=True,
+    )
+    clock_rate: float = option(
+        250.0,
+        doc='Rate of /clock in simulated time',
+        unit='Hz',
+        minimum=1.0,
+        maximum=10000.0,
+        read_only=True,
+    )
+    truth_file: str = option(
+        '', doc='File that gets the true parameters as YAML; empty: none', read_only=True
+    )
+
+
+class Pace:
+    """
+    Real time for a loop of equal periods.
+
+    Delays up to `PATIENCE` are made up for; beyond them the loop's time falls behind for good, so
+    that nothing is skipped.
+
+    Parameters
+    ----------
+    period:
+        Real time of one period [s].
+
+    """
+
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self._due = time.monotonic()
+        self.lost = 0.0
+
+    def wait(self) -> None:
+        """Wait until the next period is due."""
+        self._due += self._period
+        left = self._due - time.monotonic()
+        if left > 0.0:
+            time.sleep(left)
+        elif left < -PATIENCE:
+            self._due -= left
+            self.lost -= left
+
+
+class SimulationNode(Node):
+    """Publishes joint states, clock and robot description; takes trajectories."""
+
+    def __init__(self) -> None:
+        super().__init__('simulation')
+        robot_options = declare_options(self, RobotOptions)
+        self._options = declare_options(self, NodeOptions)
+        self._settings = declare_options(self, SimulationSettings)
+        robot = robot_options.build(robot_options.robot_description or DEMO_ARM)
+        for warning in robot.warnings:
+            self.get_logger().warning(warning)
+        self._simulator = Simulator(robot, self._settings)
+        if self._options.truth_file:
+            write_truth(Path(self._options.truth_file), self._simulator)
+
+        self._state = state_message(robot.joints)
+        self._views = [
+            np.frombuffer(values, dtype=float)
+            for values in (self._state.position, self._state.velocity, self._state.effort)
+        ]
+        self._states = self.create_publisher(JointState, 'joint_states', JOINT_STATES)
+        self._clock_message = ClockMessage()
+        # rcl's time sources subscribe best effort with a depth of 1; reliable serves all others
+        self._clocks = self.create_publisher(ClockMessage, '/clock', QoSProfile(depth=10))
+        self._descriptions = self.create_publisher(String, 'robot_description', LATCHED)
+        self._descriptions.publish(String(data=robot.urdf))
+        self.create_subscription(JointTrajectory, 'joint_trajectory', self._trajectory, 10)
+        self.create_service(Trigger, '~/reset', self._reset)
+
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        # not the node's clock, which may be the one that this node makes
+        self.create_timer(0.2, self._supervise, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._thread = threading.Thread(target=self._run, name='physics', daemon=True)
+        self._thread.start()
+        self.get_logger().info(
+            f"simulating '{robot.name}' with joints {', '.join(robot.joints)} "
+            f'at {self._settings.rate:g} Hz'
+        )
+
+    def on_shutdown(self) -> None:
+        """Stop the physics."""
+        self._stop.set()
+        self._thread.join(2.0)
+
+    # ------------------------------------------------------------------------------- requests
+
+    def _trajectory(self, message: JointTrajectory) -> None:
+        try:
+            waypoints = waypoints_of(message)
+            stamp = message.header.stamp
+            start = (stamp.sec - START + stamp.nanosec * 1e-9) if _nonzero(stamp) else None
+            with self._lock:
+                end = self._simulator.follow(waypoints, start)
+                left = end - self._simulator.time
+            self.get_logger().info(
+                f'following a trajectory of {len(message.points)} points for {left:.3g} s'
+            )
+        except IdentificationError as error:
+            explain(self, error)
+
+    def _reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        def reset(_: Trigger.Response) -> str:
+            with self._lock:
+                self._simulator.reset()
+            return 'at rest in the initial position'
+
+        return answer(self, response, reset)
+
+    def _supervise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    # -------------------------------------------------------------------------------- physics
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception as error:
+            if not self._stop.is_set() and self.context.ok():
+                self._failure = error
+
+    def _loop(self) -> None:
+        settings, factor = self._settings, self._options.real_time_factor
+        pace = Pace(1.0 / (settings.servo_rate * factor)) if factor > 0.0 else None
+        ticks = max(round(settings.servo_rate / self._options.clock_rate), 1)
+        warned = False
+        while not self._stop.is_set():
+            with self._lock:
+                periods = self._simulator.periods
+                sample = self._simulator.advance()
+            nanoseconds = START * 10**9 + round(periods * 1e9 / settings.servo_rate)
+            stamp = Time(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
+            if periods % ticks == 0:
+                self._clock_message.clock = stamp
+                self._clocks.publish(self._clock_message)
+            if periods % settings.decimation == 0:
+                self._publish(sample, stamp)
+            if pace is not None:
+                pace.wait()
+                if pace.lost > 1.0 and not warned:
+                    warned = True
+                    self.get_logger().warning(
+                        'this machine is too slow for the asked real_time_factor: simulated time '
+                        'falls behind, and nothing else is lost; a lower rate helps'
+                    )
+
+    def _publish(self, sample: JointSample, stamp: Time) -> None:
+        position, velocity, effort = self._views
+        position[:] = sample.position
+        velocity[:] = sample.velocity
+        effort[:] = sample.effort
+        self._state.header.stamp = stamp
+        self._states.publish(self._state)
+
+
+def state_message(joints: tuple[str, ...]) -> JointState:
+    """Joint state of ``joints`` whose arrays are of the right size to be written into."""
+    zeros = [0.0] * len(joints)
+    return JointState(
+        name=list(joints),
+        position=array('d', zeros),
+        velocity=array('d', zeros),
+        effort=array('d', zeros),
+    )
+
+
+def waypoints_of(message: JointTrajectory) -> Waypoints:
+    """
+    Turn a message into waypoints.
+
+    Raises
+    ------
+    ExcitationError
+        saying what is wrong with it.
+
+    """
+    points = message.points
+    return Waypoints(
+        tuple(message.joint_names),
+        np.array([p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in points]),
+        *(
+            _column([getattr(point, name) for point in points], len(message.joint_names))
+            for name in ('positions', 'velocities', 'accelerations')
+        ),
+    )
+
+
+def _column(rows: list, width: int) -> np.ndarray | None:
+    """(points, joints) of one quantity; NaN where a point has not as many numbers as joints."""
+    if not any(len(row) for row in rows):
+        return None
+    filled = np.full((len(rows), width), np.nan)
+    for i, row in enumerate(rows):
+        if len(row) == width:
+            filled[i] = row
+    return filled
+
+
+def write_truth(path: Path, simulator: Simulator) -> None:
+    """
+    Write the true parameters of a simulator as YAML: names and values, as a prior is read.
+
+    The file appears at once, so that nobody reads half of it.
+
+    Raises
+    ------
+    SettingsError
+        where the file cannot be written.
+
+    """
+    text = f'# True parameters of the simulated {simulator.robot.name}, in SI units\n'
+    text += yaml.safe_dump(simulator.parameters.as_dict(), sort_keys=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f'.{path.name}.{os.getpid()}')
+        part.write_text(text, encoding='utf-8')
+        part.replace(path)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write truth_file '{path}': {error.strerror or error}",
+            key='truth_file',
+            file=str(path),
+            remedy='choose a file in a folder that can be written',
+        ) from error
+
+
+def _nonzero(stamp: Time) -> bool:
+    return stamp.sec != 0 or stamp.nanosec != 0
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the node; return its exit code."""
+    return run(SimulationNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
