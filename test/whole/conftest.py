@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's folder: an experiment file and recordings of a robot whose parameters are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.parameters import ParameterSet
+from robot_identification.regressors import prior
+from robot_identification.robot import Robot
+
+ROOT = Path(__file__).resolve().parents[2]
+
+EXPERIMENT = """\
+robot:
+  urdf: {urdf}
+  joints: [joint_1, joint_2, joint_3]
+  friction: [viscous, coulomb, offset]
+  rotor_inertia: true
+  effort_kind: joint_torque
+data:
+  identification:
+    - {{file: first.csv, time: t, position: [q1, q2, q3], effort: [tau1, tau2, tau3]}}
+  validation:
+    - {{file: second.csv, time: t, position: [q1, q2, q3], effort: [tau1, tau2, tau3]}}
+signals:
+  method: butterworth
+  cutoff: 20.0
+  decimate_to: 50.0
+  dead_zone: 0.05
+estimation:
+  method: wls
+output: results
+"""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """
+    A user's folder.
+
+    Attributes
+    ----------
+    folder:
+        Holds experiment.yaml, first.csv and second.csv.
+    robot:
+        As the URDF says.
+    truth:
+        True standard parameters, over the regressor's layout.
+
+    """
+
+    folder: Path
+    robot: Robot
+    truth: ParameterSet
+
+    @property
+    def experiment(self) -> Path:
+        """The experiment file."""
+        return self.folder / 'experiment.yaml'
+
+    def edit(self, old: str, new: str, file: str = 'experiment.yaml') -> None:
+        """Replace a text that has to be there."""
+        path = self.folder / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def table(self, file: str = 'first.csv') -> np.ndarray:
+        """Read a recording's numbers: time, three positions, three efforts."""
+        return np.loadtxt(self.folder / file, delimiter=',', skiprows=1)
+
+    def write(self, table: np.ndarray, file: str = 'first.csv') -> None:
+        """Replace a recording."""
+        header = 't,q1,q2,q3,tau1,tau2,tau3'
+        np.savetxt(self.folder / file, table, '%.10g', ',', header=header, comments='')
+
+    def run(self, *arguments: object, expect: int = 0) -> subprocess.CompletedProcess:
+        """Run ``robot-identification`` as a process in the folder."""
+        command = [sys.executable, '-m', 'robot_identification.cli', *map(str, arguments)]
+        environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
+        done = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=100
+        )
+        assert done.returncode == expect, f'{done.stdout}\n{done.stderr}'
+        return done
+
+
+def make_truth(robot: Robot, rng: np.random.Generator) -> ParameterSet:
+    """Change every parameter so that the links stay physical bodies."""
+    standard = prior(robot)
+    values = {}
+    for link in robot.links:
+        body = pin.Inertia.FromDynamicParameters(standard.inertial(link))
+        body += pin.Inertia(rng.uniform(0.2, 0.6), rng.uniform(-0.1, 0.1, 3), np.zeros((3, 3)))
+        for symbol, value in zip(
+            ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Iyy', 'Ixz', 'Iyz', 'Izz'),
+            body.toDynamicParameters(),
+            strict=True,
+        ):
+            values[f'{link}.{symbol}'] = value
+    for joint in robot.joints:
+        values[f'{joint}.Ia'] = rng.uniform(0.02, 0.06)
+        values[f'{joint}.fv'] = rng.uniform(0.3, 0.9)
+        values[f'{joint}.fc'] = rng.uniform(0.5, 1.5)
+        values[f'{joint}.off'] = rng.uniform(-0.5, 0.5)
+    return standard.updated(values)
+
+
+def make_recording(robot: Robot, truth: ParameterSet, seed: int, noise: float) -> np.ndarray:
+    """Let the robot follow a Fourier series; efforts by Pinocchio's RNEA and closed forms."""
+    rng = np.random.default_rng(seed)
+    rate, duration, harmonics = 400.0, 12.0, 6
+    time = np.arange(0.0, duration, 1.0 / rate)
+    position, velocity, acceleration = np.zeros((3, time.size, 3))
+    for k in range(1, harmonics + 1):
+        omega = 2.0 * np.pi * k / duration
+        size, phase = rng.uniform(0.1, 0.6, 3), rng.uniform(0.0, 2.0 * np.pi, 3)
+        angle = omega * time[:, None] + phase
+        position += size * np.sin(angle)
+        velocity += size * omega * np.cos(angle)
+        acceleration -= size * omega**2 * np.sin(angle)
+    model = robot.with_parameters(truth)
+    data = model.createData()
+    rows = zip(position, velocity, acceleration, strict=True)
+    effort = np.array([pin.rnea(model, data, *row) for row in rows])
+    for j, joint in enumerate(robot.joints):
+        effort[:, j] += truth[f'{joint}.Ia'] * acceleration[:, j]
+        effort[:, j] += truth[f'{joint}.fv'] * velocity[:, j]
+        effort[:, j] += truth[f'{joint}.fc'] * np.sign(velocity[:, j]) + truth[f'{joint}.off']
+    effort += noise * rng.standard_normal(effort.shape)
+    return np.column_stack([time, position, effort])
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Workspace:
+    """Give a fresh folder with two different recordings."""
+    urdf = ROOT / 'urdf' / 'szabo_3r.urdf'
+    robot = Robot.from_urdf(urdf, ('joint_1', 'joint_2', 'joint_3'))
+    truth = make_truth(robot, np.random.default_rng(7))
+    made = Workspace(tmp_path, robot, truth)
+    made.experiment.write_text(EXPERIMENT.format(urdf=urdf))
+    made.write(make_recording(robot, truth, 1, 0.05), 'first.csv')
+    made.write(make_recording(robot, truth, 2, 0.05), 'second.csv')
+    return made
