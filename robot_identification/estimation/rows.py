@@ -9,21 +9,21 @@ are marked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from ..progress import Progress
 from ..recording import Motion, Recording, Samples
+from ..signals import dead_zones, decimation_factor, ParallelDecimator, stretches
 from .system import accumulate, combine, LinearSystem
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
     from ..regressors import Regressor
     from ..signals import SignalSettings
-
-Progress = Callable[[float, str], None]
 
 BLOCK_SAMPLES = 512
 """Samples that the regressor is evaluated at in one call."""
@@ -88,24 +88,17 @@ def row_blocks(
         Filter, decimation and dead zone.
 
     """
-    from ..signals import stream
-    from ..signals.settings import dead_zones
-
     zones = dead_zones(signals, tuple(source.joints))
-    stretch: _Stretch | None = None
-    segment = 0
-    for samples in stream(source, signals):
-        for start in range(0, len(samples), BLOCK_SAMPLES):
-            part = samples.rows(start, start + BLOCK_SAMPLES)
-            if stretch is None:
-                stretch = _Stretch(signals, zones, regressor, structure, segment)
-            elif not stretch.goes_on(part):
-                yield stretch.finish()
-                segment += 1
-                stretch = _Stretch(signals, zones, regressor, structure, segment)
-            yield stretch.push(part)
-    if stretch is not None:
-        yield stretch.finish()
+    for segment, blocks in enumerate(stretches(source, signals)):
+        stretch: _Stretch | None = None
+        for samples in blocks:
+            for start in range(0, len(samples), BLOCK_SAMPLES):
+                part = samples.rows(start, start + BLOCK_SAMPLES)
+                if stretch is None:
+                    stretch = _Stretch(samples, signals, zones, regressor, structure, segment)
+                yield stretch.push(part)
+        if stretch is not None:
+            yield stretch.finish()
 
 
 def system_of(
@@ -140,9 +133,8 @@ def system_of(
     for number, source in enumerate(several):
         blocks = row_blocks(source, regressor, structure, signals)
         if progress is not None:
-            blocks = _reporting(
-                blocks, source, signals, number / len(several), 1 / len(several), progress
-            )
+            share = 1.0 / len(several)
+            blocks = _reporting(blocks, source, number * share, share, progress)
         name = str(getattr(source, 'source', 'recording'))
         systems.append(
             accumulate(blocks, structure, source.joints, source=name, trace_points=trace_points)
@@ -153,67 +145,39 @@ def system_of(
 class _Stretch:
     """A stretch of samples without gaps, on its way through the decimation."""
 
-    def __init__(self, signals, zones, regressor, structure, segment: int) -> None:
-        self._signals, self._zones, self._segment = signals, zones, segment
-        self._regressor, self._independent = regressor, np.asarray(structure.independent)
-        self._decimator = None
-        self._step = 0.0
-        self._start = self._last = 0.0
+    def __init__(self, first: Samples, signals, zones, regressor, structure, segment: int) -> None:
+        self._zones, self._segment = zones, segment
+        self._regressor, self._independent = regressor, structure.independent
+        self._start, step = float(first.time[0]), _step(first)
+        factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
+        self._decimator = ParallelDecimator(factor)
+        self._row_step = factor * step
         self._rows = 0
-
-    def goes_on(self, samples: Samples) -> bool:
-        """Whether ``samples`` follow the last ones without a gap."""
-        return (
-            self._step == 0.0 or abs(samples.time[0] - self._last - self._step) < 0.5 * self._step
-        )
 
     def push(self, samples: Samples) -> RowBlock:
         """Return the rows that ``samples`` complete."""
-        if self._decimator is None:
-            self._begin(samples)
-        elif self._step == 0.0:
-            self._step = samples.time[0] - self._last
-        self._last = samples.time[-1]
-        raw = self._base_columns(samples)
+        motion = Motion(samples.position, samples.velocity, samples.acceleration)
+        n = self._zones.size
+        raw = self._regressor.rows(motion)[:, self._independent].reshape(len(samples), n, -1)
         # one array through one filter: what is done to the effort is done to every column
-        signals = (samples.effort, samples.position, samples.velocity)
-        joined = np.concatenate([raw, np.stack(signals, axis=2)], axis=2)
-        return self._block(self._decimator.push(joined), raw, samples.measured_effort)
+        signals = np.stack((samples.effort, samples.position, samples.velocity), axis=2)
+        rows = self._decimator.push(np.concatenate([raw, signals], axis=2))
+        return self._block(rows, raw, samples.measured_effort)
 
     def finish(self) -> RowBlock:
         """Return the rows whose window reaches beyond the end."""
         n, b = self._zones.size, self._independent.size
-        rows = self._decimator.finish()
-        rows = rows if rows.size else np.empty((0, n, b + 3))
-        return self._block(rows, np.empty((0, n, b)), np.empty((0, n)))
-
-    def _begin(self, samples: Samples) -> None:
-        from ..signals.decimation import ParallelDecimator
-        from ..signals.settings import decimation_factor
-
-        self._start = samples.time[0]
-        if len(samples) > 1:
-            self._step = float(samples.time[-1] - samples.time[0]) / (len(samples) - 1)
-            factor = decimation_factor(self._signals, 1.0 / self._step)
-        else:
-            factor = 1
-        self._decimator = ParallelDecimator(factor)
-
-    def _base_columns(self, samples: Samples) -> np.ndarray:
-        motion = Motion(samples.position, samples.velocity, samples.acceleration)
-        rows = self._regressor.rows(motion)
-        return rows[:, self._independent].reshape(len(samples), self._zones.size, -1)
+        return self._block(self._decimator.finish(), np.empty((0, n, b)), np.empty((0, n)))
 
     def _block(self, rows: np.ndarray, raw: np.ndarray, measured: np.ndarray) -> RowBlock:
-        matrix = rows[:, :, :-3]
         effort, position, velocity = (rows[:, :, i] for i in (-3, -2, -1))
         index = self._rows + np.arange(len(rows))
         self._rows += len(rows)
         return RowBlock(
-            time=self._start + index * self._decimator.factor * self._step,
+            time=self._start + index * self._row_step,
             position=position,
             velocity=velocity,
-            matrix=matrix,
+            matrix=rows[:, :, :-3],
             effort=effort,
             keep=np.abs(velocity) >= self._zones,
             raw_matrix=raw,
@@ -222,16 +186,20 @@ class _Stretch:
         )
 
 
-def _reporting(blocks, source, signals, start: float, share: float, progress: Progress):
+def _step(samples: Samples) -> float:
+    """Return the step of the time grid [s]; 0 where there is one sample alone."""
+    return float(samples.time[-1] - samples.time[0]) / max(1, len(samples) - 1)
+
+
+def _reporting(blocks, source, start: float, share: float, progress: Progress):
     """Pass the blocks on and tell how far they have come, where the recording knows its end."""
-    total = len(source) if hasattr(source, '__len__') else 0
-    name = getattr(source, 'source', 'recording')
-    duration = getattr(source, 'duration', 0.0)
+    name, duration = getattr(source, 'source', 'recording'), getattr(source, 'duration', 0.0)
     first = None
     for block in blocks:
-        if total and duration and len(block.time):
+        if duration and len(block.time):
             first = block.time[0] if first is None else first
-            done = min(1.0, (block.time[-1] - first) / duration)
-            progress(start + share * done, f'reading {name}')
+            progress(
+                start + share * min(1.0, (block.time[-1] - first) / duration), f'reading {name}'
+            )
         yield block
     progress(start + share, f'read {name}')

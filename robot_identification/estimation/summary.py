@@ -107,8 +107,8 @@ def _note(p: ParameterEstimate) -> str:
     if p.state != 'IDENTIFIED':
         return 'not excited'
     if p.essential is False:
-        return 'dropped'
-    return '= sum, see below' if p.expression != p.name else ''
+        return 'dropped' if math.isnan(p.std) else 'not essential'
+    return ''
 
 
 def _expressions(parameters: list[ParameterEstimate]) -> list[str]:

@@ -8,25 +8,39 @@ gives back what validation, the consistency check and the URDF export need.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+import hashlib
+import math
+import os
 from pathlib import Path
+import tempfile
 from typing import Any, TYPE_CHECKING
+import warnings
 
 import numpy as np
+import yaml
 
+from .. import __version__
+from ..errors import IdentificationError, IdentificationWarning, SettingsError
 from ..estimation.estimate import Estimate
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
-from ..parameters import ParameterSet
+from ..options import from_mapping
+from ..parameters import ParameterLayout, ParameterSet
+from ..regressors import ModelSettings
 from ..robot import Robot
+from ..signals import SignalSettings
 from ..validation import Validation
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
     from ..consistency import ConsistencyReport
-    from ..regressors import ModelSettings
-    from ..signals import SignalSettings
+
+FORMAT = 1
+"""Number of the file's format; it changes when an older version could not read it."""
+
+_MARK = 'robot_identification'
 
 
 @dataclass(frozen=True)
@@ -131,3 +145,329 @@ class StoredResult:
     standard_std: np.ndarray
     document: Mapping[str, Any] = field(repr=False, default_factory=dict)
     path: Path | None = None
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """
+    Return a result as plain numbers, texts, lists and mappings, in the order of the file.
+
+    NaN and infinity become None.
+    """
+    estimate, structure = result.estimate, result.structure
+    essential = result.essential
+    document = {
+        _MARK: {'version': __version__, 'format': FORMAT},
+        'name': result.name,
+        'structure': {
+            'standard': structure.n_standard,
+            'base': structure.n_base,
+            'essential': None if essential is None else int(essential.essential.sum()),
+            'gap': structure.gap,
+        },
+        'identification': _identification(estimate, result.recordings),
+        'essential_identification': None
+        if essential is None
+        else _identification(essential, result.recordings),
+        'validation': [validation.to_dict() for validation in result.validations],
+        'consistency': _consistency(result.consistency),
+        'parameters': [parameter.to_dict() for parameter in estimate],
+        'essential_parameters': [] if essential is None else _essential(essential),
+        'standard_parameters': _standard(result),
+        'warnings': list(result.warnings),
+        'timing': dict(result.timing),
+        'settings': {
+            'model': asdict(result.model),
+            'signals': asdict(result.signals),
+            'estimation': asdict(result.estimation),
+        },
+        'covariance': [row[: i + 1].tolist() for i, row in enumerate(estimate.covariance)],
+        'robot': _robot(result.robot),
+    }
+    return _plain(document)
+
+
+def write_result(result: Result, path: str | os.PathLike) -> None:
+    """
+    Write a result as YAML.
+
+    The file appears whole or not at all: it is written beside ``path`` and then moved there.
+
+    Raises
+    ------
+    OSError
+        where the folder does not exist or cannot be written to.
+
+    """
+    path = Path(path)
+    text = _dump(result_document(result))
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.')
+    try:
+        # mkstemp lets nobody but the owner read; a result is an ordinary file
+        os.chmod(temporary, 0o666 & ~_umask())
+        with open(handle, 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_result(path: str | os.PathLike) -> StoredResult:
+    """
+    Read a result that `write_result` wrote.
+
+    Raises
+    ------
+    IdentificationError
+        naming the file where it does not exist, is no YAML or no result, or is damaged; and the
+        key where one is missing or wrong.
+
+    """
+    path = Path(path)
+    document = _load(path)
+    try:
+        return _stored(document, path)
+    except SettingsError as error:
+        raise _damaged(path, str(error), error.key) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f'key {error} is missing' if isinstance(error, KeyError) else str(error)
+        raise _damaged(path, reason, None) from error
+
+
+def _identification(estimate: Estimate, recordings: Sequence[str]) -> dict[str, Any]:
+    values = estimate.to_dict()
+    # they stand at the top level, where people look for them
+    del values['parameters'], values['warnings']
+    joints = values.pop('joints')
+    for joint, weight in values.pop('weights').items():
+        joints[joint]['weight'] = weight
+    return {'recordings': list(recordings), **values, 'joints': joints}
+
+
+def _essential(estimate: Estimate) -> list[dict[str, Any]]:
+    keys = ('name', 'unit', 'value', 'std', 'relative_std')
+    entries = [parameter.to_dict() for parameter in estimate if parameter.essential]
+    return [{key: entry[key] for key in keys} for entry in entries]
+
+
+def _standard(result: Result) -> list[dict[str, Any]]:
+    layout = result.standard.layout
+    std = np.full(len(layout), np.nan) if result.standard_std is None else result.standard_std
+    return [
+        {
+            'name': name,
+            'unit': layout.units[i],
+            'value': float(result.standard.values[i]),
+            'prior': float(result.prior.values[i]),
+            'std': float(std[i]),
+            'category': result.structure.categories[i],
+        }
+        for i, name in enumerate(layout.names)
+    ]
+
+
+def _consistency(report: ConsistencyReport) -> dict[str, Any]:
+    return {
+        'physical': report.physical,
+        'tolerance': report.tolerance,
+        'links': [asdict(link) for link in report.links],
+        'joints': [asdict(joint) for joint in report.joints],
+        'cholesky_counts': [
+            {'tolerance': tolerance, 'links': count} for tolerance, count in report.cholesky_counts
+        ],
+    }
+
+
+def _robot(robot: Robot) -> dict[str, Any]:
+    return {
+        'name': robot.name,
+        'file': None if robot.path is None else str(robot.path),
+        'joints': list(robot.joints),
+        'links': list(robot.links),
+        'locked': dict(robot.locked),
+        'gravity': robot.gravity.tolist(),
+        'sha256': _digest(robot.urdf),
+        'urdf': robot.urdf,
+    }
+
+
+def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
+    settings = document['settings']
+    parameters, standards = document['parameters'], document['standard_parameters']
+    base_layout, layout = _layout(parameters), _layout(standards)
+    return StoredResult(
+        name=str(document['name']),
+        robot=_read_robot(document['robot'], path),
+        model=from_mapping(ModelSettings, settings['model'], 'settings.model'),
+        signals=from_mapping(SignalSettings, settings['signals'], 'settings.signals'),
+        estimation=from_mapping(EstimationSettings, settings['estimation'], 'settings.estimation'),
+        base=ParameterSet(base_layout, _column(parameters, 'value')),
+        base_std=_column(parameters, 'std', allow_none=True),
+        expressions=tuple(entry['expression'] for entry in parameters),
+        prior=ParameterSet(layout, _column(standards, 'prior')),
+        standard=ParameterSet(layout, _column(standards, 'value')),
+        standard_std=_column(standards, 'std', allow_none=True),
+        document=document,
+        path=path,
+    )
+
+
+def _read_robot(stored: Mapping[str, Any], path: Path) -> Robot:
+    if _digest(stored['urdf']) != stored['sha256']:
+        raise SettingsError(
+            "the URDF in it was changed and no longer fits its 'sha256'",
+            key='robot.urdf',
+            remedy='identify again with the changed URDF',
+        )
+    with warnings.catch_warnings():
+        # what the URDF leaves to be desired was said when the result was made
+        warnings.simplefilter('ignore', IdentificationWarning)
+        robot = Robot.from_urdf(
+            stored['urdf'],
+            stored['joints'],
+            locked=stored['locked'],
+            gravity=stored['gravity'],
+        )
+    return robot
+
+
+def _layout(entries: Sequence[Mapping[str, Any]]) -> ParameterLayout:
+    return ParameterLayout(
+        tuple(entry['name'] for entry in entries), tuple(entry['unit'] for entry in entries)
+    )
+
+
+def _column(
+    entries: Sequence[Mapping[str, Any]], key: str, allow_none: bool = False
+) -> np.ndarray:
+    values = []
+    for entry in entries:
+        value = entry[key]
+        if value is None and allow_none:
+            value = math.nan
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise SettingsError(f"{key} of '{entry['name']}' is {value!r}, expected a number")
+        values.append(float(value))
+    return np.array(values)
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+    try:
+        with open(path, encoding='utf-8') as file:
+            document = yaml.load(file, loader)
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot read result file '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='give the result.yaml that an identification wrote',
+        ) from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise _damaged(path, f'it is not readable as YAML ({error})', None) from error
+    if not isinstance(document, Mapping) or _MARK not in document:
+        raise IdentificationError(
+            f"'{path}' is not the result of an identification",
+            file=str(path),
+            remedy='give the result.yaml that an identification wrote',
+        )
+    head = document[_MARK]
+    number = head.get('format') if isinstance(head, Mapping) else None
+    if number != FORMAT:
+        raise IdentificationError(
+            f"'{path}' has result format {number}, this version reads {FORMAT}",
+            file=str(path),
+            value=number,
+            remedy='identify again with this version',
+        )
+    return document
+
+
+def _damaged(path: Path, reason: str, key: str | None) -> IdentificationError:
+    return IdentificationError(
+        f"result file '{path}' is damaged: {reason}",
+        file=str(path),
+        key=key,
+        remedy='identify again, or restore the file',
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _umask() -> int:
+    """Return the process's mask of file permissions, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _plain(value: Any) -> Any:
+    """Turn arrays, tuples, paths and NumPy numbers into what YAML has; NaN into None."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (str, bool, int)) else str(value)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes entries of lists on one line each, and long texts as blocks."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class _Line(dict):
+    """A mapping that is written on one line."""
+
+
+class _Row(list):
+    """A list that is written on one line."""
+
+
+_Dumper.add_representer(
+    _Line, lambda dumper, data: dumper.represent_mapping('tag:yaml.org,2002:map', data, True)
+)
+_Dumper.add_representer(
+    _Row, lambda dumper, data: dumper.represent_sequence('tag:yaml.org,2002:seq', data, True)
+)
+_Dumper.add_representer(
+    str,
+    lambda dumper, data: dumper.represent_scalar(
+        'tag:yaml.org,2002:str', data, style='|' if '\n' in data else None
+    ),
+)
+
+
+def _dump(document: Mapping[str, Any]) -> str:
+    shaped = {key: _shaped(value) for key, value in document.items()}
+    parts = [
+        yaml.dump({key: value}, Dumper=_Dumper, sort_keys=False, width=2**31, allow_unicode=True)
+        for key, value in shaped.items()
+    ]
+    return '\n'.join(parts)
+
+
+def _shaped(value: Any) -> Any:
+    """Put mappings inside lists, and lists of numbers, on one line each."""
+    if isinstance(value, dict):
+        return {key: _shaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        if any(isinstance(item, (dict, list)) for item in value):
+            return [
+                _Line(item)
+                if isinstance(item, dict) and 'joints' not in item
+                else _Row(item)
+                if isinstance(item, list)
+                else _shaped(item)
+                for item in value
+            ]
+        return _Row(value) if all(isinstance(i, (int, float)) for i in value) else value
+    return value
