@@ -277,7 +277,8 @@ def expression(
     places.sort(key=lambda i: (i != first, i))
     text = ''
     for i in places:
-        number = float(f'{coefficients[i]:.{digits}g}')
+        # by way of more digits, so that rounding noise cannot decide a tie such as 0.05185
+        number = float(f'{float(f"{coefficients[i]:.10g}"):.{digits}g}')
         magnitude = '' if abs(number) == 1.0 else f'{abs(number):.{digits}g} '
         sign = '-' if number < 0.0 else '+'
         text += f' {sign} {magnitude}{names[i]}'

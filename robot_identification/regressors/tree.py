@@ -86,7 +86,9 @@ def tree_of(robot: Robot) -> Tree:
     for i, column in enumerate(order):
         index = robot.joint_ids[column]
         jacobian = pin.getJointJacobian(model, data, index, pin.ReferenceFrame.LOCAL)
-        linear, angular = np.split(jacobian[:, model.joints[index].idx_v], 2)
+        # Pinocchio gives a vector where the robot has one joint
+        motion = jacobian.reshape(6, -1)[:, model.joints[index].idx_v]
+        linear, angular = motion[:3], motion[3:]
         revolute = bool(np.linalg.norm(angular) > 0.5)
         parent = place.get(model.parents[index], -1)
         placement = model.jointPlacements[index]
