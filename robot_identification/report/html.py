@@ -61,7 +61,7 @@ def html(result: Result) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, percent=percent, seconds=seconds)
+    environment.filters.update(number=number, percent=percent, seconds=seconds, unit=unit)
     template = environment.get_template('report.html')
     return template.render(
         result=result,
@@ -135,6 +135,11 @@ def percent(value: float | None) -> str:
 def seconds(value: float) -> str:
     """Return a duration in a unit that suits it."""
     return f'{1e3 * value:.0f} ms' if value < 1.0 else f'{value:.2f} s'
+
+
+def unit(text: str) -> str:
+    """Return a unit with its exponents raised."""
+    return text.replace('^2', '²')
 
 
 # ------------------------------------------------------------------------------------------ parts

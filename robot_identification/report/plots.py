@@ -14,6 +14,7 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 import numpy as np
@@ -49,8 +50,8 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
     breaks = np.flatnonzero(np.diff(trace.segment)) + 1
     unused = np.where(trace.keep, np.nan, trace.residual)
     used = np.where(trace.keep, trace.residual, np.nan)
-    figure = _figure(_WIDTH, 0.55 + 1.35 * len(fits))
-    axes = figure.subplots(len(fits), 2, sharex=True, squeeze=False)
+    figure, grid = _figure(1.35 * len(fits) + 0.75, len(fits), 2, left=0.75, gap=0.6, space=0.22)
+    axes = grid.subplots(sharex=True, squeeze=False)
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
         left, right = axes[j]
         _style(left)
@@ -89,8 +90,8 @@ def residual_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[s
     """
     columns = min(len(fits), 3)
     rows = math.ceil(len(fits) / columns)
-    figure = _figure(_WIDTH, 0.4 + 1.9 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure, grid = _figure(1.9 * rows + 0.3, rows, columns, left=0.2, gap=0.25, space=0.75)
+    axes = grid.subplots(squeeze=False).ravel()
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
         ax = axes[j]
         _style(ax)
@@ -134,8 +135,9 @@ def deviation_figure(
     colours = _state_colours(estimate, essential)
     columns = 2 if len(names) > 20 else 1
     rows = math.ceil(len(names) / columns)
-    figure = _figure(_WIDTH, 0.9 + 0.165 * max(rows, 4))
-    axes = figure.subplots(1, columns, sharex=True, squeeze=False)[0]
+    margin = _name_width(names)
+    figure, grid = _figure(0.9 + 0.165 * max(rows, 4), 1, columns, left=margin, gap=margin)
+    axes = grid.subplots(sharex=True, squeeze=False)[0]
     lowest = 10.0 ** math.floor(math.log10(shown[known].min(initial=1.0)))
     for column, ax in enumerate(axes):
         part = slice(column * rows, (column + 1) * rows)
@@ -169,17 +171,19 @@ def prior_figure(estimate: Estimate, prior: ParameterSet) -> Figure:
     groups = [[i for i, unit in enumerate(layout.units) if unit == wanted] for wanted in units]
     columns = _balanced(groups, 2 if len(layout) > 12 else 1)
     heights = [sum(len(groups[g]) + 3.0 for g in column) for column in columns]
-    figure = _figure(_WIDTH, 0.6 + 0.17 * max(heights))
-    parts = figure.subfigures(1, len(columns), squeeze=False)[0]
-    for part, column, height in zip(parts, columns, heights, strict=True):
-        # a column that is shorter keeps the row height of the longest with an empty panel below
-        spare = max(heights) - height
-        ratios = [len(groups[g]) + 1.0 for g in column] + ([spare] if spare > 0.5 else [])
-        axes = part.subplots(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
-        for ax, g in zip(axes, column, strict=False):
+    margin = _name_width(layout.names)
+    figure, grid = _figure(
+        0.5 + 0.17 * max(heights), 1, len(columns), left=margin, gap=margin, bottom=0.1
+    )
+    for cell, column, height in zip(grid, columns, heights, strict=True):
+        # a column that is shorter keeps the row height of the longest with an empty part below
+        sizes = [size for g in column for size in (len(groups[g]), 3.0)] + [max(heights) - height]
+        parts = cell.subgridspec(
+            len(sizes), 1, height_ratios=[*sizes[:-1], sizes[-1] + 1e-6], hspace=0
+        )
+        for i, g in enumerate(column):
+            ax = figure.add_subplot(parts[2 * i])
             _prior_panel(ax, estimate, prior, np.array(groups[g]), units[g])
-        for ax in axes[len(column) :]:
-            ax.set_visible(False)
     marker = {'linestyle': '', 'markersize': 4}
     entries = [
         Line2D([], [], marker='o', color=PREDICTED, label='identified, ± 2 std', **marker),
@@ -201,8 +205,8 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
     """
     values = np.asarray(structure.singular_values, dtype=float)
     rank, floor = structure.n_base, 1e-18
-    figure = _figure(_WIDTH, 2.6)
-    ax = figure.subplots()
+    figure, grid = _figure(2.6, 1, 1, left=0.75, top=0.1)
+    ax = grid.subplots()
     _style(ax)
     index = np.arange(1, values.size + 1)
     shown = np.maximum(values, floor)
@@ -213,7 +217,7 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
     ax.set_ylabel('singular value', fontsize=8)
     text = f'rank {rank}'
     if math.isfinite(structure.gap):
-        text += f', gap {structure.gap:.1e}'
+        text += f', gap {structure.gap:.0e}'.replace('e+', 'e')
     ax.text(
         rank + 0.1, 0.5, text, transform=ax.get_xaxis_transform(), fontsize=8, color=PREDICTED,
         rotation=90, ha='right', va='center',
@@ -224,10 +228,55 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
 # ------------------------------------------------------------------------------------------ parts
 
 
-def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), layout='constrained', facecolor='white')
+def _figure(
+    height: float,
+    rows: int,
+    columns: int,
+    *,
+    left: float,
+    gap: float = 0.0,
+    space: float = 0.0,
+    top: float = 0.5,
+    bottom: float = 0.45,
+) -> tuple[Figure, GridSpec]:
+    """
+    Make a figure and the grid for its axes, all measures in inches.
+
+    matplotlib's own layout engines would find the margins, in some seconds for a report.
+
+    Parameters
+    ----------
+    height:
+        Of the figure.
+    rows, columns:
+        Of the grid.
+    left, top, bottom:
+        Margins.
+    gap, space:
+        Between the columns and between the rows.
+
+    """
+    figure = Figure(figsize=(_WIDTH, height), facecolor='white')
     FigureCanvasAgg(figure)
-    return figure
+    right = 0.12
+    width = (_WIDTH - left - right - gap * (columns - 1)) / columns
+    tall = (height - top - bottom - space * (rows - 1)) / rows
+    grid = figure.add_gridspec(
+        rows,
+        columns,
+        left=left / _WIDTH,
+        right=1.0 - right / _WIDTH,
+        bottom=bottom / height,
+        top=1.0 - top / height,
+        wspace=gap / width,
+        hspace=space / tall,
+    )
+    return figure, grid
+
+
+def _name_width(names: Sequence[str]) -> float:
+    """Return the room that names take beside an axis [inches]."""
+    return 0.3 + 0.055 * max((len(name) for name in names), default=0)
 
 
 def _style(ax: Axes) -> None:
@@ -249,9 +298,6 @@ def _corner(ax: Axes, text: str) -> None:
 
 
 def _legend(figure: Figure, entries: list) -> None:
-    # the layout engine knows no legends of figures: leave a strip of 0.3 inches at the top
-    height = float(figure.get_size_inches()[1])
-    figure.get_layout_engine().set(rect=(0.0, 0.0, 1.0, 1.0 - 0.3 / height))
     figure.legend(
         handles=entries,
         loc='upper center',
@@ -314,6 +360,10 @@ def _state_legend(estimate: Estimate, essential: np.ndarray | None) -> list[Patc
     return entries
 
 
+def _unit(unit: str) -> str:
+    return unit.replace('^2', '²')
+
+
 def _named_rows(ax: Axes, names: Sequence[str], rows: int) -> None:
     ax.set_yticks(np.arange(len(names)), names, fontsize=6.5)
     ax.set_ylim(rows - 0.4, -0.6)
@@ -340,7 +390,7 @@ def _prior_panel(
         threshold = max(1e-2 * largest, float(np.median(magnitudes[magnitudes > 0.0])) * 0.1)
         ax.set_xscale('symlog', linthresh=threshold, linscale=0.6)
     _named_rows(ax, [layout.names[i] for i in which], which.size)
-    ax.set_xlabel(f'[{unit}]', fontsize=8)
+    ax.set_xlabel(f'[{_unit(unit)}]', fontsize=8)
 
 
 def _balanced(groups: Sequence[Sequence], columns: int) -> list[list[int]]:
