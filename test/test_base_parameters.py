@@ -78,7 +78,7 @@ def random_motion(n_joints, n_samples=40, seed=7):
 
 
 def assert_regrouping(found, expected):
-    """``expected``: for each base parameter, coefficients by name."""
+    """Compare with coefficients by name, for each base parameter."""
     assert set(found.names) == set(expected)
     for row, name in zip(found.regrouping, found.names, strict=True):
         places = np.flatnonzero(row)
@@ -256,7 +256,7 @@ def test_order_of_joints_does_not_change_the_names():
     backward = mdh_robot(TX40, joints=tuple(reversed(forward.joints)))
     first, second = structure_of(forward), structure_of(backward)
     assert set(first.names) == set(second.names)
-    rows = {name: row for name, row in zip(second.names, second.regrouping, strict=True)}
+    rows = dict(zip(second.names, second.regrouping, strict=True))
     places = second.layout.indices(first.layout.names)
     for name, row in zip(first.names, first.regrouping, strict=True):
         assert rows[name][places] == pytest.approx(row, abs=1e-12)
