@@ -1,18 +1,251 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings in rosbag2 files."""
+"""
+Recordings in rosbag2 files: joint states in rows.
+
+Names are matched, whatever their order.  The header's stamp is the time, counted from the first
+message.  Messages with the same stamp become one row, in which the last value of each joint counts:
+this joins publishers that share the joints among them, and keeps one of a message sent twice.
+Messages that have none of the joints are passed over; rows that have only some of them are left
+out with a warning.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+import warnings
+
+import numpy as np
 
 from ..drives import Drives
-from .entry import RecordingEntry
+from ..errors import IdentificationWarning, RecordingError, SettingsError, one_of
+from .bag import joint_state_messages
+from .entry import RecordingEntry, SignalColumns
+from .joint_state import SIGNALS, JointStates, decode
 from .table import Table
+
+_NANOSECOND = 1e-9
 
 
 def read_rosbag(
     entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path, size: int
 ) -> Iterator[Table]:
-    """Read a recording from a bag, block by block."""
-    raise NotImplementedError
+    """
+    Read a recording from a bag, block by block.
+
+    Parameters
+    ----------
+    entry:
+        Bag, topic and, where they differ from the joints' names, names by signal.
+    joints, drives:
+        Names that are looked for, and how many there have to be.
+    base:
+        Folder at which relative paths start.
+    size:
+        Rows of a block.
+
+    Yields
+    ------
+    The blocks, in order.
+
+    Raises
+    ------
+    RecordingError
+        naming the bag and what is wrong or missing in it: topic, joint, effort, stamps.
+    SettingsError
+        where the names of the drives' signals are needed and not given.
+
+    """
+    bag = entry.files(base)['position']
+    wanted = _wanted(entry, joints, drives)
+    rows = _Rows(str(bag), entry.topic, wanted)
+    messages = joint_state_messages(bag, entry.topic)
+    while batch := list(islice(messages, size)):
+        try:
+            states = decode(batch, wanted)
+        except ValueError as error:
+            raise RecordingError(
+                f"{bag}: topic '{entry.topic}': {error}",
+                file=str(bag),
+                remedy='the bag is damaged; cut it before this message',
+            ) from error
+        table = rows.push(states)
+        if table is not None:
+            yield table
+    table = rows.finish()
+    if table is not None:
+        yield table
+
+
+def _wanted(
+    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives
+) -> dict[str, tuple[str, ...]]:
+    counts = {
+        'position': drives.n_positions(len(joints)),
+        'velocity': drives.n_positions(len(joints)),
+        'effort': drives.n_efforts(len(joints)),
+    }
+    wanted: dict[str, tuple[str, ...]] = {}
+    for name in SIGNALS:
+        signal = getattr(entry, name)
+        names = signal.columns if isinstance(signal, SignalColumns) else signal
+        if names is None:
+            names = wanted['position'] if name == 'velocity' else joints
+        names = (names,) if isinstance(names, str) else tuple(str(n) for n in names)
+        if len(names) != counts[name]:
+            raise SettingsError(
+                f"'{name}' of {entry.name} has {len(names)} names, expected {counts[name]}",
+                key=name,
+                value=names,
+                remedy="list the messages' names in the order of the drives' matrix columns",
+            )
+        wanted[name] = names
+    return wanted
+
+
+class _Rows:
+    """Messages on their way to rows; keeps the messages whose stamp may occur again."""
+
+    def __init__(self, source: str, topic: str, wanted: dict[str, tuple[str, ...]]) -> None:
+        self._source = source
+        self._topic = topic
+        self._labels = {**wanted, 'time': ('header.stamp',)}
+        self._wanted = wanted
+        self._held: JointStates | None = None
+        self._names: dict[str, None] = {}
+        self._origin: int | None = None
+        self._count = 0
+        self._ever = {name: np.zeros(len(wanted[name]), dtype=bool) for name in SIGNALS}
+        self._incomplete = 0
+        self._messages = 0
+
+    def push(self, states: JointStates) -> Table | None:
+        """Take the next messages and return the rows that they complete, None for none."""
+        self._names.update(dict.fromkeys(states.names))
+        self._messages += len(states.stamp)
+        for name in SIGNALS:
+            self._ever[name] |= states.present[name].any(axis=0)
+        concerned = states.present['position'].any(axis=1) | states.present['effort'].any(axis=1)
+        if not concerned.all():
+            states = _selected(states, concerned)
+        if self._held is not None:
+            states = _joined(self._held, states)
+        if len(states.stamp) == 0:
+            return None
+        # runs of equal stamps; the last one may go on in the next batch
+        starts = np.flatnonzero(np.diff(states.stamp, prepend=states.stamp[0] - 1))
+        self._held = _selected(states, slice(starts[-1], None))
+        return self._table(_selected(states, slice(0, starts[-1])), starts[:-1])
+
+    def finish(self) -> Table | None:
+        """Return the last row, None for none, after checking that there were any at all."""
+        held, self._held = self._held, None
+        table = None
+        if held is not None and len(held.stamp):
+            table = self._table(held, np.array([0]))
+        if self._count == 0:
+            self._raise_empty()
+        if self._incomplete:
+            warnings.warn(
+                IdentificationWarning(
+                    f"{self._source}: {self._incomplete} stamps of topic '{self._topic}' have "
+                    'only some of the joints and are left out'
+                ),
+                stacklevel=2,
+            )
+        if self._count == 1 and self._messages > 2:
+            raise RecordingError(
+                f"{self._source}: all messages of topic '{self._topic}' have the same stamp "
+                f'{self._origin * _NANOSECOND:.9g} s',
+                file=self._source,
+                remedy='the driver has to set header.stamp; record again',
+            )
+        return table
+
+    def _table(self, states: JointStates, starts: np.ndarray) -> Table | None:
+        if len(starts) == 0:
+            return None
+        merged = states if len(starts) == len(states.stamp) else _merged(states, starts)
+        complete = merged.present['position'].all(axis=1) & merged.present['effort'].all(axis=1)
+        if not complete.all():
+            self._incomplete += int((~complete).sum())
+            merged = _selected(merged, complete)
+        n_rows = len(merged.stamp)
+        if n_rows == 0:
+            return None
+        if self._origin is None:
+            self._origin = int(merged.stamp[0])
+        rows = np.arange(self._count, self._count + n_rows)
+        self._count += n_rows
+        velocity = merged.values['velocity']
+        # drivers that know no velocity leave it out or send NaN
+        measured = merged.present['velocity'].all() and not np.isnan(velocity).all(axis=0).any()
+        return Table(
+            rows=rows,
+            time=(merged.stamp - self._origin) * _NANOSECOND,
+            position=merged.values['position'],
+            velocity=velocity if measured else None,
+            effort=merged.values['effort'],
+            labels=self._labels,
+        )
+
+    def _raise_empty(self) -> None:
+        where = f"{self._source}: topic '{self._topic}'"
+        if not self._names:
+            raise RecordingError(
+                f'{where} has no messages', file=self._source, remedy='record it again'
+            )
+        for name in ('position', 'effort'):
+            for joint, ever in zip(self._wanted[name], self._ever[name], strict=True):
+                if not ever and joint not in self._names:
+                    raise RecordingError(
+                        f"{where} has no joint '{joint}'",
+                        file=self._source,
+                        joint=joint,
+                        remedy=f'its joints are {one_of(self._names)}',
+                    )
+                if not ever:
+                    raise RecordingError(
+                        f"{where} has no {name} of joint '{joint}'",
+                        file=self._source,
+                        joint=joint,
+                        remedy='the driver does not report it: record a robot state that has it',
+                    )
+        raise RecordingError(
+            f'{where} never has all joints at one stamp',
+            file=self._source,
+            remedy='record one publisher that has them all',
+        )
+
+
+def _selected(states: JointStates, rows) -> JointStates:
+    return JointStates(
+        states.stamp[rows],
+        {name: array[rows] for name, array in states.values.items()},
+        {name: array[rows] for name, array in states.present.items()},
+        states.names,
+    )
+
+
+def _joined(first: JointStates, second: JointStates) -> JointStates:
+    return JointStates(
+        np.concatenate((first.stamp, second.stamp)),
+        {k: np.concatenate((first.values[k], second.values[k])) for k in SIGNALS},
+        {k: np.concatenate((first.present[k], second.present[k])) for k in SIGNALS},
+        second.names,
+    )
+
+
+def _merged(states: JointStates, starts: np.ndarray) -> JointStates:
+    """Make one row of each run of messages; in it the last value present counts."""
+    ends = np.append(starts[1:], len(states.stamp)) - 1
+    row = np.arange(len(states.stamp))[:, None]
+    values, present = {}, {}
+    for name in SIGNALS:
+        latest = np.maximum.accumulate(np.where(states.present[name], row, -1), axis=0)[ends]
+        present[name] = latest >= starts[:, None]
+        columns = np.arange(latest.shape[1])
+        picked = states.values[name][np.maximum(latest, 0), columns]
+        values[name] = np.where(present[name], picked, np.nan)
+    return JointStates(states.stamp[starts], values, present, states.names)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Raw messages of one topic of a rosbag2 recording, mcap or sqlite3.
+
+Complete files are read by `rosbags`.  An mcap file whose writer was killed has no index and no end;
+it is read record by record (https://mcap.dev/spec) up to its last complete chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+import re
+import struct
+from typing import BinaryIO
+import warnings
+from zlib import crc32
+
+from rosbags.rosbag2 import Reader
+
+from ..errors import IdentificationWarning, RecordingError, one_of
+
+JOINT_STATE = 'sensor_msgs/msg/JointState'
+
+_MAGIC = b'\x89MCAP0\r\n'
+_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 0x03, 0x04, 0x05, 0x06, 0x0F
+
+
+def joint_state_messages(bag: Path, topic: str) -> Iterator[bytes]:
+    """
+    Iterate over the serialised joint states of a bag in the order of their reception.
+
+    Parameters
+    ----------
+    bag:
+        A bag's folder, with or without ``metadata.yaml``, or an ``.mcap`` or ``.db3`` file.
+    topic:
+        Name of the topic; whether it starts with a slash makes no difference.
+
+    Yields
+    ------
+    Messages in CDR.
+
+    Raises
+    ------
+    RecordingError
+        where the bag is damaged, or has no such topic with joint states; names those that it has.
+
+    """
+    parts = _parts(bag)
+    found: dict[str, str] = {}
+    for part in parts:
+        try:
+            yield from _finished(part, topic, found) if _is_whole(part) else _unfinished(
+                part, topic, found
+            )
+        except RecordingError:
+            raise
+        except Exception as error:  # rosbags lets errors of sqlite, zstd, lz4 and struct through
+            raise _damaged(part, error) from error
+    _require_topic(bag, topic, found)
+
+
+def _parts(bag: Path) -> list[Path]:
+    """
+    Return what to read one after another.
+
+    That is the bag itself where it is whole, or its storage files where ``metadata.yaml`` is
+    missing or a file is unfinished.
+    """
+    if not bag.is_dir():
+        return [bag]
+    files = [file for file in bag.iterdir() if file.suffix in ('.mcap', '.db3')]
+    if (bag / 'metadata.yaml').exists() and all(_is_whole(file) for file in files):
+        return [bag]
+    if not files:
+        raise RecordingError(
+            f'{bag}: is not a bag, it has neither metadata.yaml nor an mcap or db3 file',
+            file=str(bag),
+            remedy='name the folder that the recorder wrote',
+        )
+    return sorted(files, key=lambda file: [int(n) for n in re.findall(r'\d+', file.stem)])
+
+
+def _is_whole(part: Path) -> bool:
+    """Tell whether an mcap file has its end; other files and folders are taken to be whole."""
+    if part.suffix != '.mcap':
+        return True
+    with part.open('rb') as stream:
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            return True  # not an mcap file at all: the reader says so
+        stream.seek(-len(_MAGIC), 2)
+        return stream.tell() > 0 and stream.read() == _MAGIC
+
+
+def _finished(part: Path, topic: str, found: dict[str, str]) -> Iterator[bytes]:
+    with Reader(part) as reader:
+        found.update({c.topic: c.msgtype for c in reader.connections})
+        wanted = [c for c in reader.connections if _is_wanted(c.topic, c.msgtype, topic)]
+        if wanted:
+            for _, _, message in reader.messages(connections=wanted):
+                yield message
+
+
+def _unfinished(part: Path, topic: str, found: dict[str, str]) -> Iterator[bytes]:
+    warnings.warn(
+        IdentificationWarning(
+            f'{part}: has no end, because its recorder was killed or the file was cut; '
+            'read up to its last complete chunk'
+        ),
+        stacklevel=2,
+    )
+    types: dict[int, str] = {}
+    channels: set[int] = set()
+    with part.open('rb') as stream:
+        stream.seek(len(_MAGIC))
+        for opcode, body in _records(stream):
+            if opcode == _SCHEMA:
+                (schema,) = struct.unpack_from('<H', body)
+                types[schema] = _text(body, 2)[0]
+            elif opcode == _CHANNEL:
+                channel, schema = struct.unpack_from('<HH', body)
+                name, _ = _text(body, 4)
+                found[name] = types.get(schema, '')
+                if _is_wanted(name, found[name], topic):
+                    channels.add(channel)
+            elif opcode == _MESSAGE and struct.unpack_from('<H', body)[0] in channels:
+                yield body[22:]
+
+
+def _records(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Iterate over the records of a file and of the chunks in it, as far as they are complete."""
+    while len(head := stream.read(9)) == 9:
+        opcode, length = struct.unpack('<BQ', head)
+        if opcode == _DATA_END:
+            return
+        if opcode not in (_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK):
+            stream.seek(length, 1)
+            continue
+        body = stream.read(length)
+        if len(body) < length:
+            return
+        if opcode == _CHUNK:
+            yield from _records_of_chunk(body)
+        else:
+            yield opcode, body
+
+
+def _records_of_chunk(body: bytes) -> Iterator[tuple[int, bytes]]:
+    size, checksum = struct.unpack_from('<QI', body, 16)
+    compression, place = _text(body, 28)
+    data = _decompressed(compression, body[place + 8 :])
+    if len(data) != size or (checksum and crc32(data) != checksum):
+        raise ValueError('the checksum of a chunk is wrong')
+    place = 0
+    while place < size:
+        opcode, length = struct.unpack_from('<BQ', data, place)
+        place += 9
+        if opcode in (_SCHEMA, _CHANNEL, _MESSAGE):
+            yield opcode, data[place : place + length]
+        place += length
+
+
+def _text(body: bytes, place: int) -> tuple[str, int]:
+    """Return the string at ``place`` and the place behind it."""
+    (length,) = struct.unpack_from('<I', body, place)
+    end = place + 4 + length
+    return body[place + 4 : end].decode(), end
+
+
+def _decompressed(compression: str, data: bytes) -> bytes:
+    if compression == '':
+        return data
+    if compression == 'lz4':
+        from lz4.frame import decompress
+    elif compression == 'zstd':
+        try:
+            from compression.zstd import decompress
+        except ImportError:
+            from backports.zstd import decompress
+    else:
+        raise ValueError(f"compression '{compression}' is not known")
+    return decompress(data)
+
+
+def _is_wanted(name: str, kind: str, topic: str) -> bool:
+    return kind == JOINT_STATE and name.lstrip('/') == topic.lstrip('/')
+
+
+def _require_topic(bag: Path, topic: str, found: dict[str, str]) -> None:
+    if any(_is_wanted(name, kind, topic) for name, kind in found.items()):
+        return
+    others = [name for name, kind in found.items() if kind == JOINT_STATE]
+    same = [kind for name, kind in found.items() if name.lstrip('/') == topic.lstrip('/')]
+    what = f'is of type {same[0]}' if same else 'is not in it'
+    remedy = (
+        f'topics with joint states are {one_of(others)}'
+        if others
+        else f'it has no topic of type {JOINT_STATE}; its topics are {one_of(found) or "none"}'
+    )
+    raise RecordingError(
+        f"{bag}: topic '{topic}' {what}", file=str(bag), value=topic, remedy=remedy
+    )
+
+
+def _damaged(part: Path, error: Exception) -> RecordingError:
+    text = ' '.join(str(error).split()) or type(error).__name__
+    return RecordingError(
+        f'{part}: is damaged or not a rosbag2 recording ({text})',
+        file=str(part),
+        remedy='copy it again, or cut what can be read with `ros2 bag convert` or `mcap recover`',
+    )
