@@ -80,28 +80,28 @@ class Drives:
             _matrix(self.effort.matrix, n_joints, f'{path}.effort.matrix')
 
     def n_positions(self, n_joints: int) -> int:
-        """Number of recorded positions that give those of ``n_joints`` joints."""
+        """Return how many recorded positions give those of ``n_joints`` joints."""
         return n_joints if self.position is None else len(self.position.matrix[0])
 
     def n_efforts(self, n_joints: int) -> int:
-        """Number of recorded efforts that give those of ``n_joints`` joints."""
+        """Return how many recorded efforts give those of ``n_joints`` joints."""
         return n_joints if self.effort is None else len(self.effort.matrix[0])
 
     def joint_position(self, position: np.ndarray) -> np.ndarray:
-        """(n_samples, n_joints) positions at the joints from (n_samples, k) recorded ones."""
+        """Return (n_samples, n_joints) positions from (n_samples, k) recorded ones."""
         if self.position is None:
             return position
         joints = position @ np.array(self.position.matrix).T
         return joints if self.position.offset is None else joints + np.array(self.position.offset)
 
     def joint_velocity(self, velocity: np.ndarray | None) -> np.ndarray | None:
-        """(n_samples, n_joints) velocities at the joints from (n_samples, k) recorded ones."""
+        """Return (n_samples, n_joints) velocities from (n_samples, k) recorded ones."""
         if self.position is None or velocity is None:
             return velocity
         return velocity @ np.array(self.position.matrix).T
 
     def joint_effort(self, effort: np.ndarray) -> np.ndarray:
-        """(n_samples, n_joints) efforts at the joints from (n_samples, k) recorded ones."""
+        """Return (n_samples, n_joints) efforts from (n_samples, k) recorded ones."""
         return effort if self.effort is None else effort @ np.array(self.effort.matrix).T
 
     def to_joints(self, recording: Recording, joints: tuple[str, ...] | None = None) -> Recording:

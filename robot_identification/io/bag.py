@@ -2,8 +2,8 @@
 """
 Raw messages of one topic of a rosbag2 recording, mcap or sqlite3.
 
-Complete files are read by `rosbags`.  An mcap file whose writer was killed has no index and no end;
-it is read record by record (https://mcap.dev/spec) up to its last complete chunk.
+Complete files are read by `rosbags`.  An mcap file whose writer was killed has no index and no
+end; it is read record by record (https://mcap.dev/spec) up to its last complete chunk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zlib import crc32
 
 from rosbags.rosbag2 import Reader
 
-from ..errors import IdentificationWarning, RecordingError, one_of
+from ..errors import IdentificationWarning, one_of, RecordingError
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -51,8 +51,10 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[bytes]:
     found: dict[str, str] = {}
     for part in parts:
         try:
-            yield from _finished(part, topic, found) if _is_whole(part) else _unfinished(
-                part, topic, found
+            yield from (
+                _finished(part, topic, found)
+                if _is_whole(part)
+                else _unfinished(part, topic, found)
             )
         except RecordingError:
             raise

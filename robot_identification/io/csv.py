@@ -17,7 +17,7 @@ from typing import TextIO
 import numpy as np
 
 from ..drives import Drives
-from ..errors import RecordingError, one_of
+from ..errors import one_of, RecordingError
 from .entry import Column, RecordingEntry, SignalColumns
 from .table import Table
 
@@ -187,7 +187,9 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
     if not lines:
         raise RecordingError(f'{file}: is empty', file=str(file), remedy='record it again')
     delimiter = _delimiter(lines[-1]) if delimiter is None else delimiter
-    layout = _Layout(file, None if delimiter.isspace() and delimiter != '\t' else delimiter, None, 0)
+    layout = _Layout(
+        file, None if delimiter.isspace() and delimiter != '\t' else delimiter, None, 0
+    )
     first = layout.split(lines[0])
     if not all(_is_number(cell) for cell in first):
         # a line that has no number at all can only be a header

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..drives import Drives
-from ..errors import RecordingError, SettingsError, one_of
+from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
 
 FORMATS = ('csv', 'npz', 'rosbag2')
@@ -87,8 +87,9 @@ class RecordingEntry:
         None, doc='First row and the row after the last to use, 0-based; null for an open end.'
     )
     time_range: tuple[float | None, float | None] | None = option(
-        None, doc='First and last time to use, in the time of the file (rosbag2: since the first message); '
-        'null for an open end.',
+        None,
+        doc='First and last time to use, in the time of the file (rosbag2: since the first '
+        'message); null for an open end.',
         unit='s',
     )
 

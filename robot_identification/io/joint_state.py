@@ -2,10 +2,11 @@
 """
 Serialised ``sensor_msgs/msg/JointState`` messages to arrays, many at a time.
 
-A publisher sends the same names in the same order nearly always, so that its messages differ in the
-stamp and in the numbers only.  One message is taken apart; all others that have the same bytes
-elsewhere are then read as columns of one array.  CDR aligns numbers to their own size, counted from
-the end of the four-byte header; strings carry their length and a closing zero (OMG DDS-XTypes).
+A publisher nearly always sends the same names in the same order, so that its messages differ in
+the stamp and in the numbers only.  One message is taken apart; all others that have the same bytes
+elsewhere are then read as columns of one array.  CDR aligns numbers to their own size, counted
+from the end of the four-byte header; strings carry their length and a closing zero (OMG
+DDS-XTypes).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class JointStates:
     stamp:
         (n,) header stamps [ns].
     values, present:
-        (n, k) numbers by signal, one column for each wanted name, and whether the message has them.
+        (n, k) numbers by signal, one column for each wanted name, and whether a message has them.
     names:
         All names that occur.
 
@@ -182,7 +183,7 @@ def _little_endian(message: bytes) -> bytes:
     """Serialise a message again that a machine with the other byte order wrote."""
     if message[:2] == _LITTLE_ENDIAN:
         return message
-    from rosbags.typesys import Stores, get_typestore
+    from rosbags.typesys import get_typestore, Stores
 
     store = get_typestore(Stores.ROS2_JAZZY)
     kind = 'sensor_msgs/msg/JointState'

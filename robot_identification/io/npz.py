@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 
 from ..drives import Drives
-from ..errors import RecordingError, one_of
+from ..errors import one_of, RecordingError
 from .entry import Column, RecordingEntry, Signal, SignalColumns
 from .table import Table
 

@@ -3,10 +3,10 @@
 Recordings in rosbag2 files: joint states in rows.
 
 Names are matched, whatever their order.  The header's stamp is the time, counted from the first
-message.  Messages with the same stamp become one row, in which the last value of each joint counts:
-this joins publishers that share the joints among them, and keeps one of a message sent twice.
-Messages that have none of the joints are passed over; rows that have only some of them are left
-out with a warning.
+message.  Messages with the same stamp become one row, in which the last value of each joint
+counts: this joins publishers that share the joints among them, and keeps one of a message sent
+twice.  Messages that have none of the joints are passed over; rows that have only some of them are
+left out with a warning.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import warnings
 import numpy as np
 
 from ..drives import Drives
-from ..errors import IdentificationWarning, RecordingError, SettingsError, one_of
+from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from .bag import joint_state_messages
 from .entry import RecordingEntry, SignalColumns
-from .joint_state import SIGNALS, JointStates, decode
+from .joint_state import decode, JointStates, SIGNALS
 from .table import Table
 
 _NANOSECOND = 1e-9

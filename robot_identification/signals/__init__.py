@@ -3,7 +3,7 @@
 
 from .decimation import ParallelDecimator
 from .sampling import sample_rate
-from .settings import SignalSettings, dead_zones, decimation_factor
+from .settings import dead_zones, decimation_factor, SignalSettings
 from .source import RecordingSource
 from .stream import process, stream, stretches
 

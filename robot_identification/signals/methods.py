@@ -19,7 +19,7 @@ from scipy import signal
 
 from ..errors import SettingsError
 from .settings import SignalSettings
-from .smoothing import MARGIN, Butterworth, smooth, window_products
+from .smoothing import Butterworth, MARGIN, smooth, window_products
 
 _FIRST = (1.0, -8.0, 0.0, 8.0, -1.0)  # twelfths
 _SECOND = (-1.0, 16.0, -30.0, 16.0, -1.0)  # twelfths

@@ -66,7 +66,7 @@ class SignalSettings:
     )
     trim: float = option(
         0.05,
-        doc="Time cut from both ends of every gap-free stretch after filtering, where the "
+        doc='Time cut from both ends of every gap-free stretch after filtering, where the '
         'filter knows only one side.',
         unit='s',
         minimum=0.0,

@@ -94,9 +94,9 @@ def smooth(
 
     Yields
     ------
-    Pairs of ``(m + 2 MARGIN, n_smoothed)`` filtered rows (extended precision), from `MARGIN` rows before to `MARGIN`
-    rows behind the ``(m, n_columns - n_smoothed)`` rows of the other columns.  Nothing where the
-    stretch is shorter than ``design.shortest``.
+    Pairs of ``(m + 2 MARGIN, n_smoothed)`` filtered rows (extended precision), from `MARGIN` rows
+    before to `MARGIN` rows behind the ``(m, n_columns - n_smoothed)`` rows of the other columns.
+    Nothing where the stretch is shorter than ``design.shortest``.
 
     """
     others: list[np.ndarray] = []
@@ -177,7 +177,7 @@ def _take(queue: list[np.ndarray], n_rows: int) -> np.ndarray:
 
 
 def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iterator[np.ndarray]:
-    """Filtered rows from `MARGIN` before the first to `MARGIN` behind the last, in parts."""
+    """Filter, in parts, from `MARGIN` rows before the first to `MARGIN` behind the last."""
     pad, halo = design.pad, design.halo
     head = _at_least(blocks, design.shortest)
     if len(head) < design.shortest:
