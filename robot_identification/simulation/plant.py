@@ -25,7 +25,10 @@ from .friction import coulomb
 from .truth import central
 
 _KEPT = ('parent', 'child', 'origin', 'axis', 'limit')
-_PLACEHOLDER = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+_PLACEHOLDER = (
+    '<inertial><mass value="1"/>'
+    '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+)
 
 
 class Plant:
@@ -35,7 +38,7 @@ class Plant:
     Parameters
     ----------
     robot:
-        Gives kinematics, gravity and position limits, which are soft stops.  There are no contacts.
+        Gives kinematics, gravity and position limits (soft stops).  There are no contacts.
     parameters:
         Inertial parameters of its links, ``Ia``, ``fv``, ``fc`` and ``off`` of its joints; what is
         missing is 0.

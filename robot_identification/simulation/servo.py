@@ -10,16 +10,16 @@ from ..parameters import ParameterSet
 from ..robot import Robot
 
 CREEP = 0.02
-"""Reference velocity at which the friction feed-forward has three quarters of its value [rad/s]."""
+"""Reference velocity at which the friction feed-forward reaches three quarters [rad/s]."""
 
 
 class Servo:
     r"""
     Efforts that make a robot follow a reference.
 
-    The acceleration :math:`\ddot q_d + 2 \zeta \omega \dot e + \omega^2 e` goes through the inverse
-    dynamics of the nominal robot, and the nominal friction at the reference is added, as drives
-    with a model do; so the motion is accurate but shows that the model is not the robot.
+    The acceleration :math:`\ddot q_d + 2 \zeta \omega \dot e + \omega^2 e` goes through the
+    inverse dynamics of the nominal robot, and the nominal friction at the reference is added, as
+    drives with a model do; so the motion is accurate but shows that the model is not the robot.
 
     Parameters
     ----------
@@ -40,6 +40,10 @@ class Servo:
         self._robot = robot
         self._data = robot.model.createData()
         self._limit = robot.limits.effort
+        joints = [robot.model.joints[i] for i in robot.joint_ids]
+        # the common case, spared the general conversion a thousand times a second
+        self._places = [joint.idx_q for joint in joints] if robot.model.nq == len(joints) else None
+        self._position = np.zeros(robot.model.nq)
         self._rotor, self._viscous, self._coulomb = (
             np.array([parameters.get(f'{joint}.{symbol}') for joint in robot.joints])
             for symbol in ('Ia', 'fv', 'fc')
@@ -65,12 +69,17 @@ class Servo:
 
         """
         robot, wanted = self._robot, reference[1]
+        if self._places is None:
+            configuration = robot.configuration(position)
+        else:
+            configuration = self._position
+            configuration[self._places] = position
         error, rate = reference[0] - position, wanted - velocity
         acceleration = reference[2] + self._stiffness * error + self._damping * rate
         rigid = pin.rnea(
             robot.model,
             self._data,
-            robot.configuration(position),
+            configuration,
             robot.tangent(velocity),
             robot.tangent(acceleration),
         )[robot.columns]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The true parameters of a simulated robot: its URDF's, changed as one body differs from a drawing."""
+"""The true parameters of a simulated robot: its URDF's, as bodies differ from their drawings."""
 
 from __future__ import annotations
 
