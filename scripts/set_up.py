@@ -45,6 +45,8 @@ from set_up_checks import (
 
 STEPS = ('environment', 'packages', 'messages', 'package')
 REQUIREMENTS = ('runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt')
+CONSTRAINTS = 'constraints.txt'
+SHARED = ('config', 'examples', 'launch', 'package.xml', 'urdf')
 STAMP = 'set-up.json'
 
 
@@ -67,13 +69,14 @@ def fingerprints(root, python):
     dict
         A short text for each of ``STEPS``; it changes when the step has to be done again.
     """
-    pins = [root / 'requirements' / name for name in REQUIREMENTS]
+    pins = [root / 'requirements' / name for name in REQUIREMENTS + (CONSTRAINTS,)]
     ros = [root / 'requirements' / name for name in ('ros-jazzy-wheels.txt', 'cmake.txt')]
     scripts = [root / 'scripts' / name for name in ('set_up.py', 'repair_wheel_paths.py')]
     messages = root / 'robot_identification_msgs'
     sources = [path for path in sorted(messages.rglob('*')) if path.is_file()]
-    package = [root / name for name in ('setup.py', 'setup.cfg', 'package.xml')]
+    package = [root / 'setup.py', root / 'setup.cfg']
     package.append(root / 'robot_identification' / '__init__.py')
+    shared = ' '.join(name for name in SHARED if (root / name).exists())
     # A moved tree is another environment: the scripts in .venv/bin hold their own path.
     environment = '{}.{} {} {}'.format(*python['version'][:2], python['machine'], root)
     # What the messages are built from includes the ROS wheels.
@@ -81,7 +84,7 @@ def fingerprints(root, python):
         'environment': environment,
         'packages': _digest(root, pins + scripts),
         'messages': _digest(root, ros + scripts + sources),
-        'package': _digest(root, package + scripts[:1]),
+        'package': _digest(root, package + scripts[:1]) + ' ' + shared,
     }
 
 
@@ -244,15 +247,16 @@ def make_environment(root, venv, python, run):
     run([python['executable'], '-m', 'venv', venv], 'Making the Python environment', root)
 
 
-def pip_install(venv):
+def pip_install(root, venv):
     """Return the beginning of a command that installs something with the environment's pip."""
     command = [venv / 'bin' / 'python', '-m', 'pip', 'install', '--no-input']
-    return command + ['--disable-pip-version-check', '--progress-bar', 'off']
+    command += ['--disable-pip-version-check', '--progress-bar', 'off']
+    return command + ['-c', root / 'requirements' / CONSTRAINTS]
 
 
 def install_packages(root, venv, python, run):
     """Install the pinned wheels and repair the CMake files that came with them."""
-    command = pip_install(venv)
+    command = pip_install(root, venv)
     for name in REQUIREMENTS:
         command += ['-r', root / 'requirements' / name]
     run(command, 'Installing the packages', root)
@@ -265,7 +269,7 @@ def build_messages(root, venv, python, run):
     environment = build_environment(os.environ, venv)
     if not has_cmake(environment):
         wheel = ['--ignore-installed', '-r', root / 'requirements' / 'cmake.txt']
-        run(pip_install(venv) + wheel, 'Installing CMake', root)
+        run(pip_install(root, venv) + wheel, 'Installing CMake', root)
     build = root / 'build' / 'messages'
     # A build folder remembers its compiler, CMake and Python: the next may be others.
     shutil.rmtree(str(build), ignore_errors=True)
@@ -281,18 +285,24 @@ def install_package(root, venv, python, run):
     """Install ``robot_identification`` from its sources, and link its shared files."""
     version = 'python{}.{}'.format(*python['version'][:2])
     # Not left to pip: an installation that was cut short has no list of its files.
-    for old in (venv / 'lib' / version / 'site-packages').glob('robot_identification-*-info'):
+    site_packages = venv / 'lib' / version / 'site-packages'
+    for old in site_packages.glob('robot_identification-*-info'):
         shutil.rmtree(str(old))
+    for old in site_packages.glob('__editable__*robot_identification-*'):
+        old.unlink()
     share = venv / 'share' / 'robot_identification'
     shutil.rmtree(str(share), ignore_errors=True)
     options = ['--no-deps', '--no-build-isolation', '--ignore-installed', '--editable', root]
-    run(pip_install(venv) + options, 'Installing robot_identification', root)
+    run(pip_install(root, venv) + options, 'Installing robot_identification', root)
     link_shared_files(root, share)
 
 
 def link_shared_files(root, share):
     """
     Point ``share/robot_identification`` at the sources, so that it is never out of date.
+
+    An editable installation leaves these files out.  With the entry in ament's index, ROS tools
+    find the package when AMENT_PREFIX_PATH names the environment.
 
     Parameters
     ----------
@@ -302,7 +312,7 @@ def link_shared_files(root, share):
         The environment's folder of the package's shared files.
     """
     share.mkdir(parents=True, exist_ok=True)
-    for name in ('config', 'examples', 'launch', 'package.xml', 'urdf'):
+    for name in SHARED:
         target, link = root / name, share / name
         if link.is_symlink() or link.is_file():
             link.unlink()
@@ -310,6 +320,9 @@ def link_shared_files(root, share):
             shutil.rmtree(str(link))
         if target.exists():
             link.symlink_to(target)
+    index = share.parent / 'ament_index' / 'resource_index' / 'packages'
+    index.mkdir(parents=True, exist_ok=True)
+    (index / share.name).touch()
 
 
 WORK = {
