@@ -14,12 +14,10 @@ import hashlib
 import math
 import os
 from pathlib import Path
-import tempfile
 from typing import Any, TYPE_CHECKING
 import warnings
 
 import numpy as np
-import yaml
 
 from .. import __version__
 from ..errors import IdentificationError, IdentificationWarning, SettingsError
@@ -32,6 +30,7 @@ from ..regressors import ModelSettings
 from ..robot import Robot
 from ..signals import SignalSettings
 from ..validation import Validation
+from .results_yaml import damaged, dump, load, plain, write_whole
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -183,7 +182,7 @@ def result_document(result: Result) -> dict[str, Any]:
         'covariance': [row[: i + 1].tolist() for i, row in enumerate(estimate.covariance)],
         'robot': _robot(result.robot),
     }
-    return _plain(document)
+    return plain(document)
 
 
 def write_result(result: Result, path: str | os.PathLike) -> None:
@@ -198,18 +197,7 @@ def write_result(result: Result, path: str | os.PathLike) -> None:
         where the folder does not exist or cannot be written to.
 
     """
-    path = Path(path)
-    text = _dump(result_document(result))
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.')
-    try:
-        # mkstemp lets nobody but the owner read; a result is an ordinary file
-        os.chmod(temporary, 0o666 & ~_umask())
-        with open(handle, 'w', encoding='utf-8') as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(Path(path), dump(result_document(result)))
 
 
 def read_result(path: str | os.PathLike) -> StoredResult:
@@ -224,14 +212,34 @@ def read_result(path: str | os.PathLike) -> StoredResult:
 
     """
     path = Path(path)
-    document = _load(path)
+    document = _checked(load(path), path)
     try:
         return _stored(document, path)
     except SettingsError as error:
-        raise _damaged(path, str(error), error.key) from error
+        raise damaged(path, str(error), error.key) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f'key {error} is missing' if isinstance(error, KeyError) else str(error)
-        raise _damaged(path, reason, None) from error
+        raise damaged(path, reason, None) from error
+
+
+def _checked(document: Any, path: Path) -> Mapping[str, Any]:
+    """Return what was read if it is a result in a format that is known."""
+    if not isinstance(document, Mapping) or _MARK not in document:
+        raise IdentificationError(
+            f"'{path}' is not the result of an identification",
+            file=str(path),
+            remedy='give the result.yaml that an identification wrote',
+        )
+    head = document[_MARK]
+    number = head.get('format') if isinstance(head, Mapping) else None
+    if number != FORMAT:
+        raise IdentificationError(
+            f"'{path}' has result format {number}, this version reads {FORMAT}",
+            file=str(path),
+            value=number,
+            remedy='identify again with this version',
+        )
+    return document
 
 
 def _identification(estimate: Estimate, recordings: Sequence[str]) -> dict[str, Any]:
@@ -351,123 +359,5 @@ def _column(
     return np.array(values)
 
 
-def _load(path: Path) -> Mapping[str, Any]:
-    loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
-    try:
-        with open(path, encoding='utf-8') as file:
-            document = yaml.load(file, loader)
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot read result file '{path}': {error.strerror or error}",
-            file=str(path),
-            remedy='give the result.yaml that an identification wrote',
-        ) from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise _damaged(path, f'it is not readable as YAML ({error})', None) from error
-    if not isinstance(document, Mapping) or _MARK not in document:
-        raise IdentificationError(
-            f"'{path}' is not the result of an identification",
-            file=str(path),
-            remedy='give the result.yaml that an identification wrote',
-        )
-    head = document[_MARK]
-    number = head.get('format') if isinstance(head, Mapping) else None
-    if number != FORMAT:
-        raise IdentificationError(
-            f"'{path}' has result format {number}, this version reads {FORMAT}",
-            file=str(path),
-            value=number,
-            remedy='identify again with this version',
-        )
-    return document
-
-
-def _damaged(path: Path, reason: str, key: str | None) -> IdentificationError:
-    return IdentificationError(
-        f"result file '{path}' is damaged: {reason}",
-        file=str(path),
-        key=key,
-        remedy='identify again, or restore the file',
-    )
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _umask() -> int:
-    """Return the process's mask of file permissions, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _plain(value: Any) -> Any:
-    """Turn arrays, tuples, paths and NumPy numbers into what YAML has; NaN into None."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (str, bool, int)) else str(value)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes entries of lists on one line each, and long texts as blocks."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-class _Line(dict):
-    """A mapping that is written on one line."""
-
-
-class _Row(list):
-    """A list that is written on one line."""
-
-
-_Dumper.add_representer(
-    _Line, lambda dumper, data: dumper.represent_mapping('tag:yaml.org,2002:map', data, True)
-)
-_Dumper.add_representer(
-    _Row, lambda dumper, data: dumper.represent_sequence('tag:yaml.org,2002:seq', data, True)
-)
-_Dumper.add_representer(
-    str,
-    lambda dumper, data: dumper.represent_scalar(
-        'tag:yaml.org,2002:str', data, style='|' if '\n' in data else None
-    ),
-)
-
-
-def _dump(document: Mapping[str, Any]) -> str:
-    shaped = {key: _shaped(value) for key, value in document.items()}
-    parts = [
-        yaml.dump({key: value}, Dumper=_Dumper, sort_keys=False, width=2**31, allow_unicode=True)
-        for key, value in shaped.items()
-    ]
-    return '\n'.join(parts)
-
-
-def _shaped(value: Any) -> Any:
-    """Put mappings inside lists, and lists of numbers, on one line each."""
-    if isinstance(value, dict):
-        return {key: _shaped(item) for key, item in value.items()}
-    if isinstance(value, list):
-        if any(isinstance(item, (dict, list)) for item in value):
-            return [
-                _Line(item)
-                if isinstance(item, dict) and 'joints' not in item
-                else _Row(item)
-                if isinstance(item, list)
-                else _shaped(item)
-                for item in value
-            ]
-        return _Row(value) if all(isinstance(i, (int, float)) for i in value) else value
-    return value

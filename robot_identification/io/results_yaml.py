@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Result files as YAML: full precision, one line an entry, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ..errors import IdentificationError
+
+
+def write_whole(path: Path, text: str) -> None:
+    """
+    Write a file that appears whole or not at all: it is written beside ``path`` and moved there.
+
+    Raises
+    ------
+    OSError
+        where the folder does not exist or cannot be written to.
+
+    """
+    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+    try:
+        temporary.write_text(text, encoding='utf-8')
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path) -> Any:
+    """
+    Read YAML.
+
+    Raises
+    ------
+    IdentificationError
+        naming the file that cannot be read.
+
+    """
+    loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+    try:
+        with open(path, encoding='utf-8') as file:
+            document = yaml.load(file, loader)
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot read result file '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='give the result.yaml that an identification wrote',
+        ) from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise damaged(path, f'it is not readable as YAML ({error})', None) from error
+    return document
+
+
+def damaged(path: Path, reason: str, key: str | None) -> IdentificationError:
+    """Return the error for a file that is not as it was written."""
+    return IdentificationError(
+        f"result file '{path}' is damaged: {reason}",
+        file=str(path),
+        key=key,
+        remedy='identify again, or restore the file',
+    )
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays, tuples, paths and NumPy numbers into what YAML has; NaN into None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (str, bool, int)) else str(value)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes entries of lists on one line each, and long texts as blocks."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class _Line(dict):
+    """A mapping that is written on one line."""
+
+
+class _Row(list):
+    """A list that is written on one line."""
+
+
+_Dumper.add_representer(
+    _Line, lambda dumper, data: dumper.represent_mapping('tag:yaml.org,2002:map', data, True)
+)
+_Dumper.add_representer(
+    _Row, lambda dumper, data: dumper.represent_sequence('tag:yaml.org,2002:seq', data, True)
+)
+_Dumper.add_representer(
+    str,
+    lambda dumper, data: dumper.represent_scalar(
+        'tag:yaml.org,2002:str', data, style='|' if '\n' in data else None
+    ),
+)
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML, an empty line between its top-level keys."""
+    shaped = {key: _shaped(value) for key, value in document.items()}
+    parts = [
+        yaml.dump({key: value}, Dumper=_Dumper, sort_keys=False, width=2**31, allow_unicode=True)
+        for key, value in shaped.items()
+    ]
+    return '\n'.join(parts)
+
+
+def _shaped(value: Any) -> Any:
+    """Put mappings inside lists, and lists of numbers, on one line each."""
+    if isinstance(value, dict):
+        return {key: _shaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        if any(isinstance(item, (dict, list)) for item in value):
+            return [
+                _Line(item)
+                if isinstance(item, dict) and 'joints' not in item
+                else _Row(item)
+                if isinstance(item, list)
+                else _shaped(item)
+                for item in value
+            ]
+        return _Row(value) if all(isinstance(i, (int, float)) for i in value) else value
+    return value
