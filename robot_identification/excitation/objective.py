@@ -109,9 +109,13 @@ class FeasibleSeries:
         x = rng.standard_normal(self.shape)
         return x / self._utilisation(x).max(axis=(0, 1))
 
+    def saturated(self, x: np.ndarray) -> np.ndarray:
+        """Return variables of about the same motion whose size is not beyond the limits."""
+        return self._scale(self._utilisation(x)) * x
+
     def coefficients(self, x: np.ndarray) -> np.ndarray:
         """Return the series' coefficients (2 harmonics, n_joints) for variables of `shape`."""
-        return self._basis @ (self._scale(self._utilisation(x)) * x)
+        return self._basis @ self.saturated(x)
 
     def pull_back(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Turn a gradient with respect to the coefficients into one with respect to ``x``."""

@@ -182,14 +182,15 @@ def plan(
     limits, start = _limits_and_start(robot, settings, collisions)
     objective = _objective(robot, settings, model or ModelSettings(), limits, start, collisions)
     x = _best_start(objective, watch)
-    trajectory, amplitude = None, 1.0
     for round_ in range(ROUNDS):
         x, complete = _descend(objective, x, watch, settings.max_iterations // (1 + round_) or 1)
         trajectory = objective.series.trajectory(x)
-        if _passes(robot, trajectory, limits, settings, collisions, objective) or not complete:
+        if _passes(robot, trajectory, limits, settings, collisions, objective):
+            break
+        if not complete or round_ == ROUNDS - 1:
             break
         objective = replace(objective, weight=10.0 * objective.weight)
-    assert trajectory is not None
+        x = _retreat(objective, x, watch)
     amplitude = _largest_amplitude(robot, trajectory, limits, settings, collisions, objective)
     trajectory = trajectory.scaled(amplitude)
     if progress is not None:
@@ -269,7 +270,7 @@ def _require_static_effort(robot: Robot, limits: Limits, start: np.ndarray) -> N
         if abs(effort[j]) > limits.effort[j]:
             raise ExcitationError(
                 f'gravity takes {abs(effort[j]):.6g} {limits.unit("effort", j)} at the start of '
-                f"joint '{joint}', more than its limit of {limits.effort[j]:.6g} (margin included)",
+                f"joint '{joint}', beyond its limit of {limits.effort[j]:.6g} (margin included)",
                 joint=joint,
                 key='effort',
                 value=float(effort[j]),
@@ -307,13 +308,28 @@ def _best_start(objective: Objective, watch: _Watch) -> np.ndarray:
     best, least = None, np.inf
     for _ in range(RANDOM_STARTS):
         watch.look()
-        x = objective.series.random(rng)
+        x = _retreat(objective, objective.series.random(rng), watch)
         value = objective.value(x)
         if value.total < least or best is None:
             best, least, criterion = x, value.total, value.criterion
     watch.iteration(criterion)
     assert best is not None
     return best
+
+
+def _retreat(objective: Objective, x: np.ndarray, watch: _Watch) -> np.ndarray:
+    """
+    Scale a motion down until no penalty is left.
+
+    A penalty's gradient leads out of a shallow overlap, but not always out of a deep one: the way
+    out can lie across the motion.  Grown from a free motion, links meet the buffer first.
+    """
+    x = objective.series.saturated(x)
+    for factor in (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1):
+        watch.look()
+        if objective.value(factor * x).penalty <= 1e-3 * objective.weight:
+            break
+    return factor * x
 
 
 def _descend(
