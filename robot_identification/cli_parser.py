@@ -201,6 +201,13 @@ def _add_demo(commands: Any, run: Run) -> None:
             from its URDF; plan an excitation, execute and record it, identify the parameters,
             check them, validate them on a second motion, and compare them with the true ones.
             """,
+        epilog="""
+            The folder afterwards holds:
+              recordings/       rosbag2 folders of both motions
+              results/          result.yaml, identified.urdf, report.html
+              truth.yaml        the simulated robot's true parameters
+              logs/             what each node printed
+            """,
     )
     parser.add_argument(
         '--out',

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a process, as a user runs it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+
+@pytest.fixture
+def identified(workspace):
+    """Give a folder in which `identify` has run."""
+    workspace.run('identify', 'experiment.yaml')
+    return workspace
+
+
+def test_identify_prints_the_summary_and_writes_three_files(workspace):
+    done = workspace.run('identify', 'experiment.yaml')
+    assert 'weighted least squares' in done.stdout
+    assert re.search(r'joint_3\s+\d+', done.stdout)
+    assert 'Validation on second.csv' in done.stdout
+    written = re.findall(r'^wrote (.*)$', done.stdout, re.MULTILINE)
+    assert len(written) == 3
+    for path in written:
+        assert (workspace.folder / path).stat().st_size > 1000
+    document = yaml.safe_load((workspace.folder / 'results' / 'result.yaml').read_text())
+    assert document['structure']['base'] == len(document['parameters'])
+    assert document['identification']['relative_error'] < 3.0
+
+
+def test_out_and_set_replace_what_the_file_says(workspace):
+    workspace.run(
+        'identify',
+        'experiment.yaml',
+        '--out',
+        'other',
+        '--set',
+        'estimation.method=ols',
+        '--quiet',
+    )
+    document = yaml.safe_load((workspace.folder / 'other' / 'result.yaml').read_text())
+    assert document['identification']['method'] == 'ols'
+    assert not (workspace.folder / 'results').exists()
+
+
+def test_quiet_prints_only_what_was_written(workspace):
+    done = workspace.run('identify', 'experiment.yaml', '--quiet')
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ['wrote'] * 3
+
+
+def test_validate_takes_an_experiment_file(identified):
+    done = identified.run('validate', 'results/result.yaml', 'experiment.yaml')
+    assert 'joint_2' in done.stdout
+
+
+def test_validate_refuses_a_file_that_is_no_bag(identified):
+    done = identified.run('validate', 'results/result.yaml', 'first.csv', expect=2)
+    assert 'first.csv' in one_line(done)
+
+
+def test_check_of_a_result_and_of_a_urdf(identified):
+    assert 'link_2' in identified.run('check', 'results/result.yaml').stdout
+    done = identified.run('check', identified.robot.path, '--require-physical')
+    assert 'link_2' in done.stdout
+
+
+def test_require_physical_gives_exit_code_3(identified):
+    identified.edit('value', 'value', 'results/identified.urdf')
+    text = (identified.folder / 'results' / 'identified.urdf').read_text()
+    broken = re.sub(r'<mass value="[^"]*"', '<mass value="-1.0"', text, count=1)
+    (identified.folder / 'broken.urdf').write_text(broken)
+    done = identified.run('check', 'broken.urdf', '--require-physical', expect=3)
+    assert done.stderr.startswith('error: ')
+    identified.run('check', 'broken.urdf')
+
+
+def test_export_to_a_file_and_to_standard_output(identified):
+    identified.run('export', 'results/result.yaml', '--out', 'out.urdf')
+    text = (identified.folder / 'out.urdf').read_text()
+    assert identified.run('export', 'results/result.yaml').stdout == text
+    assert text == (identified.folder / 'results' / 'identified.urdf').read_text()
+
+
+@pytest.mark.parametrize('command', ['identify', 'validate', 'check', 'export', 'demo'])
+def test_help_teaches(workspace, command):
+    done = workspace.run(command, '--help')
+    assert 'usage: robot-identification ' + command in done.stdout
+    assert len(done.stdout.splitlines()) > 10
+
+
+def test_version(workspace):
+    from robot_identification import __version__
+
+    assert __version__ in workspace.run('--version').stdout
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'named'),
+    [
+        ((), 'COMMAND'),
+        (('identfy',), 'identfy'),
+        (('identify',), 'experiment'),
+        (('identify', 'absent.yaml'), 'absent.yaml'),
+        (('identify', 'experiment.yaml', '--set', 'signals.cutof=3'), 'signals.cutoff'),
+        (('identify', 'experiment.yaml', '--set', 'signals.cutoff'), 'KEY=VALUE'),
+        (('identify', 'experiment.yaml', '--set', 'signals.cutoff=high'), 'signals.cutoff'),
+        (('identify', 'experiment.yaml', '--set', 'output=null'), '--out'),
+        (('validate', 'absent.yaml', 'experiment.yaml'), 'absent.yaml'),
+        (('check', 'experiment.yaml'), 'experiment.yaml'),
+        (('export', 'first.csv'), 'first.csv'),
+    ],
+)
+def test_wrong_command_lines_get_one_line_and_exit_code_2(workspace, arguments, named):
+    assert named in one_line(workspace.run(*arguments, expect=2))
+
+
+def test_results_that_cannot_be_written(workspace):
+    (workspace.folder / 'taken').write_text('a file, not a folder')
+    done = workspace.run('identify', 'experiment.yaml', '--out', 'taken', expect=2)
+    assert 'taken' in done.stderr
+
+
+def one_line(done) -> str:
+    """Return the error, which has to be one line without a traceback."""
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith('error: ')
+    return lines[0]
