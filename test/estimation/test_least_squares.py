@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OLS and WLS against dense algebra, their statistics against simulation, and their refusals."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+from robot_identification.errors import IdentifiabilityError, RecordingError
+from robot_identification.estimation import (
+    combine,
+    EstimationSettings,
+    ESTIMATORS,
+    evaluate,
+    from_rows,
+    ols,
+    wls,
+)
+from robot_identification.estimation.settings import METHODS
+from robot_identification.parameters import ParameterSet
+
+
+def test_every_method_of_the_settings_has_an_estimator():
+    assert tuple(ESTIMATORS) == METHODS
+    assert EstimationSettings().method in ESTIMATORS
+
+
+def test_ols_is_dense_least_squares(problem):
+    case = problem(noise=np.array([0.1, 1.0, 0.01]))
+    W, tau = case.rows
+    estimate = ols(case.system)
+    beta = np.linalg.lstsq(W, tau, rcond=None)[0]
+    residual = tau - W @ beta
+    variance = residual @ residual / (tau.size - beta.size)
+    assert np.allclose(estimate.base.values, beta, rtol=1e-12)
+    assert np.allclose(estimate.covariance, variance * np.linalg.inv(W.T @ W), rtol=1e-10)
+    assert np.allclose(estimate.std, np.sqrt(np.diag(estimate.covariance)))
+    assert np.allclose(estimate.relative_std, 100 * estimate.std / np.abs(beta))
+    assert estimate.residual_std == pytest.approx(np.sqrt(variance), rel=1e-12)
+    assert estimate.rows == tau.size and estimate.rank == beta.size
+    assert estimate.excited.all() and (estimate.weights == 1.0).all()
+    assert estimate.raw_condition_number == pytest.approx(np.linalg.cond(W), rel=1e-10)
+    scaled = W / np.linalg.norm(W, axis=0)
+    assert estimate.condition_number == pytest.approx(np.linalg.cond(scaled), rel=1e-10)
+
+
+def test_wls_weighs_by_the_residual_of_each_joint_alone(problem):
+    noise = np.array([0.1, 1.0, 0.01])
+    case = problem(m=500, noise=noise)
+    sigma = []
+    for j in range(3):
+        W, tau = case.matrix[:, j], case.effort[:, j]
+        residual = tau - W @ np.linalg.lstsq(W, tau, rcond=None)[0]
+        sigma.append(np.sqrt(residual @ residual / (tau.size - W.shape[1])))
+    estimate = wls(case.system)
+    assert np.allclose(estimate.weights, 1 / np.array(sigma), rtol=1e-10)
+    assert np.allclose(sigma, noise, rtol=0.15)
+    W = (case.matrix / np.array(sigma)[:, None]).reshape(-1, 8)
+    beta = np.linalg.lstsq(W, (case.effort / sigma).ravel(), rcond=None)[0]
+    assert np.allclose(estimate.base.values, beta, rtol=1e-10)
+    assert estimate.residual_std == pytest.approx(1.0, rel=0.1)
+    assert (
+        np.abs(beta - case.truth).max() < np.abs(ols(case.system).base.values - case.truth).max()
+    )
+
+
+def test_columns_that_a_joint_does_not_have_do_not_disturb_its_weight(problem_of):
+    # the last joint has parameters of its own only, as the outermost joint of an arm has
+    rng = np.random.default_rng(5)
+    matrix = rng.normal(size=(400, 2, 6))
+    matrix[:, 1, :4] = 0.0
+    case = problem_of(matrix, rng.normal(size=6), np.array([1.0, 0.05]))
+    weights = wls(case.system).weights
+    W, tau = matrix[:, 1, 4:], case.effort[:, 1]
+    residual = tau - W @ np.linalg.lstsq(W, tau, rcond=None)[0]
+    assert 1 / weights[1] == pytest.approx(np.linalg.norm(residual) / np.sqrt(398), rel=1e-10)
+
+
+@pytest.mark.parametrize('method', [ols, wls])
+def test_fit_of_each_joint(problem, method):
+    case = problem(noise=np.array([0.1, 1.0, 0.3]))
+    estimate = method(case.system)
+    residual = case.effort - case.matrix @ estimate.base.values
+    for j, fit in enumerate(estimate.joints):
+        assert fit.joint == f'joint_{j}' and fit.rows == 300
+        assert fit.rmse == pytest.approx(np.sqrt((residual[:, j] ** 2).mean()), rel=1e-10)
+        assert fit.bias == pytest.approx(residual[:, j].mean(), rel=1e-9)
+        error = 100 * np.linalg.norm(residual[:, j]) / np.linalg.norm(case.effort[:, j])
+        assert fit.relative_error == pytest.approx(error, rel=1e-10)
+        assert fit.raw_relative_error == pytest.approx(error, rel=1e-9)
+    total = 100 * np.linalg.norm(residual) / np.linalg.norm(case.effort)
+    assert estimate.relative_error == pytest.approx(total, rel=1e-10)
+    assert estimate.raw_relative_error == pytest.approx(total, rel=1e-9)
+
+
+def test_rows_in_the_dead_zone_count_for_the_raw_error_only(problem, structure_of):
+    case = problem()
+    keep = np.random.default_rng(6).random((300, 3)) < 0.5
+    system = from_rows(structure_of(8), case.system.joints, case.matrix, case.effort, keep)
+    W, tau = case.matrix[keep], case.effort[keep]
+    estimate = ols(system)
+    assert np.allclose(estimate.base.values, np.linalg.lstsq(W, tau, rcond=None)[0], rtol=1e-11)
+    assert system.rows.tolist() == keep.sum(axis=0).tolist()
+    residual = case.effort - case.matrix @ estimate.base.values
+    raw = 100 * np.linalg.norm(residual) / np.linalg.norm(case.effort)
+    assert estimate.raw_relative_error == pytest.approx(raw, rel=1e-9)
+    kept = 100 * np.linalg.norm(residual[keep]) / np.linalg.norm(tau)
+    assert estimate.relative_error == pytest.approx(kept, rel=1e-10)
+
+
+def test_exact_data_give_exact_parameters(problem):
+    case = problem(noise=0.0)
+    for method in (ols, wls):
+        estimate = method(case.system)
+        assert np.allclose(estimate.base.values, case.truth, rtol=1e-11)
+        assert estimate.relative_error < 1e-10
+
+
+@pytest.mark.parametrize('method', [ols, wls])
+def test_standard_deviations_are_those_of_repeated_experiments(problem_of, method):
+    rng = np.random.default_rng(7)
+    matrix, truth = rng.normal(size=(60, 2, 3)), np.array([1.0, -2.0, 0.5])
+    # for OLS the theory wants equal noise at all joints
+    noise = np.array([0.3, 0.3]) if method is ols else np.array([0.3, 0.03])
+    estimates = [method(problem_of(matrix, truth, noise, seed).system) for seed in range(400)]
+    values = np.array([estimate.base.values for estimate in estimates])
+    claimed = np.sqrt(np.mean([estimate.std**2 for estimate in estimates], axis=0))
+    assert np.allclose(values.std(axis=0), claimed, rtol=0.15)
+    assert (np.abs(values.mean(axis=0) - truth) < 4 * claimed / 20).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), scale=st.floats(-6, 6))
+def test_units_of_the_parameters_do_not_matter(seed, scale):
+    from robot_identification.base_parameters import BaseStructure
+    from robot_identification.parameters import ParameterLayout
+
+    layout = ParameterLayout(('a.x', 'a.y', 'a.z'), ('', '', ''))
+    structure = BaseStructure(
+        layout, np.arange(3), [], [], np.eye(3), np.ones(3), np.inf, layout.names
+    )
+    rng = np.random.default_rng(seed)
+    matrix, truth = rng.normal(size=(50, 2, 3)), rng.normal(size=3)
+    effort = matrix @ truth + 0.1 * rng.normal(size=(50, 2))
+    factors = 10.0 ** np.array([0.0, scale, -scale])
+    one = wls(from_rows(structure, ('i', 'j'), matrix, effort))
+    two = wls(from_rows(structure, ('i', 'j'), matrix * factors, effort))
+    assert np.allclose(two.base.values * factors, one.base.values, rtol=1e-9)
+    assert np.allclose(two.relative_std, one.relative_std, rtol=1e-9)
+    assert two.condition_number == pytest.approx(one.condition_number, rel=1e-9)
+
+
+def test_several_recordings_count_as_one_long_one(problem, structure_of):
+    whole = problem(m=300)
+    structure, joints = structure_of(8), whole.system.joints
+    parts = [
+        from_rows(structure, joints, whole.matrix[part], whole.effort[part])
+        for part in (slice(0, 120), slice(120, 130), slice(130, 300))
+    ]
+    together = combine(parts)
+    one, two = wls(whole.system), wls(together)
+    assert np.allclose(one.base.values, two.base.values, rtol=1e-11)
+    assert np.allclose(one.covariance, two.covariance, rtol=1e-10)
+    assert one.raw_relative_error == pytest.approx(two.raw_relative_error)
+    assert [fit.bias for fit in one.joints] == pytest.approx([fit.bias for fit in two.joints])
+    assert np.unique(together.trace.segment).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError):
+        combine([])
+    with pytest.raises(ValueError):
+        combine([whole.system, problem(b=7).system])
+
+
+def test_evaluate_takes_any_parameters(problem):
+    case = problem()
+    fit = evaluate(case.system, np.zeros(8))
+    assert fit.relative_error == pytest.approx(100.0)
+    assert [joint.relative_error for joint in fit.joints] == pytest.approx([100.0] * 3)
+
+
+def test_joint_without_effort_names_it(problem, structure_of):
+    case = problem()
+    effort = case.effort.copy()
+    effort[:, 1] = 0.0
+    with pytest.raises(RecordingError, match="joint 'joint_1' is zero") as error:
+        from_rows(structure_of(8), case.system.joints, case.matrix, effort)
+    assert error.value.joint == 'joint_1' and error.value.remedy
+
+
+def test_joint_that_is_always_in_the_dead_zone_is_named(problem, structure_of):
+    case = problem()
+    keep = np.ones((300, 3), dtype=bool)
+    keep[:, 2] = False
+    system = from_rows(structure_of(8), case.system.joints, case.matrix, case.effort, keep)
+    with pytest.raises(IdentifiabilityError, match="'joint_2'.*dead zone") as error:
+        wls(system)
+    assert error.value.joint == 'joint_2'
+    fit = evaluate(system, case.truth)
+    assert fit.joints[2].rows == 0 and np.isnan(fit.joints[2].rmse)
+
+
+@pytest.mark.parametrize('method', [ols, wls])
+def test_too_few_rows(problem, method):
+    with pytest.raises(RecordingError, match='6 rows for 8 base parameters'):
+        method(problem(m=2, n=3, b=8).system)
+
+
+def test_joint_with_too_few_rows_to_weigh_it(problem):
+    case = problem(m=4, n=3, b=8)
+    ols(case.system)
+    with pytest.raises(RecordingError, match="'joint_0' has 4 rows") as error:
+        wls(case.system)
+    assert error.value.joint == 'joint_0' and 'ols' in error.value.remedy
+
+
+def test_no_rows_at_all(structure_of):
+    with pytest.raises(RecordingError, match='no rows'):
+        from_rows(structure_of(2), ('a',), np.empty((0, 1, 2)), np.empty((0, 1)))
+
+
+def test_prior_may_be_base_or_standard_parameters(problem, structure_of):
+    case = problem()
+    prior = ParameterSet(structure_of(8).layout, np.arange(8.0))
+    assert np.array_equal(ols(case.system, prior=prior).base.values, ols(case.system).base.values)
