@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Standard parameters: they fit exactly as well, and no nearer ones to the prior do."""
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+from robot_identification.base_parameters import BaseStructure, structure
+from robot_identification.errors import SettingsError
+from robot_identification.estimation import (
+    choose_prior,
+    essential,
+    from_rows,
+    ols,
+    standard,
+    standard_essential,
+    standard_std,
+)
+from robot_identification.parameters import ParameterLayout, ParameterSet
+from robot_identification.regressors import build, ModelSettings
+from robot_identification.regressors import prior as urdf_prior
+from robot_identification.robot import Robot
+import yaml
+
+TX40 = Path(__file__).parents[2] / 'urdf' / 'tx40.urdf'
+
+
+@pytest.fixture(scope='module')
+def tx40():
+    robot = Robot.from_urdf(TX40)
+    model = ModelSettings()
+    regressor = build(robot, model)
+    return structure(regressor, robot), urdf_prior(robot, model)
+
+
+def small_structure(seed: int, p: int = 9, b: int = 5) -> BaseStructure:
+    """Return a structure of random regrouping whose last parameter is unidentifiable."""
+    rng = np.random.default_rng(seed)
+    regrouping = np.hstack([np.eye(b), rng.normal(size=(b, p - b))])
+    regrouping[:, -1] = 0.0
+    layout = ParameterLayout(tuple(f'l.p{i}' for i in range(p)), ('',) * p)
+    return BaseStructure(
+        layout,
+        np.arange(b),
+        np.arange(b, p - 1),
+        [p - 1],
+        regrouping,
+        np.ones(b),
+        np.inf,
+        layout.names[:b],
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), with_prior=st.booleans(), scaled=st.booleans())
+def test_fits_exactly_and_no_other_is_nearer(seed, with_prior, scaled):
+    rng = np.random.default_rng(seed)
+    system = small_structure(seed % 1000)
+    base = ParameterSet(system.base_layout, rng.normal(size=5))
+    prior = ParameterSet(system.layout, rng.normal(size=9)) if with_prior else None
+    reference = prior.values if with_prior else np.zeros(9)
+    scale = rng.uniform(0.1, 10, 9) if scaled else None
+    found = standard(base, system, prior, scale=scale)
+    assert np.allclose(system.project(found).values, base.values, rtol=1e-13, atol=1e-13)
+    assert found.values[8] == pytest.approx(reference[8], abs=1e-14)
+    sizes = np.ones(9) if scale is None else scale
+    distance = np.linalg.norm((found.values - reference) / sizes)
+    null = np.linalg.svd(system.regrouping)[2][5:]
+    for _ in range(5):
+        other = found.values + null.T @ rng.normal(size=4)
+        assert np.allclose(system.regrouping @ other, base.values)
+        assert np.linalg.norm((other - reference) / sizes) > distance
+
+
+def test_equals_the_papers_formula_on_the_stacked_regressor(tx40):
+    """Eq. (30) with the singular value decomposition of W itself."""
+    base_structure, prior = tx40
+    robot = Robot.from_urdf(TX40)
+    from robot_identification.recording import Motion
+
+    rng = np.random.default_rng(1)
+    motion = Motion(*rng.uniform(-2, 2, (3, 200, 6)))
+    W = build(robot, ModelSettings()).rows(motion)
+    tau = W @ (prior.values * rng.uniform(0.8, 1.2, prior.values.size)) + rng.normal(size=len(W))
+    U, s, Vt = np.linalg.svd(W, full_matrices=False)
+    rank = base_structure.n_base
+    assert s[rank] < 1e-9 * s[rank - 1]
+    step = Vt[:rank].T @ ((U[:, :rank].T @ (tau - W @ prior.values)) / s[:rank])
+    system = from_rows(
+        base_structure,
+        robot.joints,
+        base_structure.columns(W).reshape(200, 6, -1),
+        tau.reshape(200, 6),
+    )
+    found = standard(ols(system), base_structure, prior)
+    assert np.allclose(found.values, prior.values + step, rtol=1e-8, atol=1e-9)
+
+
+def test_prior_that_fits_is_returned(tx40):
+    base_structure, prior = tx40
+    found = standard(base_structure.project(prior), base_structure, prior)
+    assert np.allclose(found.values, prior.values, rtol=0, atol=1e-13)
+
+
+def test_other_layout_is_refused(tx40):
+    base_structure, prior = tx40
+    with pytest.raises(ValueError):
+        standard(base_structure.project(prior), base_structure, base_structure.project(prior))
+
+
+def test_std_is_given_where_the_data_alone_tell(tx40):
+    base_structure, prior = tx40
+    rng = np.random.default_rng(2)
+    b = base_structure.n_base
+    matrix = rng.normal(size=(100, 6, b))
+    joints = tuple(f'joint_{i}' for i in range(1, 7))
+    effort = matrix @ base_structure.project(prior).values + rng.normal(size=(100, 6))
+    estimate = ols(from_rows(base_structure, joints, matrix, effort))
+    std = standard_std(estimate, base_structure)
+    for name, value in zip(base_structure.layout.names, std, strict=True):
+        category = base_structure.category(name)
+        assert np.isfinite(value) == (category == 'alone'), name
+        if category == 'alone':
+            expected = estimate.std[base_structure.base_layout.index(name)]
+            assert value == pytest.approx(expected, rel=1e-9)
+
+
+def test_essential_correction_changes_the_essential_entries_alone(tx40):
+    """Eq. (32), against its form with the weighted singular value decomposition."""
+    base_structure, prior = tx40
+    rng = np.random.default_rng(3)
+    b = base_structure.n_base
+    matrix = rng.normal(size=(60, 6, b))
+    truth = base_structure.project(prior).values + 0.3 * rng.normal(size=b)
+    effort = matrix @ truth + 2.0 * rng.normal(size=(60, 6))
+    system = from_rows(base_structure, tuple('abcdef'), matrix, effort)
+    reduced = essential(system, ols(system), 30.0)
+    found = standard_essential(system, reduced, base_structure, prior)
+    changed = np.flatnonzero(found.values != prior.values)
+    assert changed.tolist() == base_structure.independent[reduced.essential].tolist()
+    assert 0 < changed.size < b
+    W = matrix.reshape(-1, b)
+    values = np.where(reduced.essential, reduced.base.values, 0.0)
+    U, s, Vt = np.linalg.svd(W * values, full_matrices=False)
+    n = changed.size
+    rest = effort.ravel() - W @ base_structure.project(prior).values
+    step = values * (Vt[:n].T @ ((U[:, :n].T @ rest) / s[:n]))
+    expected = prior.values.copy()
+    expected[base_structure.independent] += step
+    assert np.allclose(found.values, expected, rtol=1e-9, atol=1e-10)
+    with pytest.raises(ValueError):
+        standard_essential(system, ols(system), base_structure, prior)
+
+
+URDF = ParameterSet(ParameterLayout(('l.m', 'l.mx', 'j.fv'), ('kg', 'kg m', '')), [1.0, 2.0, 3.0])
+
+
+def test_choice_of_the_prior(tmp_path):
+    assert choose_prior('urdf', URDF) is URDF
+    assert not choose_prior('none', URDF).values.any()
+    (tmp_path / 'prior.yaml').write_text('l.mx: 5\nj.fv: 0.5\n')
+    chosen = choose_prior('prior.yaml', URDF, tmp_path)
+    assert chosen.as_dict() == {'l.m': 1.0, 'l.mx': 5.0, 'j.fv': 0.5}
+    stored = {'standard_parameters': [{'name': 'l.m', 'value': 9.0, 'std': None}]}
+    (tmp_path / 'result.yaml').write_text(yaml.safe_dump(stored))
+    assert choose_prior(str(tmp_path / 'result.yaml'), URDF)['l.m'] == 9.0
+
+
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        ('l.mm: 1', "'l.mm' is not a parameter"),
+        ('l.m: heavy', "'l.m' is 'heavy'"),
+        ('l.m: .nan', "'l.m' is nan"),
+        ('l.m: true', "'l.m' is True"),
+        ('- 1', 'not a mapping'),
+        ('a: [', 'cannot read the prior'),
+        (None, 'cannot read the prior'),
+    ],
+)
+def test_wrong_prior_file_is_one_line_that_names_it(tmp_path, text, words):
+    path = tmp_path / 'prior.yaml'
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SettingsError) as error:
+        choose_prior(str(path), URDF)
+    message = str(error.value)
+    assert words in message and str(path) in message and '\n' not in message
+    assert error.value.file == str(path)
