@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """
 The errors of the package: one tree, each error naming its culprit and the remedy.
 
-An error carries what it is about (joint, link, file, key, value) as attributes, so that a node, the
-command line and a test can use them without reading the text.  The text is always one line.
+An error carries what it is about (joint, link, file, key, value) as attributes, so that a node,
+the command line and a test can use them without reading the text.  The text is always one line.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class IdentificationError(Exception):
 
 
 class SettingsError(IdentificationError):
-    """An unknown key, a wrong type, shape or range in an experiment file or a node's parameters."""
+    """An unknown key, a wrong type, shape or range in an experiment file or node parameters."""
 
 
 class ModelError(IdentificationError):

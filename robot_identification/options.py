@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """
 Options declared once: a frozen dataclass field with default, unit, range and description.
 
@@ -8,7 +9,7 @@ command line's help and the tables in the documentation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, MISSING
 import math
 import types
 import typing
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .errors import SettingsError, one_of
+from .errors import one_of, SettingsError
 
 Options = TypeVar('Options')
 
@@ -175,11 +176,16 @@ def _check_range(info: OptionInfo, value: Any, key: str) -> None:
     except (TypeError, ValueError):
         return
     low, high = info.minimum, info.maximum
-    if (low is not None and (numbers < low).any()) or (high is not None and (numbers > high).any()):
+    if (low is not None and (numbers < low).any()) or (
+        high is not None and (numbers > high).any()
+    ):
         bounds = f'[{"-inf" if low is None else low}, {"inf" if high is None else high}]'
         unit = f' {info.unit}' if info.unit else ''
         raise SettingsError(
-            f"'{key}' is {_shown(value)}", key=key, value=value, remedy=f'allowed is {bounds}{unit}'
+            f"'{key}' is {_shown(value)}",
+            key=key,
+            value=value,
+            remedy=f'allowed is {bounds}{unit}',
         )
 
 

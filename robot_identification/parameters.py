@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """
 Names, units and places of the dynamic parameters.
 
@@ -17,7 +18,7 @@ import numpy as np
 from .errors import IdentificationError, one_of
 
 INERTIAL_SYMBOLS = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Iyy', 'Ixz', 'Iyz', 'Izz')
-"""Symbols of a link's ten inertial parameters, in the order of Pinocchio's ``toDynamicParameters``."""
+"""Symbols of a link's ten inertial parameters, as Pinocchio's ``toDynamicParameters`` has them."""
 
 INERTIAL_UNITS = ('kg', *('kg m',) * 3, *('kg m^2',) * 6)
 

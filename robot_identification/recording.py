@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """
 What was measured (`Recording`) and what the regressors work on (`Motion`, `Samples`).
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from .errors import RecordingError, one_of
+from .errors import one_of, RecordingError
 
 
 def _frozen(array, dtype=float) -> np.ndarray:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """
 A robot's kinematics, prior inertias and limits, read from its URDF and reduced to its joints.
 
@@ -305,7 +306,7 @@ def _expand_xacro(path: Path, arguments: dict[str, str]) -> str:
         raise ModelError(
             f"'{path}' is a xacro file, and xacro is not installed",
             file=str(path),
-            remedy="install xacro (pip install xacro, or the ROS package), or give the URDF",
+            remedy='install xacro (pip install xacro, or the ROS package), or give the URDF',
         ) from None
     try:
         return xacro.process_file(str(path), mappings=arguments).toprettyxml(indent='  ')
@@ -349,7 +350,9 @@ def _identified(full, moving, joints, where) -> tuple[str, ...]:
     joints = tuple(joints)
     if not joints:
         raise ModelError(
-            f'{where} has no joint to identify', file=where, remedy='name at least one moving joint'
+            f'{where} has no joint to identify',
+            file=where,
+            remedy='name at least one moving joint',
         )
     for joint in joints:
         if joint not in moving:
@@ -391,9 +394,7 @@ def _locked(moving, joints, locked, where) -> tuple[dict[str, float], list[str]]
     silent = [joint for joint in moving if joint not in joints and joint not in locked]
     notes = []
     if silent:
-        notes.append(
-            f'held at 0 because they are neither identified nor locked: {one_of(silent)}'
-        )
+        notes.append(f'held at 0 because they are neither identified nor locked: {one_of(silent)}')
     held = {joint: float(locked.get(joint, 0.0)) for joint in moving if joint not in joints}
     return held, notes
 
@@ -422,15 +423,13 @@ def _reduce(full: pin.Model, held: Mapping[str, float]) -> pin.Model:
 
 
 def _require_inertias(document, moving, joints, links, where) -> list[str]:
-    """Every identified joint has to move some inertia; note the links that have none themselves."""
+    """Every identified joint has to move some inertia; note the links that have none of it."""
     children: dict[str, list[tuple[str, bool]]] = {}
     for joint in document.iterfind('joint'):
         parent, child = (joint.find(end).get('link') for end in ('parent', 'child'))
         children.setdefault(parent, []).append((child, joint.get('name') in joints))
     inertial = {
-        link.get('name')
-        for link in document.iterfind('link')
-        if link.find('inertial') is not None
+        link.get('name') for link in document.iterfind('link') if link.find('inertial') is not None
     }
     bare = []
     for joint, link in zip(joints, links, strict=True):
@@ -448,7 +447,7 @@ def _require_inertias(document, moving, joints, links, where) -> list[str]:
 
 
 def _reached(link: str, children: Mapping, *, across_joints: bool) -> set[str]:
-    """Links that hang on ``link``: those lumped with it, or also those behind identified joints."""
+    """Links that hang on ``link``: those lumped with it, or those behind identified joints too."""
     reached, pending = set(), [link]
     while pending:
         current = pending.pop()
