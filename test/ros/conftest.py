@@ -272,18 +272,18 @@ class Ros:
 
     # -------------------------------------------------------------------------------- requests
 
-    def call(self, kind, name, timeout=20.0, **fields):
+    def call(self, kind, service, /, timeout=20.0, **fields):
         """Call a service; return its response."""
-        client = self.node.create_client(kind, name)
+        client = self.node.create_client(kind, service)
         try:
-            self.wait_until(client.service_is_ready, timeout, f'service {name}')
+            self.wait_until(client.service_is_ready, timeout, f'service {service}')
             future = client.call_async(kind.Request(**fields))
-            self.wait_until(future.done, timeout, f'answer of {name}')
+            self.wait_until(future.done, timeout, f'answer of {service}')
             return future.result()
         finally:
             self.node.destroy_client(client)
 
-    def act(self, kind, name, timeout=60.0, cancel_when=None, **fields):
+    def act(self, kind, action, /, timeout=60.0, cancel_when=None, **fields):
         """
         Send a goal, wait for its end.
 
@@ -301,25 +301,27 @@ class Ros:
         """
         from rclpy.action import ActionClient
 
-        client = ActionClient(self.node, kind, name)
+        client = ActionClient(self.node, kind, action)
         feedback = []
         try:
-            self.wait_until(client.server_is_ready, timeout, f'action {name}')
+            self.wait_until(client.server_is_ready, timeout, f'action {action}')
             sending = client.send_goal_async(
                 kind.Goal(**fields), feedback_callback=lambda m: feedback.append(m.feedback)
             )
-            self.wait_until(sending.done, timeout, f'acceptance of {name}')
+            self.wait_until(sending.done, timeout, f'acceptance of {action}')
             goal = sending.result()
             if not goal.accepted:
                 return None, None, []
             future = goal.get_result_async()
             if cancel_when is not None:
                 self.wait_until(
-                    lambda: future.done() or cancel_when(feedback), timeout, f'feedback of {name}'
+                    lambda: future.done() or cancel_when(feedback),
+                    timeout,
+                    f'feedback of {action}',
                 )
                 canceling = goal.cancel_goal_async()
-                self.wait_until(canceling.done, timeout, f'cancellation of {name}')
-            self.wait_until(future.done, timeout, f'result of {name}')
+                self.wait_until(canceling.done, timeout, f'cancellation of {action}')
+            self.wait_until(future.done, timeout, f'result of {action}')
             return future.result().status, future.result().result, feedback
         finally:
             client.destroy()

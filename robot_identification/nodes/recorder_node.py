@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Node ``recorder``: joint states into rosbag2 (mcap) files.
+
+It takes the serialised messages as they are, in one thread with a deep queue, and hands them to
+`BagRecorder`; see there for what is lost when the process is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+import sys
+from typing import Any
+
+from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from robot_identification_msgs.msg import RecorderStatus
+from robot_identification_msgs.srv import StartRecording, StopRecording
+from std_msgs.msg import Header
+
+from ..errors import RecordingError, SettingsError
+from ..io.bag_recorder import BagRecorder, RecordingStatus
+from ..io.mcap_writer import Qos, Topic
+from ..options import option
+from .common import answer, declare_options, LATCHED, read_options, run, subscribe_joint_states
+
+JOINT_STATE = 'sensor_msgs/msg/JointState'
+
+
+@dataclass(frozen=True)
+class RecorderOptions:
+    """Parameters of the recorder."""
+
+    topics: tuple[str, ...] = option(
+        ('joint_states',),
+        doc='Topics of type sensor_msgs/JointState to record; a second one may have motor states',
+        read_only=True,
+    )
+    output: str = option('recordings', doc='Folder in which the recordings are made')
+    queue: int = option(
+        100_000, doc='Messages that may wait for the disk before some are dropped', minimum=1
+    )
+    flush_period: float = option(
+        0.5,
+        doc='Time between two hand-overs to the operating system: what a killed recorder loses',
+        unit='s',
+        minimum=0.0,
+        maximum=60.0,
+    )
+
+    def __post_init__(self) -> None:
+        if not self.topics or len(set(self.topics)) != len(self.topics) or '' in self.topics:
+            raise SettingsError(
+                f"'topics' is {list(self.topics)}",
+                key='topics',
+                value=self.topics,
+                remedy='name one topic or several different ones',
+            )
+
+
+class RecorderNode(Node):
+    """Adapter between the topics and services of the node and `BagRecorder`."""
+
+    def __init__(self) -> None:
+        super().__init__('recorder')
+        self._recorder: BagRecorder | None = None
+        self._sim_time = False
+        self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
+        topics = declare_options(self, RecorderOptions).topics
+        self._topics = [self._subscribe(place, topic) for place, topic in enumerate(topics)]
+        self.create_service(StartRecording, '~/start', self._on_start)
+        self.create_service(StopRecording, '~/stop', self._on_stop)
+        # by the wall: a simulation that stands still has to show in the status
+        self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._last = _idle('')
+        self._publish(recording=False)
+
+    def on_shutdown(self) -> None:
+        """Close the bag of a running recording."""
+        if self._recorder is not None:
+            self.get_logger().info(self._stop(StopRecording.Response()))
+
+    # ------------------------------------------------------------------------------- messages in
+
+    def _subscribe(self, place: int, topic: str) -> str:
+        subscription = subscribe_joint_states(
+            self,
+            partial(self._on_message, place),
+            topic,
+            raw=True,
+            event_callbacks=SubscriptionEventCallbacks(message_lost=self._on_lost),
+        )
+        return subscription.topic_name
+
+    def _on_message(self, place: int, data: bytes, info: dict[str, Any]) -> None:
+        if self._recorder is None:
+            return
+        # as rosbag2 does: the time of reception, in the robot's clock where that is simulated
+        log = self.get_clock().now().nanoseconds if self._sim_time else info['received_timestamp']
+        self._recorder.offer(place, log, info['source_timestamp'], data)
+
+    def _on_lost(self, event: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.count_lost(event.total_count_change)
+
+    # ---------------------------------------------------------------------------------- requests
+
+    def _on_start(
+        self, request: StartRecording.Request, response: StartRecording.Response
+    ) -> StartRecording.Response:
+        return answer(self, response, lambda r: self._start(request.name, r))
+
+    def _start(self, name: str, response: StartRecording.Response) -> str:
+        if self._recorder is not None and self._recorder.error is None:
+            raise RecordingError(
+                f"'{self._recorder.folder}' is being recorded",
+                file=str(self._recorder.folder),
+                remedy='stop that recording first',
+            )
+        options = read_options(self, RecorderOptions)
+        self._sim_time = self.get_parameter('use_sim_time').value
+        topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
+        self._recorder = _start_in_new_folder(
+            Path(options.output).expanduser().resolve(), name, topics, options
+        )
+        response.path = str(self._recorder.folder)
+        self.get_logger().info(f"recording into '{response.path}'")
+        self._publish(recording=True)
+        silent = [topic for topic in self._topics if not self.count_publishers(topic)]
+        return f'nothing publishes on {", ".join(silent)} yet' if silent else ''
+
+    def _on_stop(
+        self, request: StopRecording.Request, response: StopRecording.Response
+    ) -> StopRecording.Response:
+        return answer(self, response, self._stop)
+
+    def _stop(self, response: StopRecording.Response) -> str:
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            raise RecordingError('nothing is being recorded', remedy='start a recording first')
+        try:
+            self._last = recorder.stop()
+        except RecordingError:
+            self._last = recorder.status()
+            raise
+        finally:
+            response.path = str(self._last.path)
+            response.messages = self._last.messages
+            response.dropped = self._last.dropped
+            response.duration = self._last.duration
+            self._publish(recording=False)
+        return _summary(self._last)
+
+    def _offered(self, topic: str) -> tuple[Qos, ...]:
+        profiles = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
+        return tuple(_qos(profile) for profile in profiles)
+
+    # ------------------------------------------------------------------------------------ status
+
+    def _on_timer(self) -> None:
+        recorder = self._recorder
+        if recorder is None:
+            return
+        self._last = recorder.status()
+        if recorder.error is not None:
+            self.get_logger().error(str(recorder.error), throttle_duration_sec=10.0)
+        self._publish(recording=recorder.error is None)
+
+    def _publish(self, recording: bool) -> None:
+        last = self._last
+        self._status.publish(
+            RecorderStatus(
+                header=Header(stamp=self.get_clock().now().to_msg()),
+                recording=recording,
+                path=str(last.path) if last.path.name else '',
+                messages=last.messages,
+                dropped=last.dropped,
+                gaps=last.gaps,
+                rate=last.rate,
+                longest_gap=last.longest_gap,
+                duration=last.duration,
+                message=last.message,
+            )
+        )
+
+
+def _start_in_new_folder(
+    output: Path, name: str, topics: Sequence[Topic], options: RecorderOptions
+) -> BagRecorder:
+    """Start a recording in a folder below ``output`` that did not exist before."""
+    name = name.strip()
+    if name in ('.', '..') or any(c in name for c in '/\\\0') or len(name) > 200:
+        raise RecordingError(
+            f"the recording's name is '{name}'",
+            value=name,
+            remedy='give a plain folder name, without / and \\; the node makes it in its output',
+        )
+    name = name or datetime.now().strftime('recording_%Y%m%d_%H%M%S')
+    number = 0
+    while True:
+        folder = output / (f'{name}_{number}' if number else name)
+        if not folder.exists():
+            return BagRecorder(
+                folder, topics, capacity=options.queue, flush_period=options.flush_period
+            )
+        number += 1
+
+
+def _summary(status: RecordingStatus) -> str:
+    text = f'{status.messages} messages in {status.duration:.2f} s ({status.rate:.1f} Hz)'
+    return f'{text}; {status.message}' if status.message else text
+
+
+def _idle(path: str) -> RecordingStatus:
+    return RecordingStatus(Path(path), 0, 0, 0, 0.0, 0.0, 0.0, '')
+
+
+def _qos(profile: QoSProfile) -> Qos:
+    return Qos(
+        history=profile.history.name.lower(),
+        depth=profile.depth,
+        reliability=profile.reliability.name.lower(),
+        durability=profile.durability.name.lower(),
+        liveliness=profile.liveliness.name.lower(),
+    )
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node ``recorder``."""
+    return run(RecorderNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
