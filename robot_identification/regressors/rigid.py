@@ -3,24 +3,25 @@
 Rigid-body columns of the inverse dynamics regressor, for many samples at once.
 
 The effort of joint j owed to link i is ``s^T f``: the wrench f that moves the link, at the origin
-of its joint frame, along the motion s = (l, w) that a unit speed of joint j gives the link (l of
-that origin, w its rotation).  With the angular velocity W, the angular acceleration A and the
-acceleration a of the origin less gravity, all in the link's frame,
+of its joint frame, along the motion s = (w, l) that a unit speed of joint j gives the link (w its
+rotation, l the velocity of that origin).  With the angular velocity W, the angular acceleration A
+and the acceleration a of the origin less gravity, all in the link's frame,
 
-    f = m a + (A x + W x W x) mc,    n = mc x a + I A + W x (I W),
+    force = m a + (A x + W x W x) mc,    moment = mc x a + I A + W x (I W),
 
-so every entry of the row is a product of s with quantities that belong to the link alone.  The
-motions s are carried from link to link down the tree together with W, A and a.  This is Atkeson,
-An and Hollerbach's (1986) form of the Newton-Euler equations, with the axes moved to the link
-instead of the wrenches to the axes: a link's 6x10 matrix is never formed nor rotated.
+so every entry of the row is a product of s with quantities that belong to the link alone.  This is
+Atkeson, An and Hollerbach's (1986) regressor, with the axes moved to the link instead of the
+wrenches to the axes: a link's 6x10 matrix is never moved up the tree.  The motions s go from link
+to link down the tree together with the link's own velocity and acceleration, all of which change
+frames by the same 6x6 matrix (Featherstone 2008, chapter 2).
 
 Inside this module arrays have the samples last, so that each operation runs over contiguous
-memory.
+memory; products of small matrices sample by sample are `numpy.einsum`, and what is linear in a few
+functions of the state is one matrix product for all samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,9 +33,6 @@ from .tree import Tree, tree_of, TreeJoint
 
 BLOCK = 256
 """Samples that are worked on at once: the intermediate arrays stay in a core's cache."""
-
-_NEGLIGIBLE = 4e-16
-"""Entries of a rotation below this are the rounding of an exact zero, such as cos(pi/2)."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +51,11 @@ class RigidBodies:
 
     layout: ParameterLayout
     tree: Tree
-    _turns: tuple[_Turn, ...] = field(init=False, repr=False, compare=False)
+    _joints: tuple[_JointKernel, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        turns = tuple(_Turn.of(joint) for joint in self.tree.joints)
-        object.__setattr__(self, '_turns', turns)
+        kernels = tuple(_JointKernel.of(joint) for joint in self.tree.joints)
+        object.__setattr__(self, '_joints', kernels)
 
     @classmethod
     def of(cls, robot: Robot) -> RigidBodies:
@@ -85,168 +83,130 @@ class RigidBodies:
             self._fill_block(q, dq, ddq, out[part])
 
     def _fill_block(self, q, dq, ddq, out) -> None:
-        links: list[_LinkState] = []
-        for joint, turn in zip(self.tree.joints, self._turns, strict=True):
+        base = np.zeros((6, 2, q.shape[1]))
+        base[3:, 1] = -self.tree.gravity[:, None]
+        motions: list[np.ndarray] = []
+        for joint, kernel in zip(self.tree.joints, self._joints, strict=True):
             k = joint.column
-            if joint.parent < 0:
-                parent = _base(self.tree.gravity, q.shape[1])
-            else:
-                parent = links[joint.parent]
-            link = _next_link(joint, turn, parent, q[k], dq[k], ddq[k])
-            links.append(link)
-            entries = _rows(link)
+            parent = base if joint.parent < 0 else motions[joint.parent]
+            motions.append(kernel.next_link(parent, q[k], dq[k], ddq[k]))
+            entries = _rows(motions[-1])
             columns = slice(10 * k, 10 * k + 10)
             for i, ancestor in enumerate(joint.path):
-                out[:, self.tree.joints[ancestor].column, columns] = entries[:, i].T
+                out[:, self.tree.joints[ancestor].column, columns] = entries[i].T
 
 
 @dataclass(frozen=True)
-class _LinkState:
+class _JointKernel:
     """
-    Motion of a link for a block of samples, in its joint frame.
+    What takes the motions of a link to those of the next one.
 
-    ``vectors`` is (3, 3 + 2 k, n_samples): W, A, a, then w and then l of the k joints on the path
-    from the base to the link, all in one array so that one rotation carries all of them.
-    """
+    Motions of a link are (6, 2 + k, n_samples): the velocity, the acceleration (spatial, less
+    gravity) and the unit motions of the k joints that move it, each as (w, l).
 
-    vectors: np.ndarray
+    Attributes
+    ----------
+    revolute:
+        Whether the joint turns.
+    shape:
+        (18, 3 or 2) coefficients of the matrix (M, E), 3x6, that gives l in the next frame from
+        (w, l) in this one, in the functions of the position (1, cos q, sin q) or (1, q).  E is the
+        rotation, which gives w from w.
+    axis:
+        (6, 1) unit motion of the joint.
+    crossed:
+        (6, 6) matrix of the cross product of a velocity with the unit motion.
 
-    @property
-    def spin(self) -> np.ndarray:
-        return self.vectors[:, 0]
-
-    @property
-    def spin_rate(self) -> np.ndarray:
-        return self.vectors[:, 1]
-
-    @property
-    def acceleration(self) -> np.ndarray:
-        return self.vectors[:, 2]
-
-    @property
-    def n_path(self) -> int:
-        return (self.vectors.shape[1] - 3) // 2
-
-    @property
-    def turning(self) -> np.ndarray:
-        return self.vectors[:, 3 : 3 + self.n_path]
-
-    @property
-    def sliding(self) -> np.ndarray:
-        return self.vectors[:, 3 + self.n_path :]
-
-
-def _base(gravity: np.ndarray, n_samples: int) -> _LinkState:
-    vectors = np.zeros((3, 3, n_samples))
-    vectors[:, 2] = -gravity[:, None]
-    return _LinkState(vectors)
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """
-    A joint's rotation from its parent's frame into its own, ``E0 + cos(q) E1 + sin(q) E2``.
-
-    ``entries`` holds, row by row, (column, E0, E1, E2) of the entries that are not zero for all q:
-    robots are mostly built with right angles, which leaves five of nine.
     """
 
-    entries: tuple[tuple[tuple[int, float, float, float], ...], ...]
+    revolute: bool
+    shape: np.ndarray
+    axis: np.ndarray
+    crossed: np.ndarray
 
     @classmethod
-    def of(cls, joint: TreeJoint) -> _Turn:
-        into = joint.rotation.T
-        constant, cosine, sine = into, np.zeros((3, 3)), np.zeros((3, 3))
+    def of(cls, joint: TreeJoint) -> _JointKernel:
+        into, reach = joint.rotation.T, _cross_matrix(joint.translation)
         if joint.revolute:
-            # Rodrigues' formula of the inverse rotation
+            # Rodrigues' formula of the inverse rotation: constant, cosine and sine part
             constant = np.outer(joint.axis, joint.axis) @ into
-            cosine = into - constant
-            sine = -_cross_matrix(joint.axis) @ into
-        parts = np.stack([constant, cosine, sine], axis=-1)
-        parts[np.abs(parts) < _NEGLIGIBLE] = 0.0
-        rows = tuple(
-            tuple((c, *(float(x) for x in parts[r, c])) for c in range(3) if parts[r, c].any())
-            for r in range(3)
+            turns = [constant, into - constant, -_cross_matrix(joint.axis) @ into]
+            parts = [np.hstack([-turn @ reach, turn]) for turn in turns]
+        else:
+            slide = _cross_matrix(joint.rotation @ joint.axis)
+            parts = [
+                np.hstack([-into @ reach, into]),
+                np.hstack([-into @ slide, np.zeros((3, 3))]),
+            ]
+        zero, axis = np.zeros(3), joint.axis
+        # (w, l) x (axis, 0) = (w x axis, l x axis);  (w, l) x (0, axis) = (0, w x axis)
+        turn = -_cross_matrix(axis)
+        blocks = [[turn, 0 * turn], [0 * turn, turn]] if joint.revolute else None
+        return cls(
+            revolute=joint.revolute,
+            shape=np.stack([part.ravel() for part in parts], axis=1),
+            axis=np.concatenate([axis, zero] if joint.revolute else [zero, axis])[:, None],
+            crossed=np.block(blocks or [[0 * turn, 0 * turn], [turn, 0 * turn]]),
         )
-        return cls(rows)
 
-    def apply(self, q: np.ndarray, vectors: np.ndarray, out: np.ndarray) -> None:
-        """Rotate ``vectors`` (3, k, n_samples) by positions (n_samples,) into ``out``."""
-        cosine, sine = np.cos(q), np.sin(q)
-        for row, entries in zip(out, self.entries, strict=True):
-            for i, (column, e0, e1, e2) in enumerate(entries):
-                factor = _combine((1.0, e0), (cosine, e1), (sine, e2))
-                if i == 0:
-                    np.multiply(vectors[column], factor, out=row)
-                else:
-                    row += vectors[column] * factor
-
-
-def _combine(*terms):
-    """Sum of array times number, leaving out the numbers that are zero."""
-    total = None
-    for array, number in terms:
-        if number != 0.0:
-            term = array * number
-            total = term if total is None else total + term
-    return total
+    def next_link(self, parent: np.ndarray, q, dq, ddq) -> np.ndarray:
+        """Motions of the next link, one joint more than its parent's."""
+        ones = np.ones_like(q)
+        functions = np.stack([ones, np.cos(q), np.sin(q)] if self.revolute else [ones, q])
+        transform = (self.shape @ functions).reshape(3, 6, -1)
+        known = parent.shape[1]
+        motions = np.empty((6, known + 1, q.size))
+        np.einsum('cdn,dkn->ckn', transform[:, 3:], parent[:3], out=motions[:3, :known])
+        np.einsum('cdn,dkn->ckn', transform, parent, out=motions[3:, :known])
+        motions[:, known] = self.axis
+        motions[:, 1] += self.axis * ddq + (self.crossed @ motions[:, 0]) * dq
+        motions[:, 0] += self.axis * dq
+        return motions
 
 
-def _next_link(joint: TreeJoint, turn: _Turn, parent: _LinkState, q, dq, ddq) -> _LinkState:
-    """State of the link that ``joint`` moves, from that of the link it hangs on."""
-    offset = joint.translation[:, None]
-    if not joint.revolute:
-        offset = offset + (joint.rotation @ joint.axis)[:, None] * q
-    n_path = parent.n_path
-    shifted = parent.vectors.copy()
-    spin = parent.spin
-    reach = _cross(spin, offset)
-    shifted[:, 2] += _cross(parent.spin_rate, offset) + _cross(spin, reach)
-    if n_path and offset.any():
-        shifted[:, 3 + n_path :] += _cross(parent.turning, offset[:, None])
-    vectors = np.zeros((3, 3 + 2 * (n_path + 1), q.size))
-    # w of the earlier joints, then the joint's own; l likewise
-    turn.apply(q, shifted[:, : 3 + n_path], vectors[:, : 3 + n_path])
-    turn.apply(q, shifted[:, 3 + n_path :], vectors[:, 4 + n_path : 4 + 2 * n_path])
-    axis = joint.axis[:, None]
-    if joint.revolute:
-        vectors[:, 3 + n_path] = axis
-        vectors[:, 1] += axis * ddq + _cross(vectors[:, 0], axis * dq)
-        vectors[:, 0] += axis * dq
-    else:
-        vectors[:, -1] = axis
-        vectors[:, 2] += axis * ddq + 2.0 * _cross(vectors[:, 0], axis * dq)
-    return _LinkState(vectors)
+def _rows(motions: np.ndarray) -> np.ndarray:
+    """Ten entries for each joint that moves the link, (k, 10, n_samples)."""
+    velocity, acceleration, unit = motions[:, 0], motions[:, 1], motions[:, 2:]
+    W, v = velocity[:3], velocity[3:]
+    state = np.empty((12, velocity.shape[1]))
+    # the acceleration of the origin itself, from the spatial one
+    state[:3] = acceleration[3:] + _cross(W, v)
+    state[3:6] = acceleration[:3]
+    np.multiply(W, W, out=state[6:9])
+    np.multiply(W[0], W[1:], out=state[9:11])
+    np.multiply(W[1], W[2], out=state[11])
+    factors = _FACTORS @ state
+    mass, first, second = np.split(factors, (3, 21))
+    entries = np.empty((unit.shape[1], 10, velocity.shape[1]))
+    np.einsum('ckn,cn->kn', unit[3:], mass, out=entries[:, 0])
+    np.einsum('ckn,cen->ken', unit, first.reshape(6, 3, -1), out=entries[:, 1:4])
+    np.einsum('ckn,cen->ken', unit[:3], second.reshape(3, 6, -1), out=entries[:, 4:])
+    return entries
 
 
-def _rows(link: _LinkState) -> np.ndarray:
-    """Ten entries for each joint on the path, (10, n_path, n_samples)."""
-    W, A, a = link.spin, link.spin_rate, link.acceleration
-    w, s = link.turning, link.sliding
-    xx, yy, zz = W * W
-    xy, xz, yz = W[0] * W[1], W[0] * W[2], W[1] * W[2]
-    out = np.empty((10, *w.shape[1:]))
-    out[0] = _weighted(s, a)
-    # (A x + W x W x)^T l + a x w
-    out[1] = _weighted(s, (-yy - zz, xy + A[2], xz - A[1])) + (a[1] * w[2] - a[2] * w[1])
-    out[2] = _weighted(s, (xy - A[2], -xx - zz, yz + A[0])) + (a[2] * w[0] - a[0] * w[2])
-    out[3] = _weighted(s, (xz + A[1], yz - A[0], -xx - yy)) + (a[0] * w[1] - a[1] * w[0])
-    # w^T (I A + W x I W), entry by entry of I
-    out[4] = _weighted(w, (A[0], xz, -xy))
-    out[5] = _weighted(w, (A[1] - xz, A[0] + yz, xx - yy))
-    out[6] = _weighted(w, (-yz, A[1], xy))
-    out[7] = _weighted(w, (A[2] + xy, zz - xx, A[0] - yz))
-    out[8] = _weighted(w, (yy - zz, A[2] - xy, A[1] + xz))
-    out[9] = _weighted(w, (yz, -xz, A[2]))
-    return out
+def _factors() -> np.ndarray:
+    """
+    Matrix (39, 12) that gives what unit motions are multiplied with, from the state of a link.
+
+    The state is (a, A, products of W: xx yy zz xy xz yz).  The factors are of the mass (3: for l),
+    the first moments (6 x 3: for w and l, by parameter) and the inertias (3 x 6: for w).
+    """
+    ax, ay, az, Ax, Ay, Az, xx, yy, zz, xy, xz, yz = np.eye(12)
+    none = np.zeros(12)
+    mass = [ax, ay, az]
+    # a x w + (A x + W x W x)^T l
+    first = [[none, az, -ay], [-az, none, ax], [ay, -ax, none]]
+    first += [[-yy - zz, xy - Az, xz + Ay], [xy + Az, -xx - zz, yz - Ax]]
+    first += [[xz - Ay, yz + Ax, -xx - yy]]
+    # w^T (I A + W x I W), by Ixx, Ixy, Iyy, Ixz, Iyz, Izz
+    second = [[Ax, Ay - xz, -yz, Az + xy, yy - zz, yz]]
+    second += [[xz, Ax + yz, Ay, zz - xx, Az - xy, -xz]]
+    second += [[-xy, xx - yy, xy, Ax - yz, Ay + xz, Az]]
+    rows = [*mass, *(f for row in first for f in row), *(f for row in second for f in row)]
+    return np.array(rows)
 
 
-def _weighted(vectors: np.ndarray, weights: Sequence[np.ndarray]) -> np.ndarray:
-    """Sum over the three components of (3, k, n_samples) with weights (n_samples,) each."""
-    total = vectors[0] * weights[0]
-    total += vectors[1] * weights[1]
-    total += vectors[2] * weights[2]
-    return total
+_FACTORS = _factors()
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
