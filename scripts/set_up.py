@@ -288,7 +288,7 @@ def install_package(root, venv, python, run):
     site_packages = venv / 'lib' / version / 'site-packages'
     for old in site_packages.glob('robot_identification-*-info'):
         shutil.rmtree(str(old))
-    for old in site_packages.glob('__editable__*robot_identification-*'):
+    for old in site_packages.glob('__editable__*robot_identification[-_][0-9]*'):
         old.unlink()
     share = venv / 'share' / 'robot_identification'
     shutil.rmtree(str(share), ignore_errors=True)

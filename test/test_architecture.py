@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules by which the package is built: who may import whom, where ROS is, who may print."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1] / 'robot_identification'
+
+ROOMS = (
+    'errors',
+    'options',
+    'progress',
+    'parameters',
+    'robot',
+    'recording',
+    'drives',
+    'signals',
+    'regressors',
+    'base_parameters',
+    'excitation',
+    'estimation',
+    'consistency',
+    'validation',
+    'io',
+    'report',
+    'simulation',
+    'pipeline',
+    'nodes',
+    'demo',
+    'cli_parser',
+    'cli',
+)
+"""In the order in which imports may go: a room imports only from those before it."""
+
+WITH_ROS = {'nodes', 'demo'}
+WITH_PRINT = {'cli', 'cli_parser', 'demo', 'progress'}
+
+ROS = {
+    'action_msgs',
+    'ament_index_python',
+    'builtin_interfaces',
+    'diagnostic_msgs',
+    'geometry_msgs',
+    'launch',
+    'launch_ros',
+    'rcl_interfaces',
+    'rclpy',
+    'robot_identification_msgs',
+    'rosbag2_py',
+    'rosgraph_msgs',
+    'rosidl_runtime_py',
+    'sensor_msgs',
+    'std_msgs',
+    'std_srvs',
+    'trajectory_msgs',
+}
+
+MODULES = sorted(path for path in PACKAGE.rglob('*.py') if path != PACKAGE / '__init__.py')
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).with_suffix('').parts[0]
+
+
+def imports(path):
+    """
+    List what a module imports, wherever in it.
+
+    Returns
+    -------
+    list of (int, str)
+        The line, and the dotted name; names of the package itself begin with a dot.
+    """
+    package = path.relative_to(PACKAGE).parent.parts
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            if not node.level:
+                found.append((node.lineno, node.module))
+                continue
+            base = package[: len(package) - node.level + 1]
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found += [(node.lineno, '.' + '.'.join((*base, name))) for name in names]
+    return found
+
+
+def name(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def test_every_room_has_its_place_in_the_order():
+    assert {room_of(path) for path in MODULES} <= set(ROOMS)
+
+
+def test_imports_go_upward_only():
+    wrong = []
+    for path in MODULES:
+        room = room_of(path)
+        allowed = {*ROOMS[: ROOMS.index(room)], room, '__version__'}
+        for line, target in imports(path):
+            if target.startswith('.') and target.split('.')[1] not in allowed:
+                wrong.append(f'{name(path)}:{line} imports {target}')
+    assert not wrong
+
+
+def test_own_modules_are_imported_relatively():
+    assert not foreign_imports({PACKAGE.name}, but_in=set())
+
+
+def test_the_core_knows_nothing_of_ros():
+    assert not foreign_imports(ROS, but_in=WITH_ROS)
+
+
+def foreign_imports(modules, but_in):
+    """List where any of these modules is imported, outside some rooms."""
+    return [
+        f'{name(path)}:{line} imports {target}'
+        for path in MODULES
+        if room_of(path) not in but_in
+        for line, target in imports(path)
+        if target.split('.')[0] in modules
+    ]
+
+
+def test_the_core_prints_nothing():
+    printing = [
+        f'{name(path)}:{node.lineno}'
+        for path in MODULES
+        if room_of(path) not in WITH_PRINT
+        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8')))
+        if isinstance(node, ast.Call) and getattr(node.func, 'id', None) == 'print'
+    ]
+    assert not printing
+
+
+def test_every_module_names_its_licence():
+    line = '# SPDX-License-Identifier: Apache-2.0'
+    texts = {name(path): path.read_text(encoding='utf-8') for path in MODULES}
+    assert not [module for module, text in texts.items() if text.split('\n')[0] != line]

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said about the package in several places agrees, and is complete."""
+
+import ast
+import importlib.metadata
+from pathlib import Path
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / 'robot_identification'
+
+KEYS = {
+    'backports': 'python3-rosbags-pip',
+    'compression': 'python3-rosbags-pip',
+    'jinja2': 'python3-jinja2',
+    'lxml': 'python3-lxml',
+    'lz4': 'python3-rosbags-pip',
+    'markupsafe': 'python3-jinja2',
+    'matplotlib': 'python3-matplotlib',
+    'mujoco': 'python3-mujoco-pip',
+    'numpy': 'python3-numpy',
+    'rosbags': 'python3-rosbags-pip',
+    'scipy': 'python3-scipy',
+    'tqdm': 'python3-tqdm',
+    'yaml': 'python3-yaml',
+}
+"""The rosdep keys of modules; of a module that is not here, its own name."""
+
+WHEELS = {
+    'backports': 'rosbags',
+    'compression': 'rosbags',
+    'lz4': 'rosbags',
+    'markupsafe': 'jinja2',
+    'pinocchio': 'pin',
+    'yaml': 'pyyaml',
+}
+"""
+The wheels of modules; of a module that is not here, its own name.
+
+Compressed bags are read with what rosbags itself decompresses with.
+"""
+
+UNIMPORTED = {'action_msgs'}
+"""Depended on without an import: part of every action's messages."""
+
+
+def imported_modules(folder):
+    """Return the top-level names that the modules in a folder import from elsewhere."""
+    names = set()
+    for path in folder.rglob('*.py'):
+        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split('.')[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names.add(node.module.split('.')[0])
+    return names - set(sys.stdlib_module_names) - {'robot_identification'}
+
+
+def manifest(path=ROOT):
+    return xml.etree.ElementTree.parse(path / 'package.xml').getroot()
+
+
+def exec_depends():
+    return {element.text for element in manifest().iter('exec_depend')}
+
+
+@pytest.fixture(scope='module')
+def setup_arguments():
+    """Return what ``setup.py`` tells setuptools."""
+    setuptools = pytest.importorskip('setuptools')
+    told = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setuptools, 'setup', lambda **arguments: told.update(arguments))
+        patch.chdir(ROOT)
+        runpy.run_path(str(ROOT / 'setup.py'))
+    return told
+
+
+# --- dependencies ---------------------------------------------------------------------------
+
+
+def test_package_xml_names_all_that_is_imported():
+    modules = imported_modules(PACKAGE) | imported_modules(ROOT / 'launch')
+    assert {KEYS.get(module, module) for module in modules} - exec_depends() == set()
+
+
+def test_package_xml_names_nothing_that_is_not_imported():
+    modules = imported_modules(PACKAGE) | imported_modules(ROOT / 'launch')
+    used = {KEYS.get(module, module) for module in modules} | UNIMPORTED
+    assert exec_depends() - used == set()
+
+
+def pins(name):
+    """Read a requirements file into (name, version, marker, reason)."""
+    lines = (ROOT / 'requirements' / name).read_text(encoding='utf-8').splitlines()
+    pattern = re.compile(r'^([a-z0-9-]+)==([0-9.]+)(?:; ([^#]*[^# ]))? +# (\S.+)$')
+    wanted = [line for line in lines if line and not line.startswith('#')]
+    found = [pattern.match(line) for line in wanted]
+    assert None not in found, wanted[found.index(None)]
+    return [match.groups() for match in found]
+
+
+@pytest.mark.parametrize('name', ['runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt', 'cmake.txt'])
+def test_every_requirement_is_pinned_with_its_reason(name):
+    assert pins(name)
+
+
+def test_requirements_and_the_extra_for_pip_name_the_same(setup_arguments):
+    extra = {
+        re.match('[a-z0-9-]+', item).group() for item in setup_arguments['extras_require']['pip']
+    }
+    assert {name for name, *_ in pins('runtime.txt')} == extra
+
+
+def test_requirements_name_all_that_the_core_imports():
+    wheels = {name for name, *_ in pins('runtime.txt')}
+    wheels |= {name.removeprefix('ros-jazzy-') for name, *_ in pins('ros-jazzy-wheels.txt')}
+    needed = {WHEELS.get(name, name) for name in imported_modules(PACKAGE)}
+    needed = {name.replace('_', '-') for name in needed} - {'robot-identification-msgs'}
+    assert needed - wheels == set()
+
+
+def test_constraints_agree_with_the_pins():
+    locked = {}
+    for line in (ROOT / 'requirements' / 'constraints.txt').read_text().splitlines()[1:]:
+        name, version = re.match(r'([a-z0-9-]+)==([^;]+)', line).groups()
+        locked.setdefault(name, set()).add(version)
+    for name in ('runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt', 'cmake.txt'):
+        pinned = {}
+        for package, version, *_ in pins(name):
+            pinned.setdefault(package, set()).add(version)
+        assert {package: locked.get(package) for package in pinned} == pinned
+
+
+# --- versions, names, files -----------------------------------------------------------------
+
+
+def test_one_version_everywhere(setup_arguments):
+    text = (PACKAGE / '__init__.py').read_text(encoding='utf-8')
+    version = re.search("__version__ = '(.*)'", text).group(1)
+    assert re.fullmatch(r'\d+\.\d+\.\d+', version)
+    assert setup_arguments['version'] == version
+    assert manifest().findtext('version') == version
+    assert manifest(ROOT / 'robot_identification_msgs').findtext('version') == version
+
+
+def test_installed_version_is_that_of_the_sources(setup_arguments):
+    try:
+        installed = importlib.metadata.version('robot-identification')
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip('robot_identification is not installed: run `make setup`')
+    assert installed == setup_arguments['version']
+
+
+def test_licence_and_maintainer_are_the_same_everywhere(setup_arguments):
+    ours, messages = manifest(), manifest(ROOT / 'robot_identification_msgs')
+    assert ours.findtext('license') == messages.findtext('license') == setup_arguments['license']
+    assert 'Apache License' in (ROOT / 'LICENSE').read_text(encoding='utf-8')
+    assert ours.findtext('maintainer') == messages.findtext('maintainer')
+    assert ours.find('maintainer').get('email') == setup_arguments['maintainer_email']
+
+
+def test_console_scripts_exist(setup_arguments):
+    for entry in setup_arguments['entry_points']['console_scripts']:
+        module, function = re.fullmatch(r'[\w-]+ = ([\w.]+):(\w+)', entry).groups()
+        path = ROOT / (module.replace('.', '/') + '.py')
+        tree = ast.parse(path.read_text(encoding='utf-8'))
+        names = {getattr(node, 'name', None) for node in tree.body}
+        assert function in names, entry
+
+
+def test_what_goes_to_share(setup_arguments):
+    entries = dict(setup_arguments['data_files'])
+    assert entries['share/robot_identification'] == ['package.xml']
+    assert entries['share/ament_index/resource_index/packages'] == [
+        'resource/robot_identification'
+    ]
+    assert 'urdf/tx40.urdf' in entries['share/robot_identification/urdf']
+    shipped = [file for files in entries.values() for file in files]
+    assert len(shipped) == len(set(shipped))
+    for folder in ('config', 'launch', 'urdf'):
+        expected = [path for path in (ROOT / folder).rglob('*') if path.is_file()]
+        expected = {p.relative_to(ROOT).as_posix() for p in expected if p.suffix != '.pyc'}
+        assert expected <= set(shipped)
+
+
+def test_templates_and_the_type_marker_are_packaged(setup_arguments):
+    patterns = setup_arguments['package_data']['']
+    others = [
+        path
+        for path in PACKAGE.rglob('*')
+        if path.is_file() and path.suffix not in ('.py', '.pyc')
+    ]
+    missing = [path for path in others if not any(path.match(p) for p in patterns)]
+    assert not missing
+
+
+# --- nothing of one machine -----------------------------------------------------------------
+
+FOREIGN = re.compile(
+    '/wor[k]/|/roo[t]/|[.]pyen[v]|pyp[i][.]org|pythonhoste[d][.]org|--(?:extra-)?index-ur[l]'
+)
+
+
+def tracked_files():
+    if not (ROOT / '.git').exists() or shutil.which('git') is None:
+        pytest.skip('needs a git checkout')
+    listed = subprocess.run(['git', 'ls-files', '-z'], cwd=ROOT, capture_output=True, check=True)
+    return [ROOT / name for name in listed.stdout.decode().split('\0') if name]
+
+
+def test_no_file_names_a_machine_or_a_package_index():
+    found = []
+    for path in tracked_files():
+        if not path.is_file():
+            continue
+        text = path.read_bytes().decode('utf-8', 'replace')
+        for number, line in enumerate(text.splitlines(), 1):
+            if FOREIGN.search(line):
+                found.append(f'{path.relative_to(ROOT)}:{number}')
+    assert not found
+
+
+@pytest.mark.parametrize('text', ['/wo' + 'rk/x', 'pyp' + 'i.org'])
+def test_the_search_finds_what_it_is_for(text):
+    assert FOREIGN.search(text)
