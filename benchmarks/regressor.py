@@ -17,7 +17,6 @@ import warnings
 
 import numpy as np
 import pinocchio as pin
-
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, ModelSettings
 from robot_identification.robot import Robot
