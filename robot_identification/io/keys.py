@@ -150,3 +150,15 @@ def override(mapping: dict, overrides: typing.Mapping[str, Any]) -> None:
     """
     for key, value in overrides.items():
         set_key(mapping, key, parse_scalar(value, key) if isinstance(value, str) else value)
+
+
+def to_mapping(options: Any) -> Any:
+    """Turn options dataclasses into nested mappings and lists, as a settings file has them."""
+    if is_dataclass(options):
+        names = [info.name for info in describe(type(options))]
+        return {name: to_mapping(getattr(options, name)) for name in names}
+    if isinstance(options, typing.Mapping):
+        return {str(key): to_mapping(value) for key, value in options.items()}
+    if isinstance(options, (tuple, list)):
+        return [to_mapping(item) for item in options]
+    return options

@@ -8,8 +8,8 @@ What a reader has to know first stands first: the figures of merit, then the war
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
 import io
 import math
@@ -24,6 +24,7 @@ import numpy as np
 import yaml
 
 from .. import __version__
+from ..io.keys import to_mapping
 from ..io.results import Result
 from ..robot import Robot
 
@@ -95,7 +96,7 @@ def collect_warnings(result: Result) -> tuple[str, ...]:
 def settings_text(result: Result) -> str:
     """Return the settings of the result in the form of an experiment file."""
     robot = result.robot
-    model = _plain(result.model)
+    model = to_mapping(result.model)
     document = {
         'robot': {
             'urdf': robot.name if robot.path is None else robot.path.name,
@@ -104,8 +105,8 @@ def settings_text(result: Result) -> str:
             'gravity': robot.gravity.tolist(),
             **model,
         },
-        'signals': _plain(result.signals),
-        'estimation': _plain(result.estimation),
+        'signals': to_mapping(result.signals),
+        'estimation': to_mapping(result.estimation),
     }
     return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=88)
 
@@ -268,17 +269,6 @@ def image(figure: Figure) -> str:
         figure.savefig(stream, format='png', dpi=130)
         kind = 'png'
     return f'data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode("ascii")}'
-
-
-def _plain(value: Any) -> Any:
-    """Turn options dataclasses into mappings, lists and scalars."""
-    if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _libraries() -> Iterator[tuple[str, str]]:

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What the identification node is told: its parameters, an experiment file, a request's options.
+
+The parameters have the experiment file's keys.  Their defaults come from the file that the
+parameter ``experiment`` names, if any; a request's options come on top of both.  Whatever the way,
+the result is an `Experiment`, checked as one from a file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+import os
+from pathlib import Path
+from typing import Any
+
+from rclpy.node import Node
+
+from ..errors import IdentificationError, RecordingError, SettingsError
+from ..estimation.settings import EstimationSettings
+from ..io.document import read_document
+from ..io.entry import RecordingEntry
+from ..io.experiment import DataSettings, EFFORT_KINDS, Experiment, experiment_from
+from ..io.keys import to_mapping
+from ..io.sources import FileSource
+from ..options import option
+from ..regressors.settings import ModelSettings
+from ..robot import Robot
+from ..signals.settings import SignalSettings
+from .common import declare_options, read_options, RobotDescription, RobotOptions
+
+
+@dataclass(frozen=True)
+class IdentificationOptions:
+    """Parameters of the node that the experiment file has not, or has under another name."""
+
+    experiment: str = option(
+        '',
+        doc='Experiment file that gives the defaults of all other parameters, and what ROS has no '
+        'parameters for, such as drives and the columns of CSV files; empty for none',
+        read_only=True,
+    )
+    topic: str = option(
+        '',
+        doc='Topic of the joint states in bags; empty: that of the experiment file, or else the '
+        "full name of this node's joint_states",
+    )
+    output: str = option(
+        '',
+        doc='Folder for the results, each in a folder of its own; empty: that of the experiment '
+        'file, or else results',
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(ModelSettings):
+    """The part of the experiment file's ``robot`` that a node has as parameters."""
+
+    effort_kind: str = option(
+        'joint_torque',
+        doc='What the effort in joint states is. The message defines it as N m at the joint, but '
+        'some drivers publish currents; motor_torque and motor_current need an experiment file '
+        'with drives',
+        choices=EFFORT_KINDS,
+        read_only=True,
+    )
+
+
+class Settings:
+    """
+    The node's settings.
+
+    Parameters
+    ----------
+    node:
+        Gets the parameters.
+
+    Raises
+    ------
+    SettingsError, ModelError
+        where a parameter or the experiment file is wrong.
+
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._options = declare_options(node, IdentificationOptions)
+        self._file = _load(self._options.experiment)
+        given = self._file
+        self._declare_sections(given)
+        self._description: RobotDescription | None = None
+        if given is None:
+            self._description = RobotDescription(node)
+        else:
+            self._robot_options = declare_options(node, RobotOptions, defaults=_robot_of(given))
+            self.experiment()  # refuses parameters that contradict the file at once
+
+    def _declare_sections(self, given: Experiment | None) -> None:
+        model = signals = estimation = None
+        if given is not None:
+            names = [f.name for f in fields(ModelOptions)]
+            model = ModelOptions(**{name: getattr(given.robot, name) for name in names})
+            signals, estimation = given.signals, given.estimation
+        declare_options(self._node, ModelOptions, 'robot', defaults=model)
+        declare_options(self._node, SignalSettings, 'signals', defaults=signals)
+        declare_options(self._node, EstimationSettings, 'estimation', defaults=estimation)
+
+    # ------------------------------------------------------------------------------------- reading
+
+    def experiment(
+        self, overrides: Mapping[str, str] | None = None, entries: Sequence[RecordingEntry] = ()
+    ) -> Experiment:
+        """
+        Return the settings of one request.
+
+        Parameters
+        ----------
+        overrides:
+            Values by dotted key, as YAML text.
+        entries:
+            The recordings.
+
+        Raises
+        ------
+        SettingsError
+            naming the key that is wrong.
+        ModelError
+            where no robot description has arrived yet.
+
+        """
+        document = {
+            'robot': self._robot_mapping(),
+            'signals': to_mapping(read_options(self._node, SignalSettings, 'signals')),
+            'estimation': to_mapping(read_options(self._node, EstimationSettings, 'estimation')),
+        }
+        experiment = experiment_from(
+            document, self._base, overrides=overrides, path=self._path, check_data=False
+        )
+        return replace(experiment, data=DataSettings(identification=tuple(entries)))
+
+    def entries(self, source: str) -> tuple[RecordingEntry, ...]:
+        """
+        Return how to read the recording ``source``; the experiment file's own where it is empty.
+
+        Raises
+        ------
+        RecordingError
+            where it does not exist, or nothing tells how to read it.
+
+        """
+        own = () if self._file is None else self._file.data.identification
+        if not source:
+            if own:
+                return own
+            raise RecordingError(
+                'no recording is known',
+                remedy='name a bag or CSV file as source, or record with the recorder node',
+            )
+        path = Path(source).expanduser().absolute()
+        if not path.exists():
+            raise RecordingError(
+                f"recording '{path}' does not exist", file=str(path), remedy='correct the path'
+            )
+        entry = RecordingEntry(file=str(path))
+        kind = entry.kind()
+        known = () if self._file is None else (*own, *self._file.data.validation)
+        alike = [e for e in known if e.file is not None and e.kind(self._base) == kind]
+        if alike:
+            entry = replace(alike[0], file=str(path), rows=None, time_range=None)
+        elif kind != 'rosbag2':
+            raise RecordingError(
+                f"nothing tells which columns of '{path}' are what",
+                file=str(path),
+                remedy=f'name an experiment file with a recording of format {kind} in the '
+                'parameter experiment, or give a bag',
+            )
+        topic = read_options(self._node, IdentificationOptions).topic
+        if kind == 'rosbag2' and (topic or not alike):
+            topic = topic or 'joint_states'
+            entry = replace(entry, topic=self._node.resolve_topic_name(topic))
+        return (entry,)
+
+    def output(self) -> Path:
+        """Return the folder for results."""
+        output = read_options(self._node, IdentificationOptions).output
+        if output:
+            return Path(output).expanduser().absolute()
+        own = None if self._file is None else self._file.output_folder
+        return Path('results' if own is None else own).absolute()
+
+    @property
+    def _base(self) -> Path:
+        return Path() if self._file is None else self._file.base
+
+    @property
+    def _path(self) -> Path | None:
+        return None if self._file is None else self._file.path
+
+    def _robot_mapping(self) -> dict[str, Any]:
+        if self._description is not None:
+            options, robot = self._description.options, self._description.robot()
+            urdf = robot.urdf
+        else:
+            options = self._robot_options
+            urdf = options.robot_description
+        model = read_options(self._node, ModelOptions, 'robot')
+        locked = dict(zip(options.locked_joints, options.locked_positions, strict=True))
+        drives = None if self._file is None else self._file.robot.drives
+        return {
+            'urdf': urdf,
+            'joints': list(options.joints) or None,
+            'locked': locked,
+            'gravity': list(options.gravity),
+            'drives': None if drives is None else to_mapping(drives),
+            **to_mapping(model),
+        }
+
+
+def result_name(source: FileSource, method: str) -> str:
+    """Return the name of the folder for a result: that of the recording, and the method."""
+    name = Path(source.name).name
+    name = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
+    return f'{name or "recording"}_{method}'
+
+
+_SUFFIXES = ('.csv', '.txt', '.dat', '.tsv', '.npz', '.mcap', '.db3')
+
+
+def _load(path: str) -> Experiment | None:
+    """Read an experiment file; its recordings need not exist, since requests name their own."""
+    if not path:
+        return None
+    file = Path(path).expanduser().absolute()
+    try:
+        return experiment_from(read_document(file), file.parent, path=file, check_data=False)
+    except SettingsError as error:
+        raise SettingsError(
+            f"parameter 'experiment': {error.message}",
+            remedy=error.remedy,
+            key=error.key,
+            file=error.file,
+        ) from error
+
+
+def _robot_of(experiment: Experiment) -> RobotOptions:
+    """Return the file's robot as the parameters that all nodes have."""
+    robot: Robot = experiment.build_robot()
+    return RobotOptions(
+        robot_description=robot.urdf if robot.path is None else os.fspath(robot.path.absolute()),
+        joints=robot.joints,
+        gravity=tuple(robot.gravity.tolist()),
+        locked_joints=tuple(robot.locked),
+        locked_positions=tuple(robot.locked.values()),
+    )
+
+
+def method_name(number: int, names: Mapping[int, str], available: Sequence[str]) -> str | None:
+    """
+    Return the estimator that a request asks for, or None for that of the settings.
+
+    Raises
+    ------
+    IdentificationError
+        where there is no such method, or not yet.
+
+    """
+    if number not in names:
+        raise IdentificationError(
+            f'there is no method {number}',
+            value=number,
+            remedy=f'methods are {", ".join(f"{n} ({name})" for n, name in names.items())}',
+        )
+    name = names[number]
+    if name == 'default':
+        return None
+    if name not in available:
+        raise IdentificationError(
+            f"method '{name}' is not available yet",
+            value=name,
+            remedy=f'available are {", ".join(available)}',
+        )
+    return name
