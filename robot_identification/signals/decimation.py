@@ -101,9 +101,9 @@ class ParallelDecimator:
         if self.factor == 1:
             self._first = max(0, self._first) + len(rows)
             return rows
-        flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
+        flat = np.ascontiguousarray(rows).reshape(len(rows), math.prod(shape))
         self._rows += len(flat)
-        return self._advance(flat).reshape(-1, *shape)
+        return _shaped(self._advance(flat), shape)
 
     def finish(self) -> np.ndarray:
         """
@@ -126,7 +126,9 @@ class ParallelDecimator:
             self._pending = self._overlap_add(padded[None])
             self._carry = self._carry[:0]
         start, stop = max(0, -self._first), total - self._first
-        return self._normalised(self._pending[:stop], start).reshape(-1, *self._shape)
+        rows = self._normalised(self._pending[:stop], start)
+        self._first = total
+        return _shaped(rows, self._shape)
 
     def _advance(self, flat: np.ndarray) -> np.ndarray:
         """Fold in whole products' worth of rows, and keep the rest for later."""
@@ -180,3 +182,7 @@ class ParallelDecimator:
         low = np.clip(half - centre, 0, self._taps.size)
         high = np.clip(self._rows - centre + half, 0, self._taps.size)
         return sums / (self._tap_sums[high] - self._tap_sums[low])[:, None]
+
+
+def _shaped(flat: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return flat.reshape(len(flat), *shape)

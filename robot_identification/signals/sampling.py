@@ -3,7 +3,7 @@
 From stamped samples to gap-free stretches on a uniform time grid.
 
 A grid point at which there is a sample (to within 0.5 % of a period, which covers the rounding of
-stamps) takes it unchanged.  Elsewhere, because stamps jitter, samples are missing or another rate
+stamps, and so are the samples beside it) takes it unchanged.  Elsewhere, because stamps jitter, samples are missing or another rate
 is wanted, a cubic polynomial through the neighbours is evaluated: Hermite's form with the slopes
 of the parabolas through three samples.  Its error is of third order in the distance of the
 samples, whereas a straight line would leave errors of second order that differ from sample to
@@ -226,7 +226,13 @@ def _at(time: np.ndarray, values: np.ndarray, wanted: np.ndarray, period: float)
     """Values at the times ``wanted``, which lie within ``time`` to within the tolerance."""
     tolerance = ON_GRID * period
     found = np.minimum(np.searchsorted(time, wanted - tolerance), len(time) - 1)
-    off = np.flatnonzero(np.abs(time[found] - wanted) > tolerance)
+    # a stamp that meets the grid by chance, amid jitter, is interpolated like its neighbours
+    step = np.diff(time)
+    off_grid = np.abs(step - np.maximum(1.0, np.rint(step / period)) * period) > 2.0 * tolerance
+    jitters = np.zeros(len(time), dtype=bool)
+    jitters[1:] |= off_grid
+    jitters[:-1] |= off_grid
+    off = np.flatnonzero(jitters[found] | (np.abs(time[found] - wanted) > tolerance))
     if off.size == 0 and found[-1] - found[0] + 1 == found.size:
         return values[found[0] : found[-1] + 1]
     rows = values[found]

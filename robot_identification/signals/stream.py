@@ -90,7 +90,7 @@ def stretches(
     method = METHODS[settings.method](settings, rate)
     n_trimmed = round(settings.trim * rate)
     shortest = max(method.shortest, 2 * n_trimmed + 1)
-    tally = _Tally(len(source.joints))
+    tally, left_out = _Tally(len(source.joints)), []
     with_velocity = settings.method == 'measured_velocity'
     grid = grid_blocks(source, rate, velocity=with_velocity, block=block)
     for _, parts in groupby(grid, key=lambda part: part.stretch):
@@ -101,7 +101,7 @@ def stretches(
         start = first.start + n_trimmed / rate
         yield _samples(_rebatched(rows, block), start, rate, source.joints)
         if tally.rows < shortest:
-            _warn_short(name, first.start, tally.rows / rate, shortest / rate)
+            left_out.append((first.start, tally.rows / rate))
     if tally.longest < shortest:
         raise RecordingError(
             f'{name}: its longest stretch without a gap is {tally.longest / rate:.4g} s long, '
@@ -111,6 +111,8 @@ def stretches(
             remedy='record for longer, raise signals.cutoff or lower signals.trim',
         )
     tally.check_efforts(name, source.joints)
+    if left_out:
+        _warn_left_out(name, left_out, shortest / rate)
 
 
 def process(source: RecordingSource, settings: SignalSettings) -> Samples:
@@ -203,10 +205,12 @@ def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
         )
 
 
-def _warn_short(name: str, start: float, duration: float, needed: float) -> None:
+def _warn_left_out(name: str, pieces: list[tuple[float, float]], needed: float) -> None:
+    start, duration = pieces[0]
+    more = f' and {len(pieces) - 1} more' if len(pieces) > 1 else ''
     warnings.warn(
         IdentificationWarning(
-            f'{name}: the {duration:.4g} s from {start:.6g} s on, between gaps, are left out: '
+            f'{name}: {duration:.4g} s from {start:.6g} s on{more}, between gaps, are left out: '
             f'filtering takes {needed:.4g} s'
         ),
         stacklevel=3,

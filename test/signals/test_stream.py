@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples: cut-off, alignment, blocks, gaps, trim, memory, and what is refused."""
+
+import tracemalloc
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
+from robot_identification.recording import Recording
+from robot_identification.signals import process, SignalSettings, stream, stretches
+
+FIELDS = ('time', 'position', 'velocity', 'acceleration', 'effort')
+METHODS = ('butterworth', 'measured_velocity', 'savitzky_golay')
+
+
+def sine(frequency, rate=1000.0, duration=8.0, start=0.0):
+    """Record a sine as position and effort, and its derivative as velocity."""
+    time = start + np.arange(round(duration * rate)) / rate
+    omega = 2 * np.pi * frequency
+    position = np.column_stack((np.sin(omega * time), 2.0 * np.cos(omega * time)))
+    velocity = omega * np.column_stack((np.cos(omega * time), -2.0 * np.sin(omega * time)))
+    return Recording(time, position, position.copy(), ('a', 'b'), velocity, source='run.csv')
+
+
+def response(samples, name, frequency, rate=1000.0):
+    """Gain and delay (in samples) of a sine in the first joint's signal, by least squares."""
+    inside = slice(2000, -2000)
+    time = samples.time[inside]
+    phase = 2 * np.pi * frequency * time
+    basis = np.column_stack((np.sin(phase), np.cos(phase), np.ones_like(phase)))
+    s, c, _ = np.linalg.lstsq(basis, getattr(samples, name)[inside, 0], rcond=None)[0]
+    return np.hypot(s, c), -np.arctan2(c, s) / (2 * np.pi * frequency) * rate
+
+
+@pytest.mark.parametrize('cutoff', [5.0, 25.0, 80.0])
+@pytest.mark.parametrize('order', [2, 4])
+def test_each_of_the_two_passes_has_3_db_at_the_cut_off(cutoff, order):
+    samples = process(sine(cutoff), SignalSettings(cutoff=cutoff, order=order))
+    gain, delay = response(samples, 'position', cutoff)
+    assert gain == pytest.approx(0.5, rel=1e-6)  # 1/sqrt(2) twice
+    assert abs(delay) < 1e-6
+
+
+def test_gain_is_that_of_butterworth_away_from_the_cut_off():
+    for frequency in (10.0, 20.0, 40.0):
+        samples = process(sine(frequency), SignalSettings(cutoff=25.0, order=4))
+        warped = np.tan(np.pi * frequency / 1000.0) / np.tan(np.pi * 25.0 / 1000.0)
+        assert response(samples, 'position', frequency)[0] == pytest.approx(
+            1.0 / (1.0 + warped**8), rel=1e-6
+        )
+
+
+def test_savitzky_golay_has_3_db_near_the_cut_off():
+    for cutoff in (10.0, 25.0, 60.0):
+        samples = process(sine(cutoff), SignalSettings(method='savitzky_golay', cutoff=cutoff))
+        gain, delay = response(samples, 'position', cutoff)
+        assert gain == pytest.approx(np.sqrt(0.5), abs=0.04)
+        assert abs(delay) < 1e-6
+
+
+@pytest.mark.parametrize('method', METHODS)
+@pytest.mark.parametrize('frequency', [0.5, 2.0])
+def test_position_velocity_acceleration_and_effort_belong_to_one_instant(method, frequency):
+    samples = process(sine(frequency), SignalSettings(method=method, cutoff=25.0))
+    omega = 2 * np.pi * frequency
+    quarter = 1000.0 / frequency / 4.0
+    for name, amplitude, lead in (
+        ('position', 1.0, 0.0),
+        ('velocity', omega, quarter),
+        ('acceleration', omega**2, 2 * quarter),
+        ('effort', 1.0, 0.0),
+    ):
+        gain, delay = response(samples, name, frequency)
+        assert gain == pytest.approx(amplitude, rel=2e-4)
+        period = 4 * quarter
+        late = (delay + lead + period / 2) % period - period / 2
+        assert abs(late) < 0.01, f'{name} is late by {late} samples'
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_alignment_holds_at_the_trimmed_ends(method):
+    recording = sine(1.0)
+    settings_ = SignalSettings(method=method, cutoff=50.0, trim=0.1)
+    samples = process(recording, settings_)
+    omega = 2 * np.pi
+    expected = -(omega**2) * np.sin(omega * samples.time)
+    # a shift by a hundredth of a sample would show as omega^3 1e-5 = 2.5e-3
+    np.testing.assert_allclose(samples.acceleration[:, 0], expected, atol=0.02 * omega**2)
+    np.testing.assert_allclose(samples.position[:, 0], np.sin(omega * samples.time), atol=1e-3)
+
+
+def noisy(n_rows, rate=1000.0, seed=0):
+    rng = np.random.default_rng(seed)
+    time = np.arange(n_rows) / rate
+    position = np.cumsum(np.cumsum(rng.normal(size=(n_rows, 2)), axis=0), axis=0) / rate
+    return Recording(time, position, rng.normal(size=(n_rows, 2)), ('a', 'b'), position)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    n_rows=st.integers(400, 12000),
+    block=st.integers(1, 5000),
+    method=st.sampled_from(METHODS),
+)
+def test_blocks_make_no_difference(n_rows, block, method):
+    recording = noisy(n_rows)
+    options = SignalSettings(method=method, cutoff=40.0)
+    whole = process(recording, options)
+    parts = list(stream(recording, options, block=block))
+    assert all(len(part) == block for part in parts[:-1])
+    for name in FIELDS:
+        joined = np.concatenate([getattr(part, name) for part in parts])
+        expected = getattr(whole, name)
+        np.testing.assert_allclose(joined, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+def test_effort_is_not_filtered_and_stays_in_step():
+    recording = noisy(3000)
+    samples = process(recording, SignalSettings(trim=0.1))
+    np.testing.assert_array_equal(samples.effort, recording.effort[100:-100])
+    np.testing.assert_array_equal(samples.measured_effort, samples.effort)
+    np.testing.assert_allclose(samples.time, recording.time[100:-100], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize('trim', [0.0, 0.001, 0.05, 1.0])
+def test_trim_cuts_both_ends(trim):
+    samples = process(noisy(3000), SignalSettings(trim=trim))
+    cut = round(1000 * trim)
+    assert len(samples) == 3000 - 2 * cut
+    assert samples.time[0] == pytest.approx(trim)
+
+
+def test_a_gap_splits_the_recording_and_short_pieces_are_left_out():
+    recording = noisy(4000)
+    keep = np.r_[0:1500, 1600:1650, 1800:4000]
+    cut = Recording(
+        recording.time[keep], recording.position[keep], recording.effort[keep], ('a', 'b')
+    )
+    with pytest.warns(IdentificationWarning, match=r'0\.05 s from 1\.6 s on'):
+        pieces = [list(stretch) for stretch in stretches(cut, SignalSettings(trim=0.1), block=300)]
+    pieces = [piece for piece in pieces if piece]
+    assert [sum(map(len, piece)) for piece in pieces] == [1300, 2000]
+    assert [piece[0].time[0] for piece in pieces] == pytest.approx([0.1, 1.9])
+    with pytest.warns(IdentificationWarning):
+        assert len(process(cut, SignalSettings(trim=0.1))) == 3300
+
+
+def test_samples_of_a_piece_do_not_depend_on_the_others():
+    recording = noisy(4000)
+    keep = np.r_[0:1500, 1600:4000]
+    cut = Recording(
+        recording.time[keep], recording.position[keep], recording.effort[keep], ('a', 'b')
+    )
+    alone = process(recording.rows(1600, None), SignalSettings())
+    both = process(cut, SignalSettings())
+    np.testing.assert_allclose(both.acceleration[-len(alone) :], alone.acceleration, rtol=1e-12)
+
+
+def test_resampling_to_a_higher_rate():
+    samples = process(sine(2.0, rate=500.0), SignalSettings(sample_rate=1000.0))
+    assert np.diff(samples.time) == pytest.approx(0.001)
+    np.testing.assert_allclose(
+        samples.velocity[500:-500, 0],
+        4 * np.pi * np.cos(4 * np.pi * samples.time[500:-500]),
+        atol=0.01,
+    )
+
+
+class Endless:
+    """A recording that is made while it is read."""
+
+    joints = ('a', 'b')
+
+    def __init__(self, n_rows):
+        self.n_rows = n_rows
+
+    def blocks(self, size):
+        for start in range(0, self.n_rows, size):
+            time = np.arange(start, min(start + size, self.n_rows)) / 1000.0
+            signal = np.column_stack((np.sin(time), np.cos(time)))
+            yield Recording(time, signal, signal.copy(), self.joints)
+
+
+@pytest.mark.parametrize('method', ['butterworth', 'savitzky_golay'])
+def test_memory_does_not_grow_with_the_recording(method):
+    def peak(n_rows):
+        tracemalloc.start()
+        for _ in stream(Endless(n_rows), SignalSettings(method=method), block=4096):
+            pass
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    assert peak(400_000) < 1.1 * peak(50_000)
+
+
+def refused(kind, recording, **options):
+    with pytest.raises(kind) as error:
+        process(recording, SignalSettings(**options))
+    assert '\n' not in str(error.value)
+    return error.value
+
+
+def test_too_short_a_recording_names_the_file_and_the_length_needed():
+    error = refused(RecordingError, sine(1.0, duration=0.06))
+    assert error.file == 'run.csv'
+    assert 'run.csv' in str(error)
+    assert '0.06 s' in str(error)
+    assert '0.101 s' in str(error)  # two trims of 50 ms and a sample
+    assert '2.001 s' in str(refused(RecordingError, sine(1.0, duration=1.0), cutoff=1.0))
+
+
+def test_a_cut_off_above_half_the_rate_names_the_key_and_both():
+    error = refused(SettingsError, sine(1.0, rate=40.0), cutoff=25.0)
+    assert error.key == 'signals.cutoff'
+    assert '25 Hz' in str(error)
+    assert '20 Hz' in str(error)
+    # resampling makes no new content
+    refused(SettingsError, sine(1.0, rate=40.0), cutoff=25.0, sample_rate=400.0)
+
+
+def test_a_lower_sample_rate_is_sent_to_the_decimation():
+    error = refused(SettingsError, sine(1.0), sample_rate=500.0)
+    assert error.key == 'signals.sample_rate'
+    assert 'decimate_to' in str(error)
+
+
+def test_missing_velocity_is_refused():
+    recording = sine(1.0)
+    without = Recording(recording.time, recording.position, recording.effort, ('a', 'b'))
+    assert 'velocity' in str(refused(RecordingError, without, method='measured_velocity'))
+
+
+@pytest.mark.parametrize('value', [0.0, 3.5])
+def test_an_effort_that_never_changes_names_the_joint(value):
+    recording = sine(1.0)
+    effort = recording.effort.copy()
+    effort[:, 1] = value
+    dead = Recording(recording.time, recording.position, effort, ('a', 'b'), source='run.csv')
+    error = refused(RecordingError, dead)
+    assert error.joint == 'b'
+    assert error.value == value
+    assert "'b'" in str(error)
+
+
+def test_savitzky_golay_refuses_degrees_without_acceleration_and_impossible_windows():
+    assert (
+        refused(SettingsError, sine(1.0), method='savitzky_golay', order=1).key == 'signals.order'
+    )
+    error = refused(SettingsError, sine(1.0), method='savitzky_golay', cutoff=450.0)
+    assert error.key == 'signals.cutoff'
