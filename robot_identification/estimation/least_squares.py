@@ -303,7 +303,7 @@ def _estimate(
     robot: str,
 ) -> Estimate:
     factor = system.stacked(weights)
-    known = reach(factor, system.n_rows, system.structure.base_layout.names)
+    known = reach(factor, system.n_rows, system.structure.base_layout)
     if known.rank == 0:
         raise IdentifiabilityError(
             'the recording tells none of the base parameters',

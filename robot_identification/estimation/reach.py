@@ -15,12 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import one_of
+from ..parameters import ParameterLayout
 
 TOLERANCE = 1e-10
 """Relative singular value of the column-scaled regressor below which columns are dependent."""
 
-NEGLIGIBLE = 1e-12
-"""Norm of a column, relative to the largest, below which it is zero."""
+NEGLIGIBLE = 1e-6
+"""
+Norm of a column, relative to the largest among parameters of the same unit, below which the motion
+does not reach it: what is left is rounding, or angles in the URDF that are nearly right.
+"""
 
 _PARTNER = 0.1
 _CANDIDATE = 0.5
@@ -49,7 +53,7 @@ class Reach:
         return int(self.excited.sum())
 
 
-def reach(factor: np.ndarray, rows: int, names: Sequence[str]) -> Reach:
+def reach(factor: np.ndarray, rows: int, layout: ParameterLayout) -> Reach:
     """
     Decide which base parameters the rows determine.
 
@@ -58,7 +62,8 @@ def reach(factor: np.ndarray, rows: int, names: Sequence[str]) -> Reach:
     size is the norm of its own share of the effort.  The direction is open where s is below
     `TOLERANCE` relative to the largest, or where a parameter's share is uncertain by more than the
     norm of the whole effort.  For each open direction one parameter is given up, the last one in
-    order that plays a main part in it (offsets before friction before inertia).
+    order that plays a main part in it (offsets before friction before inertia).  The others are
+    then known as far as the value that the given up one is held at is true.
 
     Parameters
     ----------
@@ -66,13 +71,13 @@ def reach(factor: np.ndarray, rows: int, names: Sequence[str]) -> Reach:
         (b + 1, b + 1) R of [W | tau].
     rows:
         Number of rows of W.
-    names:
-        (b,) names of the parameters.
+    layout:
+        The b parameters.
 
     """
     matrix, effort = factor[:, :-1], factor[:, -1]
     norms = np.linalg.norm(matrix, axis=0)
-    excited = norms > NEGLIGIBLE * norms.max(initial=0.0)
+    excited = norms > NEGLIGIBLE * _largest_of_kind(norms, layout.units)
     reasons = ['' if seen else 'the motion has no effect on it' for seen in excited]
     noise = None
     while excited.any():
@@ -86,7 +91,7 @@ def reach(factor: np.ndarray, rows: int, names: Sequence[str]) -> Reach:
             break
         given_up = np.flatnonzero(part >= _CANDIDATE * part.max())[-1]
         partners = np.flatnonzero(part >= _PARTNER * part.max())
-        others = [names[columns[i]] for i in partners if i != given_up]
+        others = [layout.names[columns[i]] for i in partners if i != given_up]
         excited[columns[given_up]] = False
         reasons[columns[given_up]] = (
             f'the motion does not tell it from {one_of(others, 4)}'
@@ -94,6 +99,14 @@ def reach(factor: np.ndarray, rows: int, names: Sequence[str]) -> Reach:
             else 'its effect is lost in the noise'
         )
     return Reach(excited, tuple(reasons))
+
+
+def _largest_of_kind(norms: np.ndarray, units: Sequence[str]) -> np.ndarray:
+    """(b,) largest norm among the parameters that share each one's unit."""
+    largest = {
+        unit: max(n for n, u in zip(norms, units, strict=True) if u == unit) for unit in units
+    }
+    return np.array([largest[unit] for unit in units])
 
 
 def _noise(range_basis: np.ndarray, effort: np.ndarray, rows: int) -> float:

@@ -26,7 +26,7 @@ def eliminate(W: np.ndarray, tau: np.ndarray, limit: float) -> list[int]:
 def weak(problem_of):
     """Half of the parameters are small, and the columns are correlated."""
     rng = np.random.default_rng(3)
-    matrix = rng.normal(size=(150, 2, 12)) @ (np.eye(12) + 0.3 * rng.normal(size=(12, 12)))
+    matrix = rng.normal(size=(150, 2, 12)) @ (np.eye(12) + 0.1 * rng.normal(size=(12, 12)))
     truth = rng.normal(size=12) * np.where(np.arange(12) % 2, 0.02, 1.0)
     return problem_of(matrix, truth, np.array([0.5, 2.0]))
 

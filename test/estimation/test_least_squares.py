@@ -134,7 +134,7 @@ def test_units_of_the_parameters_do_not_matter(seed, scale):
     from robot_identification.base_parameters import BaseStructure
     from robot_identification.parameters import ParameterLayout
 
-    layout = ParameterLayout(('a.x', 'a.y', 'a.z'), ('', '', ''))
+    layout = ParameterLayout(('a.x', 'a.y', 'a.z'), ('kg', 'kg m', 'N m'))
     structure = BaseStructure(
         layout, np.arange(3), [], [], np.eye(3), np.ones(3), np.inf, layout.names
     )

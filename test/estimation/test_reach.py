@@ -37,6 +37,14 @@ def test_column_of_zeros_keeps_the_prior(problem_of, method):
     assert np.allclose(without.base.values[others], estimate.base.values[others])
 
 
+def test_column_that_is_almost_zero_does_not_get_an_absurd_value(problem_of):
+    matrix = rows()
+    matrix[:, :, 2] *= 1e-7
+    estimate = ols(problem_of(matrix, np.arange(1.0, 6.0), 0.1).system)
+    assert estimate.excited.tolist() == [True, True, False, True, True]
+    assert estimate.base.values[2] == 0.0
+
+
 def test_of_two_equal_columns_the_later_is_given_up(problem_of):
     # Coulomb friction and offset of a joint that turns one way only
     matrix = rows()
@@ -73,8 +81,8 @@ def test_parameter_of_value_zero_is_excited(problem_of):
 
 
 def test_small_units_are_not_taken_for_zero(problem_of):
-    matrix = rows() * np.array([1.0, 1e-6, 1.0, 1e4, 1.0])
-    truth = np.array([1.0, 2e6, 3.0, 4e-4, 5.0])
+    matrix = rows() * np.array([1.0, 1e-5, 1.0, 1e-4, 1.0])
+    truth = np.array([1.0, 2e5, 3.0, 4e4, 5.0])
     estimate = ols(problem_of(matrix, truth, 0.1).system)
     assert estimate.excited.all() and np.allclose(estimate.base.values, truth, rtol=0.05)
 
