@@ -26,9 +26,10 @@ from .truth import central
 
 _KEPT = ('parent', 'child', 'origin', 'axis', 'limit')
 _PLACEHOLDER = (
-    '<inertial><mass value="1"/>'
-    '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    '<inertial><origin xyz="0.1 0.2 0.3" rpy="0.1 0.2 0.3"/><mass value="1"/>'
+    '<inertia ixx="1" iyy="1.1" izz="1.2" ixy="0" ixz="0" iyz="0"/></inertial>'
 )
+"""Off the axes, so that MuJoCo compiles no short cut for bodies whose frames coincide."""
 
 
 class Plant:

@@ -47,6 +47,9 @@ class Simulator:
     """
     A robot in MuJoCo under a joint servo, with friction, rotor inertia and imperfect sensors.
 
+    The servo works on the state itself, as drives work on encoders at the fast end of the gears;
+    quantisation and noise are in what is reported.
+
     Parameters
     ----------
     robot:
@@ -113,7 +116,9 @@ class Simulator:
         """Put the robot at rest into its initial position; time goes on."""
         self.plant.set_state(self._start, np.zeros(self.robot.n_joints))
         self.follower.hold(self._start)
-        effort = self._command()
+        effort = self._servo.effort(
+            self.follower.advance(self.time), self.plant.position, self.plant.velocity
+        )
         # the drives have held the robot there before
         self._applied = deque([effort] * (self._delay + 2), maxlen=self._delay + 2)
 
@@ -124,15 +129,17 @@ class Simulator:
     def advance(self) -> JointSample:
         """Return what is measured now, and move on by one servo period."""
         time = self.time
-        position, velocity = self._quantised(), self.plant.velocity
-        if self.settings.velocity_noise > 0.0:
-            noise = self._random.standard_normal(velocity.size)
-            velocity += self.settings.velocity_noise * noise
+        position, velocity = self.plant.position, self.plant.velocity
         command = self._servo.effort(self.follower.advance(time), position, velocity)
         self._applied.append(command)
         effort = 0.5 * (self._applied[0] + self._applied[1])
         if self._noise.any():
             effort += self._noise * self._random.standard_normal(effort.size)
+        if self._count is not None:
+            position = np.round(position / self._count) * self._count
+        if self.settings.velocity_noise > 0.0:
+            noise = self._random.standard_normal(velocity.size)
+            velocity = velocity + self.settings.velocity_noise * noise
         for _ in range(self.settings.substeps):
             self.plant.step(command)
         self._periods += 1
@@ -158,14 +165,6 @@ class Simulator:
             velocity=np.array([row.velocity for row in rows]),
             source='simulation',
         )
-
-    def _command(self) -> np.ndarray:
-        reference = self.follower.advance(self.time)
-        return self._servo.effort(reference, self._quantised(), self.plant.velocity)
-
-    def _quantised(self) -> np.ndarray:
-        position = self.plant.position
-        return position if self._count is None else np.round(position / self._count) * self._count
 
 
 def simulate(

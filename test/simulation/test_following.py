@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Following waypoints: polynomials between them, replacement, holding, refusals."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+from robot_identification.errors import ExcitationError
+from robot_identification.recording import Motion
+from robot_identification.simulation import TrajectoryFollower, Waypoints
+
+JOINTS = ('a', 'b')
+
+
+def polynomials(degree, seed=0):
+    """Two polynomials of time that start at 0 and rest at time 1; their derivatives."""
+    random = np.random.default_rng(seed)
+    approach = np.polynomial.Polynomial([1.0, -1.0]) ** (3 if degree == 5 else 2)
+    free = degree - approach.degree() + 1
+    out = [approach * np.polynomial.Polynomial(random.normal(size=free)) for _ in JOINTS]
+    return [p - p(0.0) for p in out]
+
+
+def at(functions, time, order=0):
+    return np.array([[f.deriv(order)(t) if order else f(t) for f in functions] for t in time])
+
+
+def test_quintics_go_exactly_through_a_quintic():
+    functions = polynomials(5)
+    time = np.array([0.0, 0.2, 0.35, 0.7, 1.0])
+    values = [at(functions, time, k) for k in range(3)]
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    follower.follow(Waypoints(JOINTS, time + 0.5, *values), now=2.0)
+    # inside the trajectory the polynomial itself; the way to its first point is another
+    for t in np.linspace(0.0, 1.0, 41)[:-1]:
+        sample = follower.sample(2.5 + t)
+        expected = np.array([at(functions, [t], k)[0] for k in range(3)])
+        np.testing.assert_allclose(sample, expected, atol=1e-9)
+
+
+def test_cubics_go_exactly_through_a_cubic():
+    functions = polynomials(3)
+    time = np.array([0.0, 0.3, 0.55, 1.0])
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    values = [at(functions, time, k) for k in range(2)]
+    follower.follow(Waypoints(JOINTS, time + 0.5, *values), now=0.0)
+    for t in np.linspace(0.0, 1.0, 31)[:-1]:
+        expected = np.array([at(functions, [t], k)[0] for k in range(3)])
+        np.testing.assert_allclose(follower.sample(0.5 + t), expected, atol=1e-9)
+
+
+def test_positions_alone_are_joined_by_lines():
+    follower = TrajectoryFollower(JOINTS, np.array([1.0, 2.0]))
+    end = follower.follow(Waypoints(JOINTS, [1.0, 3.0], [[2.0, 2.0], [0.0, 4.0]]), now=10.0)
+    assert end == 13.0
+    np.testing.assert_allclose(follower.sample(10.5), [[1.5, 2.0], [1.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_allclose(follower.sample(12.0), [[1.0, 3.0], [-1.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_allclose(follower.sample(13.0), [[0.0, 4.0], [0.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_allclose(follower.sample(99.0), [[0.0, 4.0], [0.0, 0.0], [0.0, 0.0]])
+
+
+def test_it_rests_before_and_without_a_trajectory():
+    follower = TrajectoryFollower(JOINTS, np.array([1.0, 2.0]))
+    for time in (-1.0, 0.0, 50.0):
+        np.testing.assert_array_equal(follower.sample(time), [[1.0, 2.0], [0, 0], [0, 0]])
+
+
+def random_waypoints(seed, points=4):
+    random = np.random.default_rng(seed)
+    time = np.cumsum(random.uniform(0.1, 0.5, points))
+    position, velocity, acceleration = random.normal(size=(3, points, 2))
+    velocity[-1] = acceleration[-1] = 0.0
+    return Waypoints(JOINTS, time, position, velocity, acceleration)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.floats(0.0, 1.5))
+def test_a_replacement_joins_without_a_jump(seed, when):
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    follower.follow(random_waypoints(seed), now=0.0)
+    before = follower.sample(when)
+    follower.follow(random_waypoints(seed + 1), now=when)
+    np.testing.assert_allclose(follower.sample(when), before, atol=1e-12)
+    just_after = follower.sample(when + 1e-7)
+    # Taylor's formula from the state at the junction
+    step = np.array([before[1], before[2]]) * 1e-7
+    np.testing.assert_allclose(just_after[:2] - before[:2], step, atol=1e-9)
+
+
+def test_a_later_start_lets_the_former_trajectory_go_on():
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    follower.follow(Waypoints(JOINTS, [10.0], [[10.0, -10.0]]), now=0.0)
+    end = follower.follow(Waypoints(JOINTS, [1.0], [[0.0, 0.0]]), now=2.0, start=4.0)
+    assert end == 5.0
+    np.testing.assert_allclose(follower.sample(3.0)[0], [3.0, -3.0])
+    np.testing.assert_allclose(follower.advance(3.9)[0], [3.9, -3.9])
+    np.testing.assert_allclose(follower.advance(4.0)[0], [4.0, -4.0])
+    np.testing.assert_allclose(follower.advance(4.5)[0], [2.0, -2.0])
+    np.testing.assert_allclose(follower.advance(6.0)[0], [0.0, 0.0])
+
+
+def test_points_that_have_passed_are_left_out():
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    late = Waypoints(JOINTS, [1.0, 2.0, 3.0], [[5.0, 5.0], [7.0, 7.0], [1.0, 1.0]])
+    follower.follow(late, now=11.5, start=10.0)
+    np.testing.assert_allclose(follower.sample(11.5)[0], [0.0, 0.0])
+    np.testing.assert_allclose(follower.sample(12.0)[0], [7.0, 7.0])
+    np.testing.assert_allclose(follower.sample(13.0)[0], [1.0, 1.0])
+
+
+def test_a_first_point_at_time_zero_makes_no_jump():
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    follower.follow(Waypoints(JOINTS, [0.0, 1.0], [[3.0, 3.0], [1.0, 1.0]]), now=0.0)
+    np.testing.assert_allclose(follower.sample(0.0)[0], [0.0, 0.0])
+    np.testing.assert_allclose(follower.sample(0.5)[0], [0.5, 0.5])
+
+
+def test_joints_are_matched_by_name():
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    swapped = Waypoints(('b', 'a'), [1.0], [[2.0, 1.0]], [[0.0, 0.0]], [[0.0, 0.0]])
+    follower.follow(swapped, now=0.0)
+    np.testing.assert_allclose(follower.sample(2.0)[0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ('joints', 'reason', 'joint'),
+    [
+        (('a', 'c'), "no joint 'c'", 'c'),
+        (('a',), "joint 'b' is missing", 'b'),
+        (('a', 'a'), "joint 'a' is named twice", 'a'),
+    ],
+)
+def test_a_refused_trajectory_leaves_the_former_one(joints, reason, joint):
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    follower.follow(Waypoints(JOINTS, [1.0], [[1.0, 1.0]]), now=0.0)
+    with pytest.raises(ExcitationError, match=reason) as caught:
+        follower.follow(Waypoints(joints, [1.0], [[9.0] * len(joints)]), now=0.5)
+    assert caught.value.joint == joint
+    np.testing.assert_allclose(follower.sample(0.75)[0], [0.75, 0.75])
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'reason'),
+    [
+        (([], np.zeros((0, 2))), 'has no points'),
+        (([1.0, 1.0], [[0.0, 0.0]] * 2), 'point 1 is at 1 s, not after point 0'),
+        (([2.0, 1.0], [[0.0, 0.0]] * 2), 'point 1 is at 1 s, not after point 0 at 2 s'),
+        (([-1.0], [[0.0, 0.0]]), 'negative time'),
+        (([np.nan], [[0.0, 0.0]]), 'negative time or none'),
+        (([1.0], [[0.0, np.nan]]), "position of joint 'b' in point 0 is nan"),
+        (([1.0], [[0.0, 0.0]], [[np.inf, 0.0]]), "velocity of joint 'a' in point 0 is inf"),
+        (([1.0], None), 'no positions'),
+        (([1.0], [[0.0]]), r'position has shape \(1, 1\), expected \(1, 2\)'),
+        (([1.0], [[0.0, 0.0]], None, [[0.0, 0.0]]), 'accelerations but no velocities'),
+        (([1.0], [[0.0, 0.0]], [[0.0, 0.3]]), "joint 'b' has a velocity of 0.3 at its end"),
+    ],
+)
+def test_impossible_waypoints_are_refused(arguments, reason):
+    with pytest.raises(ExcitationError, match=reason) as caught:
+        Waypoints(JOINTS, *arguments)
+    assert '\n' not in str(caught.value)
+    assert caught.value.remedy
+
+
+def test_a_trajectory_in_the_past_is_refused():
+    follower = TrajectoryFollower(JOINTS, np.zeros(2))
+    past = Waypoints(JOINTS, [1.0, 2.0], [[1.0, 1.0], [2.0, 2.0]])
+    with pytest.raises(ExcitationError, match='its last point is at 3 s, and it is 5 s'):
+        follower.follow(past, now=5.0, start=1.0)
+    with pytest.raises(ExcitationError, match='its last point is at 5 s'):
+        follower.follow(Waypoints(JOINTS, [0.0], [[1.0, 1.0]]), now=5.0)
+
+
+def test_waypoints_of_a_motion():
+    motion = Motion(*np.random.default_rng(0).normal(size=(3, 4, 2)) * [[[1]] * 3 + [[0]]])
+    waypoints = Waypoints.from_motion(JOINTS, np.arange(1.0, 5.0), motion)
+    np.testing.assert_array_equal(waypoints.acceleration, motion.acceleration)
+    assert waypoints.joints == JOINTS
