@@ -88,9 +88,9 @@ class IdentificationNode(Node):
         self._recorder: RecorderStatus | None = None
         self._state = State()
         self._stopping = False
-        self._parameters = self.create_publisher(ParameterSet, '~/parameters', LATCHED)
-        self._fit = self.create_publisher(Fit, '~/fit', LATCHED)
-        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self._parameters_out = self.create_publisher(ParameterSet, '~/parameters', LATCHED)
+        self._fit_out = self.create_publisher(Fit, '~/fit', LATCHED)
+        self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self.create_subscription(RecorderStatus, 'recorder/status', self._on_recorder, LATCHED)
         requests = MutuallyExclusiveCallbackGroup()
         for kind, name, function in (
@@ -122,7 +122,7 @@ class IdentificationNode(Node):
     def _on_timer(self) -> None:
         stamp = self.get_clock().now().to_msg()
         status = status_message(self.get_fully_qualified_name(), self._state, self._latest)
-        self._diagnostics.publish(DiagnosticArray(header=Header(stamp=stamp), status=[status]))
+        self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=[status]))
 
     def _on_request(
         self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
@@ -233,8 +233,8 @@ class IdentificationNode(Node):
         had, self._latest = self._latest, None
         header = Header(stamp=self.get_clock().now().to_msg())
         # empty messages take the place of the latched ones
-        self._parameters.publish(ParameterSet(header=header))
-        self._fit.publish(Fit(header=header))
+        self._parameters_out.publish(ParameterSet(header=header))
+        self._fit_out.publish(Fit(header=header))
         return 'there was no estimate' if had is None else 'the estimate is forgotten'
 
     # -------------------------------------------------------------------------------------- parts
@@ -260,8 +260,8 @@ class IdentificationNode(Node):
         self._latest = Latest(result, stamp, folder)
         for warning in result.warnings:
             self.get_logger().warning(warning)
-        self._parameters.publish(self._messages()[0])
-        self._fit.publish(fit_message(result.estimate, stamp))
+        self._parameters_out.publish(self._messages()[0])
+        self._fit_out.publish(fit_message(result.estimate, stamp))
 
     def _messages(self) -> tuple[ParameterSet, ParameterSet]:
         """Return the latest estimate's base and standard parameters."""
