@@ -375,7 +375,7 @@ class RobotDescription:
         self._node = node
         self._on_change = on_change
         self._robot: Robot | None = None
-        self._error: ModelError | None = None
+        self._error: IdentificationError | None = None
         self._topic = node.resolve_topic_name('robot_description')
         self.options = declare_options(node, RobotOptions)
         if self.options.robot_description:
@@ -412,7 +412,7 @@ class RobotDescription:
             return
         try:
             self._use(message.data)
-        except ModelError as error:
+        except IdentificationError as error:
             self._robot, self._error = None, error
             self._node.get_logger().error(f"description on topic '{self._topic}': {error}")
 

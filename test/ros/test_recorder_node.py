@@ -193,12 +193,12 @@ def test_a_recording_is_never_overwritten(ros, recorder):
     assert Path(begin(ros).path).name.startswith('recording_')
 
 
-@pytest.mark.parametrize('name', ['../run', '/tmp/run', '..', '.', 'a/b', 'a\\b'])
-def test_a_name_that_leaves_the_output_folder_is_refused(ros, recorder, tmp_path, name):
+def test_a_name_that_leaves_the_output_folder_is_refused(ros, recorder, tmp_path):
     recorder()
-    response = begin(ros, name)
-    assert not response.success
-    assert response.message.startswith(f"the recording's name is '{name}': give a plain folder")
+    for name in ('../run', '/tmp/run', '..', '.', 'a/b', 'a\\b'):
+        response = begin(ros, name)
+        assert not response.success
+        assert response.message.startswith(f"the recording's name is '{name}': give a plain")
     assert not (tmp_path / 'bags').exists()
 
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Node ``regressor``: rows of ``effort = regressor * parameters``, on request and for live states.
+
+Live rows are computed only while somebody subscribes to them.  Their motion is that of
+`LocalFit`: all signals belong to one moment, half a window ago, and the message's stamp is that
+moment.  The velocity that a driver reports is not used: its delay is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import sys
+from typing import Any
+
+import numpy as np
+from rclpy.event_handler import PublisherEventCallbacks
+from rclpy.node import Node
+from rclpy.subscription import Subscription
+from robot_identification_msgs.msg import Regressor as RegressorMessage
+from robot_identification_msgs.srv import GetRegressor
+from sensor_msgs.msg import JointState
+
+from ..errors import IdentificationError, RecordingError
+from ..options import option
+from ..recording import Motion
+from ..regressors import build, ModelSettings, Regressor
+from ..robot import Robot
+from ..signals.local_fit import LocalFit, LocalState
+from .common import (
+    answer,
+    declare_options,
+    JOINT_STATES,
+    RobotDescription,
+    run,
+    subscribe_joint_states,
+)
+from .conversions import joint_sample, regressor_message, time_message
+
+
+@dataclass(frozen=True)
+class RegressorOptions:
+    """Parameters of the regressor node, beside the robot's and the model's."""
+
+    rate: float = option(
+        50.0, doc='Rate of live regressors', unit='Hz', minimum=0.1, maximum=1000.0, read_only=True
+    )
+    window: float = option(
+        0.04,
+        doc='Time of joint states that a live velocity and acceleration come from',
+        unit='s',
+        minimum=0.002,
+        maximum=1.0,
+        read_only=True,
+    )
+
+
+class RegressorNode(Node):
+    """Adapter between the node's topics and service and the robot's regressor."""
+
+    def __init__(self) -> None:
+        super().__init__('regressor')
+        self._options = declare_options(self, RegressorOptions)
+        self._settings = declare_options(self, ModelSettings)
+        self._regressor: Regressor | None = None
+        self._robot = RobotDescription(self, self._on_robot)
+        self._states: Subscription | None = None
+        self._fit = LocalFit(self._options.window)
+        self._due = 0
+        self.create_service(GetRegressor, '~/get_regressor', self._on_request)
+        self._publisher = self.create_publisher(
+            RegressorMessage,
+            '~/regressor',
+            JOINT_STATES,
+            event_callbacks=PublisherEventCallbacks(matched=self._on_matched),
+        )
+
+    def _on_robot(self, robot: Robot) -> None:
+        self._regressor = build(robot, self._settings)
+
+    # ---------------------------------------------------------------------------------- requests
+
+    def _on_request(
+        self, request: GetRegressor.Request, response: GetRegressor.Response
+    ) -> GetRegressor.Response:
+        return answer(self, response, lambda r: self._get_regressor(request, r))
+
+    def _get_regressor(
+        self, request: GetRegressor.Request, response: GetRegressor.Response
+    ) -> None:
+        robot = self._robot.robot()
+        motion = motion_of(request, robot.joints)
+        rows = self._regressor.rows(motion)
+        stamp = self.get_clock().now().to_msg()
+        response.regressor = regressor_message(rows, self._regressor.layout, stamp)
+
+    # ------------------------------------------------------------------------------- live states
+
+    def _on_matched(self, event: Any) -> None:
+        """Listen to the joint states as long as somebody listens to us."""
+        if event.current_count and self._states is None:
+            self._states = subscribe_joint_states(self, self._on_joint_state)
+        elif not event.current_count and self._states is not None:
+            self.destroy_subscription(self._states)
+            self._states = None
+            self._fit = LocalFit(self._options.window)
+
+    def _on_joint_state(self, message: JointState) -> None:
+        try:
+            robot = self._robot.robot()
+            sample = joint_sample(message, robot.joints)
+            if sample.position is None:
+                raise RecordingError(
+                    'the joint states have no positions', remedy='repair the driver'
+                )
+        except IdentificationError as error:
+            self.get_logger().warning(str(error), throttle_duration_sec=5.0)
+            return
+        self._fit.push(sample.stamp, sample.position, sample.effort)
+        if sample.stamp < self._due - self._period or sample.stamp >= self._due:
+            self._due = sample.stamp + self._period
+            self._publish(self._fit.state())
+
+    @property
+    def _period(self) -> int:
+        return round(1e9 / self._options.rate)
+
+    def _publish(self, state: LocalState | None) -> None:
+        if state is None:
+            return
+        rows = self._regressor.rows(
+            Motion(state.position[None], state.velocity[None], state.acceleration[None])
+        )
+        stamp = time_message(state.stamp)
+        self._publisher.publish(
+            regressor_message(rows, self._regressor.layout, stamp, state.effort)
+        )
+
+
+def motion_of(request: GetRegressor.Request, joints: Sequence[str]) -> Motion:
+    """
+    Return the motion that a request asks for.
+
+    Raises
+    ------
+    RecordingError
+        where an array is empty, of another length, or has values that are not finite.
+
+    """
+    arrays = {
+        name: np.asarray(getattr(request, name), dtype=float)
+        for name in ('position', 'velocity', 'acceleration')
+    }
+    size = arrays['position'].size
+    for name, values in arrays.items():
+        if not size or values.size != size or size % len(joints):
+            raise RecordingError(
+                f'{name} has {values.size} values',
+                value=values.size,
+                remedy=f'give each of {len(joints)} joints one value for every sample, '
+                'in position, velocity and acceleration',
+            )
+        if not np.isfinite(values).all():
+            place = int(np.flatnonzero(~np.isfinite(values))[0])
+            joint = joints[place % len(joints)]
+            raise RecordingError(
+                f"{name} of joint '{joint}' is {values[place]} in sample {place // len(joints)}",
+                joint=joint,
+                value=float(values[place]),
+                remedy='give finite numbers',
+            )
+    return Motion(*(values.reshape(-1, len(joints)) for values in arrays.values()))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node ``regressor``."""
+    return run(RegressorNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
