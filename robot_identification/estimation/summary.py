@@ -24,7 +24,7 @@ def estimate_summary(estimate: Estimate) -> str:
         lines += ['', 'Warnings']
         for number, warning in enumerate(estimate.warnings, 1):
             lines += _wrapped(warning, f'[{number}] ')
-    return '\n'.join(lines)
+    return '\n'.join(line.rstrip() for line in lines)
 
 
 def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables: everything that matters is in them, and they fit the width of a terminal."""
+
+from dataclasses import replace
+import math
+
+import numpy as np
+from robot_identification.estimation import essential, ols, wls
+
+
+def test_everything_is_in_the_summary(problem_of):
+    matrix = np.random.default_rng(0).normal(size=(100, 2, 4))
+    matrix[:, :, 2] = 0.0
+    case = problem_of(matrix, np.array([1.5, -2.5, 0.0, 1e-3]), np.array([0.01, 1.0]))
+    estimate = wls(case.system, robot='tester')
+    reduced = essential(case.system, estimate, 30.0)
+    text = estimate.summary()
+    assert 'Identification of tester' in text and 'weighted least squares' in text
+    assert f'{estimate.relative_error:.2f} %' in text
+    assert f'{estimate.condition_number:.4g} (column-scaled)' in text
+    for j, fit in enumerate(estimate.joints):
+        line = next(line for line in text.splitlines() if line.startswith(fit.joint))
+        assert f'{fit.rmse:.5g}' in line and f'{estimate.weights[j]:.5g}' in line
+    for parameter in estimate:
+        line = next(line for line in text.splitlines() if line.startswith(parameter.name))
+        assert f'{parameter.value:.5g}' in line and 'kg' in line
+        known = math.isfinite(parameter.std)
+        assert (f'{parameter.std:.5g}' in line) == known
+        assert ('not excited' in line) == (not known)
+    assert '[1] link.p2 is not identified' in text
+    assert 'essential' in reduced.summary() and 'dropped' in reduced.summary()
+    marked = replace(estimate, essential=reduced.essential).summary()
+    assert 'not essential' in marked
+
+
+def test_lines_fit_a_terminal_and_long_sums_are_wrapped(problem):
+    estimate = ols(problem(b=4).system)
+    long = ' + '.join(f'0.0506 forearm_link_{i}.Izz' for i in range(30))
+    estimate = replace(estimate, expressions=(*estimate.expressions[:3], long))
+    lines = estimate.summary().splitlines()
+    assert max(len(line) for line in lines) <= 100
+    assert all(line == line.rstrip() for line in lines)
+    text = ' '.join(' '.join(lines).split())
+    assert f'link.p3 = {long}' in text
+
+
+def test_weights_are_shown_where_there_are_some(problem):
+    case = problem()
+    assert 'weight ' not in ols(case.system).summary().split('Fit of the effort')[1]
+    assert wls(case.system).summary().count('weight') >= 2
+
+
+def test_plain_values(problem_of):
+    matrix = np.random.default_rng(0).normal(size=(100, 2, 4))
+    matrix[:, :, 2] = 0.0
+    estimate = wls(problem_of(matrix, np.ones(4), 0.1).system)
+    values = estimate.to_dict()
+    assert [p['value'] for p in values['parameters']] == estimate.base.values.tolist()
+    assert values['parameters'][2]['std'] is None
+    assert values['parameters'][2]['state'] == 'NOT_EXCITED'
+    assert set(values['joints']['joint_0']) == {
+        'rows',
+        'rmse',
+        'relative_error',
+        'raw_relative_error',
+        'bias',
+    }
+    assert values['weights']['joint_1'] == estimate.weights[1]
