@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has to hold before a trajectory is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+import warnings
+
+import numpy as np
+from trajectory_msgs.msg import JointTrajectory
+
+from ..errors import ExcitationError, IdentificationWarning
+from ..excitation.collisions import collision_model, CollisionModel
+from ..excitation.constraints import check_trajectory, CollisionError, LimitViolation
+from ..excitation.limits import Limits, motion_limits
+from ..excitation.settings import PlannerSettings
+from ..excitation.trajectories import point_to_point, PointTrajectory
+from ..robot import Robot
+from .excitation_motion import Code, MotionError
+from .excitation_options import ExecutionOptions
+from .motion_messages import trajectory_points
+
+
+@dataclass(frozen=True)
+class KeptPlan:
+    """A trajectory as it is sent to the controller, and the settings whose limits it keeps."""
+
+    trajectory: PointTrajectory
+    settings: PlannerSettings
+
+
+class Checks:
+    """
+    Checks trajectories, and keeps the robot's collision model from one to the next.
+
+    Parameters
+    ----------
+    warn:
+        Told what the collision model could not read.
+
+    """
+
+    def __init__(self, warn: Callable[[str], Any]) -> None:
+        self._warn = warn
+        self._collisions: tuple[tuple, CollisionModel] | None = None
+
+    def check(
+        self, robot: Robot, trajectory: PointTrajectory, settings: PlannerSettings, where: str
+    ) -> Limits:
+        """
+        Check a trajectory against the limits themselves, without a planner's margin.
+
+        Parameters
+        ----------
+        robot, trajectory, settings:
+            What is checked, and where the limits come from.
+        where:
+            Put before the message.
+
+        Returns
+        -------
+        Limits
+            that it keeps.
+
+        Raises
+        ------
+        MotionError
+            naming the joint and limit, or the links.
+
+        """
+        try:
+            limits = motion_limits(robot, settings, margin=0.0)
+            collisions = self._collision_model(robot, settings)
+            rate = settings.check_rate
+            check_trajectory(robot, trajectory, limits, rate=rate, collisions=collisions)
+        except ExcitationError as error:
+            raise MotionError(_check_code(error), f'{where}{error}') from error
+        return limits
+
+    def _collision_model(self, robot: Robot, settings: PlannerSettings) -> CollisionModel | None:
+        if not settings.check_collisions:
+            return None
+        key = (robot.urdf, robot.joints, settings.clearance, settings.floor)
+        if self._collisions is None or self._collisions[0] != key:
+            with warnings.catch_warnings():
+                warnings.simplefilter('ignore', IdentificationWarning)
+                model = collision_model(robot, settings.clearance, settings.floor)
+            for warning in model.warnings:
+                self._warn(warning)
+            self._collisions = key, model
+        return self._collisions[1]
+
+
+def received(message: JointTrajectory, robot: Robot) -> PointTrajectory:
+    """Return the trajectory of a goal; raise `ExcitationError` where it is none of the robot's."""
+    points = trajectory_points(message, robot.joints)
+    if points.velocity is None:
+        raise ExcitationError(
+            'the trajectory has no velocities, so its accelerations would be infinite',
+            remedy='give every point velocities, and accelerations best',
+        )
+    return PointTrajectory(
+        robot.joints, points.time, points.position, points.velocity, points.acceleration
+    )
+
+
+def approach_to(
+    position: np.ndarray, trajectory: PointTrajectory, limits: Limits, options: ExecutionOptions
+) -> PointTrajectory | None:
+    """Return the way from ``position`` to the trajectory's start; None where that is here."""
+    start = trajectory.sample(np.zeros(1)).position[0]
+    away = np.abs(position - start)
+    if away.max() <= options.start_tolerance:
+        return None
+    if not options.move_to_start:
+        joint = trajectory.joints[int(away.argmax())]
+        raise MotionError(
+            Code.NOT_AT_START,
+            f"joint '{joint}' is {away.max():.4g} away from the start of the trajectory: move the "
+            'robot there, or set move_to_start to true',
+        )
+    speed = options.move_speed
+    return point_to_point(
+        trajectory.joints, position, start, speed * limits.velocity, speed * limits.acceleration
+    )
+
+
+def _check_code(error: ExcitationError) -> int:
+    if isinstance(error, CollisionError):
+        return Code.COLLISION
+    return Code.LIMITS_VIOLATED if isinstance(error, LimitViolation) else Code.INVALID_TRAJECTORY

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The ``excitation`` node: plans exciting trajectories and has them executed.
+
+One single-threaded executor runs everything that waits, as coroutines, so nothing needs a lock and
+joint states cost a third of what they cost on several threads.  What computes, planning and
+checking, runs in a worker thread meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future as WorkerFuture
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+import sys
+import time
+from typing import Any
+
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.task import Future
+from robot_identification_msgs.action import Excite, PlanExcitation
+
+from ..errors import ExcitationError, ModelError, SettingsError
+from ..excitation.limits import Limits
+from ..excitation.planner import Plan, plan, PlanningCanceled
+from ..excitation.settings import PlannerSettings
+from ..excitation.trajectories import PointTrajectory, to_points
+from ..options import from_mapping
+from ..regressors import ModelSettings
+from ..robot import Robot
+from .common import declare_options, explain, read_options, RobotDescription, run
+from .excitation_checks import approach_to, Checks, KeptPlan, received
+from .excitation_motion import (
+    Code,
+    MotionError,
+    MotionRun,
+    Report,
+    require_state,
+    TrajectorySender,
+)
+from .excitation_options import ExecutionOptions
+from .excitation_states import StateWatch
+from .motion_messages import trajectory_message
+
+TICK = 0.01
+"""Time between two looks at the robot [s]."""
+
+FEEDBACK_SECONDS = 0.1
+KEPT_PLANS = 32
+
+PLAN_FIELDS = (
+    'duration',
+    'base_frequency',
+    'harmonics',
+    'criterion',
+    'seed',
+    'max_iterations',
+    'margin',
+)
+"""Fields of PlanExcitation's goal, called as the settings."""
+
+
+class ExcitationNode(Node):
+    """Offers the actions ``~/plan`` and ``~/excite``."""
+
+    def __init__(self) -> None:
+        super().__init__('excitation')
+        self._group = ReentrantCallbackGroup()
+        declare_options(self, PlannerSettings, 'planner')
+        declare_options(self, ModelSettings, 'model')
+        options = declare_options(self, ExecutionOptions)
+        self._description = RobotDescription(self, self._new_robot, self._group)
+        self._states = StateWatch(self, self._group)
+        if self._description.known:
+            self._states.watch(self._description.robot().joints)
+        self._sender = TrajectorySender(self, options.controller_topic)
+        self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
+        self._count = 0
+        self._checks = Checks(self.get_logger().warning)
+        self._running: Report | None = None
+        self._leaving = False
+        self._worker = ThreadPoolExecutor(max_workers=2, thread_name_prefix='excitation')
+        self._waiting: list[Future] = []
+        # steady: a simulated clock stops with its simulator, and a motion has to be ended then
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = self.create_timer(TICK, self._wake, self._group, clock=steady)
+        self._timer.cancel()
+        for kind, name, callback in (
+            (PlanExcitation, '~/plan', self._plan),
+            (Excite, '~/excite', self._excite),
+        ):
+            ActionServer(
+                self,
+                kind,
+                name,
+                callback,
+                callback_group=self._group,
+                cancel_callback=lambda _: CancelResponse.ACCEPT,
+            )
+        if not options.execute:
+            self.get_logger().info('execute is false: trajectories are checked, nothing moves')
+
+    async def on_shutdown(self) -> None:
+        """Bring the robot to rest before the node ends."""
+        self._leaving = True
+        while self._running is not None:
+            await self._tick()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _new_robot(self, robot: Robot) -> None:
+        if hasattr(self, '_states'):
+            self._states.watch(robot.joints)
+        if getattr(self, '_plans', None):
+            self.get_logger().warning('another robot: the plans made so far are dropped')
+            self._plans.clear()
+
+    # ------------------------------------------------------------------------------------ waiting
+
+    async def _tick(self) -> None:
+        future = Future(executor=self.executor)
+        self._waiting.append(future)
+        if self._timer.is_canceled():
+            self._timer.reset()
+        await future
+
+    def _wake(self) -> None:
+        self._states.look()
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            self._timer.cancel()
+        for future in waiting:
+            future.set_result(None)
+
+    async def _in_worker(
+        self, function: Callable[[], Any], meanwhile: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Run ``function`` in a thread and return what it returns; the node goes on meanwhile."""
+        future: WorkerFuture = self._worker.submit(function)
+        due = time.monotonic()
+        while not future.done():
+            await self._tick()
+            if time.monotonic() >= due:
+                due = time.monotonic() + FEEDBACK_SECONDS
+                meanwhile()
+        return future.result()
+
+    # ----------------------------------------------------------------------------------- planning
+
+    async def _plan(self, goal: ServerGoalHandle) -> PlanExcitation.Result:
+        try:
+            robot = self._description.robot()
+            settings = self._planner_settings(goal.request)
+            made = await self._make_plan(goal, robot, settings)
+            result = self._keep(made)
+            goal.succeed()
+            return result
+        except PlanningCanceled as error:
+            _cancel_or_abort(goal)
+            code = PlanExcitation.Result.CANCELED
+            return PlanExcitation.Result(error_code=code, error_msg=str(error))
+        except Exception as error:
+            text = explain(self, error)
+            goal.abort()
+            return PlanExcitation.Result(error_code=_plan_code(error), error_msg=text)
+
+    def _planner_settings(self, request: PlanExcitation.Goal) -> PlannerSettings:
+        """Return the node's settings with what the goal gives: what is 0 or empty, it does not."""
+        changes = {name: getattr(request, name) for name in PLAN_FIELDS if getattr(request, name)}
+        present = read_options(self, PlannerSettings, 'planner')
+        return from_mapping(PlannerSettings, {**asdict(present), **changes})
+
+    async def _make_plan(
+        self, goal: ServerGoalHandle, robot: Robot, settings: PlannerSettings
+    ) -> Plan:
+        model = read_options(self, ModelSettings, 'model')
+        latest: list[tuple[int, float]] = []
+
+        def work() -> Plan:
+            return plan(
+                robot,
+                settings,
+                cancelled=lambda: goal.is_cancel_requested or self._leaving,
+                model=model,
+                on_iteration=lambda *values: latest.append(values),
+            )
+
+        def tell() -> None:
+            if latest:
+                iteration, criterion = latest[-1]
+                latest.clear()
+                goal.publish_feedback(
+                    PlanExcitation.Feedback(iteration=iteration, criterion=criterion)
+                )
+
+        made = await self._in_worker(work, tell)
+        tell()
+        for warning in made.warnings:
+            self.get_logger().warning(warning)
+        return made
+
+    def _keep(self, made: Plan) -> PlanExcitation.Result:
+        rate = read_options(self, ExecutionOptions).publish_rate
+        points = to_points(made.trajectory, rate)
+        self._count += 1
+        name = f'plan_{self._count}'
+        self._plans[name] = KeptPlan(points.trajectory(), made.settings)
+        while len(self._plans) > KEPT_PLANS:
+            self._plans.popitem(last=False)
+        self.get_logger().info(f'{name}: {made.summary()}')
+        m = points.motion
+        return PlanExcitation.Result(
+            plan_id=name,
+            trajectory=trajectory_message(
+                points.joints, points.time, m.position, m.velocity, m.acceleration
+            ),
+            condition_number=made.condition_number,
+            criterion_history=made.history,
+        )
+
+    # ---------------------------------------------------------------------------------- executing
+
+    async def _excite(self, goal: ServerGoalHandle) -> Excite.Result:
+        if self._running is not None:
+            goal.abort()
+            text = 'another motion is running: wait for its end, or cancel it'
+            return Excite.Result(error_code=Code.BUSY, error_msg=text)
+        report = self._running = Report()
+        result = Excite.Result()
+        try:
+            await self._carry_out(goal, report)
+            goal.succeed()
+        except MotionError as error:
+            result.error_code, result.error_msg = error.code, error.message
+            self.get_logger().warning(error.message)
+            _cancel_or_abort(goal) if error.code == Code.CANCELED else goal.abort()
+        except Exception as error:
+            result.error_code, result.error_msg = Code.INTERNAL, explain(self, error)
+            goal.abort()
+        finally:
+            self._running = None
+        result.recording_path = report.recording_path
+        result.max_tracking_error = report.largest_error
+        return result
+
+    async def _carry_out(self, goal: ServerGoalHandle, report: Report) -> None:
+        """Check everything, and move unless the goal is a dry run; raise `MotionError`."""
+        request: Excite.Goal = goal.request
+        options = read_options(self, ExecutionOptions)
+        if not request.dry_run and not options.execute:
+            raise MotionError(
+                Code.EXECUTION_DISABLED,
+                'the parameter execute is false, so nothing moves: ask for a dry_run first, then '
+                'set execute to true',
+            )
+        robot = self._description.robot()
+        kept = self._wanted(request, robot)
+        tick = self._telling(goal, report)
+        interruption = self._interruption(goal)
+        limits = await self._checked(robot, kept, kept.trajectory, tick, '')
+        position = await require_state(self._states, options, tick)
+        approach = approach_to(position, kept.trajectory, limits, options)
+        if approach is not None:
+            await self._checked(robot, kept, approach, tick, 'on the way to the start: ')
+        reason = interruption()
+        if reason is not None:
+            raise reason
+        if request.dry_run:
+            return
+        motion = MotionRun(
+            self, self._states, self._sender, options, limits, tick, interruption, report
+        )
+        recording = request.recording_name if request.record else None
+        await motion.execute(approach, kept.trajectory, recording)
+
+    def _wanted(self, request: Excite.Goal, robot: Robot) -> KeptPlan:
+        if request.plan_id:
+            if request.plan_id not in self._plans:
+                known = ', '.join(self._plans) or 'none'
+                raise MotionError(
+                    Code.UNKNOWN_PLAN, f"no plan is called '{request.plan_id}': known are {known}"
+                )
+            return self._plans[request.plan_id]
+        settings = read_options(self, PlannerSettings, 'planner')
+        try:
+            return KeptPlan(received(request.trajectory, robot), settings)
+        except ExcitationError as error:
+            raise MotionError(Code.INVALID_TRAJECTORY, str(error)) from error
+
+    async def _checked(
+        self,
+        robot: Robot,
+        kept: KeptPlan,
+        trajectory: PointTrajectory,
+        tick: Callable[[], Awaitable[None]],
+        where: str,
+    ) -> Limits:
+        future = self._worker.submit(self._checks.check, robot, trajectory, kept.settings, where)
+        while not future.done():
+            await tick()
+        return future.result()
+
+    def _telling(self, goal: ServerGoalHandle, report: Report) -> Callable[[], Awaitable[None]]:
+        """Return `_tick` that also tells the client now and then how the motion goes."""
+        due = [time.monotonic()]
+
+        async def tick() -> None:
+            await self._tick()
+            if time.monotonic() >= due[0]:
+                due[0] = time.monotonic() + FEEDBACK_SECONDS
+                goal.publish_feedback(
+                    Excite.Feedback(
+                        phase=report.phase,
+                        progress=report.progress,
+                        tracking_error=report.tracking_error,
+                    )
+                )
+
+        return tick
+
+    def _interruption(self, goal: ServerGoalHandle) -> Callable[[], MotionError | None]:
+        def interruption() -> MotionError | None:
+            if self._leaving:
+                return MotionError(Code.CANCELED, 'the node ends; the robot is at rest')
+            if goal.is_cancel_requested:
+                return MotionError(Code.CANCELED, 'canceled; the robot is at rest')
+            return None
+
+        return interruption
+
+
+def _cancel_or_abort(goal: ServerGoalHandle) -> None:
+    """End a goal that was canceled by its client, or by the node's end."""
+    if goal.is_cancel_requested:
+        goal.canceled()
+    else:
+        goal.abort()
+
+
+def _plan_code(error: Exception) -> int:
+    codes = PlanExcitation.Result
+    for kind, code in (
+        (SettingsError, codes.INVALID_SETTINGS),
+        (ModelError, codes.NO_MODEL),
+        (ExcitationError, codes.INFEASIBLE),
+    ):
+        if isinstance(error, kind):
+            return code
+    return codes.INTERNAL
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the node; return its exit code."""
+    return run(ExcitationNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the robot is: the present joint state, how old it is, and whether the robot is at rest."""
+
+from __future__ import annotations
+
+from collections import deque
+import time
+
+import numpy as np
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from sensor_msgs.msg import JointState
+
+from ..errors import RecordingError
+from .motion_messages import joint_sample, JointSample
+
+REST_SECONDS = 0.15
+"""Time over which the positions are compared to tell rest from motion [s]."""
+
+
+class StateWatch:
+    """
+    The latest joint state.
+
+    The subscription's queue is short on purpose: what counts here is the present, and the recorder
+    keeps the past.  Messages that have not all joints (a gripper's, say) are passed over.
+
+    Parameters
+    ----------
+    node:
+        The node that listens to ``joint_states``.
+    group:
+        Callback group of the subscription.
+
+    """
+
+    def __init__(self, node: Node, group: CallbackGroup) -> None:
+        self._node = node
+        self._joints: tuple[str, ...] = ()
+        self._message: JointState | None = None
+        self._received = -np.inf
+        self._partial: JointState | None = None
+        self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=64)
+        node.create_subscription(
+            JointState,
+            'joint_states',
+            self._arrived,
+            QoSProfile(depth=5),
+            callback_group=group,
+            qos_overriding_options=QoSOverridingOptions.with_default_policies(),
+        )
+
+    def _arrived(self, message: JointState) -> None:
+        if set(self._joints).issubset(message.name):
+            self._message, self._received = message, time.monotonic()
+        else:
+            self._partial = message
+
+    def watch(self, joints: tuple[str, ...]) -> None:
+        """Look at ``joints``, in this order."""
+        if joints != self._joints:
+            self._joints, self._message, self._received = joints, None, -np.inf
+            self._past.clear()
+
+    @property
+    def age(self) -> float:
+        """Time since the latest joint state arrived [s]; infinite where none has."""
+        return time.monotonic() - self._received
+
+    def sample(self) -> JointSample:
+        """
+        Return the latest joint state.
+
+        Raises
+        ------
+        RecordingError
+            where none has arrived, or it lacks a joint or the positions.
+
+        """
+        if self._message is None:
+            topic = self._node.resolve_topic_name('joint_states')
+            if self._partial is not None:
+                joint_sample(self._partial, self._joints)
+            raise RecordingError(
+                f"no joint states have arrived on '{topic}'",
+                remedy='start the driver or the joint_state_broadcaster, or remap the topic',
+            )
+        sample = joint_sample(self._message, self._joints)
+        if sample.position is None or not np.isfinite(sample.position).all():
+            raise RecordingError(
+                'the joint states have no finite positions', remedy='repair the driver'
+            )
+        return sample
+
+    def now(self) -> int:
+        """Return the present time in the clock of the joint states [ns]."""
+        stamp = self.sample().stamp
+        if stamp == 0:
+            return self._node.get_clock().now().nanoseconds
+        return stamp + int(1e9 * self.age)
+
+    def look(self) -> None:
+        """Remember the present position, for `at_rest`; called some 100 times a second."""
+        if self._message is not None:
+            self._past.append((self._received, self.sample().position))
+
+    def at_rest(self, tolerance: float) -> bool:
+        """Whether no joint has moved by more than ``tolerance`` for `REST_SECONDS`."""
+        if not self._past:
+            return False
+        latest = self._past[-1][0]
+        recent = [position for when, position in self._past if latest - when <= REST_SECONDS]
+        long_enough = latest - self._past[0][0] >= 0.9 * REST_SECONDS
+        return long_enough and float(np.ptp(recent, axis=0).max()) <= tolerance
+
+    def forget(self) -> None:
+        """Forget the past positions, so that `at_rest` looks anew."""
+        self._past.clear()
