@@ -9,7 +9,9 @@ SWEEPS = 200
 """Most sweeps of the fallback; it halves the error many times over in that many."""
 
 
-def coulomb(mobility: np.ndarray, free: np.ndarray, limit: np.ndarray) -> np.ndarray:
+def coulomb(
+    mobility: np.ndarray, free: np.ndarray, limit: np.ndarray, stuck: np.ndarray | None = None
+) -> np.ndarray:
     r"""
     Friction efforts that oppose the velocities at the end of a step.
 
@@ -25,6 +27,8 @@ def coulomb(mobility: np.ndarray, free: np.ndarray, limit: np.ndarray) -> np.nda
         (n,) velocity at the end of the step without dry friction.
     limit:
         (n,) Coulomb friction, 0 or more.
+    stuck:
+        (n,) bool, which joints probably stick, such as those of the step before; it saves time.
 
     Returns
     -------
@@ -32,27 +36,35 @@ def coulomb(mobility: np.ndarray, free: np.ndarray, limit: np.ndarray) -> np.nda
         (n,) friction efforts.
 
     """
+    if stuck is not None and stuck.any():
+        return _active_set(mobility, free, limit, np.where(free >= 0.0, 1.0, -1.0), stuck)
     effort = np.where(free >= 0.0, limit, -limit)
     velocity = free - mobility @ effort
     if (velocity * effort >= 0.0).all():
         return effort  # all joints slide on as they were: nearly every step
-    return _active_set(mobility, free, limit, effort, velocity)
-
-
-def _active_set(mobility, free, limit, effort, velocity) -> np.ndarray:
-    """Guess which joints stick, solve for them, correct the guess; usually done in two rounds."""
     sign = np.where(effort >= 0.0, 1.0, -1.0)
-    stuck = velocity * effort < 0.0
+    return _active_set(mobility, free, limit, sign, velocity * effort < 0.0)
+
+
+def _active_set(mobility, free, limit, sign, stuck) -> np.ndarray:
+    """Solve for the joints that stick, correct the guess which do; usually done in two rounds."""
     for _ in range(2 * limit.size + 2):
-        effort = limit * sign
-        rest = free - mobility[:, ~stuck] @ effort[~stuck]
-        effort[stuck] = np.linalg.solve(mobility[np.ix_(stuck, stuck)], rest[stuck])
-        velocity = free - mobility @ effort
-        broken = stuck & (np.abs(effort) > limit)
-        reversed_ = ~stuck & (limit > 0.0) & (velocity * effort < 0.0)
-        if not (broken.any() or reversed_.any()):
-            return effort
-        sign[broken] = np.sign(effort[broken])
+        if stuck.all():
+            effort = np.linalg.solve(mobility, free)
+            broken = np.abs(effort) > limit
+            if not broken.any():
+                return effort
+            reversed_ = ~stuck
+        else:
+            effort = limit * sign
+            rest = free - mobility[:, ~stuck] @ effort[~stuck]
+            effort[stuck] = np.linalg.solve(mobility[np.ix_(stuck, stuck)], rest[stuck])
+            velocity = free - mobility @ effort
+            broken = stuck & (np.abs(effort) > limit)
+            reversed_ = ~stuck & (limit > 0.0) & (velocity * effort < 0.0)
+            if not (broken.any() or reversed_.any()):
+                return effort
+        sign = np.where(broken, np.where(effort >= 0.0, 1.0, -1.0), sign)
         stuck = (stuck & ~broken) | reversed_
     return _sweeps(mobility, free, limit, effort)
 

@@ -64,6 +64,7 @@ class Plant:
         self._viscous, self._coulomb, self._offset = (
             self._of_dofs(parameters, symbol) for symbol in ('fv', 'fc', 'off')
         )
+        self._stuck = np.zeros(self.model.nv, dtype=bool)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
         self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
@@ -81,6 +82,7 @@ class Plant:
     def set_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
         """Put the robot into a state, (n_joints,) each."""
         mujoco.mj_resetData(self.model, self.data)
+        self._stuck[:] = False
         self.data.qpos[self._place] = position
         self.data.qvel[self._dof] = velocity
         mujoco.mj_forward(self.model, self.data)
@@ -106,7 +108,8 @@ class Plant:
             self._identity + self._inverse * (0.5 * h * self._viscous), self._inverse
         )
         free = velocity + h * (response @ (drive - data.qfrc_bias - self._viscous * velocity))
-        dry = coulomb(h * response, free, self._coulomb)
+        dry = coulomb(h * response, free, self._coulomb, self._stuck)
+        self._stuck = np.abs(dry) < self._coulomb
         after = free - h * (response @ dry)
         data.qfrc_applied[:] = drive - dry - 0.5 * self._viscous * (velocity + after)
         mujoco.mj_step(model, data)

@@ -35,6 +35,8 @@ def assert_is_friction(mobility, free, limit, effort, tolerance=1e-9):
 def test_it_slides_at_the_limit_or_sticks_below_it(seed, n, scale):
     mobility, free, limit = problem(seed, n, scale)
     assert_is_friction(mobility, free, limit, coulomb(mobility, free, limit))
+    guess = np.random.default_rng(seed).integers(0, 2, n).astype(bool)
+    assert_is_friction(mobility, free, limit, coulomb(mobility, free, limit, guess))
 
 
 @settings(max_examples=100, deadline=None)
