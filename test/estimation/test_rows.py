@@ -2,6 +2,7 @@
 """Rows of simulated and real recordings: the whole way from samples to the system."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 import tracemalloc
 
@@ -10,7 +11,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.errors import IdentifiabilityError, RecordingError, SettingsError
-from robot_identification.estimation import accumulate, ols, row_blocks, system_of, wls
+from robot_identification.estimation import accumulate, ols, row_blocks, rows, system_of, wls
 from robot_identification.parameters import ParameterSet
 from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import build, ModelSettings
@@ -248,9 +249,11 @@ class Repeated:
                 yield replace(block, time=block.time + i * period)
 
 
-def test_memory_does_not_grow_with_the_recording(arm):
+def test_memory_does_not_grow_with_the_recording(arm, monkeypatch):
     robot, regressor, base, truth = arm
     recording = moving(robot, truth, duration=4.0)
+    # small blocks, so that a short recording has many
+    monkeypatch.setattr(rows, 'stretches', partial(rows.stretches, block=512))
 
     def peak(times: int) -> int:
         tracemalloc.start()
@@ -260,8 +263,7 @@ def test_memory_does_not_grow_with_the_recording(arm):
         return most
 
     peak(1)
-    # with nine repetitions the largest blocks are full, and so is the trace
-    assert peak(18) < 1.05 * peak(9)
+    assert peak(12) < 1.05 * peak(4)
 
 
 def test_accumulate_needs_no_robot(problem):
