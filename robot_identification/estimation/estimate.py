@@ -46,8 +46,8 @@ class JointFit:
     bias: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures by name, without the joint's own name."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != 'joint'}
+        """Return the figures by name, without the joint's own name; NaN becomes None."""
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name != 'joint'}
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Fit:
         """Return the figures in the shape of the result file's ``identification``."""
         return {
             'joints': {fit.joint: fit.to_dict() for fit in self.joints},
-            'relative_error': self.relative_error,
-            'raw_relative_error': self.raw_relative_error,
+            'relative_error': plain(self.relative_error),
+            'raw_relative_error': plain(self.raw_relative_error),
         }
 
 
@@ -111,7 +111,7 @@ class ParameterEstimate:
     def to_dict(self) -> dict[str, Any]:
         """Return all fields by name; NaN and infinity become None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: _plain(value) for name, value in values.items()}
+        return {name: plain(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -244,9 +244,9 @@ class Estimate:
             'method': self.method,
             'rows': self.rows,
             'rank': self.rank,
-            'condition_number': _plain(self.condition_number),
-            'raw_condition_number': _plain(self.raw_condition_number),
-            'residual_std': _plain(self.residual_std),
+            'condition_number': plain(self.condition_number),
+            'raw_condition_number': plain(self.raw_condition_number),
+            'residual_std': plain(self.residual_std),
             'weights': dict(
                 zip((fit.joint for fit in self.joints), self.weights.tolist(), strict=True)
             ),
@@ -256,6 +256,6 @@ class Estimate:
         }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Turn NaN and infinity into None, which every YAML and JSON reader understands."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
