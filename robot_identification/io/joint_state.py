@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 import struct
 
 import numpy as np
@@ -183,8 +184,13 @@ def _little_endian(message: bytes) -> bytes:
     """Serialise a message again that a machine with the other byte order wrote."""
     if message[:2] == _LITTLE_ENDIAN:
         return message
+    kind = 'sensor_msgs/msg/JointState'
+    store = _type_store()
+    return bytes(store.serialize_cdr(store.deserialize_cdr(message, kind), kind))
+
+
+@cache
+def _type_store():
     from rosbags.typesys import get_typestore, Stores
 
-    store = get_typestore(Stores.ROS2_JAZZY)
-    kind = 'sensor_msgs/msg/JointState'
-    return bytes(store.serialize_cdr(store.deserialize_cdr(message, kind), kind))
+    return get_typestore(Stores.ROS2_JAZZY)

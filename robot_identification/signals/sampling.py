@@ -3,11 +3,11 @@
 From stamped samples to gap-free stretches on a uniform time grid.
 
 A grid point at which there is a sample (to within 0.5 % of a period, which covers the rounding of
-stamps, and so are the samples beside it) takes it unchanged.  Elsewhere, because stamps jitter, samples are missing or another rate
-is wanted, a cubic polynomial through the neighbours is evaluated: Hermite's form with the slopes
-of the parabolas through three samples.  Its error is of third order in the distance of the
-samples, whereas a straight line would leave errors of second order that differ from sample to
-sample, and that the derivatives amplify.
+stamps) takes it unchanged, if the samples beside it are on the grid too.  Elsewhere, because
+stamps jitter, samples are missing or another rate is wanted, a cubic polynomial through the
+neighbours is evaluated: Hermite's form with the slopes of the parabolas through three samples.
+Its error is of third order in the distance of the samples, whereas a straight line would leave
+errors of second order that differ from sample to sample, and that the derivatives amplify.
 """
 
 from __future__ import annotations

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings in rosbag2 files, written by rosbags."""
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
+from robot_identification.io.entry import RecordingEntry
+from robot_identification.io.joint_state import decode
+from robot_identification.io.sources import open_recording
+from robot_identification.options import from_mapping
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+from rosbags.typesys import get_typestore, Stores
+
+STORE = get_typestore(Stores.ROS2_JAZZY)
+KIND = 'sensor_msgs/msg/JointState'
+JOINTS = ('shoulder', 'elbow', 'wrist')
+START = 1_763_700_000_123_456_789
+PLUGINS = (StoragePlugin.MCAP, StoragePlugin.SQLITE3)
+
+
+def serialised(stamp, names, position=(), velocity=(), effort=(), frame='', little_endian=True):
+    message = STORE.types[KIND](
+        header=STORE.types['std_msgs/msg/Header'](
+            stamp=STORE.types['builtin_interfaces/msg/Time'](
+                sec=stamp // 10**9, nanosec=stamp % 10**9
+            ),
+            frame_id=frame,
+        ),
+        name=list(names),
+        position=np.array(position, dtype=float),
+        velocity=np.array(velocity, dtype=float),
+        effort=np.array(effort, dtype=float),
+    )
+    return bytes(STORE.serialize_cdr(message, KIND, little_endian=little_endian))
+
+
+def write(path, messages, plugin=StoragePlugin.MCAP, topic='/joint_states', compression=None):
+    """Write (stamp, serialised message) pairs; ``compression`` is a `CompressionMode`."""
+    writer = Writer(path, version=9, storage_plugin=plugin)
+    if compression is not None:
+        writer.set_compression(compression, CompressionFormat.ZSTD)
+    with writer:
+        connection = writer.add_connection(topic, KIND, typestore=STORE)
+        text = writer.add_connection('/rosout', 'std_msgs/msg/String', typestore=STORE)
+        string = STORE.types['std_msgs/msg/String'](data='noise')
+        for number, (stamp, message) in enumerate(messages):
+            writer.write(connection, stamp, message)
+            if number % 10 == 0:
+                noise = STORE.serialize_cdr(string, 'std_msgs/msg/String')
+                writer.write(text, stamp, noise)
+    return path
+
+
+def motion(n_rows=500, seed=0):
+    """Stamps [ns], positions, velocities and efforts."""
+    values = np.random.default_rng(seed).normal(size=(3, n_rows, 3))
+    return (START + np.arange(n_rows) * 1_000_000, *values)
+
+
+def ordinary(n_rows=500, **more):
+    stamps, q, v, c = motion(n_rows)
+    return [
+        (int(stamps[i]), serialised(int(stamps[i]), JOINTS, q[i], v[i], c[i], **more))
+        for i in range(n_rows)
+    ]
+
+
+def load(path, size=128, joints=JOINTS, **entry):
+    source = open_recording(
+        from_mapping(RecordingEntry, {'file': path.name, **entry}), joints, base=path.parent
+    )
+    blocks = list(source.blocks(size))
+    parts = {
+        name: [getattr(block, name) for block in blocks]
+        for name in ('time', 'position', 'velocity', 'effort')
+    }
+    return {
+        name: None if any(part is None for part in values) else np.concatenate(values)
+        for name, values in parts.items()
+    }
+
+
+def matches(got, rows=slice(None)):
+    stamps, q, v, c = motion()
+    np.testing.assert_allclose(got['time'], (stamps[rows] - stamps[rows][0]) * 1e-9, atol=1e-15)
+    np.testing.assert_array_equal(got['position'], q[rows])
+    np.testing.assert_array_equal(got['velocity'], v[rows])
+    np.testing.assert_array_equal(got['effort'], c[rows])
+
+
+@pytest.mark.parametrize('plugin', PLUGINS)
+@pytest.mark.parametrize('frame', ['', 'base_link'])
+def test_reads_what_rosbags_writes(tmp_path, plugin, frame):
+    bag = write(tmp_path / 'bag', ordinary(frame=frame), plugin)
+    matches(load(bag))
+    [file] = [file for file in bag.iterdir() if file.suffix in ('.mcap', '.db3')]
+    matches(load(file))
+
+
+@pytest.mark.parametrize(
+    ('plugin', 'compression'),
+    [
+        (StoragePlugin.SQLITE3, CompressionMode.FILE),
+        (StoragePlugin.SQLITE3, CompressionMode.MESSAGE),
+        (StoragePlugin.MCAP, CompressionMode.MESSAGE),
+        (StoragePlugin.MCAP, CompressionMode.STORAGE),
+    ],
+)
+def test_reads_compressed_bags(tmp_path, plugin, compression):
+    matches(load(write(tmp_path / 'bag', ordinary(), plugin, compression=compression)))
+
+
+def test_joints_are_taken_by_name_in_any_order(tmp_path):
+    stamps, q, v, c = motion()
+    rng = np.random.default_rng(1)
+    messages = []
+    for i, stamp in enumerate(stamps.tolist()):
+        order = rng.permutation(4)
+        names = np.array([*JOINTS, 'gripper'])[order]
+        rows = [np.append(array[i], 9.0)[order] for array in (q, v, c)]
+        messages.append((stamp, serialised(stamp, names, *rows)))
+    bag = write(tmp_path / 'bag', messages)
+    matches(load(bag))
+    got = load(bag, joints=('wrist', 'shoulder'))
+    np.testing.assert_array_equal(got['effort'], c[:, [2, 0]])
+
+
+def test_names_of_the_motors_can_be_given(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary())
+    got = load(bag, joints=('a', 'b'), position=['elbow', 'wrist'], effort=['wrist', 'elbow'])
+    _, q, _, c = motion()
+    np.testing.assert_array_equal(got['position'], q[:, 1:])
+    np.testing.assert_array_equal(got['effort'], c[:, [2, 1]])
+
+
+def test_the_topic_may_have_a_namespace_or_no_slash(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary(), topic='/robot/joint_states')
+    matches(load(bag, topic='robot/joint_states'))
+
+
+def test_missing_or_nan_velocity_is_none(tmp_path):
+    stamps, q, v, c = motion()
+    for name, velocity in (('without', ()), ('nan', np.full(3, np.nan))):
+        messages = [
+            (stamp, serialised(stamp, JOINTS, q[i], velocity, c[i]))
+            for i, stamp in enumerate(stamps.tolist())
+        ]
+        got = load(write(tmp_path / name, messages))
+        assert got['velocity'] is None
+        np.testing.assert_array_equal(got['position'], q)
+
+
+@pytest.mark.parametrize('size', [1, 2, 7, 5000])
+def test_of_several_messages_with_one_stamp_the_last_counts(tmp_path, size):
+    messages = ordinary()
+    stamp = messages[50][0]
+    wrong = serialised(stamp, JOINTS, [7.0] * 3, [7.0] * 3, [7.0] * 3)
+    messages[50:50] = [(stamp, wrong), (stamp, wrong)]
+    matches(load(write(tmp_path / 'bag', messages), size=size))
+
+
+@pytest.mark.parametrize('size', [1, 3, 5000])
+def test_messages_of_several_publishers_are_joined_by_stamp(tmp_path, size):
+    stamps, q, v, c = motion()
+    messages = []
+    for i, stamp in enumerate(stamps.tolist()):
+        messages += [
+            (stamp, serialised(stamp, JOINTS[:1], q[i, :1], v[i, :1], c[i, :1])),
+            (stamp, serialised(stamp + 300, ['gripper'], [1.0], [1.0], [1.0])),
+            (stamp, serialised(stamp, JOINTS[:0:-1], q[i, :0:-1], v[i, :0:-1], c[i, :0:-1])),
+        ]
+    matches(load(write(tmp_path / 'bag', messages), size=size))
+
+
+def test_rows_with_some_of_the_joints_only_are_left_out_with_a_warning(tmp_path):
+    messages = ordinary()
+    stamps, q, v, c = motion()
+    for i in (3, 40):
+        stamp = int(stamps[i])
+        messages[i] = (stamp, serialised(stamp, JOINTS[:2], q[i, :2], v[i, :2], c[i, :2]))
+    bag = write(tmp_path / 'bag', messages)
+    with pytest.warns(IdentificationWarning, match='2 stamps of topic'):
+        got = load(bag)
+    np.testing.assert_array_equal(got['position'], np.delete(q, [3, 40], axis=0))
+
+
+def test_big_endian_messages_are_read(tmp_path):
+    matches(load(write(tmp_path / 'bag', ordinary(little_endian=False))))
+
+
+def test_many_shapes_of_messages_are_read():
+    rng = np.random.default_rng(2)
+    messages, expected = [], []
+    for i in range(300):
+        names = ['x' * int(rng.integers(1, 40)) + str(i), *JOINTS]
+        q = rng.normal(size=4)
+        messages.append(serialised(START + i, names, q, [], q))
+        expected.append(q[1:])
+    states = decode(messages, dict.fromkeys(('position', 'velocity', 'effort'), JOINTS))
+    np.testing.assert_array_equal(states.values['position'], expected)
+    np.testing.assert_array_equal(states.stamp, START + np.arange(300))
+    assert not states.present['velocity'].any()
+
+
+def test_cuts_count_rows_and_seconds_from_the_first_message(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary())
+    matches(load(bag, rows=[0, 300]), slice(0, 300))
+    got = load(bag, time_range=[0.1, 0.2])
+    np.testing.assert_array_equal(got['position'], motion()[1][100:201])
+
+
+def cut(bag, share):
+    """Cut an mcap file and take away what its recorder would have written last."""
+    [file] = bag.glob('*.mcap')
+    data = file.read_bytes()
+    file.write_bytes(data[: round(share * len(data))])
+    (bag / 'metadata.yaml').unlink()
+    return file
+
+
+@pytest.mark.parametrize('compression', [None, CompressionMode.STORAGE])
+@pytest.mark.parametrize('share', [0.5, 0.9])
+def test_a_bag_without_its_end_is_read_up_to_its_last_complete_chunk(tmp_path, compression, share):
+    bag = write(tmp_path / 'bag', ordinary(3000, frame='f' * 1500), compression=compression)
+    file = cut(bag, share)
+    with pytest.warns(IdentificationWarning, match='last complete chunk'):
+        got = load(bag)
+    n_rows = len(got['position'])
+    assert (share - 0.25) * 3000 < n_rows < 3000
+    np.testing.assert_array_equal(got['position'], motion(3000)[1][:n_rows])
+    with pytest.warns(IdentificationWarning):
+        assert len(load(file)['position']) == n_rows
+
+
+def test_a_whole_bag_without_metadata_is_read(tmp_path):
+    for plugin in PLUGINS:
+        bag = write(tmp_path / plugin.name, ordinary(), plugin)
+        (bag / 'metadata.yaml').unlink()
+        with warnings.catch_warnings():
+            warnings.simplefilter('error')
+            matches(load(bag))
+
+
+def test_sixty_seconds_at_one_kilohertz_take_about_a_second(tmp_path):
+    stamps, q, v, c = motion(6000)
+    bag = write(
+        tmp_path / 'bag',
+        [
+            (stamp, serialised(stamp, JOINTS, q[i], v[i], c[i]))
+            for i, stamp in enumerate(stamps.tolist())
+        ],
+    )
+    begin = time.perf_counter()
+    load(bag, size=16384)
+    assert 10 * (time.perf_counter() - begin) < 3.0  # measured: 0.25; the machine may be busy
+
+
+def refused(path, kind=RecordingError, joints=JOINTS, **entry):
+    with pytest.raises(kind) as error:
+        load(path, joints=joints, **entry)
+    assert '\n' not in str(error.value)
+    assert error.value.remedy
+    return error.value, str(error.value)
+
+
+@pytest.mark.parametrize('plugin', PLUGINS)
+def test_damaged_bags_are_named(tmp_path, plugin):
+    bag = write(tmp_path / 'bag', ordinary(5000), plugin)
+    [file] = [file for file in bag.iterdir() if file.suffix in ('.mcap', '.db3')]
+    data = bytearray(file.read_bytes())
+    middle = len(data) // 2
+    data[middle - 20000 : middle + 20000] = bytes(40000)
+    file.write_bytes(data)
+    error, shown = refused(bag)
+    assert 'bag' in error.file
+    for content in (b'', b'hello', b'\x89MCAP0\r\n', bytes(10000)):
+        file.write_bytes(content)
+        error, shown = refused(file)
+        assert str(file) in shown
+
+
+def test_damage_in_an_unfinished_bag_is_named(tmp_path):
+    messages = ordinary(3000, frame='f' * 1500)
+    file = cut(write(tmp_path / 'bag', messages, compression=CompressionMode.STORAGE), 0.8)
+    bag = file.parent
+    data = bytearray(file.read_bytes())
+    data[len(data) // 4 : len(data) // 4 + 1000] = bytes(1000)
+    file.write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        assert 'damaged' in refused(bag)[1]
+
+
+def test_damaged_metadata_is_named(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary(10))
+    for text in ('', 'a: [', 'rosbag2_bagfile_information: 5', 'rosbag2_bagfile_information: {}'):
+        (bag / 'metadata.yaml').write_text(text)
+        assert 'damaged' in refused(bag)[1]
+
+
+def test_a_folder_that_is_no_bag_is_named(tmp_path):
+    (tmp_path / 'bag').mkdir()
+    assert 'is not a bag' in refused(tmp_path / 'bag')[1]
+
+
+def test_a_missing_topic_lists_what_there_is(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary(10), topic='/left/joint_states')
+    assert 'topics with joint states are /left/joint_states' in refused(bag)[1]
+    assert 'is of type std_msgs/msg/String' in refused(bag, topic='/rosout')[1]
+
+
+def test_a_missing_joint_lists_what_there_is(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary(10))
+    error, shown = refused(bag, joints=('shoulder', 'knee'))
+    assert error.joint == 'knee'
+    assert 'shoulder, elbow, wrist' in shown
+
+
+def test_missing_effort_names_the_joint(tmp_path):
+    stamps, q, v, c = motion(50)
+    for name, effort in (('empty', lambda i: []), ('nan', lambda i: [c[i, 0], np.nan, c[i, 2]])):
+        messages = [
+            (stamp, serialised(stamp, JOINTS, q[i], v[i], effort(i)))
+            for i, stamp in enumerate(stamps.tolist())
+        ]
+        error, shown = refused(write(tmp_path / name, messages))
+        assert 'effort' in shown
+        assert error.joint == {'empty': 'shoulder', 'nan': 'elbow'}[name]
+        assert 'does not report' in shown
+
+
+def test_a_single_nan_names_joint_and_row(tmp_path):
+    messages = ordinary()
+    _, q, v, c = motion()
+    stamp = messages[321][0]
+    messages[321] = (stamp, serialised(stamp, JOINTS, [0.0, np.nan, 0.0], v[321], c[321]))
+    error, shown = refused(write(tmp_path / 'bag', messages))
+    assert error.joint == 'elbow'
+    assert 'row 321' in shown
+
+
+def test_joints_that_never_meet_are_refused(tmp_path):
+    messages = []
+    for stamp in range(START, START + 10**8, 10**6):
+        for late, joint in enumerate(JOINTS):
+            message = serialised(stamp + late, [joint], [1.0], [1.0], [1.0])
+            messages.append((stamp + late, message))
+    assert 'never has all joints at one stamp' in refused(write(tmp_path / 'bag', messages))[1]
+
+
+def test_stamps_that_were_never_set_are_refused(tmp_path):
+    messages = [(START + i, serialised(0, JOINTS, *np.eye(3))) for i in range(20)]
+    assert 'same stamp 0 s' in refused(write(tmp_path / 'bag', messages))[1]
+
+
+def test_a_clock_that_is_set_back_is_refused(tmp_path):
+    messages = ordinary(200)
+    late = [(START + 10**9 + i, message) for i, (_, message) in enumerate(messages)]
+    assert 'goes back in time' in refused(write(tmp_path / 'bag', [*messages, *late]))[1]
+
+
+def test_an_empty_topic_is_refused(tmp_path):
+    assert 'no messages' in refused(write(tmp_path / 'bag', []))[1]
+
+
+def test_the_number_of_names_has_to_fit(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary(10))
+    refused(bag, SettingsError, position=['elbow'])
+
+
+def test_what_is_no_joint_state_is_refused(tmp_path):
+    bag = write(tmp_path / 'bag', [(START, b'\x00\x01\x00\x00' + bytes(8) + b'\xff' * 40)])
+    assert 'not a joint state' in refused(bag)[1]
