@@ -219,7 +219,7 @@ def structure(
     norms, scale = _column_scale(W, regressor.layout)
     living = np.flatnonzero(norms)
     # W enters by its R factor alone, which has the same dependences and as many rows as columns
-    R = np.linalg.qr(W[:, living] / scale[living], mode='r')
+    R = np.asarray(np.linalg.qr(W[:, living] / scale[living], mode='r'))
     ranks = _preference(regressor.layout, robot)
     order = sorted(range(living.size), key=lambda i: ranks[living[i]])
     chosen = _greedy_basis(R, order, tolerance)
@@ -348,13 +348,15 @@ def _turning(robot: Robot) -> np.ndarray:
 
 def _preference(layout: ParameterLayout, robot: Robot) -> list[tuple[int, int, int]]:
     """Rank of each parameter in the order of preference, lowest first; see the module's head."""
-    owners: dict[str, tuple[int, TreeJoint]] = {}
+    # a joint may have the name of a link that another joint moves
+    of_link: dict[str, tuple[int, TreeJoint]] = {}
+    of_joint: dict[str, tuple[int, TreeJoint]] = {}
     for depth, joint in enumerate(tree_of(robot).joints):
-        owners[robot.links[joint.column]] = owners[robot.joints[joint.column]] = depth, joint
+        of_link[robot.links[joint.column]] = of_joint[robot.joints[joint.column]] = depth, joint
     ranks = []
     for place, name in enumerate(layout):
         owner, _, symbol = name.rpartition('.')
-        depth, joint = owners[owner]
+        depth, joint = (of_link if symbol in INERTIAL_SYMBOLS else of_joint)[owner]
         if symbol == 'm':
             level = 3
         elif symbol in ('Ia', 'Iam'):

@@ -19,6 +19,7 @@ accepts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -370,7 +371,7 @@ def _triangle_fault(low: float, middle: float, high: float) -> str:
     )
 
 
-def _joint_problems(parameters: ParameterSet, tolerance: float):
+def _joint_problems(parameters: ParameterSet, tolerance: float) -> Iterator[JointProblem]:
     for name, value in parameters.as_dict().items():
         joint, _, symbol = name.rpartition('.')
         if symbol in JOINT_SYMBOLS and not value >= -tolerance:

@@ -322,6 +322,9 @@ def test_base_parameters_carry_all_of_any_robots_dynamics(tree, tilted, model):
     assert sorted(groups) == list(range(found.n_standard))
     assert not found.regrouping[:, found.unidentifiable].any()
     assert found.gap > 1e6
+    again = structure(regressor, robot, seed=1)
+    assert again.names == found.names
+    assert again.expressions == found.expressions
 
 
 def test_parameters_that_stand_alone_are_told_from_combinations():
@@ -365,6 +368,19 @@ def test_doubtful_rank_is_reported():
     # a tolerance that cuts where there is no gap
     with pytest.raises(IdentifiabilityError, match='1.57 for pi/2'):
         structure_of(tilted_tx40(0.01), tolerance=0.1)
+
+
+def test_links_and_joints_may_share_names():
+    # link 'b' hangs on joint 'a', joint 'b' moves link 'c': the axes must not be mixed up
+    links = [(0, 'revolute', (0, 0, 0), (PI / 2, 0, 0), (0, 0, 1))]
+    links += [(1, 'revolute', (0.3, 0.1, 0.2), (0, 0, 0), (1, 0, 0))]
+    links += [(2, 'revolute', (0.2, 0.1, 0.1), (1.0, 0.5, 0), (0, 1, 0))]
+    text = urdf(links)
+    shared = text.replace('link_1', 'b').replace('link_2', 'c').replace('link_3', 'd')
+    for joint, name in (('joint_1', 'a'), ('joint_2', 'b'), ('joint_3', 'c')):
+        shared = shared.replace(joint, name)
+    plain, clashing = structure_of(Robot.from_urdf(text)), structure_of(Robot.from_urdf(shared))
+    assert np.array_equal(plain.independent, clashing.independent)
 
 
 def test_expressions_are_readable():

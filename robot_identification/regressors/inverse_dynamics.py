@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +17,9 @@ from .drives import DriveTerms
 from .friction import JointTerms
 from .rigid import RigidBodies
 from .settings import ModelSettings
+
+PREDICTION_BLOCK = 4096
+"""Samples whose regressor is held at once to predict efforts."""
 
 
 @runtime_checkable
@@ -156,7 +158,8 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     """
     layout = build(robot, settings).layout
     values = dict(zip(robot.layout.names, robot.prior.values, strict=True))
-    document = etree.fromstring(robot.urdf.encode())
+    parser = etree.XMLParser(resolve_entities=False, no_network=True)
+    document = etree.fromstring(robot.urdf.encode(), parser)
     elements = {element.get('name'): element for element in document.iterfind('joint')}
     for joint in robot.joints:
         dynamics = elements[joint].find('dynamics')
@@ -187,18 +190,11 @@ def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> n
     """
     if parameters.layout.names != regressor.layout.names:
         raise ValueError('the parameters are not those of the regressor')
-    return _predict(regressor, motion, parameters.values)
-
-
-def _predict(regressor: Regressor, motion: Motion, values: Sequence[float], block: int = 4096):
     effort = np.empty(motion.position.shape)
-    for start in range(0, len(motion), block):
-        part = Motion(
-            motion.position[start : start + block],
-            motion.velocity[start : start + block],
-            motion.acceleration[start : start + block],
-        )
-        effort[start : start + block] = (regressor.rows(part) @ values).reshape(len(part), -1)
+    for start in range(0, len(motion), PREDICTION_BLOCK):
+        part = motion.rows(start, start + PREDICTION_BLOCK)
+        rows = regressor.rows(part)
+        effort[start : start + len(part)] = (rows @ parameters.values).reshape(len(part), -1)
     return effort
 
 

@@ -82,7 +82,7 @@ class RigidBodies:
             )
             self._fill_block(q, dq, ddq, out[part])
 
-    def _fill_block(self, q, dq, ddq, out) -> None:
+    def _fill_block(self, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray, out: np.ndarray) -> None:
         base = np.zeros((6, 2, q.shape[1]))
         base[3:, 1] = -self.tree.gravity[:, None]
         motions: list[np.ndarray] = []
@@ -149,7 +149,9 @@ class _JointKernel:
             crossed=np.block(blocks or [[0 * turn, 0 * turn], [turn, 0 * turn]]),
         )
 
-    def next_link(self, parent: np.ndarray, q, dq, ddq) -> np.ndarray:
+    def next_link(
+        self, parent: np.ndarray, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray
+    ) -> np.ndarray:
         """Motions of the next link, one joint more than its parent's."""
         ones = np.ones_like(q)
         functions = np.stack([ones, np.cos(q), np.sin(q)] if self.revolute else [ones, q])
