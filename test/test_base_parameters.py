@@ -299,7 +299,7 @@ def trees(draw):
     return urdf(joints, order), draw(st.permutations([f'joint_{i}' for i in order]))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(tree=trees(), tilted=st.booleans(), model=st.sampled_from([RIGID, ModelSettings()]))
 def test_base_parameters_carry_all_of_any_robots_dynamics(tree, tilted, model):
     text, joints = tree
