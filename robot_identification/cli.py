@@ -137,7 +137,7 @@ def _demo(options: argparse.Namespace) -> int:
             remedy="run 'make demo' in the sources, or source your ROS 2 workspace and install "
             'mujoco',
         ) from error
-    return run_demo(options.out, seed=options.seed)
+    return run_demo(options.out, seed=options.seed, duration=options.duration)
 
 
 COMMANDS = {

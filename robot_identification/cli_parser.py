@@ -216,7 +216,16 @@ def _add_demo(commands: Any, run: Run) -> None:
         metavar='DIR',
         help='folder for recordings, results and logs (default: %(default)s)',
     )
-    parser.add_argument('--seed', type=int, default=1, help='of the planner and the noise')
+    parser.add_argument(
+        '--seed', type=int, default=1, help='of the planner and the noise (default: %(default)s)'
+    )
+    parser.add_argument(
+        '--duration',
+        type=float,
+        default=20.0,
+        metavar='S',
+        help='length of each motion in seconds (default: %(default)s)',
+    )
 
 
 def _add_overrides(parser: argparse.ArgumentParser) -> None:

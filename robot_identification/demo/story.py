@@ -41,7 +41,7 @@ PLANNER_ITERATIONS = 150
 STEPS = 8
 
 
-def run_demo(folder: Path | str, *, seed: int = 1) -> int:
+def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> int:
     """
     Run the demonstration and print its story.
 
@@ -51,6 +51,8 @@ def run_demo(folder: Path | str, *, seed: int = 1) -> int:
         Receives recordings, results, and the nodes' logs.
     seed:
         Of the planner's start values and of all that is random in the simulation.
+    duration:
+        Length of each of the two motions [s].
 
     Returns
     -------
@@ -65,7 +67,7 @@ def run_demo(folder: Path | str, *, seed: int = 1) -> int:
         _isolate(folder)
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         with NodeProcesses(folder / 'logs') as processes:
-            _Story(folder, processes, seed).tell()
+            _Story(folder, processes, seed, duration).tell()
     except IdentificationError as error:
         return _stopped(str(error), folder)
     except OSError as error:
@@ -81,10 +83,11 @@ def run_demo(folder: Path | str, *, seed: int = 1) -> int:
 class _Story:
     """The steps in order; each prints its title, what came out, and how long it took."""
 
-    def __init__(self, folder: Path, processes: NodeProcesses, seed: int) -> None:
+    def __init__(self, folder: Path, processes: NodeProcesses, seed: int, duration: float) -> None:
         self.folder = folder
         self.processes = processes
         self.seed = seed
+        self.duration = duration
         self.caller = Caller(rclpy.create_node('demo'), processes.require_alive)
         self.step = 0
         self.began = time.monotonic()
@@ -134,9 +137,9 @@ class _Story:
             {
                 **clock,
                 'output': str(self.folder / 'results'),
-                'signals.cutoff': 20.0,
+                'signals.cutoff': 10.0,
                 'signals.decimate_to': 50.0,
-                'signals.dead_zone': 0.03,
+                'signals.dead_zone': 0.1,
             },
         )
         self.processes.start('excitation', {**clock, 'execute': True})
@@ -158,6 +161,7 @@ class _Story:
                     f'planning, condition number {feedback.criterion:.1f}',
                 ),
                 seed=seed,
+                duration=self.duration,
                 max_iterations=PLANNER_ITERATIONS,
             )
         points = plan.trajectory.points
@@ -200,7 +204,11 @@ class _Story:
     def _check(self) -> None:
         answer = self.caller.call(CheckConsistency, 'identification/check_consistency')
         wrong = [link.link for link in answer.links if not link.pseudo_inertia_positive_definite]
-        _say('yes' if answer.physical else f'not for {", ".join(wrong)}: {answer.message}')
+        _say(
+            'yes'
+            if answer.physical
+            else f'not those of {", ".join(wrong)}: noise in what this motion hardly tells (report)'
+        )
 
     def _validate(self, recording: str) -> None:
         answer = self.caller.call(Validate, 'identification/validate', 120.0, source=recording)
