@@ -24,7 +24,7 @@ def robot():
 
 @pytest.fixture(scope='module')
 def truth(robot):
-    """Standard parameters that differ from the URDF's, with friction and rotor inertia."""
+    """Return standard parameters that are not the URDF's, with friction and rotor inertia."""
     from robot_identification.parameters import ParameterSet
     from robot_identification.regressors import ModelSettings, prior
 
@@ -116,21 +116,46 @@ PARAMETERS = {
 }
 
 
+@pytest.fixture(scope='module')
+def output(tmp_path_factory):
+    return tmp_path_factory.mktemp('results')
+
+
+@pytest.fixture(scope='module')
+def running(request, ros_domain, output):
+    """Start one node for all tests that leave it as they found it, but for its estimate."""
+    pytest.importorskip('rclpy')
+    plugins = request.config.pluginmanager.get_plugins()
+    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
+    try:
+        ros.start('identification', parameters={**PARAMETERS, 'output': str(output)})
+        yield ros
+    finally:
+        ros.close()
+
+
 @pytest.fixture
-def node(ros, tmp_path):
-    ros.start('identification', parameters={**PARAMETERS, 'output': str(tmp_path / 'results')})
-    return ros
+def node(running):
+    """Give the running node without an estimate."""
+    from std_srvs.srv import Trigger
+
+    assert running.call(Trigger, 'identification/reset').success
+    return running
 
 
-def identify(ros, source='', method=255, options=(), **fields):
+def identify(ros, source='', method=255, options=(), namespace=''):
     from diagnostic_msgs.msg import KeyValue
     from robot_identification_msgs.srv import Identify
 
     pairs = [KeyValue(key=key, value=value) for key, value in options]
     return ros.call(
-        Identify, 'identification/identify', timeout=60.0, source=str(source), method=method,
-        options=pairs, **fields,
-    )  # fmt: skip
+        Identify,
+        f'{namespace}/identification/identify',
+        timeout=60.0,
+        source=str(source),
+        method=method,
+        options=pairs,
+    )
 
 
 def base_truth(robot, truth):
@@ -140,7 +165,7 @@ def base_truth(robot, truth):
     return structure(build(robot, ModelSettings()), robot).project(truth).as_dict()
 
 
-def test_whole_round(node, bags, robot, truth, tmp_path):
+def test_whole_round(node, bags, robot, truth, output, tmp_path):
     """Identify, publish, check, validate, export and reset, as one after the other."""
     from robot_identification_msgs.msg import Fit, ParameterSet
     from robot_identification_msgs.srv import CheckConsistency, ExportUrdf, Validate
@@ -148,6 +173,7 @@ def test_whole_round(node, bags, robot, truth, tmp_path):
 
     answer = identify(node, bags['first'], method=1)
     assert answer.success, answer.message
+    assert answer.message.count('\n') == 0
     expected = base_truth(robot, truth)
     assert [p.name for p in answer.base.parameters] == list(expected)
     for p in answer.base.parameters:
@@ -157,7 +183,7 @@ def test_whole_round(node, bags, robot, truth, tmp_path):
     assert [fit.joint for fit in answer.joints] == list(robot.joints)
     assert len(answer.standard.parameters) == len(truth.layout)
     folder = Path(answer.result_path)
-    assert folder == tmp_path / 'results' / 'first_wls'
+    assert folder == output / 'first_wls'
     assert {p.name for p in folder.iterdir()} == {'result.yaml', 'identified.urdf', 'report.html'}
 
     # latched: who subscribes after the fact gets them, too
@@ -193,7 +219,7 @@ def test_whole_round(node, bags, robot, truth, tmp_path):
 
 
 def check_export(urdf, robot, truth):
-    """The exported document's inverse dynamics have the true base parameters."""
+    """Compare what the exported document says about friction with the truth."""
     from robot_identification.regressors import ModelSettings, prior
     from robot_identification.robot import Robot
 
@@ -327,9 +353,14 @@ def test_experiment_file_gives_the_defaults(ros, bags, tmp_path, robot):
     np.savetxt(
         tmp_path / 'other.csv', table, delimiter=',', header='t,q1,q2,q3,e1,e2,e3', comments=''
     )
-    ros.start('identification', parameters={'experiment': str(file), 'signals.cutoff': 9.0})
+    parameters = {'experiment': str(file), 'signals.cutoff': 9.0}
+    ros.start('identification', parameters=parameters, namespace='/file')
     values = ros.get_parameters(
-        'identification', 'signals.cutoff', 'estimation.method', 'robot.friction', 'joints'
+        '/file/identification',
+        'signals.cutoff',
+        'estimation.method',
+        'robot.friction',
+        'joints',
     )
     assert values == {
         'signals.cutoff': 9.0,
@@ -337,10 +368,10 @@ def test_experiment_file_gives_the_defaults(ros, bags, tmp_path, robot):
         'robot.friction': ['viscous'],
         'joints': list(robot.joints),
     }
-    answer = identify(ros, tmp_path / 'other.csv')
+    answer = identify(ros, tmp_path / 'other.csv', namespace='/file')
     assert answer.success, answer.message
     assert answer.result_path == str(tmp_path / 'out' / 'other_ols')
-    answer = identify(ros)
+    answer = identify(ros, namespace='/file')
     assert not answer.success
     assert 'run.csv' in answer.message
 
@@ -365,20 +396,23 @@ def test_description_from_the_topic_and_diagnostics(ros, bags, tmp_path):
     from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
     parameters = {k: v for k, v in PARAMETERS.items() if k != 'robot_description'}
-    process = ros.start('identification', parameters={**parameters, 'output': str(tmp_path)})
-    states = ros.subscribe(DiagnosticArray, '/diagnostics')
-    answer = identify(ros, bags['first'])
+    parameters |= {'output': str(tmp_path), 'topic': '/joint_states'}
+    process = ros.start('identification', parameters=parameters, namespace='/arm')
+    messages = ros.subscribe(DiagnosticArray, '/diagnostics')
+
+    def state():
+        found = [m.status[0] for m in messages if m.status[0].name.startswith('arm/')]
+        return found[-1] if found else DiagnosticStatus()
+
+    answer = identify(ros, bags['first'], namespace='/arm')
     assert not answer.success
-    assert 'robot_description' in answer.message
-    ros.wait_until(
-        lambda: states and states[-1].status[0].level == DiagnosticStatus.WARN, what='WARN'
-    )
-    publisher = ros.publish_description(URDF.read_text())
+    assert '/arm/robot_description' in answer.message
+    ros.wait_until(lambda: state().level == DiagnosticStatus.WARN, what='WARN')
+    publisher = ros.publish_description(URDF.read_text(), '/arm/robot_description')
     process.wait_for_output('szabo')
-    assert identify(ros, bags['first']).success
-    ros.wait_until(lambda: 'relative error' in states[-1].status[0].message, what='diagnostics')
-    keys = {pair.key: pair.value for pair in states[-1].status[0].values}
-    assert keys['method'] == 'wls'
+    assert identify(ros, bags['first'], namespace='/arm').success
+    ros.wait_until(lambda: 'relative error' in state().message, what='diagnostics')
+    assert {pair.key: pair.value for pair in state().values}['method'] == 'wls'
     assert process.stop() == 0
     assert publisher is not None
 
