@@ -204,11 +204,7 @@ class _Story:
     def _check(self) -> None:
         answer = self.caller.call(CheckConsistency, 'identification/check_consistency')
         wrong = [link.link for link in answer.links if not link.pseudo_inertia_positive_definite]
-        _say(
-            'yes'
-            if answer.physical
-            else f'not those of {", ".join(wrong)}: noise in what this motion hardly tells (report)'
-        )
+        _say('yes' if answer.physical else f'not those of {", ".join(wrong)} (see the report)')
 
     def _validate(self, recording: str) -> None:
         answer = self.caller.call(Validate, 'identification/validate', 120.0, source=recording)
