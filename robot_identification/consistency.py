@@ -343,7 +343,8 @@ def _check_link(link: str, vector: np.ndarray, tolerance: float) -> LinkConsiste
                 'the smallest principal moment of inertia at the centre of mass '
                 f'is {low:.4g} kg m^2'
             )
-        if not triangle:
+        elif not triangle:
+            # a negative moment breaks the inequality too, and is the plainer fault
             faults.append(_triangle_fault(low, middle, high))
     elif massive:
         faults.append(f'the mass is {mass:.4g} kg, so that there is no centre of mass')
