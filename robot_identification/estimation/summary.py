@@ -41,13 +41,13 @@ def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
             str(joint.rows),
             number(joint.rmse),
             number(joint.bias),
-            f'{joint.relative_error:.2f}',
-            f'{joint.raw_relative_error:.2f}',
+            percent(joint.relative_error),
+            percent(joint.raw_relative_error),
         ]
         cells += [number(weights[joint.joint])] if weights else []
         lines.append(f'{joint.joint:<{width}}' + ''.join(f'{cell:>13}' for cell in cells))
     rows = sum(joint.rows for joint in fit.joints)
-    cells = [str(rows), '', '', f'{fit.relative_error:.2f}', f'{fit.raw_relative_error:.2f}']
+    cells = [str(rows), '', '', percent(fit.relative_error), percent(fit.raw_relative_error)]
     lines.append(f'{"all joints":<{width}}' + ''.join(f'{cell:>13}' for cell in cells))
     return [line.rstrip() for line in lines]
 
@@ -60,7 +60,7 @@ def number(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a relative standard deviation in at most 9 characters."""
+    """Return a percentage in at most 9 characters."""
     if math.isnan(value):
         return '-'
     return f'{value:.2f}' if value < 1e4 else '>9999'
