@@ -62,7 +62,7 @@ class RegressorNode(Node):
     def __init__(self) -> None:
         super().__init__('regressor')
         self._options = declare_options(self, RegressorOptions)
-        self._settings = declare_options(self, ModelSettings)
+        self._settings = declare_options(self, ModelSettings, 'robot')
         self._regressor: Regressor | None = None
         self._robot = RobotDescription(self, self._on_robot)
         self._states: Subscription | None = None

@@ -70,8 +70,8 @@ def test_the_model_comes_from_the_parameters(ros, robot):
         parameters={
             'joints': joints,
             'gravity': [0.0, 0.0, 0.0],
-            'friction': ['viscous'],
-            'rotor_inertia': False,
+            'robot.friction': ['viscous'],
+            'robot.rotor_inertia': False,
         },
     )
     response = ask(ros, [], [], [])
@@ -115,8 +115,8 @@ def test_a_drive_of_an_unknown_joint_is_a_one_line_error(ros):
         'regressor',
         parameters={
             'robot_description': str(URDF),
-            'coupled_drives.names': ['elbow'],
-            'coupled_drives.elbow.joints': ['elbow', 'wrist'],
+            'robot.coupled_drives.names': ['elbow'],
+            'robot.coupled_drives.elbow.joints': ['elbow', 'wrist'],
         },
         wait=False,
     )
