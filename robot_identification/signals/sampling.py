@@ -107,7 +107,7 @@ def _rate(time: np.ndarray) -> float:
 
 
 def grid_blocks(
-    source: RecordingSource, rate: float, *, velocity: bool, block: int
+    source: RecordingSource, rate: float, recorded: float, *, velocity: bool, block: int
 ) -> Iterator[GridBlock]:
     """
     Put a recording on a uniform grid, block by block.
@@ -118,6 +118,8 @@ def grid_blocks(
         The recording.
     rate:
         Rate of the grid [Hz].
+    recorded:
+        Rate of the recording [Hz], see `sample_rate`.
     velocity:
         Whether the measured velocities are wanted.
     block:
@@ -134,7 +136,7 @@ def grid_blocks(
         where velocities are wanted and missing, or stamps go back from one block to the next.
 
     """
-    longest = GAP / sample_rate(source)
+    longest = GAP / recorded
     stretch, grid, last = -1, None, None
     for part in source.blocks(block):
         if len(part) == 0:

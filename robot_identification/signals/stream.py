@@ -92,7 +92,7 @@ def stretches(
     shortest = max(method.shortest, 2 * n_trimmed + 1)
     tally, left_out = _Tally(len(source.joints)), []
     with_velocity = settings.method == 'measured_velocity'
-    grid = grid_blocks(source, rate, velocity=with_velocity, block=block)
+    grid = grid_blocks(source, rate, recorded, velocity=with_velocity, block=block)
     for _, parts in groupby(grid, key=lambda part: part.stretch):
         first = next(parts)
         tally.begin()

@@ -27,7 +27,8 @@ def record(time, position=None, **more):
 def on_grid(recording, rate, block=16384, velocity=False):
     """Return (start, values) of each stretch."""
     stretches = {}
-    for part in grid_blocks(recording, rate, velocity=velocity, block=block):
+    recorded = sample_rate(recording)
+    for part in grid_blocks(recording, rate, recorded, velocity=velocity, block=block):
         stretches.setdefault(part.stretch, (part.start, []))[1].append(part.values)
     return [(start, np.concatenate(values)) for start, values in stretches.values()]
 
@@ -130,7 +131,7 @@ class Unsorted:
 
 def test_stamps_that_go_back_between_blocks_are_refused():
     with pytest.raises(RecordingError, match=r'time stamp 0\.99 s does not follow 0\.99 s'):
-        on_grid(Unsorted(), 100.0)
+        list(grid_blocks(Unsorted(), 100.0, 100.0, velocity=False, block=64))
 
 
 def test_missing_velocity_is_refused():
