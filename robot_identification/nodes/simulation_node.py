@@ -54,6 +54,11 @@ PATIENCE = 0.25
 class NodeOptions:
     """What the node adds to the simulator's settings."""
 
+    urdf: str = option(
+        DEMO_ARM,
+        doc='URDF or xacro file (a path or package://) where robot_description is empty',
+        read_only=True,
+    )
     real_time_factor: float = option(
         1.0,
         doc='Simulated seconds in a second; 0: as fast as the machine can',
@@ -112,7 +117,7 @@ class SimulationNode(Node):
         robot_options = declare_options(self, RobotOptions)
         self._options = declare_options(self, NodeOptions)
         self._settings = declare_options(self, SimulationSettings)
-        robot = robot_options.build(robot_options.robot_description or DEMO_ARM)
+        robot = robot_options.build(robot_options.robot_description or self._options.urdf)
         for warning in robot.warnings:
             self.get_logger().warning(warning)
         self._simulator = Simulator(robot, self._settings)

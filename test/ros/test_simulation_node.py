@@ -178,10 +178,11 @@ def test_a_machine_that_is_too_slow_slows_the_time_and_loses_nothing(ros):
     assert process.output.count('too slow') == 1
 
 
-def test_a_robot_of_ones_own(ros):
+@pytest.mark.parametrize('parameter', ['urdf', 'robot_description'])
+def test_a_robot_of_ones_own(ros, parameter):
     from std_msgs.msg import String
 
-    arguments = {'robot_description': 'package://robot_identification/urdf/szabo_3r.urdf'}
+    arguments = {parameter: 'package://robot_identification/urdf/szabo_3r.urdf'}
     ros.start('simulation', parameters=arguments)
     states = joint_states(ros)
     assert list(states[-1].name) == JOINTS[:3]
