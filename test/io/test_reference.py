@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation of the experiment file agrees with its declaration."""
+
+from dataclasses import dataclass
+from pathlib import Path
+import re
+
+import pytest
+from robot_identification.io.experiment import Experiment
+from robot_identification.io.keys import section_of, walk
+from robot_identification.io.reference import BEGIN, END, key_tables, main, updated
+from robot_identification.options import from_mapping, option
+import yaml
+
+PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'experiment.md'
+
+
+def test_page_is_up_to_date():
+    assert main([str(PAGE), '--check']) == 0, (
+        'run: python -m robot_identification.io.reference docs/experiment.md'
+    )
+
+
+def test_page_names_every_key():
+    text = PAGE.read_text()
+    for key, info in walk(Experiment):
+        if section_of(info.type)[0] is None:
+            assert f'| `{info.name}` |' in text, key
+
+
+def test_example_on_the_page_has_known_keys():
+    (block,) = re.findall(r'```yaml\n(.*?)```', PAGE.read_text(), re.DOTALL)
+    experiment = from_mapping(Experiment, yaml.safe_load(block))
+    assert len(experiment.data.validation) == 1
+
+
+def test_links_on_the_page_exist():
+    for link in re.findall(r'\]\(([^)#]+)\)', PAGE.read_text()):
+        if '://' not in link:
+            assert (PAGE.parent / link).exists(), link
+
+
+def test_an_old_page_is_found_and_repaired(tmp_path):
+    page = tmp_path / 'page.md'
+    page.write_text(f'before\n{BEGIN}\nold\n{END}\nafter\n')
+    assert main([str(page), '--check']) == 1
+    assert main([str(page)]) == 0
+    assert main([str(page), '--check']) == 0
+    assert page.read_text().startswith('before\n')
+    assert page.read_text().endswith('\nafter\n')
+    with pytest.raises(ValueError, match='no lines'):
+        updated('no marks')
+
+
+@dataclass(frozen=True)
+class Inner:
+    number: float = option(doc='a number.', unit='m', minimum=0.0, maximum=2.0)
+
+
+@dataclass(frozen=True)
+class Outer:
+    word: str = option('a', doc='one of two', choices=('a', 'b'))
+    parts: tuple[Inner, ...] = option((), doc='the parts')
+    flag: bool | None = option(None, doc='a flag')
+
+
+def test_tables():
+    text = key_tables(Outer)
+    assert '| `word` | `a`, `b` | `a` | One of two. |' in text
+    assert '| `flag` | true or false or null | `null` | A flag. |' in text
+    assert '### `parts[i]`' in text
+    assert '| `number` | number from 0 to 2 [m] | **required** | A number. |' in text
