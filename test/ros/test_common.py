@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 import signal
 import sys
 
@@ -288,3 +289,12 @@ def test_a_fault_is_answered_and_logged_and_the_node_goes_on(ros, probe):
     assert response.message.startswith('internal error: ZeroDivisionError')
     process.wait_for_output('Traceback')
     assert process.returncode is None
+
+
+@pytest.mark.skipif(not sys.platform.startswith('linux'), reason='looks into /proc')
+def test_a_signal_while_the_node_still_loads_leaves_no_traceback(ros):
+    process = ros.start('recorder', wait=False)
+    maps = Path(f'/proc/{process.pid}/maps')
+    ros.wait_until(lambda: '/numpy/' in maps.read_text(), 30.0, 'the first libraries')
+    assert process.stop() == 0
+    assert process.output == ''
