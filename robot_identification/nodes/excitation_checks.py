@@ -95,6 +95,11 @@ class Checks:
 
 def received(message: JointTrajectory, robot: Robot) -> PointTrajectory:
     """Return the trajectory of a goal; raise `ExcitationError` where it is none of the robot's."""
+    if not message.points:
+        raise ExcitationError(
+            'the goal has neither a plan_id nor a trajectory with points',
+            remedy='give one of them',
+        )
     points = trajectory_points(message, robot.joints)
     if points.velocity is None:
         raise ExcitationError(

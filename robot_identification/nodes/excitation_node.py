@@ -111,6 +111,9 @@ class ExcitationNode(Node):
         self._leaving = True
         while self._running is not None:
             await self._tick()
+        for _ in range(10):
+            # the client's answer is on its way
+            await self._tick()
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _new_robot(self, robot: Robot) -> None:
