@@ -157,12 +157,16 @@ class _Stretch:
     def push(self, samples: Samples) -> RowBlock:
         """Return the rows that ``samples`` complete."""
         motion = Motion(samples.position, samples.velocity, samples.acceleration)
-        n = self._zones.size
-        raw = self._regressor.rows(motion)[:, self._independent].reshape(len(samples), n, -1)
+        n, b = self._zones.size, self._independent.size
         # one array through one filter: what is done to the effort is done to every column
-        signals = np.stack((samples.effort, samples.position, samples.velocity), axis=2)
-        rows = self._decimator.push(np.concatenate([raw, signals], axis=2))
-        return self._block(rows, raw, samples.measured_effort)
+        joined = np.empty((len(samples), n, b + 3))
+        columns = self._regressor.rows(motion).reshape(len(samples), n, -1)
+        joined[:, :, :b] = columns[:, :, self._independent]
+        joined[:, :, b] = samples.effort
+        joined[:, :, b + 1] = samples.position
+        joined[:, :, b + 2] = samples.velocity
+        rows = self._decimator.push(joined)
+        return self._block(rows, joined[:, :, :b], samples.measured_effort)
 
     def finish(self) -> RowBlock:
         """Return the rows whose window reaches beyond the end."""
