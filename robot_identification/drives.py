@@ -79,13 +79,23 @@ class Drives:
         if self.effort is not None:
             _matrix(self.effort.matrix, n_joints, f'{path}.effort.matrix')
 
-    def n_positions(self, n_joints: int) -> int:
-        """Return how many recorded positions give those of ``n_joints`` joints."""
-        return n_joints if self.position is None else len(self.position.matrix[0])
+    def recorded(self, n_joints: int) -> dict[str, int]:
+        """
+        Tell how many columns have to be recorded.
 
-    def n_efforts(self, n_joints: int) -> int:
-        """Return how many recorded efforts give those of ``n_joints`` joints."""
-        return n_joints if self.effort is None else len(self.effort.matrix[0])
+        Parameters
+        ----------
+        n_joints:
+            Number of joints.
+
+        Returns
+        -------
+        Number of columns by signal (``position``, ``velocity``, ``effort``).
+
+        """
+        positions = n_joints if self.position is None else len(self.position.matrix[0])
+        efforts = n_joints if self.effort is None else len(self.effort.matrix[0])
+        return {'position': positions, 'velocity': positions, 'effort': efforts}
 
     def joint_position(self, position: np.ndarray) -> np.ndarray:
         """Return (n_samples, n_joints) positions from (n_samples, k) recorded ones."""
@@ -127,16 +137,13 @@ class Drives:
         """
         joints = recording.joints if joints is None else tuple(joints)
         self.check(len(joints))
-        recorded = len(recording.joints)
-        for key, expected in (
-            ('position.matrix', self.n_positions(len(joints))),
-            ('effort.matrix', self.n_efforts(len(joints))),
-        ):
-            if recorded != expected:
+        n_columns = len(recording.joints)
+        for name, expected in self.recorded(len(joints)).items():
+            if n_columns != expected:
+                key = f'robot.drives.{"effort" if name == "effort" else "position"}.matrix'
                 raise SettingsError(
-                    f"'robot.drives.{key}' takes {expected} columns, "
-                    f'{recording.source} has {recorded}',
-                    key=f'robot.drives.{key}',
+                    f"'{key}' takes {expected} columns, {recording.source} has {n_columns}",
+                    key=key,
                     file=recording.source,
                     remedy='give the matrix one column for each recorded signal',
                 )

@@ -181,10 +181,10 @@ def _decompressed(compression: str, data: bytes) -> bytes:
     if compression == '':
         return data
     if compression == 'lz4':
-        from lz4.frame import decompress
+        from lz4.frame import decompress  # type: ignore[import-untyped]
     elif compression == 'zstd':
         try:
-            from compression.zstd import decompress
+            from compression.zstd import decompress  # type: ignore[import-not-found]
         except ImportError:
             from backports.zstd import decompress
     else:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..drives import Drives
 from ..errors import one_of, RecordingError
-from .entry import Column, RecordingEntry, SignalColumns
+from .entry import Column, RecordingEntry, Signal, SignalColumns
 from .table import Table
 
 _COMMENT = '#'
@@ -87,11 +87,7 @@ def read_csv(
 
     """
     files = entry.files(base)
-    counts = {
-        'position': drives.n_positions(len(joints)),
-        'velocity': drives.n_positions(len(joints)),
-        'effort': drives.n_efforts(len(joints)),
-    }
+    counts = drives.recorded(len(joints))
     used = {name: files[name] for name in files if getattr(entry, name) is not None}
     layouts = {file: _layout(file, entry.delimiter) for file in dict.fromkeys(used.values())}
     columns = {
@@ -117,7 +113,7 @@ def read_csv(
             for name, file in used.items()
         }
         rows = np.arange(row, row + n_rows)
-        time = signals['time'][:, 0] if 'time' in signals else rows / entry.rate
+        time = signals['time'][:, 0] if 'time' in signals else entry.stamps(rows)
         yield Table(
             rows=rows,
             time=time,
@@ -129,7 +125,7 @@ def read_csv(
         row += n_rows
 
 
-def _columns(layout: _Layout, signal, count: int, name: str) -> list[int]:
+def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) -> list[int]:
     columns = signal.columns if isinstance(signal, SignalColumns) else signal
     if columns is None:
         columns = tuple(range(layout.width))
@@ -147,9 +143,10 @@ def _columns(layout: _Layout, signal, count: int, name: str) -> list[int]:
 
 def _in_step(readers: list[Iterator[np.ndarray]], files: list[Path]) -> Iterator[list[np.ndarray]]:
     """Take one block of every file at a time; they have to end together."""
+    nothing = np.empty((0, 0))
     while True:
-        parts = [next(reader, None) for reader in readers]
-        lengths = [0 if part is None else len(part) for part in parts]
+        parts = [next(reader, nothing) for reader in readers]
+        lengths = [len(part) for part in parts]
         if len(set(lengths)) != 1:
             short = int(np.argmin(lengths))
             raise RecordingError(
@@ -175,7 +172,8 @@ def _open(file: Path) -> TextIO:
 
 def _layout(file: Path, delimiter: str | None) -> _Layout:
     """Find delimiter and header in the first lines."""
-    comment, lines = None, []
+    comment: str | None = None
+    lines: list[str] = []
     with _open(file) as stream:
         for line in islice(stream, 200):
             if line.lstrip().startswith(_COMMENT) and not lines:
@@ -218,7 +216,9 @@ def _is_number(cell: str) -> bool:
 def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarray]:
     """Iterate over the file in arrays of up to ``size`` rows and ``len(columns)`` columns."""
     with _open(layout.file) as stream:
-        lines = (line for line in stream if line.strip() and not line.lstrip().startswith('#'))
+        lines: Iterator[str] = (
+            line for line in stream if line.strip() and not line.lstrip().startswith(_COMMENT)
+        )
         if layout.header is not None:
             first = next(lines)
             if all(_is_number(cell) for cell in layout.split(first)):
@@ -247,25 +247,25 @@ def _parse(layout: _Layout, columns: list[int], block: list[str], row: int) -> n
             block, delimiter=layout.delimiter, usecols=columns, ndmin=2, comments=None
         )
     except ValueError as error:
-        _raise_cell(layout, columns, block, row, error)
+        raise _unreadable(layout, columns, block, row, error) from error
 
 
-def _raise_cell(
+def _unreadable(
     layout: _Layout, columns: list[int], block: list[str], row: int, cause: ValueError
-) -> None:
+) -> RecordingError:
     for at, line in enumerate(block):
         cells = layout.split(line)
         for column in columns:
             if not _is_number(cells[column]):
-                raise RecordingError(
+                return RecordingError(
                     f"{layout.file}: '{cells[column]}' in row {row + at}, column "
                     f"'{layout.label(column)}' is not a number",
                     file=str(layout.file),
                     value=cells[column],
                     remedy='repair or remove this line',
-                ) from cause
-    raise RecordingError(
+                )
+    return RecordingError(
         f'{layout.file}: rows {row} to {row + len(block) - 1} cannot be read ({cause})',
         file=str(layout.file),
         remedy='write plain numbers with one delimiter',
-    ) from cause
+    )

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..drives import Drives
 from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
@@ -140,6 +142,24 @@ class RecordingEntry:
                 remedy=f'set it to one of {one_of(FORMATS)}',
             ) from None
 
+    def stamps(self, rows: np.ndarray) -> np.ndarray:
+        """
+        Return the times of rows where there is no time column.
+
+        Parameters
+        ----------
+        rows:
+            (n,) 0-based numbers of the rows.
+
+        Returns
+        -------
+        (n,) times [s].
+
+        """
+        if self.rate is None:
+            raise _missing('', 'rate', 'give the sampling rate where there is no time column')
+        return rows / self.rate
+
     def files(self, base: Path = Path('.')) -> dict[str, Path]:
         """
         Files that the recording is read from.
@@ -251,12 +271,7 @@ class RecordingEntry:
 
 
 def _check_counts(entry: RecordingEntry, n_joints: int, drives: Drives, path: str) -> None:
-    expected = {
-        'position': drives.n_positions(n_joints),
-        'velocity': drives.n_positions(n_joints),
-        'effort': drives.n_efforts(n_joints),
-    }
-    for name, count in expected.items():
+    for name, count in drives.recorded(n_joints).items():
         signal = getattr(entry, name)
         columns = signal.columns if isinstance(signal, SignalColumns) else signal
         if columns is None or isinstance(columns, str):

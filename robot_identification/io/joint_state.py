@@ -11,10 +11,11 @@ DDS-XTypes).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def decode(messages: Sequence[bytes], wanted: dict[str, tuple[str, ...]]) -> Joi
     return JointStates(stamp, values, present, tuple(seen))
 
 
-def _alike(messages: Sequence[bytes]):
+def _alike(messages: Sequence[bytes]) -> Iterator[tuple[np.ndarray, np.ndarray, _Shape]]:
     """Iterate over (rows, their bytes as (n, length) array, shape) of messages alike."""
     messages = [_little_endian(message) for message in messages]
     lengths = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
@@ -168,7 +169,7 @@ def _aligned(place: int, size: int) -> int:
     return (place - 4 + size - 1) // size * size + 4
 
 
-def _unpack(form: str, message: bytes, place: int, size: int):
+def _unpack(form: str, message: bytes, place: int, size: int) -> tuple[tuple, int]:
     place = _aligned(place, size)
     return struct.unpack_from(form, message, place), place + struct.calcsize(form)
 
@@ -190,7 +191,7 @@ def _little_endian(message: bytes) -> bytes:
 
 
 @cache
-def _type_store():
+def _type_store() -> Any:
     from rosbags.typesys import get_typestore, Stores
 
     return get_typestore(Stores.ROS2_JAZZY)

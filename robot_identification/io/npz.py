@@ -46,13 +46,9 @@ def read_npz(
 
     """
     files = entry.files(base)
-    counts = {
-        'position': drives.n_positions(len(joints)),
-        'velocity': drives.n_positions(len(joints)),
-        'effort': drives.n_efforts(len(joints)),
-    }
-    signals: dict[str, np.ndarray | None] = {'velocity': None}
-    labels = {'time': ('time',)}
+    counts = drives.recorded(len(joints))
+    signals: dict[str, np.ndarray] = {}
+    labels: dict[str, tuple[str, ...]] = {'time': ('time',)}
     for name, count in counts.items():
         signal = getattr(entry, name)
         if signal is not None:
@@ -63,13 +59,13 @@ def read_npz(
         if time.ndim != 1:
             raise _wrong_shape(files['time'], str(entry.time), time.shape, '(n_samples,)')
     else:
-        time = np.arange(n_samples) / entry.rate
+        time = entry.stamps(np.arange(n_samples))
     for name, array in (('time', time), *signals.items()):
-        if array is not None and len(array) != n_samples:
+        if len(array) != n_samples:
             raise _wrong_shape(files[name], name, array.shape, f'{n_samples} rows as the position')
     for start in range(0, n_samples, size):
         part = slice(start, min(start + size, n_samples))
-        velocity = signals['velocity']
+        velocity = signals.get('velocity')
         yield Table(
             rows=np.arange(part.start, part.stop),
             time=time[part],

@@ -26,6 +26,7 @@ from .joint_state import decode, JointStates, SIGNALS
 from .table import Table
 
 _NANOSECOND = 1e-9
+_NEEDED = ('position', 'effort')
 
 
 def read_rosbag(
@@ -81,11 +82,7 @@ def read_rosbag(
 def _wanted(
     entry: RecordingEntry, joints: tuple[str, ...], drives: Drives
 ) -> dict[str, tuple[str, ...]]:
-    counts = {
-        'position': drives.n_positions(len(joints)),
-        'velocity': drives.n_positions(len(joints)),
-        'effort': drives.n_efforts(len(joints)),
-    }
+    counts = drives.recorded(len(joints))
     wanted: dict[str, tuple[str, ...]] = {}
     for name in SIGNALS:
         signal = getattr(entry, name)
@@ -126,7 +123,7 @@ class _Rows:
         self._messages += len(states.stamp)
         for name in SIGNALS:
             self._ever[name] |= states.present[name].any(axis=0)
-        concerned = states.present['position'].any(axis=1) | states.present['effort'].any(axis=1)
+        concerned = np.any([states.present[name].any(axis=1) for name in _NEEDED], axis=0)
         if not concerned.all():
             states = _selected(states, concerned)
         if self._held is not None:
@@ -154,7 +151,7 @@ class _Rows:
                 ),
                 stacklevel=2,
             )
-        if self._count == 1 and self._messages > 2:
+        if self._count == 1 and self._messages > 2 and self._origin is not None:
             raise RecordingError(
                 f"{self._source}: all messages of topic '{self._topic}' have the same stamp "
                 f'{self._origin * _NANOSECOND:.9g} s',
@@ -167,7 +164,7 @@ class _Rows:
         if len(starts) == 0:
             return None
         merged = states if len(starts) == len(states.stamp) else _merged(states, starts)
-        complete = merged.present['position'].all(axis=1) & merged.present['effort'].all(axis=1)
+        complete = np.all([merged.present[name].all(axis=1) for name in _NEEDED], axis=0)
         if not complete.all():
             self._incomplete += int((~complete).sum())
             merged = _selected(merged, complete)
@@ -196,7 +193,7 @@ class _Rows:
             raise RecordingError(
                 f'{where} has no messages', file=self._source, remedy='record it again'
             )
-        for name in ('position', 'effort'):
+        for name in _NEEDED:
             for joint, ever in zip(self._wanted[name], self._ever[name], strict=True):
                 if not ever and joint not in self._names:
                     raise RecordingError(
@@ -219,7 +216,7 @@ class _Rows:
         )
 
 
-def _selected(states: JointStates, rows) -> JointStates:
+def _selected(states: JointStates, rows: np.ndarray | slice) -> JointStates:
     return JointStates(
         states.stamp[rows],
         {name: array[rows] for name, array in states.values.items()},

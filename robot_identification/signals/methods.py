@@ -103,13 +103,17 @@ class LowPass:
                 velocity = _difference(position, _FIRST) / self.period
                 acceleration = _difference(position, _SECOND) / self.period**2
             position = position[MARGIN:-MARGIN]
-            motion = (np.asarray(x, dtype=float) for x in (position, velocity, acceleration))
-            yield Rows(*motion, effort)
+            yield Rows(_double(position), _double(velocity), _double(acceleration), effort)
 
 
 def _difference(rows: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
     n_rows = len(rows) - 2 * MARGIN
-    return sum(w * rows[k : k + n_rows] for k, w in enumerate(weights) if w) / 12.0
+    terms = [w * rows[k : k + n_rows] for k, w in enumerate(weights) if w]
+    return np.sum(terms, axis=0) / 12.0
+
+
+def _double(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(rows, dtype=float)
 
 
 @dataclass(frozen=True)
@@ -174,8 +178,10 @@ class LocalPolynomial:
 
     def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[Rows]:
         """See `Method`."""
-        for motion, effort in window_products(blocks, n_joints, self.kernels):
-            yield Rows(*motion, effort)
+        for (position, velocity, acceleration), effort in window_products(
+            blocks, n_joints, self.kernels
+        ):
+            yield Rows(position, velocity, acceleration, effort)
 
 
 def _half_window(cutoff: float, degree: int) -> int | None:

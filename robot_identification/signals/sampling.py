@@ -137,22 +137,24 @@ def grid_blocks(
 
     """
     longest = GAP / recorded
-    stretch, grid, last = -1, None, None
+    stretch = -1
+    grid: _Grid | None = None
+    last: float | None = None
     for part in source.blocks(block):
         if len(part) == 0:
             continue
         time, values = part.time, _columns(part, velocity)
         _require_later(part, last)
         cuts = np.flatnonzero(np.diff(time) > longest) + 1
-        if last is None or time[0] - last > longest:
+        if last is not None and time[0] - last > longest:
             cuts = np.concatenate(([0], cuts))
         for begin, end in _pieces(cuts, len(time)):
-            if begin in cuts:
+            if grid is None or begin in cuts:
                 if grid is not None:
                     yield GridBlock(stretch, grid.start, grid.finish())
                 grid, stretch = _Grid(time[begin], 1.0 / rate), stretch + 1
             yield GridBlock(stretch, grid.start, grid.push(time[begin:end], values[begin:end]))
-        last = time[-1]
+        last = float(time[-1])
     if grid is not None:
         yield GridBlock(stretch, grid.start, grid.finish())
 
@@ -192,11 +194,11 @@ class _Grid:
         self._period = period
         self._next = 0
         self._time = np.empty(0)
-        self._values: np.ndarray | None = None
+        self._values = np.empty((0, 0))
 
     def push(self, time: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Take the next samples and return the grid rows that they settle."""
-        if self._values is None:
+        if len(self._time) == 0:
             self._time, self._values = time, values
         else:
             self._time = np.concatenate((self._time, time))
