@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demonstration as a process: the whole way, and what happens when a node is killed on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from robot_identification.io.entry import RecordingEntry
+from robot_identification.io.sources import open_recording
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+JOINTS = tuple(f'joint_{i}' for i in range(1, 7))
+NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
+
+
+class Demo:
+    """A running demonstration."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        command = [sys.executable, '-m', 'robot_identification.cli', 'demo', '--out', str(folder)]
+        self.process = subprocess.Popen(
+            [*command, *arguments],
+            env={**os.environ, 'PYTHONPATH': str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip('\n'))
+
+    @property
+    def output(self) -> str:
+        return '\n'.join(self.lines)
+
+    def wait_for(self, pattern: str, seconds: float = 90.0) -> re.Match:
+        end = time.monotonic() + seconds
+        while (found := re.search(pattern, self.output)) is None:
+            assert self.process.poll() is None, self.output
+            assert time.monotonic() < end, f'no {pattern} in\n{self.output}'
+            time.sleep(0.05)
+        return found
+
+    def pids(self) -> dict[str, int]:
+        """Process numbers of the nodes, as the demonstration prints them."""
+        self.wait_for(r'excitation \(\d+\)')
+        return {name: int(pid) for name, pid in re.findall(r'(\w+) \((\d+)\)', self.output)}
+
+    def finish(self, seconds: float = 60.0) -> int:
+        code = self.process.wait(seconds)
+        self._reader.join(5.0)
+        return code
+
+
+@pytest.fixture
+def demo(ros, tmp_path):
+    """Start a demonstration in the test's own domain; leave nothing of it behind."""
+    started = []
+
+    def start(*arguments: str) -> Demo:
+        started.append(Demo(tmp_path / 'demo', *arguments))
+        return started[-1]
+
+    yield start
+    for running in started:
+        if running.process.poll() is None:
+            running.process.kill()
+            running.process.wait()
+
+
+def alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_whole_way(demo):
+    running = demo('--duration', '10')
+    assert running.finish(380) == 0, running.output
+    text = running.output
+    assert re.search(r'(\d+) base parameters from the recording', text)
+    rows = re.findall(r'joint_\d +relative error +([\d.]+) %', text)
+    assert len(rows) == 6
+    assert max(map(float, rows)) < 3.0
+    # the truth, from the file that the simulation wrote, against what the table says
+    off = [float(value) for value in re.findall(r'^  [*!] .* ([\d.]+) std$', text, re.MULTILINE)]
+    assert len(off) > 30
+    # 3 std is passed by one in 370: two of some 40 happen once in two hundred runs, 4.5 std never
+    assert sum(value > 3.0 for value in off) <= 2
+    assert max(off) < 4.5
+    (result,) = running.folder.glob('results/*/result.yaml')
+    document = yaml.safe_load(result.read_text())
+    assert document['validation']
+    assert {path.name for path in result.parent.iterdir()} == {
+        'result.yaml',
+        'identified.urdf',
+        'report.html',
+    }
+    assert not any(alive(pid) for pid in running.pids().values())
+
+
+@pytest.mark.parametrize('node', NODES)
+def test_killing_a_node_ends_the_rest_with_a_clear_message(demo, node):
+    running = demo('--duration', '5')
+    pids = running.pids()
+    os.kill(pids[node], signal.SIGKILL)
+    assert running.finish() == 1
+    errors = [line for line in running.lines if line.startswith('error: ')]
+    assert len(errors) == 1
+    assert f"'{node}'" in errors[0]
+    assert 'SIGKILL' in errors[0]
+    assert 'Traceback' not in running.output
+    assert not any(alive(pid) for pid in pids.values())
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize('node', ['recorder', 'simulation'])
+def test_nothing_recorded_is_lost_when_a_node_is_killed_in_motion(demo, node):
+    running = demo('--duration', '8')
+    pids = running.pids()
+    running.wait_for(r'\[3/8\]', 150)
+    bag = running.folder / 'recordings' / 'identification'
+    end = time.monotonic() + 30
+    while not list(bag.glob('*.mcap')):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(4.0)
+    os.kill(pids[node], signal.SIGKILL)
+    assert running.finish() == 1
+    assert f"'{node}'" in running.output
+    assert 'kept: ' in running.output
+    assert str(bag) in running.output
+    assert not any(alive(pid) for pid in pids.values())
+    source = open_recording(RecordingEntry(file=str(bag), format='rosbag2'), JOINTS)
+    with pytest.warns(UserWarning) if node == 'recorder' else contextlib.nullcontext():
+        time_stamps = np.concatenate([block.time for block in source.blocks()])
+    # all but the last second that a killed recorder may lose (simulated time may run slower)
+    assert len(time_stamps) > 1000
+    assert np.diff(time_stamps).max() < 0.01
+
+
+def test_interrupting_it_ends_the_nodes(demo):
+    running = demo()
+    pids = running.pids()
+    running.process.send_signal(signal.SIGTERM)
+    assert running.finish() == 1
+    assert running.lines[-1].startswith('error: interrupted')
+    assert not any(alive(pid) for pid in pids.values())
+
+
+def test_a_folder_that_cannot_be_written_to(demo, tmp_path):
+    (tmp_path / 'demo').write_text('a file where the folder should be')
+    running = demo()
+    assert running.finish() == 1
+    assert running.output.startswith('error: ')
+    assert 'Traceback' not in running.output
