@@ -25,6 +25,9 @@ JOBS ?= 2
 unexport AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONHOME PYTHONPATH
 unexport VIRTUAL_ENV _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
+# Nodes write their logs here: without it they need HOME.
+export ROS_LOG_DIR ?= $(CURDIR)/log/ros
+
 # The matrices are small: threads of the linear algebra only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
