@@ -50,7 +50,8 @@ ARM = """<?xml version="1.0"?>
     <parent link="l1"/><child link="l2"/><origin xyz="0.4 0 0"/><axis xyz="0 1 0"/>
   </joint>
   <link name="l2">
-    <inertial><mass value="1.0"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>
+    <inertial><mass value="1.0"/><inertia ixx="1" ixy="0" ixz="0"
+      iyy="1" iyz="0" izz="1"/></inertial>
   </link>
   <joint name="grip" type="prismatic">
     <parent link="l2"/><child link="finger"/><origin xyz="0 0 0.1"/><axis xyz="0 0 2"/>
@@ -148,7 +149,13 @@ def test_everything_else_stays_to_the_letter():
     text = identified_urdf(robot, random_bodies(np.random.default_rng(4), robot.layout))
     pairs = list(zip(ARM.splitlines(), text.splitlines(), strict=True))
     changed = [old.strip() for old, new in pairs if old != new]
-    expected = ['value="3.0"/>', '<origin xyz="0.1', '<inertia ixx="0.1"', '<inertial><mass']
+    expected = [
+        'value="3.0"/>',
+        '<origin xyz="0.1',
+        '<inertia ixx="0.1"',
+        '<inertial><mass',
+        'iyy="1" iyz="0"',
+    ]
     assert [line[: len(start)] for line, start in zip(changed, expected, strict=True)] == expected
     assert text.startswith(ARM[: ARM.index('<inertial>')])
     assert text.endswith(ARM[ARM.index('<joint name="grip"') :])
@@ -181,8 +188,8 @@ def test_negative_friction_is_written_as_zero_and_said():
 
 def test_link_without_inertial_gets_one():
     text = ARM.replace(
-        '<inertial><mass value="1.0"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
-        'izz="1"/></inertial>\n  ',
+        '<inertial><mass value="1.0"/><inertia ixx="1" ixy="0" ixz="0"\n'
+        '      iyy="1" iyz="0" izz="1"/></inertial>\n  ',
         '',
     ).replace('<link name="l2">\n    </link>', '<link name="l2"/>')
     assert '<link name="l2"/>' in text
