@@ -47,8 +47,8 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags itself decompresses with.
 """
 
-UNIMPORTED = {'action_msgs'}
-"""Depended on without an import: part of every action's messages."""
+UNIMPORTED = {'action_msgs', 'ros2bag', 'rosbag2_storage_mcap'}
+"""Depended on without an import: part of every action's messages, and playing a bag."""
 
 
 def imported_modules(folder):
