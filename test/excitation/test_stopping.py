@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stops: smooth, within the acceleration limits, on the path where there is one."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+from robot_identification.errors import ExcitationError
+from robot_identification.excitation.stopping import slow_down, stop_from
+from robot_identification.excitation.trajectories import (
+    FourierTrajectory,
+    point_to_point,
+    rest_to_rest,
+)
+
+JOINTS = ('a', 'b')
+BASIS = rest_to_rest(10.0, 0.1, 5)
+
+
+def path(seed):
+    rng = np.random.default_rng(seed)
+    coefficients = BASIS @ rng.standard_normal((BASIS.shape[1], 2))
+    return FourierTrajectory(JOINTS, 10.0, 0.1, np.zeros(2), coefficients)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1000), begin=st.floats(0.0, 9.5))
+def test_slowing_down_stays_on_the_path_within_the_limits(seed, begin):
+    trajectory = path(seed)
+    peak = np.abs(trajectory.sample(np.linspace(0, 10, 2001)).acceleration).max(axis=0)
+    stop = slow_down(trajectory, begin, 1.5 * peak)
+    if stop is None:
+        assert begin > 9.8
+        return
+    time = np.linspace(0.0, stop.duration, 1000)
+    motion = stop.sample(time)
+    here = trajectory.sample(np.array([begin]))
+    for name in ('position', 'velocity', 'acceleration'):
+        np.testing.assert_allclose(getattr(motion, name)[0], getattr(here, name)[0], atol=1e-9)
+    assert np.abs(motion.velocity[-1]).max() < 1e-12
+    assert np.abs(motion.acceleration[-1]).max() < 1e-12
+    assert (np.abs(motion.acceleration) <= 1.5 * peak + 1e-9).all()
+    # every position is one of the path, in the part that lies ahead
+    ahead = trajectory.sample(np.linspace(begin, begin + stop.duration / 2.0, 20001)).position
+    for position in motion.position[::50]:
+        assert np.abs(ahead - position).max(axis=1).min() < 2e-3
+    step = 1e-5
+    inner = time[1:-1]
+    difference = stop.sample(inner + step).position - stop.sample(inner - step).position
+    np.testing.assert_allclose(stop.sample(inner).velocity, difference / (2 * step), atol=1e-5)
+
+
+def test_a_stop_is_as_quick_as_the_limits_allow():
+    trajectory = path(1)
+    peak = np.abs(trajectory.sample(np.linspace(0, 10, 2001)).acceleration).max(axis=0)
+    gentle, brisk = (slow_down(trajectory, 3.0, factor * peak) for factor in (1.2, 10.0))
+    assert brisk.duration < gentle.duration
+    assert slow_down(trajectory, 3.0, 1e6 * peak).duration == pytest.approx(0.2)
+
+
+def test_a_path_beyond_the_limits_is_left_all_the_same():
+    stop = slow_down(path(1), 3.0, np.full(2, 1e-3))
+    assert not stop.sample(np.array([stop.duration])).velocity.any()
+
+
+def test_near_its_end_a_trajectory_needs_no_stop():
+    assert slow_down(path(1), 9.95, np.ones(2)) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_stop_from_any_state_keeps_the_limits(seed):
+    rng = np.random.default_rng(seed)
+    position, velocity = rng.standard_normal((2, 2))
+    limits = rng.uniform(1.0, 5.0, 2)
+    acceleration = limits * rng.uniform(-1.0, 1.0, 2)
+    stop = stop_from(JOINTS, position, velocity, acceleration, limits)
+    motion = stop.sample(np.linspace(0.0, stop.duration, 500))
+    np.testing.assert_allclose(motion.position[0], position)
+    np.testing.assert_allclose(motion.velocity[0], velocity)
+    np.testing.assert_allclose(motion.acceleration[0], acceleration, atol=1e-12)
+    assert (np.abs(motion.acceleration) <= limits * 1.001).all()
+    np.testing.assert_allclose(motion.velocity[-1], 0.0, atol=1e-9)
+    np.testing.assert_allclose(motion.acceleration[-1], 0.0, atol=1e-8)
+
+
+def test_a_stop_needs_positive_limits():
+    with pytest.raises(ExcitationError, match="joint 'b' is 0"):
+        stop_from(JOINTS, np.zeros(2), np.ones(2), np.zeros(2), np.array([1.0, 0.0]))
+
+
+def test_from_rest_nothing_moves():
+    stop = stop_from(JOINTS, np.ones(2), np.zeros(2), np.zeros(2), np.ones(2))
+    np.testing.assert_array_equal(stop.sample(np.linspace(0, 1, 9)).position, 1.0)
+    away = point_to_point(JOINTS, np.ones(2), np.ones(2), np.ones(2), np.ones(2))
+    assert away.duration == pytest.approx(0.1)
