@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..errors import SettingsError
+from ..errors import ModelError, SettingsError
 from ..parameters import ParameterSet
 from ..recording import Recording
 from ..regressors import ModelSettings, prior
@@ -18,6 +18,9 @@ from .plant import Plant
 from .servo import Servo
 from .settings import SimulationSettings
 from .truth import per_joint, truth
+
+RUNAWAY = 1e6
+"""Velocity that no robot has [rad/s or m/s]; MuJoCo would go on for a while and then reset."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,18 @@ class Simulator:
         return self.follower.follow(waypoints, self.time, start)
 
     def advance(self) -> JointSample:
-        """Return what is measured now, and move on by one servo period."""
+        """
+        Return what is measured now, and move on by one servo period.
+
+        Raises
+        ------
+        ModelError
+            naming a joint that runs away because the servo is too fast for its rate.
+
+        """
         time = self.time
         position, velocity = self.plant.position, self.plant.velocity
+        self._require_stable(velocity)
         command = self._servo.effort(self.follower.advance(time), position, velocity)
         self._applied.append(command)
         effort = 0.5 * (self._applied[0] + self._applied[1])
@@ -144,6 +156,18 @@ class Simulator:
             self.plant.step(command)
         self._periods += 1
         return JointSample(time, position, velocity, effort)
+
+    def _require_stable(self, velocity: np.ndarray) -> None:
+        if (np.abs(velocity) < RUNAWAY).all():
+            return
+        i = int(np.argmax(np.nan_to_num(np.abs(velocity), nan=np.inf)))
+        raise ModelError(
+            f"the simulation of robot '{self.robot.name}' diverges: joint '{self.joints[i]}' "
+            f'has a velocity of {velocity[i]:.3g}',
+            joint=self.joints[i],
+            value=float(velocity[i]),
+            remedy='lower bandwidth, or raise servo_rate or substeps',
+        )
 
     def record(self, duration: float) -> Recording:
         """

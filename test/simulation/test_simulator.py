@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.errors import ExcitationError, SettingsError
+from robot_identification.errors import ExcitationError, ModelError, SettingsError
 from robot_identification.options import from_mapping
 from robot_identification.recording import Motion
 from robot_identification.regressors import build
@@ -237,6 +237,16 @@ def test_sliding_and_endlessly_turning_joints():
     np.testing.assert_allclose(recording.position[-1], target, atol=0.01)
     counts = recording.position * [1000.0 / (2.0 * np.pi), 1000.0]
     np.testing.assert_allclose(counts, np.round(counts), atol=1e-6)
+
+
+def test_an_unstable_servo_is_named():
+    robot = Robot.from_urdf(SLIDE.replace('effort="50"', 'effort="0"'))
+    settings = replace(CLEAN, bandwidth=200.0, servo_rate=100.0, rate=100.0)
+    simulator = Simulator(robot, settings)
+    simulator.follow(Waypoints(robot.joints, [0.1], [[0.0, 1.0]]))
+    with pytest.raises(ModelError, match='diverges: joint') as caught:
+        simulator.record(20.0)
+    assert 'bandwidth' in caught.value.remedy
 
 
 def test_settings_are_options():
