@@ -181,9 +181,16 @@ def mechanism(robot: Robot) -> str:
             continue  # a joint of a ros2_control or transmission tag
         copy = etree.SubElement(document, 'joint', name=joint.get('name'), type=joint.get('type'))
         copy.extend(etree.fromstring(etree.tostring(e)) for e in joint if e.tag in _KEPT)
+        limit = copy.find('limit')
+        if copy.get('type') == 'revolute' and limit is not None and _empty(limit):
+            copy.set('type', 'continuous')  # MuJoCo would ignore the limit too, with a log file
         if joint.get('name') in robot.locked:
             _lock(copy, robot.locked[joint.get('name')])
     return etree.tostring(document, encoding='unicode')
+
+
+def _empty(limit: etree._Element) -> bool:
+    return float(limit.get('lower', 0.0)) >= float(limit.get('upper', 0.0))
 
 
 def _lock(joint: etree._Element, position: float) -> None:

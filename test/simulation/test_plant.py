@@ -123,6 +123,15 @@ def test_other_orders_and_locked_joints_equal_pinocchio(joints, locked):
     assert_equals_pinocchio(robot, truth(robot, SimulationSettings(rotor_inertia=(0.3,))))
 
 
+def test_limits_without_room_are_no_limits(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    robot = Robot.from_urdf(TREE.replace('lower="-3" upper="3"', 'lower="0" upper="0"', 1))
+    plant = Plant(robot, prior(robot), 1e-3)
+    assert not plant.model.jnt_limited[plant.model.joint('shoulder').id]
+    assert plant.model.jnt_limited[plant.model.joint('wrist').id]
+    assert not list(tmp_path.iterdir())  # MuJoCo has logged no warning
+
+
 def test_a_robot_that_mujoco_refuses_is_named():
     robot = Robot.from_urdf(TREE)
     broken = TREE.replace('<axis xyz="1 0 0"/>', '<axis xyz="0 0 0"/>')
