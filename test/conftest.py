@@ -1,11 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share."""
+"""
+What all tests share: nodes as processes in a DDS domain of their own, and talk with them.
+
+Tests take the fixture ``ros`` (see `Ros`); everything that it started is ended with the test.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib.util
 import os
+from pathlib import Path
+import signal
+import subprocess
 import sys
+import tempfile
+import threading
+import time
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NO_ROS = 'needs ROS 2 (rclpy): source a ROS installation, or run `make test`'
 
 
 def pytest_configure(config):
@@ -24,3 +41,324 @@ def pytest_configure(config):
     sys.stdout.flush()
     sys.stderr.flush()
     import ros_wheels_bootstrapper  # noqa: F401  (replaces this process)
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent / 'ros'
+    for item in items:
+        if here in item.path.parents or 'ros' in getattr(item, 'fixturenames', ()):
+            item.add_marker('ros')
+
+
+@pytest.fixture(scope='session')
+def ros_domain(tmp_path_factory):
+    """Reserve a domain that no other test run on this machine uses; return its number."""
+    # 0 to 101 keep clear of the ephemeral ports; 0 is everybody's default
+    for attempt in range(100):
+        domain = 1 + (os.getpid() + attempt) % 100
+        path = Path(tempfile.gettempdir(), f'ros_test_domain_{domain}.lock')
+        with contextlib.suppress(OSError), open(path, 'w') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv('ROS_DOMAIN_ID', str(domain))
+                patch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+                patch.delenv('ROS_LOCALHOST_ONLY', raising=False)
+                patch.setenv('ROS_LOG_DIR', str(tmp_path_factory.mktemp('ros_log')))
+                patch.setenv('RCUTILS_COLORIZED_OUTPUT', '0')
+                yield domain
+            return
+    raise RuntimeError('no free ROS domain')
+
+
+@pytest.fixture
+def ros(ros_domain):
+    """Client node and process starter, see `Ros`."""
+    if importlib.util.find_spec('rclpy') is None:
+        pytest.skip(NO_ROS)
+    suite = Ros()
+    try:
+        yield suite
+    finally:
+        suite.close()
+
+
+class NodeProcess:
+    """A node's process with what it prints."""
+
+    def __init__(self, name, command, environment):
+        self.name = name
+        self.lines = []
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))
+        self._process = subprocess.Popen(
+            command,
+            cwd=os.environ['ROS_LOG_DIR'],  # nothing that a node writes lands in the sources
+            env={**os.environ, 'PYTHONPATH': path, 'PYTHONUNBUFFERED': '1', **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            self.lines.append(line.rstrip('\n'))
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    @property
+    def output(self):
+        return '\n'.join(self.lines)
+
+    @property
+    def returncode(self):
+        """Exit code, or None while it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout=15.0):
+        """Wait for the process to end by itself; return its exit code."""
+        code = self._process.wait(timeout)
+        self._reader.join(2.0)
+        return code
+
+    def wait_for_output(self, text, timeout=15.0):
+        end = time.monotonic() + timeout
+        while text not in self.output:
+            assert time.monotonic() < end, f"no '{text}' in {timeout} s; printed:\n{self.output}"
+            time.sleep(0.02)
+
+    def stop(self, number=signal.SIGINT, timeout=15.0):
+        """Send a signal (SIGINT, SIGTERM, SIGKILL), wait for the end, return the exit code."""
+        if self.returncode is None:
+            self._process.send_signal(number)
+        return self.wait(timeout)
+
+    def close(self):
+        if self.returncode is None:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(2.0)
+        self._process.stdout.close()
+        if self.lines:
+            print(f'---- {self.name} (exit code {self.returncode})\n{self.output}')
+
+
+class Ros:
+    """
+    A client node in this process, and nodes of the suite in processes of their own.
+
+    Attributes
+    ----------
+    node:
+        The client's `rclpy.node.Node`; spun only inside the methods here.
+
+    """
+
+    def __init__(self):
+        import rclpy
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.signals import SignalHandlerOptions
+
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context, signal_handler_options=SignalHandlerOptions.NO)
+        self.node = rclpy.create_node('test_client', context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.processes = []
+
+    def close(self):
+        for process in self.processes:
+            process.close()
+        self.executor.shutdown(timeout_sec=1.0)
+        self.node.destroy_node()
+        self.context.try_shutdown()
+
+    # ------------------------------------------------------------------------------- processes
+
+    def start(self, node, *arguments, parameters=None, namespace=None, wait=True, **environment):
+        """
+        Start ``robot_identification.nodes.<node>_node``.
+
+        Parameters
+        ----------
+        node:
+            'recorder', 'simulation', ...
+        *arguments:
+            Further words after ``--ros-args``, for example ``'-r', 'joint_states:=states'``.
+        parameters:
+            Values by name; written to a parameter file, so types stay as they are in Python.
+        namespace:
+            The node's namespace, for example '/arm'.
+        wait:
+            Whether to wait until the node is seen in the graph.
+
+        """
+        module = f'robot_identification.nodes.{node}_node'
+        return self.start_command(
+            node, [sys.executable, '-m', module], *arguments,
+            parameters=parameters, namespace=namespace, wait=wait, **environment,
+        )  # fmt: skip
+
+    def start_command(
+        self, node, command, *arguments, parameters=None, namespace=None, wait=True, **environment
+    ):
+        """Start any program that makes the node called ``node``; otherwise as `start`."""
+        words = list(arguments)
+        if namespace:
+            words += ['-r', f'__ns:={namespace}']
+        if parameters:
+            words += ['--params-file', str(self.parameter_file(parameters))]
+        if words:
+            words = ['--ros-args', *words]
+        process = NodeProcess(node, [*command, *words], environment)
+        self.processes.append(process)
+        if wait:
+            name = f'{(namespace or "").rstrip("/")}/{node}'
+            self.wait_for_node(name, process)
+        return process
+
+    def parameter_file(self, parameters, name='/**'):
+        """Write a ROS parameter file and return its path."""
+        import yaml
+
+        handle, path = tempfile.mkstemp('.yaml', 'parameters_', os.environ['ROS_LOG_DIR'])
+        with open(handle, 'w') as file:
+            yaml.safe_dump({name: {'ros__parameters': parameters}}, file)
+        return Path(path)
+
+    def wait_for_node(self, name, process=None, timeout=20.0):
+        """Wait until the graph has the node with the full name ``name``."""
+
+        def seen():
+            if process is not None and process.returncode is not None:
+                pytest.fail(f'{process.name} ended ({process.returncode}):\n{process.output}')
+            found = self.node.get_node_names_and_namespaces()
+            return any(f'{ns.rstrip("/")}/{node}' == name for node, ns in found)
+
+        self.wait_until(seen, timeout, f'node {name}')
+
+    # -------------------------------------------------------------------------------- messages
+
+    def spin(self, seconds):
+        """Handle messages for some time."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0.0:
+            self.executor.spin_once(timeout_sec=min(left, 0.1))
+
+    def wait_until(self, condition, timeout=10.0, what='the condition'):
+        """Handle messages until ``condition()`` holds; fail the test after ``timeout``."""
+        end = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > end:
+                pytest.fail(f'{what}: not within {timeout} s')
+            self.executor.spin_once(timeout_sec=0.02)
+
+    def subscribe(self, kind, topic, qos=10, **options):
+        """Subscribe; return the list into which the messages go."""
+        messages = []
+        self.node.create_subscription(kind, topic, messages.append, qos, **options)
+        return messages
+
+    def latched(self, kind, topic):
+        """Subscribe to a latched topic; return the list into which the messages go."""
+        from robot_identification.nodes.common import LATCHED
+
+        return self.subscribe(kind, topic, LATCHED)
+
+    def publisher(self, kind, topic, qos=10, *, wait_for_subscribers=0, timeout=10.0):
+        """Make a publisher and wait until it has so many subscribers."""
+        publisher = self.node.create_publisher(kind, topic, qos)
+        self.wait_until(
+            lambda: publisher.get_subscription_count() >= wait_for_subscribers,
+            timeout,
+            f'subscribers of {topic}',
+        )
+        return publisher
+
+    def publish_description(self, urdf, topic='robot_description'):
+        """Publish a latched robot description."""
+        from robot_identification.nodes.common import LATCHED
+        from std_msgs.msg import String
+
+        publisher = self.node.create_publisher(String, topic, LATCHED)
+        publisher.publish(String(data=urdf))
+        return publisher
+
+    # -------------------------------------------------------------------------------- requests
+
+    def call(self, kind, service, /, timeout=20.0, **fields):
+        """Call a service; return its response."""
+        client = self.node.create_client(kind, service)
+        try:
+            self.wait_until(client.service_is_ready, timeout, f'service {service}')
+            future = client.call_async(kind.Request(**fields))
+            self.wait_until(future.done, timeout, f'answer of {service}')
+            return future.result()
+        finally:
+            self.node.destroy_client(client)
+
+    def act(self, kind, action, /, timeout=60.0, cancel_when=None, **fields):
+        """
+        Send a goal, wait for its end.
+
+        Parameters
+        ----------
+        cancel_when:
+            Called with the list of feedback so far; the goal is canceled once it is true.
+
+        Returns
+        -------
+        status, result, feedback
+            `action_msgs.msg.GoalStatus` constant, the action's result, list of its feedback.
+            A refused goal gives (None, None, []).
+
+        """
+        from rclpy.action import ActionClient
+
+        client = ActionClient(self.node, kind, action)
+        feedback = []
+        try:
+            self.wait_until(client.server_is_ready, timeout, f'action {action}')
+            sending = client.send_goal_async(
+                kind.Goal(**fields), feedback_callback=lambda m: feedback.append(m.feedback)
+            )
+            self.wait_until(sending.done, timeout, f'acceptance of {action}')
+            goal = sending.result()
+            if not goal.accepted:
+                return None, None, []
+            future = goal.get_result_async()
+            if cancel_when is not None:
+                self.wait_until(
+                    lambda: future.done() or cancel_when(feedback),
+                    timeout,
+                    f'feedback of {action}',
+                )
+                canceling = goal.cancel_goal_async()
+                self.wait_until(canceling.done, timeout, f'cancellation of {action}')
+            self.wait_until(future.done, timeout, f'result of {action}')
+            return future.result().status, future.result().result, feedback
+        finally:
+            client.destroy()
+
+    def get_parameters(self, node, *names):
+        """Values of a node's parameters, by name; of all of them without names."""
+        from rcl_interfaces.srv import GetParameters, ListParameters
+        from rclpy.parameter import parameter_value_to_python
+
+        if not names:
+            names = self.call(ListParameters, f'{node}/list_parameters').result.names
+        values = self.call(GetParameters, f'{node}/get_parameters', names=list(names)).values
+        return {n: parameter_value_to_python(v) for n, v in zip(names, values, strict=True)}
+
+    def set_parameter(self, node, name, value):
+        """Set a node's parameter; return (successful, reason)."""
+        from rcl_interfaces.srv import SetParameters
+        from rclpy.parameter import Parameter
+
+        parameter = Parameter(name, value=value).to_parameter_msg()
+        response = self.call(SetParameters, f'{node}/set_parameters', parameters=[parameter])
+        return response.results[0].successful, response.results[0].reason
