@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collision model: closed-form distances, pairs that count, gradients, missing meshes."""
+
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.errors import IdentificationWarning
+from robot_identification.excitation.collisions import collision_model
+from robot_identification.robot import Robot
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def balls(mesh='', gap_joint='revolute'):
+    """Three links in a chain of 1 m steps along x, each with a ball of 0.1 m at its end."""
+    links, joints = [], []
+    for i in range(4):
+        shape = mesh if i == 3 and mesh else '<sphere radius="0.1"/>'
+        place = '0 0 0' if i == 0 else '1 0 0'
+        links.append(
+            f'<link name="l{i}"><inertial><mass value="1"/>'
+            '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+            f'<collision><origin xyz="{place}"/><geometry>{shape}</geometry></collision></link>'
+        )
+        if i:
+            offset = '0 0 0' if i == 1 else '1 0 0'
+            joints.append(
+                f'<joint name="j{i}" type="revolute"><parent link="l{i - 1}"/>'
+                f'<child link="l{i}"/><origin xyz="{offset}"/><axis xyz="0 0 1"/>'
+                '<limit lower="-3.1" upper="3.1" velocity="1" effort="1000"/></joint>'
+            )
+    return f'<robot name="balls">{"".join(links)}{"".join(joints)}</robot>'
+
+
+@pytest.fixture(scope='module')
+def chain():
+    return collision_model(Robot.from_urdf(balls()), 0.01)
+
+
+def test_only_links_that_no_joint_joins_are_looked_at(chain):
+    assert set(chain.pairs) == {('l0', 'l2'), ('l0', 'l3'), ('l1', 'l3')}
+
+
+def test_distances_are_those_of_the_balls(chain):
+    # stretched: nothing is near
+    assert not list(chain.contacts(np.zeros((1, 3))))
+    # l1's ball at (1, 0), l2's at (1, 0) + (cos, sin): l0 and l2 touch when it folds back
+    fold = np.pi - 0.1
+    expected = np.hypot(1.0 + np.cos(fold), np.sin(fold)) - 0.2
+    (contact,) = list(chain.contacts(np.array([[0.0, 0.0, 0.0], [0.0, fold, 0.0]])))
+    assert {contact.first, contact.second} == {'l0', 'l2'}
+    assert contact.sample == 1
+    assert contact.distance == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_clearance_is_kept(chain):
+    for gap, touching in ((0.009, True), (0.011, False)):
+        # the balls' centres are 2 cos(angle / 2) apart
+        angle = 2.0 * np.arccos((0.2 + gap) / 2.0)
+        found = list(chain.contacts(np.array([[0.0, angle, 0.0]])))
+        assert bool(found) is touching
+
+
+def test_the_gradient_is_that_of_the_penalty(chain):
+    rng = np.random.default_rng(3)
+    position = np.array([0.3, 2.8, 2.9]) + 0.2 * rng.standard_normal((20, 3))
+    value, gradient = chain.penalty(position, 0.5)
+    assert value > 0.0
+    step = 1e-6
+    for row in range(20):
+        for joint in range(3):
+            moved = np.zeros(3)
+            moved[joint] = step
+            ahead = chain.penalty(position[row : row + 1] + moved, 0.5)[0]
+            behind = chain.penalty(position[row : row + 1] - moved, 0.5)[0]
+            difference = (ahead - behind) / (2.0 * step)
+            assert gradient[row, joint] == pytest.approx(difference, abs=1e-4 * max(1.0, value))
+
+
+def test_the_reach_bounds_how_far_a_point_can_be_from_an_axis(chain):
+    # the ball at the tip: 3, 2 and 1 m of links and its radius, at most sqrt(3) for its box
+    np.testing.assert_allclose(chain.reach, [3.1, 2.1, 1.1], atol=0.08)
+    assert (chain.reach >= [3.1, 2.1, 1.1]).all()
+
+
+def test_a_locked_joint_joins_its_links():
+    robot = Robot.from_urdf(balls(), ['j1', 'j3'], locked={'j2': 0.5})
+    model = collision_model(robot, 0.01)
+    # l1 and l2 move as one, so l1 and l3 are joined by j3, l0 and l2 by j1
+    assert set(model.pairs) == {('l0', 'l3')}
+
+
+def test_links_that_are_always_close_are_left_out():
+    # l1's ball is large enough to hold l3's foot at any angle
+    text = balls().replace('<origin xyz="1 0 0"/><geometry><sphere radius="0.1"/>', '@', 1)
+    text = text.replace('@', '<origin xyz="1 0 0"/><geometry><sphere radius="2.5"/>')
+    pairs = set(collision_model(Robot.from_urdf(text), 0.01).pairs)
+    assert ('l1', 'l3') not in pairs
+    assert ('l0', 'l2') in pairs
+
+
+def test_a_missing_mesh_is_named_and_the_rest_is_checked():
+    mesh = '<mesh filename="package://nowhere/meshes/tool.stl"/>'
+    robot = Robot.from_urdf(balls(mesh))
+    with pytest.warns(IdentificationWarning, match=r"tool\.stl' of link 'l3' is not found"):
+        model = collision_model(robot, 0.01)
+    assert len(model.warnings) == 1
+    assert set(model.pairs) == {('l0', 'l2')}
+
+
+def test_meshes_of_a_real_robot_are_found_beside_its_urdf():
+    # the package is data only: it lies in the prefix that Pinocchio's own files lie in
+    prefix = next(p for p in Path(pin.__file__).parents if p.name == 'cmeel.prefix')
+    folder = prefix / 'share' / 'example-robot-data' / 'robots'
+    if not folder.is_dir():
+        pytest.skip('needs the package example-robot-data')
+    robot = Robot.from_urdf(folder / 'ur_description' / 'urdf' / 'ur5_robot.urdf')
+    model = collision_model(robot, 0.01)
+    assert not model.warnings
+    assert ('shoulder_link', 'wrist_3_link') in model.pairs
+    folded = np.array([[0.0, -1.5, 2.9, 0.0, 0.0, 0.0]])
+    assert list(model.contacts(folded))
+
+
+def test_no_link_of_the_demonstration_arm_touches_another_at_zero():
+    arm = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf')
+    assert not list(collision_model(arm, 0.01, floor=0.0).contacts(np.zeros((1, 6))))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks before a robot moves: each planted violation is found, named, and dated."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.errors import ExcitationError
+from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.constraints import (
+    check_collisions,
+    check_times,
+    check_trajectory,
+    CollisionError,
+    LimitViolation,
+    nominal_effort,
+    sweep,
+)
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
+from robot_identification.recording import Motion
+from robot_identification.robot import Robot
+
+URDF = Path(__file__).resolve().parents[2] / 'urdf'
+
+
+@pytest.fixture(scope='module')
+def arm():
+    return Robot.from_urdf(URDF / 'demo_arm.urdf')
+
+
+@pytest.fixture(scope='module')
+def limits(arm):
+    return motion_limits(arm, PlannerSettings(), margin=0.0)
+
+
+@pytest.fixture(scope='module')
+def collisions(arm):
+    return collision_model(arm, 0.01)
+
+
+def way(arm, goal, start=None, share=0.3, limits=None):
+    limits = limits or motion_limits(arm, PlannerSettings(), margin=0.0)
+    start = np.zeros(6) if start is None else start
+    return point_to_point(
+        arm.joints, start, goal, share * limits.velocity, share * limits.acceleration
+    )
+
+
+def test_a_motion_within_the_limits_passes(arm, limits, collisions):
+    trajectory = way(arm, np.array([0.5, 0.6, -0.7, 0.5, 0.4, 1.0]))
+    assert check_trajectory(arm, trajectory, limits, collisions=collisions) is None
+
+
+@pytest.mark.parametrize(
+    ('quantity', 'change', 'joint'),
+    [
+        ('position', {'upper': [2.9, 0.5, 2.5, 2.9, 2.0, 3.0]}, 'joint_2'),
+        ('position', {'lower': [-2.9, -2.1, -0.6, -2.9, -2.0, -3.0]}, 'joint_3'),
+        ('velocity', {'velocity': [0.1, 2.2, 2.8, 4.0, 4.0, 5.5]}, 'joint_1'),
+        ('acceleration', {'acceleration': [9.0, 9.0, 9.0, 9.0, 0.05, 9.0]}, 'joint_5'),
+        ('effort', {'effort': [220.0, 15.0, 160.0, 45.0, 40.0, 20.0]}, 'joint_2'),
+    ],
+)
+def test_each_violation_is_named(arm, limits, quantity, change, joint):
+    trajectory = way(arm, np.array([0.5, 0.6, -0.7, 0.5, 0.4, 1.0]))
+    changed = replace(limits, **{key: np.array(value) for key, value in change.items()})
+    with pytest.raises(LimitViolation) as caught:
+        check_trajectory(arm, trajectory, changed)
+    error = caught.value
+    assert (error.joint, error.key) == (joint, quantity)
+    assert abs(error.value) > abs(error.limit)
+    key = next(iter(change))
+    assert error.limit == changed.__dict__[key][arm.joint_index(joint)]
+    assert 0.0 <= error.time <= trajectory.duration
+    assert joint in str(error) and quantity in str(error) and f'{error.time:.3f} s' in str(error)
+    # the value is that of the trajectory at that time
+    motion = trajectory.sample(np.array([error.time]))
+    values = {**motion.__dict__, 'effort': nominal_effort(arm)(motion)}
+    assert error.value == pytest.approx(values[quantity][0, arm.joint_index(joint)], abs=1e-3)
+
+
+def test_a_spike_between_two_close_points_is_found(arm, limits):
+    # 1 ms apart, far less than the period of the check
+    time = np.array([0.0, 1.0, 1.0005, 1.001, 2.0])
+    position = np.zeros((5, 6))
+    velocity = np.zeros((5, 6))
+    velocity[2, 3] = 50.0
+    trajectory = PointTrajectory(arm.joints, time, position, velocity, np.zeros((5, 6)))
+    with pytest.raises(LimitViolation) as caught:
+        check_trajectory(arm, trajectory, limits)
+    assert (caught.value.joint, caught.value.key) == ('joint_4', 'velocity')
+    assert caught.value.time == pytest.approx(1.0005, abs=1e-6)
+
+
+def test_other_joints_and_moving_ends_are_refused(arm, limits):
+    other = point_to_point(('a', 'b'), np.zeros(2), np.ones(2), np.ones(2), np.ones(2))
+    with pytest.raises(ExcitationError, match='moves a, b: it has to move joint_1'):
+        check_trajectory(arm, other, limits)
+    velocity = np.zeros((2, 6))
+    velocity[1, 2] = 0.1
+    moving = PointTrajectory(
+        arm.joints, np.array([0.0, 1.0]), np.zeros((2, 6)), velocity, np.zeros((2, 6))
+    )
+    with pytest.raises(ExcitationError, match="'joint_3' moves at 0.1 at the end"):
+        check_trajectory(arm, moving, limits)
+
+
+def test_nominal_efforts_are_those_of_rnea_and_the_urdfs_friction(arm):
+    rng = np.random.default_rng(0)
+    motion = Motion(*rng.standard_normal((3, 20, 6)))
+    rigid = np.array(
+        [
+            pin.rnea(arm.model, arm.model.createData(), q, v, a)
+            for q, v, a in zip(motion.position, motion.velocity, motion.acceleration, strict=True)
+        ]
+    )
+    damping = np.array([9.0, 11.0, 6.0])
+    friction = np.array([8.0, 10.0, 5.5])
+    expected = rigid[:, :3] + damping * motion.velocity[:, :3]
+    expected += friction * np.sign(motion.velocity[:, :3])
+    np.testing.assert_allclose(nominal_effort(arm)(motion)[:, :3], expected, rtol=1e-9)
+
+
+def test_links_that_touch_on_the_way_are_named_with_the_time(arm, limits, collisions):
+    # the elbow folds the forearm down into the base, and opens again
+    folded = np.array([0.0, 1.9, 2.4, 0.0, 0.0, 0.0])
+    start = np.zeros(6)
+    trajectory = way(arm, folded, start)
+    with pytest.raises(CollisionError) as caught:
+        check_trajectory(
+            arm, trajectory, limits, collisions=collisions, effort=lambda m: m.position * 0
+        )
+    error = caught.value
+    assert error.value < collisions.clearance
+    assert all(link in str(error) for link in error.links)
+    pose = trajectory.sample(np.array([error.time])).position
+    assert {(c.first, c.second) for c in collisions.contacts(pose)} >= {error.links}
+    before = trajectory.sample(np.linspace(0.0, error.time - 0.02, 50)).position
+    assert not list(collisions.contacts(before))
+
+
+def test_the_floor_is_kept_clear(arm, limits):
+    floor = collision_model(arm, 0.01, floor=0.0)
+    down = way(arm, np.array([0.0, 2.0, 0.0, 0.0, 0.0, 0.0]))
+    with pytest.raises(CollisionError) as caught:
+        check_collisions(down, floor)
+    assert 'floor' in caught.value.links
+    check_collisions(down, collision_model(arm, 0.01))
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_between_two_looks_no_point_moves_farther_than_the_clearance(seed):
+    arm = Robot.from_urdf(URDF / 'demo_arm.urdf')
+    model = collision_model(arm, 0.02)
+    rng = np.random.default_rng(seed)
+    goal, start = rng.uniform(arm.limits.lower, arm.limits.upper, (2, 6))
+    trajectory = way(arm, goal, start, share=1.0)
+    times = sweep(trajectory, model.reach, model.clearance)
+    assert times[0] == 0.0 and times[-1] == pytest.approx(trajectory.duration)
+    assert (np.diff(times) > 0.0).all()
+    data = arm.model.createData()
+    # corners of the boxes around all shapes
+    corners = []
+    for q in trajectory.sample(times).position:
+        pin.forwardKinematics(arm.model, data, q)
+        places = []
+        for shape in model.geometry.geometryObjects:
+            box = shape.geometry.aabb_local
+            for corner in (box.min_, box.max_, [box.min_[0], box.max_[1], box.max_[2]]):
+                frame = data.oMi[shape.parentJoint] * shape.placement
+                places.append(frame.act(np.array(corner)))
+        corners.append(places)
+    moved = np.linalg.norm(np.diff(np.array(corners), axis=0), axis=2)
+    # corners of a box can stick out of the ball that the reach is of
+    assert moved.max() <= 1.0 * model.clearance
+    assert moved.max() > 0.1 * model.clearance
+
+
+def test_points_are_looked_at_besides_the_grid():
+    trajectory = PointTrajectory(
+        ('a',), np.array([0.0, 0.3137, 1.0]), np.zeros((3, 1)), np.zeros((3, 1)), np.zeros((3, 1))
+    )
+    times = check_times(trajectory, 10.0)
+    assert 0.3137 in times
+    assert np.diff(times).max() <= 1.0 / 250.0 + 1e-12
