@@ -136,7 +136,9 @@ def deviation_figure(
     columns = 2 if len(names) > 20 else 1
     rows = math.ceil(len(names) / columns)
     margin = _name_width(names)
-    figure, grid = _figure(0.9 + 0.165 * max(rows, 4), 1, columns, left=margin, gap=margin)
+    figure, grid = _figure(
+        0.8 + 0.165 * max(rows, 4), 1, columns, left=margin, gap=margin, top=0.35
+    )
     axes = grid.subplots(sharex=True, squeeze=False)[0]
     lowest = 10.0 ** math.floor(math.log10(shown[known].min(initial=1.0)))
     for column, ax in enumerate(axes):
@@ -173,7 +175,7 @@ def prior_figure(estimate: Estimate, prior: ParameterSet) -> Figure:
     heights = [sum(len(groups[g]) + 3.0 for g in column) for column in columns]
     margin = _name_width(layout.names)
     figure, grid = _figure(
-        0.5 + 0.17 * max(heights), 1, len(columns), left=margin, gap=margin, bottom=0.1
+        0.3 + 0.17 * max(heights), 1, len(columns), left=margin, gap=margin, top=0.35, bottom=0.0
     )
     for cell, column, height in zip(grid, columns, heights, strict=True):
         # a column that is shorter keeps the row height of the longest with an empty part below
