@@ -9,6 +9,7 @@ import pytest
 from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
 from robot_identification.io.entry import RecordingEntry
 from robot_identification.io.joint_state import decode
+from robot_identification.io.mcap_writer import BagWriter, Topic
 from robot_identification.io.sources import open_recording
 from robot_identification.options import from_mapping
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
@@ -266,6 +267,7 @@ def refused(path, kind=RecordingError, joints=JOINTS, **entry):
     return error.value, str(error.value)
 
 
+@pytest.mark.filterwarnings('ignore::robot_identification.errors.IdentificationWarning')
 @pytest.mark.parametrize('plugin', PLUGINS)
 def test_damaged_bags_are_named(tmp_path, plugin):
     bag = write(tmp_path / 'bag', ordinary(5000), plugin)
@@ -292,6 +294,39 @@ def test_damage_in_an_unfinished_bag_is_named(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', IdentificationWarning)
         assert 'damaged' in refused(bag)[1]
+
+
+def killed_recorder(folder, n_rows=1000, flushed=900):
+    """Write a bag with our own writer, which is killed after its last flush."""
+    writer = BagWriter(folder, [Topic('/joint_states', KIND)])
+    for number, (stamp, message) in enumerate(ordinary(n_rows)):
+        if number % 100 == 0 and number <= flushed:
+            writer.flush()
+        writer.write(0, stamp, message, publish_time=stamp)
+    return writer.path
+
+
+def test_a_killed_recorder_of_ours_loses_nothing_that_was_flushed(tmp_path):
+    file = killed_recorder(tmp_path / 'bag')
+    with pytest.warns(IdentificationWarning, match='last complete chunk'):
+        got = load(tmp_path / 'bag')
+    np.testing.assert_array_equal(got['position'], motion(1000)[1][:900])
+    # the next chunk had begun to reach the disk
+    data = file.read_bytes()
+    for end in (len(data) - 1, len(data) - 2000):
+        file.write_bytes(data[:end])
+        with pytest.warns(IdentificationWarning):
+            assert len(load(tmp_path / 'bag')['position']) in (800, 900)
+
+
+def test_a_changed_byte_in_an_unfinished_bag_is_found(tmp_path):
+    file = killed_recorder(tmp_path / 'bag')
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    file.write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        assert 'checksum' in refused(tmp_path / 'bag')[1]
 
 
 def test_damaged_metadata_is_named(tmp_path):

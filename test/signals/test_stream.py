@@ -79,6 +79,20 @@ def test_position_velocity_acceleration_and_effort_belong_to_one_instant(method,
         assert abs(late) < 0.01, f'{name} is late by {late} samples'
 
 
+def test_differences_attenuate_next_to_nothing():
+    frequency = 50.0
+    omega = 2 * np.pi * frequency
+    samples = process(sine(frequency), SignalSettings(cutoff=300.0))
+    position, _ = response(samples, 'position', frequency)
+    velocity, _ = response(samples, 'velocity', frequency)
+    acceleration, _ = response(samples, 'acceleration', frequency)
+    # of fourth order: (omega T)^4 / 30 and / 90; of second order it would be (omega T)^2 / 6
+    assert velocity / position / omega == pytest.approx(1 - (omega / 1000.0) ** 4 / 30, abs=1e-5)
+    assert acceleration / position / omega**2 == pytest.approx(
+        1 - (omega / 1000.0) ** 4 / 90, abs=1e-5
+    )
+
+
 @pytest.mark.parametrize('method', METHODS)
 def test_alignment_holds_at_the_trimmed_ends(method):
     recording = sine(1.0)
