@@ -188,6 +188,21 @@ def test_rows_with_some_of_the_joints_only_are_left_out_with_a_warning(tmp_path)
     np.testing.assert_array_equal(got['position'], np.delete(q, [3, 40], axis=0))
 
 
+@pytest.mark.parametrize('size', [1, 3, 5000])
+def test_what_a_publisher_leaves_out_is_not_filled_with_older_values(tmp_path, size):
+    stamps, q, v, c = motion()
+    messages = []
+    for i, stamp in enumerate(stamps.tolist()):
+        for part in (slice(0, 2), slice(2, 3)):
+            message = serialised(stamp, JOINTS[part], q[i, part], v[i, part], c[i, part])
+            if (i, part.start) != (77, 2):
+                messages.append((stamp, message))
+    bag = write(tmp_path / 'bag', messages)
+    with pytest.warns(IdentificationWarning, match='1 stamps of topic'):
+        got = load(bag, size=size)
+    np.testing.assert_array_equal(got['position'], np.delete(q, 77, axis=0))
+
+
 def test_big_endian_messages_are_read(tmp_path):
     matches(load(write(tmp_path / 'bag', ordinary(little_endian=False))))
 
