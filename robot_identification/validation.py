@@ -17,9 +17,8 @@ from .parameters import ParameterSet
 
 if TYPE_CHECKING:
     from .base_parameters import BaseStructure
-    from .recording import Recording
     from .regressors import Regressor
-    from .signals import SignalSettings
+    from .signals import RecordingSource, SignalSettings
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Validation:
 
 def validate(
     estimate: Estimate | ParameterSet,
-    sources: Recording | Sequence[Recording],
+    sources: RecordingSource | Sequence[RecordingSource],
     regressor: Regressor,
     structure: BaseStructure,
     signals: SignalSettings,

@@ -9,7 +9,9 @@ covariance and all residuals come from R by orthogonal steps alone; no normal eq
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -19,6 +21,9 @@ from ..parameters import ParameterSet
 from .estimate import Estimate, Fit, JointFit
 from .reach import Reach, reach, TOLERANCE
 from .system import LinearSystem
+
+if TYPE_CHECKING:
+    from ..base_parameters import BaseStructure
 
 STILL = 1e-4
 """A joint whose position stays within this [rad or m] has not moved."""
@@ -160,7 +165,7 @@ def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: int) ->
     effort = factor[:, -1] - factor[:, :-1][:, ~free] @ fixed[~free]
     columns = factor[:, :-1][:, free]
     norms = np.linalg.norm(columns, axis=0)
-    triangle = np.linalg.qr(np.column_stack([columns / norms, effort]), mode='r')
+    triangle = np.asarray(np.linalg.qr(np.column_stack([columns / norms, effort]), mode='r'))
     left, right = triangle[:k, :k], triangle[:k, k]
     base = np.where(free, 0.0, fixed)
     base[free] = solve_triangular(left, right) / norms
@@ -246,7 +251,7 @@ def require_motion(system: LinearSystem) -> None:
         )
 
 
-def prior_base(structure, prior: ParameterSet | None) -> np.ndarray:
+def prior_base(structure: BaseStructure, prior: ParameterSet | None) -> np.ndarray:
     """Return a prior, given as standard or base parameters or None, as (b,) base parameters."""
     if prior is None:
         return np.zeros(structure.n_base)
@@ -314,7 +319,7 @@ def _estimate(
     return assemble(system, solution, known, weights=weights, method=method, robot=robot)
 
 
-def _warnings(names, known: Reach, solution: Solution, fit: Fit) -> tuple[str, ...]:
+def _warnings(names: Sequence[str], known: Reach, solution: Solution, fit: Fit) -> tuple[str, ...]:
     warnings = [
         f'{name} is not identified and keeps its prior value: {reason}'
         for name, reason in zip(names, known.reasons, strict=True)
@@ -339,6 +344,6 @@ def _condition(matrix: np.ndarray) -> float:
     return float(values[0] / values[-1]) if values.size and values[-1] > 0.0 else float('inf')
 
 
-def _ratio(numerator: float, denominator: float) -> float:
+def _ratio(numerator: Any, denominator: Any) -> float:
     """Quotient; NaN where there is nothing to divide by."""
     return float(numerator / denominator) if denominator > 0.0 else float('nan')

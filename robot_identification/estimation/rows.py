@@ -11,22 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..progress import Progress
-from ..recording import Motion, Recording, Samples
-from ..signals import dead_zones, decimation_factor, ParallelDecimator, stretches
+from ..errors import one_of, RecordingError
+from ..progress import part, Progress
+from ..recording import Motion, Samples
+from ..signals import (
+    dead_zones,
+    decimation_factor,
+    ParallelDecimator,
+    RecordingSource,
+    SignalSettings,
+    stretches,
+)
 from .system import accumulate, combine, LinearSystem
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
     from ..regressors import Regressor
-    from ..signals import SignalSettings
 
 BLOCK_SAMPLES = 512
 """Samples that the regressor is evaluated at in one call."""
+
+JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'off')
+"""Symbols of parameters that are named after their joint, joint by joint."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ class RowBlock:
 
 
 def row_blocks(
-    source: Recording | Any,
+    source: RecordingSource,
     regressor: Regressor,
     structure: BaseStructure,
     signals: SignalSettings,
@@ -93,16 +103,16 @@ def row_blocks(
         stretch: _Stretch | None = None
         for samples in blocks:
             for start in range(0, len(samples), BLOCK_SAMPLES):
-                part = samples.rows(start, start + BLOCK_SAMPLES)
+                piece = samples.rows(start, start + BLOCK_SAMPLES)
                 if stretch is None:
                     stretch = _Stretch(samples, signals, zones, regressor, structure, segment)
-                yield stretch.push(part)
+                yield stretch.push(piece)
         if stretch is not None:
             yield stretch.finish()
 
 
 def system_of(
-    sources: Recording | Sequence[Recording],
+    sources: RecordingSource | Sequence[RecordingSource],
     regressor: Regressor,
     structure: BaseStructure,
     signals: SignalSettings,
@@ -118,23 +128,25 @@ def system_of(
     sources, regressor, structure, signals:
         As for `row_blocks`; several recordings are merged.
     progress:
-        Told the fraction of the samples that is done, where the source knows its length.
+        Told the share of the recordings that is done, and the seconds that are read.
     trace_points:
         Bound on the rows that are kept for plots, for each recording.
 
     Raises
     ------
     RecordingError
-        naming a recording that gives no rows, or a joint whose effort is zero throughout.
+        naming a recording that gives no rows or has other joints or another order of them than the
+        model, or a joint whose effort is zero throughout.
 
     """
-    several = sources if isinstance(sources, (list, tuple)) else [sources]
+    several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
     systems = []
     for number, source in enumerate(several):
+        _require_order(source, structure, regressor.n_joints)
         blocks = row_blocks(source, regressor, structure, signals)
         if progress is not None:
-            share = 1.0 / len(several)
-            blocks = _reporting(blocks, source, number * share, share, progress)
+            told = part(progress, number / len(several), (number + 1) / len(several))
+            blocks = _reporting(blocks, source, told)
         name = str(getattr(source, 'source', 'recording'))
         systems.append(
             accumulate(blocks, structure, source.joints, source=name, trace_points=trace_points)
@@ -145,7 +157,15 @@ def system_of(
 class _Stretch:
     """A stretch of samples without gaps, on its way through the decimation."""
 
-    def __init__(self, first: Samples, signals, zones, regressor, structure, segment: int) -> None:
+    def __init__(
+        self,
+        first: Samples,
+        signals: SignalSettings,
+        zones: np.ndarray,
+        regressor: Regressor,
+        structure: BaseStructure,
+        segment: int,
+    ) -> None:
         self._zones, self._segment = zones, segment
         self._regressor, self._independent = regressor, structure.independent
         self._start, step = float(first.time[0]), _step(first)
@@ -195,15 +215,35 @@ def _step(samples: Samples) -> float:
     return float(samples.time[-1] - samples.time[0]) / max(1, len(samples) - 1)
 
 
-def _reporting(blocks, source, start: float, share: float, progress: Progress):
-    """Pass the blocks on and tell how far they have come, where the recording knows its end."""
+def _require_order(source: RecordingSource, structure: BaseStructure, n_joints: int) -> None:
+    """Check that the columns of a recording are in the order of the model's joints."""
+    owners = (name.rpartition('.') for name in structure.layout)
+    modelled = tuple(dict.fromkeys(o for o, _, symbol in owners if symbol in JOINT_SYMBOLS))
+    recorded = tuple(source.joints)
+    if len(recorded) == n_joints and modelled in ((), recorded):
+        return
+    name = str(getattr(source, 'source', 'recording'))
+    raise RecordingError(
+        f'{name} has the joints {one_of(recorded)}, the model has {one_of(modelled)}'
+        if modelled
+        else f'{name} has {len(recorded)} joints, the model has {n_joints}',
+        file=name,
+        value=recorded,
+        remedy='take the joints of the model in its order: recording.select(robot.joints)',
+    )
+
+
+def _reporting(
+    blocks: Iterator[RowBlock], source: RecordingSource, progress: Progress
+) -> Iterator[RowBlock]:
+    """Pass the blocks on and tell how far they have come, by seconds where the end is unknown."""
     name, duration = getattr(source, 'source', 'recording'), getattr(source, 'duration', 0.0)
-    first = None
+    first: float | None = None
     for block in blocks:
-        if duration and len(block.time):
-            first = block.time[0] if first is None else first
-            progress(
-                start + share * min(1.0, (block.time[-1] - first) / duration), f'reading {name}'
-            )
+        if len(block.time):
+            first = float(block.time[0]) if first is None else first
+            done = float(block.time[-1]) - first
+            share = min(1.0, done / duration) if duration else 0.0
+            progress(share, f'reading {name}: {done:.0f} s')
         yield block
-    progress(start + share, f'read {name}')
+    progress(1.0, f'read {name}')

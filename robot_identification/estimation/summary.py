@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 import math
 import textwrap
 from typing import TYPE_CHECKING
@@ -121,7 +122,7 @@ def _expressions(parameters: list[ParameterEstimate]) -> list[str]:
     return lines
 
 
-def _weights(estimate: Estimate):
+def _weights(estimate: Estimate) -> Iterable[tuple[str, float]]:
     if estimate.method == 'ols':
         return ()
     return zip((fit.joint for fit in estimate.joints), estimate.weights.tolist(), strict=True)

@@ -269,7 +269,9 @@ class _Builder:
             gram[:-1, -1] += matrix.T @ effort
             gram[-1, -1] += effort @ effort
 
-    def system(self, structure, joints: tuple[str, ...], source: str) -> LinearSystem:
+    def system(
+        self, structure: BaseStructure, joints: tuple[str, ...], source: str
+    ) -> LinearSystem:
         """Return what has been accumulated."""
         gram = self.raw_gram.copy()
         gram[:, -1, :-1] = gram[:, :-1, -1]

@@ -160,7 +160,7 @@ def result_document(result: Result) -> dict[str, Any]:
         'structure': {
             'standard': structure.n_standard,
             'base': structure.n_base,
-            'essential': None if essential is None else int(essential.essential.sum()),
+            'essential': None if essential is None else essential.rank,
             'gap': structure.gap,
         },
         'identification': _identification(estimate, result.recordings),

@@ -61,8 +61,8 @@ def identified_urdf(robot: Robot, parameters: ParameterSet) -> str:
 
     """
     document = Document(robot.urdf)
-    links = {element.get('name'): element for element in document.root.children('link')}
-    joints = {element.get('name'): element for element in document.root.children('joint')}
+    links = {element.attributes['name']: element for element in document.root.children('link')}
+    joints = {element.attributes['name']: element for element in document.root.children('joint')}
     for link in robot.links:
         if f'{link}.m' in parameters.layout:
             _write_link(document, robot, link, parameters.inertial(link), links)
@@ -117,14 +117,14 @@ def _share(identified: np.ndarray, lumped: np.ndarray) -> float:
 
 def _scale_inertial(document: Document, link: Element, share: float) -> None:
     inertial = link.child('inertial')
-    for tag in ('mass', 'inertia'):
-        element = inertial.child(tag)
+    for element in () if inertial is None else inertial.elements:
         scaled = {
             name: _number(share * float(value))
             for name, value in element.attributes.items()
             if name in _SCALED
         }
-        document.set(element, scaled)
+        if scaled:
+            document.set(element, scaled)
 
 
 def _require_expressible(body: RigidBody, link: str) -> None:

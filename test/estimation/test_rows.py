@@ -187,6 +187,20 @@ def test_validation_on_another_motion(arm):
         validate(truth, other, regressor, base, SETTINGS)
 
 
+@pytest.mark.parametrize('model', [ModelSettings(), ModelSettings((), rotor_inertia=False)])
+def test_joints_in_another_order_or_number_are_refused(arm, model):
+    robot, _, _, truth = arm
+    regressor = build(robot, model)
+    base = structure(regressor, robot)
+    recording = moving(robot, truth, duration=2.0)
+    with pytest.raises(RecordingError, match='made.csv has.*select'):
+        system_of(recording.select(robot.joints[:2]), regressor, base, SETTINGS)
+    if model.rotor_inertia:
+        with pytest.raises(RecordingError, match='made.csv has the joints'):
+            system_of(recording.select(robot.joints[::-1]), regressor, base, SETTINGS)
+    system_of(recording, regressor, base, SETTINGS)
+
+
 def test_joint_that_stands_still(arm):
     robot, regressor, base, truth = arm
     recording = moving(robot, truth)
