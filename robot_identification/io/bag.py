@@ -63,6 +63,30 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[bytes]:
     _require_topic(bag, topic, found)
 
 
+def bag_duration(bag: Path) -> float:
+    """
+    Tell how long a bag is without reading its messages.
+
+    Parameters
+    ----------
+    bag:
+        As for `joint_state_messages`.
+
+    Returns
+    -------
+    Time from the first to the last message of any topic [s]; 0 where the bag is not whole.
+
+    """
+    try:
+        parts = _parts(bag)
+        if len(parts) != 1 or not _is_whole(parts[0]):
+            return 0.0
+        with Reader(parts[0]) as reader:
+            return reader.duration * 1e-9
+    except Exception:  # what is wrong with it is said when it is read
+        return 0.0
+
+
 def _parts(bag: Path) -> list[Path]:
     """
     Return what to read one after another.

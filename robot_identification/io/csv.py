@@ -125,6 +125,26 @@ def read_csv(
         row += n_rows
 
 
+def estimated_rows(file: Path) -> float:
+    """
+    Estimate how many rows a text file has, from its size and its first lines.
+
+    Parameters
+    ----------
+    file:
+        The file.
+
+    Returns
+    -------
+    Number of rows, right to some per cent.
+
+    """
+    with file.open('rb') as stream:
+        lines = stream.read(1 << 16).splitlines(keepends=True)[1:]
+    length = sum(map(len, lines)) / len(lines) if lines else 0.0
+    return file.stat().st_size / length if length else 0.0
+
+
 def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) -> list[int]:
     columns = signal.columns if isinstance(signal, SignalColumns) else signal
     if columns is None:
@@ -257,12 +277,15 @@ def _unreadable(
         cells = layout.split(line)
         for column in columns:
             if not _is_number(cells[column]):
+                comma = ',' in cells[column] and layout.delimiter != ','
                 return RecordingError(
                     f"{layout.file}: '{cells[column]}' in row {row + at}, column "
                     f"'{layout.label(column)}' is not a number",
                     file=str(layout.file),
                     value=cells[column],
-                    remedy='repair or remove this line',
+                    remedy='write numbers with a decimal point'
+                    if comma
+                    else 'repair or remove this line',
                 )
     return RecordingError(
         f'{layout.file}: rows {row} to {row + len(block) - 1} cannot be read ({cause})',

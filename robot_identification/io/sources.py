@@ -12,7 +12,9 @@ import numpy as np
 from ..drives import Drives
 from ..errors import RecordingError
 from ..recording import Recording
-from .csv import read_csv
+from ..signals import sample_rate
+from .bag import bag_duration
+from .csv import estimated_rows, read_csv
 from .entry import RecordingEntry
 from .npz import read_npz
 from .rosbag import read_rosbag
@@ -57,6 +59,20 @@ class FileSource:
     def source(self) -> str:
         """The file's name, as `Recording.source`."""
         return self.entry.name
+
+    @property
+    def duration(self) -> float:
+        """Length of the recording [s] for telling progress: about right, 0 where not known."""
+        kind = self.entry.kind(self.base)
+        file = self.entry.files(self.base)['position']
+        if kind == 'rosbag2':
+            duration = bag_duration(file)
+        elif kind == 'csv':
+            duration = estimated_rows(file) / (self.entry.rate or sample_rate(self))
+        else:
+            return 0.0
+        begin, end = self.entry.time_range or (None, None)
+        return duration if end is None else min(duration, end - (begin or 0.0))
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """

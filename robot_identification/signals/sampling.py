@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+import warnings
 
 import numpy as np
 
-from ..errors import RecordingError
+from ..errors import IdentificationWarning, RecordingError
 from ..recording import Recording
 from .source import RecordingSource
 
@@ -70,7 +71,10 @@ def sample_rate(source: RecordingSource) -> float:
         where there are fewer than two samples.
 
     """
-    first = next(iter(source.blocks(_FIRST_BLOCK)), None)
+    with warnings.catch_warnings():
+        # what there is to warn of is said when the recording is read
+        warnings.simplefilter('ignore', IdentificationWarning)
+        first = next(iter(source.blocks(_FIRST_BLOCK)), None)
     if first is None or len(first) < 2:
         name = getattr(source, 'source', 'recording') if first is None else first.source
         raise RecordingError(

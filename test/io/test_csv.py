@@ -176,6 +176,22 @@ def test_a_source_can_be_read_again_and_again(tmp_path):
     assert source.source == 'run.csv'
 
 
+def test_the_duration_is_about_right(tmp_path):
+    write(tmp_path / 'run.csv', numbers(3000), header=HEADER)
+    for more in ({}, {'time': None, 'rate': 100.0}):
+        entry = from_mapping(RecordingEntry, {'file': 'run.csv', **BY_NAME, **more})
+        source = open_recording(entry, JOINTS, base=tmp_path)
+        assert source.duration == pytest.approx(30.0, rel=0.02)
+
+
+def test_a_decimal_comma_is_recognised(tmp_path):
+    (tmp_path / 'run.csv').write_text('q;c\n1,5;2,5\n2,5;3,5\n')
+    entry = {'file': 'run.csv', 'rate': 1.0, 'position': 'q', 'effort': 'c', 'delimiter': ';'}
+    error, _ = refused(tmp_path, entry, joints=('a',))
+    assert error.value == '1,5'
+    assert 'decimal point' in error.remedy
+
+
 def test_memory_does_not_grow_with_the_file(tmp_path):
     table = numbers(1000)
 

@@ -142,6 +142,15 @@ def test_the_topic_may_have_a_namespace_or_no_slash(tmp_path):
     matches(load(bag, topic='robot/joint_states'))
 
 
+def test_the_duration_is_known_before_it_is_read(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary())
+    source = open_recording(RecordingEntry(file='bag'), JOINTS, base=tmp_path)
+    assert source.duration == pytest.approx(0.499, abs=1e-6)
+    [file] = bag.glob('*.mcap')
+    file.write_bytes(b'')
+    assert source.duration == 0.0
+
+
 def test_missing_or_nan_velocity_is_none(tmp_path):
     stamps, q, v, c = motion()
     for name, velocity in (('without', ()), ('nan', np.full(3, np.nan))):
