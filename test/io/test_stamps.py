@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rate, gaps and steps back of a stream of stamps, against counting by hand."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies
+import pytest
+from robot_identification.io.stamps import StampStatistics
+
+PERIOD = 1_000_000
+
+
+def fed(stamps):
+    statistics = StampStatistics()
+    for stamp in stamps:
+        statistics.add(stamp)
+    return statistics
+
+
+@settings(max_examples=100)
+@given(
+    count=strategies.integers(20, 600),
+    missing=strategies.sets(strategies.integers(1, 18), max_size=6),
+    start=strategies.integers(-(10**18), 10**18),
+)
+def test_each_run_of_missing_samples_is_one_gap(count, missing, start):
+    present = [i for i in range(count) if i not in missing]
+    statistics = fed([start + i * PERIOD for i in present])
+    steps = [b - a for a, b in zip(present, present[1:])]
+    assert statistics.gaps == sum(step > 1 for step in steps)
+    assert statistics.longest == max(steps) * PERIOD
+    assert statistics.count == len(present)
+    assert statistics.duration == pytest.approx(1e-9 * PERIOD * (count - 1))
+    assert statistics.rate == pytest.approx((len(present) - 1) / statistics.duration)
+
+
+def test_gaps_after_the_first_steps_count_as_well():
+    present = [i for i in range(1000) if i not in (500, 501, 900)]
+    assert fed([i * PERIOD for i in present]).gaps == 2
+
+
+def test_jitter_of_a_third_of_a_period_is_no_gap():
+    stamps = [i * PERIOD + (PERIOD // 3 if i % 2 else 0) for i in range(500)]
+    assert fed(stamps).gaps == 0
+
+
+def test_stamps_that_repeat_or_go_back_are_counted():
+    statistics = fed([0, PERIOD, PERIOD, 0, PERIOD])
+    assert statistics.backward == 2
+    assert statistics.gaps == 0
+
+
+@pytest.mark.parametrize('stamps', [[], [5]])
+def test_fewer_than_two_stamps_have_no_rate(stamps):
+    statistics = fed(stamps)
+    assert (statistics.rate, statistics.duration, statistics.gaps) == (0.0, 0.0, 0)
