@@ -14,6 +14,7 @@ from functools import partial
 import math
 from pathlib import Path
 import sys
+import threading
 from typing import Any
 import warnings
 
@@ -34,7 +35,7 @@ from ..errors import IdentificationError, IdentificationWarning, RecordingError,
 from ..estimation import ESTIMATORS
 from ..io.results import Result
 from ..io.urdf import identified_urdf
-from .common import answer, LATCHED, run
+from .common import answer, LATCHED, run, SHUTDOWN_SECONDS
 from .conversions import (
     base_parameters_message,
     fit_message,
@@ -88,6 +89,8 @@ class IdentificationNode(Node):
         self._recorder: RecorderStatus | None = None
         self._state = State()
         self._stopping = False
+        self._idle = threading.Event()
+        self._idle.set()
         self._parameters_out = self.create_publisher(ParameterSet, '~/parameters', LATCHED)
         self._fit_out = self.create_publisher(Fit, '~/fit', LATCHED)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
@@ -111,8 +114,9 @@ class IdentificationNode(Node):
         self.create_timer(1.0, self._on_timer, clock=steady)
 
     def on_shutdown(self) -> None:
-        """Have a running request give up at its next step."""
+        """Have a running request give up at its next step, and wait for that."""
         self._stopping = True
+        self._idle.wait(SHUTDOWN_SECONDS - 1.0)
 
     # -------------------------------------------------------------------------------- messages in
 
@@ -127,12 +131,14 @@ class IdentificationNode(Node):
     def _on_request(
         self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
     ) -> Any:
+        self._idle.clear()
         self._state = replace(self._state, busy=name)
         response = answer(self, response, partial(function, request))
         failure = '' if response.success else f'{name}: {response.message}'
         self._state = State(failure=failure)
         if response.success:
             self.get_logger().info(f'{name}: {response.message}')
+        self._idle.set()
         return response
 
     # ----------------------------------------------------------------------------------- requests
@@ -256,6 +262,7 @@ class IdentificationNode(Node):
         """Write the result's files, then make it the latest estimate and publish it."""
         self._progress(1.0, f'writing {folder}')
         pipeline.save(result, folder)
+        self._progress(1.0, 'publishing')
         stamp = self.get_clock().now().to_msg() if stamp is None else stamp
         self._latest = Latest(result, stamp, folder)
         for warning in result.warnings:

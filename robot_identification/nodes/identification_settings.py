@@ -26,7 +26,7 @@ from ..io.keys import to_mapping
 from ..io.sources import FileSource
 from ..options import option
 from ..regressors.settings import ModelSettings
-from ..robot import Robot
+from ..robot import resolve_package_path, Robot
 from ..signals.settings import SignalSettings
 from .common import declare_options, read_options, RobotDescription, RobotOptions
 
@@ -37,8 +37,9 @@ class IdentificationOptions:
 
     experiment: str = option(
         '',
-        doc='Experiment file that gives the defaults of all other parameters, and what ROS has no '
-        'parameters for, such as drives and the columns of CSV files; empty for none',
+        doc='Experiment file (a path or package://) that gives the defaults of all other '
+        'parameters, and what ROS has no parameters for, such as drives and the columns of CSV '
+        'files; empty for none',
         read_only=True,
     )
     topic: str = option(
@@ -231,7 +232,7 @@ def _load(path: str) -> Experiment | None:
     """Read an experiment file; its recordings need not exist, since requests name their own."""
     if not path:
         return None
-    file = Path(path).expanduser().absolute()
+    file = resolve_package_path(path).absolute()
     try:
         return experiment_from(read_document(file), file.parent, path=file, check_data=False)
     except SettingsError as error:

@@ -244,6 +244,24 @@ def test_methods(node, bags):
         assert 'ols' in answer.message and 'wls' in answer.message
 
 
+def start_identifying(ros, source, namespace=''):
+    """Send a request and return its future without waiting."""
+    from robot_identification_msgs.srv import Identify
+
+    client = ros.node.create_client(Identify, f'{namespace}/identification/identify')
+    ros.wait_until(client.service_is_ready, what='service identify')
+    return client.call_async(Identify.Request(source=str(source), method=255))
+
+
+def test_answers_others_while_it_works(node, bags):
+    future = start_identifying(node, bags['first'])
+    values = node.get_parameters('identification', 'signals.cutoff')
+    assert values == {'signals.cutoff': 20.0}
+    assert not future.done()
+    node.wait_until(future.done, 60.0, 'the answer')
+    assert future.result().success
+
+
 def test_options_are_for_one_request(node, bags):
     plain = identify(node, bags['first'])
     fewer = identify(node, bags['first'], options=[('robot.friction', '[viscous]')])
@@ -413,7 +431,11 @@ def test_description_from_the_topic_and_diagnostics(ros, bags, tmp_path):
     assert identify(ros, bags['first'], namespace='/arm').success
     ros.wait_until(lambda: 'relative error' in state().message, what='diagnostics')
     assert {pair.key: pair.value for pair in state().values}['method'] == 'wls'
+    # a signal in the midst of a request ends both in good order
+    start_identifying(ros, bags['second'], '/arm')
+    ros.spin(0.2)
     assert process.stop() == 0
+    assert 'Traceback' not in process.output
     assert publisher is not None
 
 
