@@ -244,10 +244,11 @@ class MotionRun:
     def _watch(self, path: Trajectory, start: int) -> MotionError | None:
         """Return why the motion has to end, or None."""
         if self.states.age > self.options.stale_timeout:
+            reason = self.states.fault or 'see whether the driver still runs'
             return MotionError(
                 Code.STALE_STATE,
                 f'no joint states for {self.states.age:.2f} s (stale_timeout is '
-                f'{self.options.stale_timeout:g} s): see whether the driver still runs',
+                f'{self.options.stale_timeout:g} s): {reason}',
             )
         joint, error = self._measure(path, start)
         if error > self.options.tracking_tolerance:
@@ -394,6 +395,7 @@ async def require_state(
     if states.age > options.stale_timeout:
         raise MotionError(
             Code.STALE_STATE,
-            f'the latest joint states are {states.age:.2f} s old: see whether the driver runs',
+            f'the latest joint states are {states.age:.2f} s old: '
+            f'{states.fault or "see whether the driver runs"}',
         )
     raise MotionError(Code.NOT_AT_START, 'the robot is moving: wait until it is at rest')

@@ -73,17 +73,15 @@ class ExcitationNode(Node):
         super().__init__('excitation')
         self._group = ReentrantCallbackGroup()
         declare_options(self, PlannerSettings, 'planner')
-        declare_options(self, ModelSettings, 'model')
+        declare_options(self, ModelSettings, 'robot')
         options = declare_options(self, ExecutionOptions)
-        self._description = RobotDescription(self, self._new_robot, self._group)
-        self._states = StateWatch(self, self._group)
-        if self._description.known:
-            self._states.watch(self._description.robot().joints)
-        self._sender = TrajectorySender(self, options.controller_topic)
         self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
         self._count = 0
-        self._checks = Checks(self.get_logger().warning)
         self._running: Report | None = None
+        self._states = StateWatch(self, self._group)
+        self._description = RobotDescription(self, self._new_robot, self._group)
+        self._sender = TrajectorySender(self, options.controller_topic)
+        self._checks = Checks(self.get_logger().warning)
         self._leaving = False
         self._worker = ThreadPoolExecutor(max_workers=2, thread_name_prefix='excitation')
         self._waiting: list[Future] = []
@@ -117,9 +115,9 @@ class ExcitationNode(Node):
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _new_robot(self, robot: Robot) -> None:
-        if hasattr(self, '_states'):
+        if self._running is None:
             self._states.watch(robot.joints)
-        if getattr(self, '_plans', None):
+        if self._plans:
             self.get_logger().warning('another robot: the plans made so far are dropped')
             self._plans.clear()
 
@@ -181,7 +179,7 @@ class ExcitationNode(Node):
     async def _make_plan(
         self, goal: ServerGoalHandle, robot: Robot, settings: PlannerSettings
     ) -> Plan:
-        model = read_options(self, ModelSettings, 'model')
+        model = read_options(self, ModelSettings, 'robot')
         latest: list[tuple[int, float]] = []
 
         def work() -> Plan:
@@ -262,6 +260,7 @@ class ExcitationNode(Node):
                 'set execute to true',
             )
         robot = self._description.robot()
+        self._states.watch(robot.joints)
         kept = self._wanted(request, robot)
         tick = self._telling(goal, report)
         interruption = self._interruption(goal)

@@ -25,7 +25,8 @@ class StateWatch:
     The latest joint state.
 
     The subscription's queue is short on purpose: what counts here is the present, and the recorder
-    keeps the past.  Messages that have not all joints (a gripper's, say) are passed over.
+    keeps the past.  Messages that tell nothing new of all joints are passed over, so that a driver
+    that repeats itself, sends NaN or loses a joint counts as silent.
 
     Parameters
     ----------
@@ -39,9 +40,9 @@ class StateWatch:
     def __init__(self, node: Node, group: CallbackGroup) -> None:
         self._node = node
         self._joints: tuple[str, ...] = ()
-        self._message: JointState | None = None
+        self._sample: JointSample | None = None
         self._received = -np.inf
-        self._partial: JointState | None = None
+        self._fault: RecordingError | None = None
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=64)
         node.create_subscription(
             JointState,
@@ -53,21 +54,35 @@ class StateWatch:
         )
 
     def _arrived(self, message: JointState) -> None:
-        if set(self._joints).issubset(message.name):
-            self._message, self._received = message, time.monotonic()
-        else:
-            self._partial = message
+        if not self._joints:
+            return
+        try:
+            sample = joint_sample(message, self._joints)
+        except RecordingError as error:
+            self._fault = error
+            return
+        if sample.position is None or not np.isfinite(sample.position).all():
+            self._fault = RecordingError(
+                'the joint states have no finite positions', remedy='repair the driver'
+            )
+        elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
+            self._sample, self._received, self._fault = sample, time.monotonic(), None
 
     def watch(self, joints: tuple[str, ...]) -> None:
         """Look at ``joints``, in this order."""
         if joints != self._joints:
-            self._joints, self._message, self._received = joints, None, -np.inf
+            self._joints, self._sample, self._received = joints, None, -np.inf
             self._past.clear()
 
     @property
     def age(self) -> float:
         """Time since the latest joint state arrived [s]; infinite where none has."""
         return time.monotonic() - self._received
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the messages that come, if any do; otherwise empty."""
+        return '' if self._fault is None else str(self._fault)
 
     def sample(self) -> JointSample:
         """
@@ -76,23 +91,16 @@ class StateWatch:
         Raises
         ------
         RecordingError
-            where none has arrived, or it lacks a joint or the positions.
+            where none has arrived that has all joints.
 
         """
-        if self._message is None:
+        if self._sample is None:
             topic = self._node.resolve_topic_name('joint_states')
-            if self._partial is not None:
-                joint_sample(self._partial, self._joints)
-            raise RecordingError(
+            raise self._fault or RecordingError(
                 f"no joint states have arrived on '{topic}'",
                 remedy='start the driver or the joint_state_broadcaster, or remap the topic',
             )
-        sample = joint_sample(self._message, self._joints)
-        if sample.position is None or not np.isfinite(sample.position).all():
-            raise RecordingError(
-                'the joint states have no finite positions', remedy='repair the driver'
-            )
-        return sample
+        return self._sample
 
     def now(self) -> int:
         """Return the present time in the clock of the joint states [ns]."""
@@ -103,8 +111,8 @@ class StateWatch:
 
     def look(self) -> None:
         """Remember the present position, for `at_rest`; called some 100 times a second."""
-        if self._message is not None:
-            self._past.append((self._received, self.sample().position))
+        if self._sample is not None:
+            self._past.append((self._received, self._sample.position))
 
     def at_rest(self, tolerance: float) -> bool:
         """Whether no joint has moved by more than ``tolerance`` for `REST_SECONDS`."""

@@ -271,6 +271,24 @@ def test_a_driver_that_dies_ends_the_motion(arm):
     assert len(stops) == 2
 
 
+def test_joint_states_that_tell_nothing_count_as_none(ros):
+    ros.start('excitation', parameters={'robot_description': PLANAR, 'execute': True})
+    driver = ros.publisher(JointState, 'joint_states', wait_for_subscribers=1)
+    goal = move(np.full(2, 0.3))
+    stamp = ros.node.get_clock().now().to_msg()
+    for words, fields in (
+        ("'joint_2' is not in the joint states", {'name': ['joint_1'], 'position': [0.0]}),
+        ('no finite positions', {'name': ['joint_1', 'joint_2'], 'position': [0.0, np.nan]}),
+    ):
+        message = JointState(**fields)
+        message.header.stamp = stamp
+        timer = ros.node.create_timer(0.02, lambda m=message: driver.publish(m))
+        _, result, _ = excite(ros, trajectory=goal)
+        assert result.error_code == Excite.Result.STALE_STATE
+        assert words in result.error_msg
+        ros.node.destroy_timer(timer)
+
+
 def test_a_robot_that_does_not_follow_is_stopped(arm):
     start_node(arm, tracking_tolerance=1e-4, tracking_lag=0.0)
     status, result, _ = excite(arm, trajectory=move(np.full(2, 1.0)))
