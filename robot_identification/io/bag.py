@@ -47,7 +47,10 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[bytes]:
         where the bag is damaged, or has no such topic with joint states; names those that it has.
 
     """
-    parts = _parts(bag)
+    try:
+        parts = _parts(bag)
+    except OSError as error:
+        raise _damaged(bag, error) from error
     found: dict[str, str] = {}
     for part in parts:
         try:
@@ -239,7 +242,7 @@ def _require_topic(bag: Path, topic: str, found: dict[str, str]) -> None:
 def _damaged(part: Path, error: Exception) -> RecordingError:
     text = ' '.join(str(error).split()) or type(error).__name__
     return RecordingError(
-        f'{part}: is damaged or not a rosbag2 recording ({text})',
+        f'{part}: is damaged, not a rosbag2 recording or not readable ({text})',
         file=str(part),
         remedy='copy it again, or cut what can be read with `ros2 bag convert` or `mcap recover`',
     )

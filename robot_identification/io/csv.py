@@ -195,7 +195,7 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
     comment: str | None = None
     lines: list[str] = []
     with _open(file) as stream:
-        for line in islice(stream, 200):
+        for line in stream:
             if line.lstrip().startswith(_COMMENT) and not lines:
                 comment = line.lstrip().lstrip(_COMMENT)
             elif line.strip():

@@ -227,7 +227,7 @@ class RecordingEntry:
                     remedy='name the time column, or give the sampling rate where there is none',
                 )
         drives = Drives() if drives is None else drives
-        _check_counts(self, len(joints), drives, path)
+        _check_counts(self, kind, len(joints), drives, path)
         self._check_cuts(path)
         self._check_files(base, path)
 
@@ -270,16 +270,22 @@ class RecordingEntry:
                 )
 
 
-def _check_counts(entry: RecordingEntry, n_joints: int, drives: Drives, path: str) -> None:
+def _check_counts(
+    entry: RecordingEntry, kind: str, n_joints: int, drives: Drives, path: str
+) -> None:
     for name, count in drives.recorded(n_joints).items():
         signal = getattr(entry, name)
         columns = signal.columns if isinstance(signal, SignalColumns) else signal
-        if columns is None or isinstance(columns, str):
-            continue
-        if len(columns) != count:
+        if columns is None and kind == 'rosbag2' and name != 'velocity':
+            given = n_joints  # the joints' own names
+        elif columns is None or (isinstance(columns, str) and kind == 'npz'):
+            continue  # the file says how many
+        else:
+            given = 1 if isinstance(columns, str) else len(columns)
+        if given != count:
             key = _join(path, name)
             raise SettingsError(
-                f"'{key}' has {len(columns)} columns, expected {count}",
+                f"'{key}' has {given} columns, expected {count}",
                 key=key,
                 value=columns,
                 remedy='give one column a joint, in the order of robot.joints '

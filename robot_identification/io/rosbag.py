@@ -176,8 +176,8 @@ class _Rows:
         rows = np.arange(self._count, self._count + n_rows)
         self._count += n_rows
         velocity = merged.values['velocity']
-        # drivers that know no velocity leave it out or send NaN
-        measured = merged.present['velocity'].all() and not np.isnan(velocity).all(axis=0).any()
+        # drivers that know no velocity leave it out or send NaN; not every method needs it
+        measured = merged.present['velocity'].all() and not np.isnan(velocity).any()
         return Table(
             rows=rows,
             time=(merged.stamp - self._origin) * _NANOSECOND,

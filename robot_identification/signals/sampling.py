@@ -168,7 +168,7 @@ def _columns(part: Recording, velocity: bool) -> np.ndarray:
         return np.hstack((part.position, part.effort))
     if part.velocity is None:
         raise RecordingError(
-            f'{part.source}: there is no measured velocity',
+            f'{part.source}: there is no measured velocity, or there is NaN in it',
             file=part.source,
             remedy="name its columns, or set 'signals.method' to butterworth",
         )

@@ -2,6 +2,7 @@
 """The keys of a recording in the experiment file."""
 
 import pytest
+from robot_identification.drives import Drives
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.io.entry import RecordingEntry
 from robot_identification.options import from_mapping
@@ -50,6 +51,7 @@ def test_a_complete_entry_passes(tmp_path):
         ({'time': None}, 'time'),
         ({'rate': 100.0}, 'time'),
         ({'position': ['p']}, 'position'),
+        ({'position': 'p'}, 'position'),
         ({'velocity': ['v', 'w', 'x']}, 'velocity'),
         ({'effort': {'columns': [1, 2, 3]}}, 'effort'),
         ({'rows': [5, 5]}, 'rows'),
@@ -70,6 +72,16 @@ def test_what_does_not_make_sense_names_the_key(tmp_path, change, key):
     assert error.value.key == f'{PATH}.{key}'
     assert f'{PATH}.{key}' in str(error.value)
     assert '\n' not in str(error.value)
+
+
+def test_names_in_a_bag_are_those_of_the_joints_unless_the_drives_are_others(tmp_path):
+    (tmp_path / 'bag').mkdir()
+    drives = from_mapping(Drives, {'effort': {'matrix': [[1, 0, 0], [0, 1, 0]]}})
+    entry = from_mapping(RecordingEntry, {'file': 'bag'}, PATH)
+    entry.check(JOINTS, None, tmp_path, PATH)
+    with pytest.raises(SettingsError, match=r"effort' has 2 columns, expected 3") as error:
+        entry.check(JOINTS, drives, tmp_path, PATH)
+    assert error.value.key == f'{PATH}.effort'
 
 
 def test_a_missing_file_is_named_with_the_folder_that_paths_start_at(tmp_path):

@@ -153,7 +153,7 @@ def test_the_duration_is_known_before_it_is_read(tmp_path):
 
 def test_missing_or_nan_velocity_is_none(tmp_path):
     stamps, q, v, c = motion()
-    for name, velocity in (('without', ()), ('nan', np.full(3, np.nan))):
+    for name, velocity in (('without', ()), ('nan', [0.0, np.nan, 0.0])):
         messages = [
             (stamp, serialised(stamp, JOINTS, q[i], velocity, c[i]))
             for i, stamp in enumerate(stamps.tolist())
