@@ -6,7 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.estimation import essential, ols, standard, system_of, wls
+from robot_identification.consistency import check
+from robot_identification.estimation import (
+    essential,
+    ols,
+    standard,
+    standard_essential,
+    system_of,
+    wls,
+)
 from robot_identification.recording import Recording
 from robot_identification.regressors import build, CoupledDrive, ModelSettings
 from robot_identification.regressors import prior as urdf_prior
@@ -109,6 +117,18 @@ def test_parameters_are_near_those_of_the_paper(tx40, moving):
     }
     for name, value in printed.items():
         assert found[name] == pytest.approx(value, rel=0.2), name
+
+
+def test_correction_in_essential_parameters_keeps_the_inertias_positive_definite(tx40, moving):
+    """Table III: with tolerance 0 all six links for chi_0e, but two of them for chi_0b."""
+    base, _, _, prior = tx40
+    estimate = wls(moving, prior=prior)
+    corrected = standard_essential(moving, essential(moving, estimate), base, prior)
+    passes = [
+        dict(check(found).cholesky_counts)[0.0]
+        for found in (prior, corrected, standard(estimate, base, prior))
+    ]
+    assert passes[:2] == [6, 6] and passes[2] <= 3
 
 
 def test_raw_error_counts_what_the_filter_takes_away(plain, moving):
