@@ -1,2 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exciting trajectories: planned to tell the parameters apart, checked before a robot moves."""
+
+from .collisions import collision_model, CollisionModel
+from .constraints import check_trajectory, CollisionError, LimitViolation
+from .fourier import FourierTrajectory
+from .limits import Limits, motion_limits
+from .planner import Plan, plan, PlanningCanceled
+from .points import point_to_point, Points, PointTrajectory, to_points
+from .settings import PlannerSettings
+from .stopping import slow_down, stop_from
+from .trajectories import concatenate, Trajectory
+
+__all__ = [
+    'check_trajectory',
+    'collision_model',
+    'CollisionError',
+    'CollisionModel',
+    'concatenate',
+    'FourierTrajectory',
+    'Limits',
+    'LimitViolation',
+    'motion_limits',
+    'Plan',
+    'plan',
+    'PlannerSettings',
+    'PlanningCanceled',
+    'point_to_point',
+    'Points',
+    'PointTrajectory',
+    'slow_down',
+    'stop_from',
+    'to_points',
+    'Trajectory',
+]

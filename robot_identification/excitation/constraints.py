@@ -17,7 +17,8 @@ from ..regressors import build, predict, prior
 from ..robot import Robot
 from .collisions import CollisionModel, Contact
 from .limits import Limits
-from .trajectories import Concatenation, PointTrajectory, Trajectory
+from .points import PointTrajectory
+from .trajectories import Concatenation, Trajectory
 
 Effort = Callable[[Motion], np.ndarray]
 """Predicts the efforts of a motion, (n_samples, n_joints) [N m or N]."""

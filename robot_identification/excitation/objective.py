@@ -20,8 +20,8 @@ from ..recording import Motion
 from ..regressors import Regressor
 from .collisions import CollisionModel
 from .criteria import Criterion
+from .fourier import fourier_basis, FourierTrajectory, rest_to_rest
 from .limits import Limits
-from .trajectories import fourier_basis, FourierTrajectory, rest_to_rest
 
 POINTS_PER_PERIOD = 40
 """Points of the grid on which limits are kept, for each period of the highest harmonic."""

@@ -19,13 +19,14 @@ from ..errors import ExcitationError
 from ..recording import Motion
 from ..regressors import build, ModelSettings, predict, prior, Regressor
 from ..robot import Robot
-from .collisions import collision_model, CollisionModel
+from .collisions import collision_model
 from .constraints import check_collisions, check_trajectory, CollisionError, LimitViolation
 from .criteria import column_scaled_condition_number, CRITERIA
-from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
+from .fourier import FourierTrajectory
+from .limits import Limits
 from .objective import FeasibleSeries, Objective
 from .settings import PlannerSettings
-from .trajectories import FourierTrajectory
+from .starting import limits_and_start
 
 Progress = Callable[[float, str], None]
 
@@ -179,7 +180,7 @@ def plan(
         if settings.check_collisions
         else None
     )
-    limits, start = _limits_and_start(robot, settings, collisions)
+    limits, start = limits_and_start(robot, settings, collisions)
     objective = _objective(robot, settings, model or ModelSettings(), limits, start, collisions)
     x = _best_start(objective, watch)
     for round_ in range(ROUNDS):
@@ -217,65 +218,6 @@ def condition_number(
 
 
 # --------------------------------------------------------------------------------- preparation
-
-
-def _limits_and_start(
-    robot: Robot, settings: PlannerSettings, collisions: CollisionModel | None
-) -> tuple[Limits, np.ndarray]:
-    limits = motion_limits(robot, settings)
-    start = start_position(robot, settings, limits)
-    limits = replace(
-        limits,
-        lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
-        upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
-    )
-    if collisions is not None and next(collisions.contacts(start[None]), None) is not None:
-        if settings.start:
-            contact = next(collisions.contacts(start[None]))
-            raise CollisionError(
-                f"at the start, links '{contact.first}' and '{contact.second}' are "
-                f'{contact.distance:.4f} m apart, closer than the clearance of '
-                f'{collisions.clearance:.4g} m',
-                link=contact.first,
-                key='start',
-                value=contact.distance,
-                remedy='start elsewhere',
-            )
-        start = _free_start(robot, limits, start, collisions, settings.seed)
-    _require_static_effort(robot, limits, start)
-    return limits, start
-
-
-def _free_start(robot, limits, middle, collisions, seed) -> np.ndarray:
-    """Return the random position free of collision that is nearest to the middle of the ranges."""
-    half = 0.5 * (limits.upper - limits.lower)
-    rng = np.random.default_rng(seed)
-    candidates = middle + rng.uniform(-0.8, 0.8, (500, robot.n_joints)) * half
-    order = np.argsort(np.linalg.norm((candidates - middle) / half, axis=1))
-    for i in order:
-        if next(collisions.contacts(candidates[i][None]), None) is None:
-            return candidates[i]
-    raise ExcitationError(
-        'no position free of collision was found to start from',
-        key='start',
-        remedy="give one as 'start', or switch check_collisions off",
-    )
-
-
-def _require_static_effort(robot: Robot, limits: Limits, start: np.ndarray) -> None:
-    rest = np.zeros((1, robot.n_joints))
-    # gravity alone: rest has no friction
-    effort = predict(build(robot), Motion(start[None], rest, rest), prior(robot))[0]
-    for j, joint in enumerate(robot.joints):
-        if abs(effort[j]) > limits.effort[j]:
-            raise ExcitationError(
-                f'gravity takes {abs(effort[j]):.6g} {limits.unit("effort", j)} at the start of '
-                f"joint '{joint}', beyond its limit of {limits.effort[j]:.6g} (margin included)",
-                joint=joint,
-                key='effort',
-                value=float(effort[j]),
-                remedy='start elsewhere, lower the margin, or correct effort limit and inertias',
-            )
 
 
 def _objective(robot, settings, model, limits, start, collisions) -> Objective:

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..errors import ExcitationError
 from ..recording import Motion
-from .trajectories import PointTrajectory, Trajectory
+from .points import PointTrajectory
+from .trajectories import Trajectory
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from ..errors import ExcitationError, IdentificationWarning
 from ..excitation.collisions import collision_model, CollisionModel
 from ..excitation.constraints import check_trajectory, CollisionError, LimitViolation
 from ..excitation.limits import Limits, motion_limits
+from ..excitation.points import point_to_point, PointTrajectory
 from ..excitation.settings import PlannerSettings
-from ..excitation.trajectories import point_to_point, PointTrajectory
 from ..robot import Robot
 from .excitation_motion import Code, MotionError
 from .excitation_options import ExecutionOptions

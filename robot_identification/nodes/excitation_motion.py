@@ -22,8 +22,9 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ..errors import RecordingError
 from ..excitation.limits import Limits
+from ..excitation.points import Points, to_points
 from ..excitation.stopping import slow_down
-from ..excitation.trajectories import Points, to_points, Trajectory
+from ..excitation.trajectories import Trajectory
 from .excitation_options import ExecutionOptions
 from .excitation_states import StateWatch
 from .motion_messages import time_message, trajectory_message

@@ -29,8 +29,8 @@ from robot_identification_msgs.action import Excite, PlanExcitation
 from ..errors import ExcitationError, ModelError, SettingsError
 from ..excitation.limits import Limits
 from ..excitation.planner import Plan, plan, PlanningCanceled
+from ..excitation.points import PointTrajectory, to_points
 from ..excitation.settings import PlannerSettings
-from ..excitation.trajectories import PointTrajectory, to_points
 from ..options import from_mapping
 from ..regressors import ModelSettings
 from ..robot import Robot

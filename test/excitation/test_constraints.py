@@ -21,8 +21,8 @@ from robot_identification.excitation.constraints import (
     sweep,
 )
 from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.points import point_to_point, PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
 from robot_identification.recording import Motion
 from robot_identification.robot import Robot
 

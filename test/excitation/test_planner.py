@@ -18,6 +18,7 @@ from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.objective import FeasibleSeries
 from robot_identification.excitation.planner import plan, PlanningCanceled
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.starting import limits_and_start
 from robot_identification.options import from_mapping
 from robot_identification.regressors import build, ModelSettings
 from robot_identification.robot import Robot
@@ -95,7 +96,7 @@ def test_a_gradient_is_pulled_back_through_the_scaling():
 def test_the_objectives_gradient_holds_with_all_penalties(arm, criterion):
     chosen = replace(QUICK, criterion=criterion, floor=0.0, margin=0.6)
     collisions = collision_model(arm, 0.2, 0.0)
-    limits, start = planner._limits_and_start(arm, chosen, None)
+    limits, start = limits_and_start(arm, chosen, None)
     # efforts and distances that are sure to be exceeded
     limits = replace(limits, effort=0.3 * limits.effort)
     objective = planner._objective(arm, chosen, ModelSettings(), limits, start, collisions)
@@ -145,7 +146,7 @@ def test_a_plan_keeps_every_limit_and_its_number_is_true(arm):
 def test_a_plan_is_better_than_chance(planar):
     chosen = replace(QUICK, max_iterations=60)
     made = plan(planar, chosen)
-    limits, start = planner._limits_and_start(planar, chosen, None)
+    limits, start = limits_and_start(planar, chosen, None)
     series = FeasibleSeries(limits, start, chosen.duration, chosen.frequency, chosen.harmonics)
     regressor = build(planar)
     base = structure(regressor, planar)

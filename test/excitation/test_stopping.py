@@ -6,12 +6,9 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError
+from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
+from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.stopping import slow_down, stop_from
-from robot_identification.excitation.trajectories import (
-    FourierTrajectory,
-    point_to_point,
-    rest_to_rest,
-)
 
 JOINTS = ('a', 'b')
 BASIS = rest_to_rest(10.0, 0.1, 5)

@@ -6,16 +6,14 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError
-from robot_identification.excitation.trajectories import (
-    concatenate,
-    FourierTrajectory,
+from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
+from robot_identification.excitation.points import (
     point_to_point,
     Points,
     PointTrajectory,
-    rest_to_rest,
     to_points,
-    Trajectory,
 )
+from robot_identification.excitation.trajectories import concatenate, Trajectory
 from scipy.interpolate import BPoly
 
 JOINTS = ('a', 'b', 'c')

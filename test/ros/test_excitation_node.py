@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
-from robot_identification.excitation.trajectories import point_to_point, to_points
+from robot_identification.excitation.points import point_to_point, to_points
 from robot_identification.nodes.motion_messages import trajectory_message, trajectory_points
 from robot_identification_msgs.action import Excite, PlanExcitation
 from sensor_msgs.msg import JointState

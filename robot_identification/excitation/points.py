@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories through points, as a controller makes them, and points out of trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import ExcitationError
+from ..recording import Motion
+from .trajectories import inside, resting, Trajectory
+
+
+@dataclass(frozen=True)
+class PointTrajectory:
+    """
+    Polynomials between points, as ros2_control's joint_trajectory_controller interpolates them.
+
+    Quintic where the points have velocities and accelerations, cubic where they have velocities.
+
+    Attributes
+    ----------
+    joints:
+        Names.
+    time:
+        (n_points,) increasing; shifted so that the first is 0 [s].
+    position, velocity:
+        (n_points, n_joints).
+    acceleration:
+        (n_points, n_joints), or None for cubic interpolation.
+
+    Raises
+    ------
+    ExcitationError
+        where the points are too few, contradictory, not finite, or not in order of time.
+
+    """
+
+    joints: tuple[str, ...]
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray | None = None
+    _segments: np.ndarray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'joints', tuple(self.joints))
+        time = np.array(self.time, dtype=float)
+        if time.ndim != 1 or time.size < 2:
+            raise ExcitationError(
+                f'a trajectory of {time.size} point(s) is no motion', remedy='give at least two'
+            )
+        if not (np.isfinite(time).all() and (np.diff(time) > 0.0).all()):
+            row = int(np.argmin(np.isfinite(time[1:]) & (np.diff(time) > 0.0))) + 1
+            raise ExcitationError(
+                f'time of point {row} is {time[row]:.9g} s after {time[row - 1]:.9g} s',
+                value=float(time[row]),
+                remedy='give the points in order of strictly increasing time',
+            )
+        time -= time[0]
+        arrays = {'time': time}
+        for name in ('position', 'velocity', 'acceleration'):
+            if getattr(self, name) is not None:
+                arrays[name] = self._checked(name, time.size)
+        for name, array in arrays.items():
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, '_segments', self._coefficients())
+
+    def _checked(self, name: str, n_points: int) -> np.ndarray:
+        array = np.array(getattr(self, name), dtype=float)
+        if array.shape != (n_points, len(self.joints)):
+            raise ExcitationError(
+                f'{name} has shape {array.shape}, expected {(n_points, len(self.joints))}',
+                remedy='give one value a joint in every point',
+            )
+        bad = ~np.isfinite(array)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ExcitationError(
+                f"{name} of joint '{self.joints[column]}' in point {row} is {array[row, column]}",
+                joint=self.joints[column],
+                value=float(array[row, column]),
+                remedy='give finite numbers',
+            )
+        return array
+
+    def _coefficients(self) -> np.ndarray:
+        """(n_points - 1, 6, n_joints) coefficients of each segment in its own time."""
+        h = np.diff(self.time)[:, None]
+        q0, q1 = self.position[:-1], self.position[1:]
+        v0, v1 = self.velocity[:-1], self.velocity[1:]
+        c = np.zeros((h.size, 6, len(self.joints)))
+        c[:, 0], c[:, 1] = q0, v0
+        delta = q1 - q0
+        if self.acceleration is None:
+            c[:, 2] = (3.0 * delta / h - 2.0 * v0 - v1) / h
+            c[:, 3] = (-2.0 * delta / h + v0 + v1) / h**2
+            return c
+        a0, a1 = self.acceleration[:-1], self.acceleration[1:]
+        c[:, 2] = a0 / 2.0
+        c[:, 3] = (20.0 * delta - (8.0 * v1 + 12.0 * v0) * h - (3.0 * a0 - a1) * h**2) / (2 * h**3)
+        c[:, 4] = (-30.0 * delta + (14.0 * v1 + 16.0 * v0) * h + (3.0 * a0 - 2.0 * a1) * h**2) / (
+            2.0 * h**4
+        )
+        c[:, 5] = (12.0 * delta - 6.0 * (v1 + v0) * h - (a0 - a1) * h**2) / (2.0 * h**5)
+        return c
+
+    @property
+    def duration(self) -> float:
+        """Time of the last point [s]."""
+        return float(self.time[-1])
+
+    def sample(self, time: np.ndarray) -> Motion:
+        """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
+        time, outside = inside(time, self.duration)
+        segment = np.searchsorted(self.time, time, side='right') - 1
+        segment = np.clip(segment, 0, len(self._segments) - 1)
+        t = (time - self.time[segment])[:, None]
+        c = self._segments[segment]
+        q = c[:, 5]
+        for k in (4, 3, 2, 1, 0):
+            q = q * t + c[:, k]
+        v = 5.0 * c[:, 5]
+        for k in (4, 3, 2, 1):
+            v = v * t + k * c[:, k]
+        a = 20.0 * c[:, 5]
+        for k in (4, 3, 2):
+            a = a * t + k * (k - 1) * c[:, k]
+        return resting(q, v, a, outside)
+
+
+def point_to_point(
+    joints: Sequence[str],
+    start: np.ndarray,
+    goal: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
+    shortest: float = 0.1,
+) -> PointTrajectory:
+    """
+    Move straight in joint space, from rest to rest, by the quintic of least jerk.
+
+    Its largest velocity is 15/8 of the mean, its largest acceleration 10/sqrt(3) of distance over
+    time squared, which gives the shortest duration within the limits in closed form.
+
+    Parameters
+    ----------
+    joints:
+        Names.
+    start, goal:
+        (n_joints,) positions [rad or m].
+    velocity, acceleration:
+        (n_joints,) limits, positive.
+    shortest:
+        Least duration, which also a motion of no distance takes [s].
+
+    """
+    start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
+    distance = np.abs(goal - start)
+    by_velocity = (15.0 / 8.0) * distance / velocity
+    by_acceleration = np.sqrt((10.0 / np.sqrt(3.0)) * distance / acceleration)
+    duration = max(float(by_velocity.max()), float(by_acceleration.max()), shortest)
+    rest = np.zeros((2, start.size))
+    return PointTrajectory(
+        tuple(joints), np.array([0.0, duration]), np.vstack([start, goal]), rest, rest
+    )
+
+
+@dataclass(frozen=True)
+class Points:
+    """
+    A trajectory as points for a controller.
+
+    Attributes
+    ----------
+    joints:
+        Names.
+    time:
+        (n_points,) from the start of the trajectory, the last at its end [s].
+    motion:
+        Position, velocity and acceleration, (n_points, n_joints) each.
+
+    """
+
+    joints: tuple[str, ...]
+    time: np.ndarray
+    motion: Motion
+
+    def trajectory(self) -> PointTrajectory:
+        """Return what a controller makes of the points."""
+        m = self.motion
+        return PointTrajectory(self.joints, self.time, m.position, m.velocity, m.acceleration)
+
+
+def to_points(trajectory: Trajectory, rate: float) -> Points:
+    """
+    Sample a trajectory at equal steps of about ``1 / rate``, both ends included.
+
+    A trajectory that comes to rest does so exactly: what rounding leaves of the last velocity
+    would make a controller refuse it.
+    """
+    n = max(2, int(np.ceil(trajectory.duration * rate - 1e-9)) + 1)
+    time = np.linspace(0.0, trajectory.duration, n)
+    motion = trajectory.sample(time)
+    velocity, acceleration = motion.velocity.copy(), motion.acceleration.copy()
+    for array in (velocity, acceleration):
+        for row in (0, -1):
+            array[row, np.abs(array[row]) < 1e-9] = 0.0
+    return Points(trajectory.joints, time, Motion(motion.position, velocity, acceleration))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a plan starts: inside the limits, free of collision, and light enough to hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import ExcitationError
+from ..recording import Motion
+from ..regressors import build, predict, prior
+from ..robot import Robot
+from .collisions import CollisionModel
+from .constraints import CollisionError
+from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
+from .settings import PlannerSettings
+
+
+def limits_and_start(
+    robot: Robot, settings: PlannerSettings, collisions: CollisionModel | None
+) -> tuple[Limits, np.ndarray]:
+    """
+    Return the limits of a plan and where it starts.
+
+    Parameters
+    ----------
+    robot, settings:
+        What gives them.
+    collisions:
+        The robot's collision model; None leaves distances aside.
+
+    Returns
+    -------
+    tuple of Limits and np.ndarray
+        Limits, margin included and finite for positions, and (n_joints,) position.
+
+    Raises
+    ------
+    ExcitationError
+        where limits leave no room, or the start touches something or is too heavy to hold.
+
+    """
+    limits = motion_limits(robot, settings)
+    start = start_position(robot, settings, limits)
+    limits = replace(
+        limits,
+        lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
+        upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
+    )
+    if collisions is not None and next(collisions.contacts(start[None]), None) is not None:
+        if settings.start:
+            contact = next(collisions.contacts(start[None]))
+            raise CollisionError(
+                f"at the start, links '{contact.first}' and '{contact.second}' are "
+                f'{contact.distance:.4f} m apart, closer than the clearance of '
+                f'{collisions.clearance:.4g} m',
+                link=contact.first,
+                key='start',
+                value=contact.distance,
+                remedy='start elsewhere',
+            )
+        start = _free_start(robot, limits, start, collisions, settings.seed)
+    _require_static_effort(robot, limits, start)
+    return limits, start
+
+
+def _free_start(robot, limits, middle, collisions, seed) -> np.ndarray:
+    """Return the random position free of collision that is nearest to the middle of the ranges."""
+    half = 0.5 * (limits.upper - limits.lower)
+    rng = np.random.default_rng(seed)
+    candidates = middle + rng.uniform(-0.8, 0.8, (500, robot.n_joints)) * half
+    order = np.argsort(np.linalg.norm((candidates - middle) / half, axis=1))
+    for i in order:
+        if next(collisions.contacts(candidates[i][None]), None) is None:
+            return candidates[i]
+    raise ExcitationError(
+        'no position free of collision was found to start from',
+        key='start',
+        remedy="give one as 'start', or switch check_collisions off",
+    )
+
+
+def _require_static_effort(robot: Robot, limits: Limits, start: np.ndarray) -> None:
+    rest = np.zeros((1, robot.n_joints))
+    # gravity alone: rest has no friction
+    effort = predict(build(robot), Motion(start[None], rest, rest), prior(robot))[0]
+    for j, joint in enumerate(robot.joints):
+        if abs(effort[j]) > limits.effort[j]:
+            raise ExcitationError(
+                f'gravity takes {abs(effort[j]):.6g} {limits.unit("effort", j)} at the start of '
+                f"joint '{joint}', beyond its limit of {limits.effort[j]:.6g} (margin included)",
+                joint=joint,
+                key='effort',
+                value=float(effort[j]),
+                remedy='start elsewhere, lower the margin, or correct effort limit and inertias',
+            )
