@@ -44,13 +44,13 @@ from ..options import check, describe, OptionInfo
 
 Options = TypeVar('Options')
 
-_SCALARS = {
+_SCALARS: dict[Any, Parameter.Type] = {
     bool: Parameter.Type.BOOL,
     int: Parameter.Type.INTEGER,
     float: Parameter.Type.DOUBLE,
     str: Parameter.Type.STRING,
 }
-_ARRAYS = {
+_ARRAYS: dict[Any, Parameter.Type] = {
     bool: Parameter.Type.BOOL_ARRAY,
     int: Parameter.Type.INTEGER_ARRAY,
     float: Parameter.Type.DOUBLE_ARRAY,
@@ -229,7 +229,7 @@ def _read(node: Node, entry: _Declared, changes: Mapping[str, Any]) -> Any:
 def _read_fields(
     node: Node, cls: type, prefix: str, defaults: Any, changes: Mapping[str, Any]
 ) -> Any:
-    values = {}
+    values: dict[str, Any] = {}
     for info in describe(cls):
         name = _join(prefix, info.name)
         default = info.default if defaults is None else getattr(defaults, info.name)
@@ -257,7 +257,7 @@ def _read_listed(
     key = fields(cls)[0].name
     entries = []
     for entry in _current(node, _join(name, 'names'), changes):
-        values = {key: entry}
+        values: dict[str, Any] = {key: entry}
         for field in describe(cls):
             parameter = _join(name, entry, field.name)
             if field.name == key or not _supported(field.type):
@@ -325,15 +325,22 @@ def _alternatives(kind: Any) -> tuple[list[Any], bool]:
 
 
 def _nested(kind: Any) -> tuple[type | None, bool]:
+    """Return the options dataclass that a value is, if any, and whether it may be None."""
     kinds, optional = _alternatives(kind)
-    return (kinds[0] if len(kinds) == 1 and is_dataclass(kinds[0]) else None), optional
+    nested = len(kinds) == 1 and _is_options(kinds[0])
+    return (kinds[0] if nested else None), optional
 
 
 def _listed(kind: Any) -> type | None:
+    """Return the options dataclass that a value is a tuple of, if any."""
     arguments = typing.get_args(kind)
-    if typing.get_origin(kind) is tuple and arguments and is_dataclass(arguments[0]):
+    if typing.get_origin(kind) is tuple and arguments and _is_options(arguments[0]):
         return arguments[0]
     return None
+
+
+def _is_options(kind: Any) -> bool:
+    return is_dataclass(kind)
 
 
 def _item(kind: Any) -> type | None:

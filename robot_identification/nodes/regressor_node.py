@@ -89,11 +89,16 @@ class RegressorNode(Node):
     def _get_regressor(
         self, request: GetRegressor.Request, response: GetRegressor.Response
     ) -> None:
-        robot = self._robot.robot()
-        motion = motion_of(request, robot.joints)
-        rows = self._regressor.rows(motion)
+        joints = self._robot.robot().joints
+        regressor = self._ready()
+        rows = regressor.rows(motion_of(request, joints))
         stamp = self.get_clock().now().to_msg()
-        response.regressor = regressor_message(rows, self._regressor.layout, stamp)
+        response.regressor = regressor_message(rows, regressor.layout, stamp)
+
+    def _ready(self) -> Regressor:
+        """Return the regressor of the robot that is known."""
+        assert self._regressor is not None  # `_on_robot` was called with the robot
+        return self._regressor
 
     # ------------------------------------------------------------------------------- live states
 
@@ -129,13 +134,12 @@ class RegressorNode(Node):
     def _publish(self, state: LocalState | None) -> None:
         if state is None:
             return
-        rows = self._regressor.rows(
+        regressor = self._ready()
+        rows = regressor.rows(
             Motion(state.position[None], state.velocity[None], state.acceleration[None])
         )
         stamp = time_message(state.stamp)
-        self._publisher.publish(
-            regressor_message(rows, self._regressor.layout, stamp, state.effort)
-        )
+        self._publisher.publish(regressor_message(rows, regressor.layout, stamp, state.effort))
 
 
 def motion_of(request: GetRegressor.Request, joints: Sequence[str]) -> Motion:
