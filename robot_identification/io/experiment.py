@@ -301,8 +301,9 @@ def _checked_robot(experiment: Experiment) -> Robot:
             return experiment.build_robot()
         except ModelError as error:
             key = 'robot.urdf'
-            if error.joint is not None and error.joint in (settings.joints or ()):
-                key = f'robot.joints[{settings.joints.index(error.joint)}]'
+            joints = settings.joints or ()
+            if error.joint is not None and error.joint in joints:
+                key = f'robot.joints[{joints.index(error.joint)}]'
             elif error.joint is not None and error.joint in settings.locked:
                 key = f'robot.locked.{error.joint}'
             raise SettingsError(

@@ -41,7 +41,8 @@ def status_message(name: str, state: State, latest: Latest | None) -> Diagnostic
     The level is WARN where the latest request failed, or the estimate has a warning or is not
     physically consistent; else OK.
     """
-    level, text, values = DiagnosticStatus.OK, 'no estimate yet', {}
+    level, text = DiagnosticStatus.OK, 'no estimate yet'
+    values: dict[str, str] = {}
     if latest is not None:
         level, text, values = _estimate(latest)
     if state.failure:

@@ -35,7 +35,7 @@ from ..errors import IdentificationError, IdentificationWarning, RecordingError,
 from ..estimation import ESTIMATORS
 from ..io.results import Result
 from ..io.urdf import identified_urdf
-from .common import answer, LATCHED, run, SHUTDOWN_SECONDS
+from .common import answer, LATCHED, run
 from .conversions import (
     base_parameters_message,
     fit_message,
@@ -56,6 +56,10 @@ METHODS = {
     srv.Identify.Request.DEFAULT: 'default',
 }
 """Names of the methods that a request may ask for."""
+
+
+PATIENCE_SECONDS = 6.0
+"""How long the end of the node waits for a running request; `run` gives it a little longer [s]."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class IdentificationNode(Node):
     def on_shutdown(self) -> None:
         """Have a running request give up at its next step, and wait for that."""
         self._stopping = True
-        self._idle.wait(SHUTDOWN_SECONDS - 1.0)
+        self._idle.wait(PATIENCE_SECONDS)
 
     # -------------------------------------------------------------------------------- messages in
 
@@ -309,7 +313,7 @@ def _summary(result: Result) -> str:
         f'from {", ".join(result.recordings)}: relative error {estimate.relative_error:.3g} %, '
         f'condition number {estimate.condition_number:.3g}'
     )
-    if result.essential is not None:
+    if result.essential is not None and result.essential.essential is not None:
         text += f', {int(result.essential.essential.sum())} essential'
     if not result.consistency.physical:
         text += '; the standard parameters are not physically consistent'

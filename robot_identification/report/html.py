@@ -189,9 +189,10 @@ def _tiles(result: Result) -> Iterator[Tile]:
 def _parameters(result: Result) -> Iterator[dict[str, Any]]:
     """Rows of the table of base parameters."""
     estimate, essential = result.estimate, result.essential
+    mask = None if essential is None else essential.essential
     prior = result.structure.project(result.prior).values
     for i, parameter in enumerate(estimate):
-        kept = None if essential is None else bool(essential.essential[i])
+        kept = None if mask is None else bool(mask[i])
         state, word = 'good', 'estimated' if kept is None else 'essential'
         if not estimate.excited[i]:
             state, word = 'poor', 'not excited'

@@ -3,7 +3,7 @@
 The report's figures, one function each; a caller may save or change what it gets.
 
 The figures are made without pyplot, so they need no display, keep no global state and may be drawn
-in any thread.  Widths and heights are in inches.
+in any thread.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from collections.abc import Sequence
 import math
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 import numpy as np
@@ -22,12 +20,24 @@ import numpy as np
 from ..base_parameters import BaseStructure
 from ..estimation import Estimate, FitTrace, JointFit
 from ..parameters import ParameterSet
+from .drawing import (
+    corner_text,
+    GOOD,
+    legend,
+    MEASURED,
+    name_width,
+    named_rows,
+    new_figure,
+    NONE,
+    PALE,
+    PREDICTED,
+    raised,
+    RESIDUAL,
+    style,
+    TEXT,
+    WEAK,
+)
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart
-MEASURED, PREDICTED, RESIDUAL = '#3b4252', '#d55e00', '#0072b2'
-GOOD, WEAK, NONE, PALE = '#009e73', '#e69f00', '#999999', '#c9ced6'
-_TEXT, _GRID = '#2b2f36', '#e4e7ec'
-_WIDTH = 11.0
 _POINTS = 2000
 
 
@@ -50,12 +60,14 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
     breaks = np.flatnonzero(np.diff(trace.segment)) + 1
     unused = np.where(trace.keep, np.nan, trace.residual)
     used = np.where(trace.keep, trace.residual, np.nan)
-    figure, grid = _figure(1.35 * len(fits) + 0.75, len(fits), 2, left=0.75, gap=0.6, space=0.22)
+    figure, grid = new_figure(
+        1.35 * len(fits) + 0.75, len(fits), 2, left=0.75, gap=0.6, space=0.22
+    )
     axes = grid.subplots(sharex=True, squeeze=False)
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
         left, right = axes[j]
-        _style(left)
-        _style(right)
+        style(left)
+        style(right)
         for array, colour, width in (
             (trace.measured, MEASURED, 1.1),
             (trace.predicted, PREDICTED, 0.9),
@@ -68,13 +80,13 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
         else:
             right.lines[0].set(color=RESIDUAL, linewidth=0.8)
         left.set_ylabel(f'{fit.joint}\n[{unit}]', fontsize=8)
-        _corner(left, f'{fit.relative_error:.1f} %')
-        _corner(right, f'rms {fit.rmse:.3g} {unit}')
+        corner_text(left, f'{fit.relative_error:.1f} %')
+        corner_text(right, f'rms {fit.rmse:.3g} {unit}')
     for column, title in enumerate(('measured and predicted effort', 'residual')):
-        axes[0, column].set_title(title, fontsize=9, color=_TEXT)
+        axes[0, column].set_title(title, fontsize=9, color=TEXT)
         axes[-1, column].set_xlabel('time [s]', fontsize=8)
     entries = [Line2D([], [], color=c, label=n) for c, n in _effort_legend(trace)]
-    _legend(figure, entries)
+    legend(figure, entries)
     return figure
 
 
@@ -90,13 +102,13 @@ def residual_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[s
     """
     columns = min(len(fits), 3)
     rows = math.ceil(len(fits) / columns)
-    figure, grid = _figure(1.9 * rows + 0.3, rows, columns, left=0.2, gap=0.25, space=0.75)
+    figure, grid = new_figure(1.9 * rows + 0.3, rows, columns, left=0.2, gap=0.25, space=0.75)
     axes = grid.subplots(squeeze=False).ravel()
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
         ax = axes[j]
-        _style(ax)
+        style(ax)
         values = trace.residual[trace.keep[:, j], j]
-        ax.set_title(fit.joint, fontsize=8, color=_TEXT)
+        ax.set_title(fit.joint, fontsize=8, color=TEXT)
         ax.set_xlabel(f'residual [{unit}]', fontsize=8)
         ax.set_yticks([])
         if values.size < 2 or not np.ptp(values) > 0.0:
@@ -105,9 +117,9 @@ def residual_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[s
             values, bins=min(60, 10 + values.size // 25), density=True, color=RESIDUAL, alpha=0.55
         )
         mean, std = float(values.mean()), float(values.std())
-        grid = np.linspace(values.min(), values.max(), 200)
-        bell = np.exp(-0.5 * ((grid - mean) / std) ** 2) / (std * math.sqrt(2.0 * math.pi))
-        ax.plot(grid, bell, color=MEASURED, linewidth=1.0)
+        places = np.linspace(values.min(), values.max(), 200)
+        bell = np.exp(-0.5 * ((places - mean) / std) ** 2) / (std * math.sqrt(2.0 * math.pi))
+        ax.plot(places, bell, color=MEASURED, linewidth=1.0)
     for ax in axes[len(fits) :]:
         ax.set_visible(False)
     return figure
@@ -135,24 +147,24 @@ def deviation_figure(
     colours = _state_colours(estimate, essential)
     columns = 2 if len(names) > 20 else 1
     rows = math.ceil(len(names) / columns)
-    margin = _name_width(names)
-    figure, grid = _figure(
+    margin = name_width(names)
+    figure, grid = new_figure(
         0.8 + 0.165 * max(rows, 4), 1, columns, left=margin, gap=margin, top=0.35
     )
     axes = grid.subplots(sharex=True, squeeze=False)[0]
     lowest = 10.0 ** math.floor(math.log10(shown[known].min(initial=1.0)))
     for column, ax in enumerate(axes):
         part = slice(column * rows, (column + 1) * rows)
-        _style(ax)
+        style(ax)
         places = np.arange(len(names[part]))
         ax.barh(places, shown[part], color=colours[part], height=0.7)
         ax.set_xscale('log')
         ax.set_xlim(lowest, max(100.0, 1.5 * shown.max(initial=1.0)))
-        _named_rows(ax, names[part], rows)
+        named_rows(ax, names[part], rows)
         ax.set_xlabel('relative standard deviation [%]', fontsize=8)
         if limit is not None:
             ax.axvline(limit, color=MEASURED, linewidth=0.9, linestyle='--')
-    _legend(figure, _state_legend(estimate, essential))
+    legend(figure, _state_legend(estimate, essential))
     return figure
 
 
@@ -173,25 +185,24 @@ def prior_figure(estimate: Estimate, prior: ParameterSet) -> Figure:
     groups = [[i for i, unit in enumerate(layout.units) if unit == wanted] for wanted in units]
     columns = _balanced(groups, 2 if len(layout) > 12 else 1)
     heights = [sum(len(groups[g]) + 3.0 for g in column) for column in columns]
-    margin = _name_width(layout.names)
-    figure, grid = _figure(
+    margin = name_width(layout.names)
+    figure, grid = new_figure(
         0.3 + 0.17 * max(heights), 1, len(columns), left=margin, gap=margin, top=0.35, bottom=0.0
     )
-    for cell, column, height in zip(grid, columns, heights, strict=True):
+    for place, (column, height) in enumerate(zip(columns, heights, strict=True)):
         # a column that is shorter keeps the row height of the longest with an empty part below
         sizes = [size for g in column for size in (len(groups[g]), 3.0)] + [max(heights) - height]
-        parts = cell.subgridspec(
+        parts = grid[place].subgridspec(
             len(sizes), 1, height_ratios=[*sizes[:-1], sizes[-1] + 1e-6], hspace=0
         )
         for i, g in enumerate(column):
             ax = figure.add_subplot(parts[2 * i])
             _prior_panel(ax, estimate, prior, np.array(groups[g]), units[g])
-    marker = {'linestyle': '', 'markersize': 4}
-    entries = [
-        Line2D([], [], marker='o', color=PREDICTED, label='identified, ± 2 std', **marker),
-        Line2D([], [], marker='D', color=MEASURED, fillstyle='none', label='prior', **marker),
-    ]
-    _legend(figure, entries)
+    dot = Line2D([], [], linestyle='', markersize=4, marker='o', color=PREDICTED)
+    dot.set_label('identified, ± 2 std')
+    diamond = Line2D([], [], linestyle='', markersize=4, marker='D', color=MEASURED)
+    diamond.set(fillstyle='none', label='prior')
+    legend(figure, [dot, diamond])
     return figure
 
 
@@ -207,9 +218,9 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
     """
     values = np.asarray(structure.singular_values, dtype=float)
     rank, floor = structure.n_base, 1e-18
-    figure, grid = _figure(2.6, 1, 1, left=0.75, top=0.1)
-    ax = grid.subplots()
-    _style(ax)
+    figure, grid = new_figure(2.6, 1, 1, left=0.75, top=0.1)
+    ax = figure.add_subplot(grid[0])
+    style(ax)
     index = np.arange(1, values.size + 1)
     shown = np.maximum(values, floor)
     ax.semilogy(index[:rank], shown[:rank], 'o', color=RESIDUAL, markersize=3.5)
@@ -228,86 +239,6 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
 
 
 # ------------------------------------------------------------------------------------------ parts
-
-
-def _figure(
-    height: float,
-    rows: int,
-    columns: int,
-    *,
-    left: float,
-    gap: float = 0.0,
-    space: float = 0.0,
-    top: float = 0.5,
-    bottom: float = 0.45,
-) -> tuple[Figure, GridSpec]:
-    """
-    Make a figure and the grid for its axes, all measures in inches.
-
-    matplotlib's own layout engines would find the margins, in some seconds for a report.
-
-    Parameters
-    ----------
-    height:
-        Of the figure.
-    rows, columns:
-        Of the grid.
-    left, top, bottom:
-        Margins.
-    gap, space:
-        Between the columns and between the rows.
-
-    """
-    figure = Figure(figsize=(_WIDTH, height), facecolor='white')
-    FigureCanvasAgg(figure)
-    right = 0.12
-    width = (_WIDTH - left - right - gap * (columns - 1)) / columns
-    tall = (height - top - bottom - space * (rows - 1)) / rows
-    grid = figure.add_gridspec(
-        rows,
-        columns,
-        left=left / _WIDTH,
-        right=1.0 - right / _WIDTH,
-        bottom=bottom / height,
-        top=1.0 - top / height,
-        wspace=gap / width,
-        hspace=space / tall,
-    )
-    return figure, grid
-
-
-def _name_width(names: Sequence[str]) -> float:
-    """Return the room that names take beside an axis [inches]."""
-    return 0.3 + 0.055 * max((len(name) for name in names), default=0)
-
-
-def _style(ax: Axes) -> None:
-    ax.grid(True, color=_GRID, linewidth=0.6)
-    ax.set_axisbelow(True)
-    ax.tick_params(labelsize=7, colors=_TEXT, length=2.5)
-    for side in ('top', 'right'):
-        ax.spines[side].set_visible(False)
-    for side in ('left', 'bottom'):
-        ax.spines[side].set_color('#9aa1ac')
-
-
-def _corner(ax: Axes, text: str) -> None:
-    box = {'facecolor': 'white', 'edgecolor': 'none', 'alpha': 0.75, 'pad': 1.0}
-    ax.text(
-        0.995, 0.96, text, transform=ax.transAxes, fontsize=7.5, color=_TEXT, ha='right', va='top',
-        bbox=box,
-    )  # fmt: skip
-
-
-def _legend(figure: Figure, entries: list) -> None:
-    figure.legend(
-        handles=entries,
-        loc='upper center',
-        ncols=len(entries),
-        fontsize=8,
-        frameon=False,
-        labelcolor=_TEXT,
-    )
 
 
 def _effort_legend(trace: FitTrace) -> list[tuple[str, str]]:
@@ -362,20 +293,10 @@ def _state_legend(estimate: Estimate, essential: np.ndarray | None) -> list[Patc
     return entries
 
 
-def _unit(unit: str) -> str:
-    return unit.replace('^2', '²')
-
-
-def _named_rows(ax: Axes, names: Sequence[str], rows: int) -> None:
-    ax.set_yticks(np.arange(len(names)), names, fontsize=6.5)
-    ax.set_ylim(rows - 0.4, -0.6)
-    ax.grid(False, axis='y')
-
-
 def _prior_panel(
     ax: Axes, estimate: Estimate, prior: ParameterSet, which: np.ndarray, unit: str
 ) -> None:
-    _style(ax)
+    style(ax)
     layout = estimate.base.layout
     values, before = estimate.base.values[which], prior.values[which]
     spread = np.nan_to_num(2.0 * estimate.std[which])
@@ -391,8 +312,8 @@ def _prior_panel(
     if largest > 0.0:
         threshold = max(1e-2 * largest, float(np.median(magnitudes[magnitudes > 0.0])) * 0.1)
         ax.set_xscale('symlog', linthresh=threshold, linscale=0.6)
-    _named_rows(ax, [layout.names[i] for i in which], which.size)
-    ax.set_xlabel(f'[{_unit(unit)}]', fontsize=8)
+    named_rows(ax, [layout.names[i] for i in which], which.size)
+    ax.set_xlabel(f'[{raised(unit)}]', fontsize=8)
 
 
 def _balanced(groups: Sequence[Sequence], columns: int) -> list[list[int]]:
