@@ -29,6 +29,7 @@ ON_GRID = 0.005
 """How far a stamp may be from a grid point to count as being there, in periods."""
 
 _FIRST_BLOCK = 16384
+_ENOUGH = 1000  # stamps to find a rate
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class GridBlock:
 
 def sample_rate(source: RecordingSource) -> float:
     """
-    Rate at which a recording was sampled, after its first block.
+    Rate at which a recording was sampled, after its first stamps.
 
     Parameters
     ----------
@@ -74,15 +75,25 @@ def sample_rate(source: RecordingSource) -> float:
     with warnings.catch_warnings():
         # what there is to warn of is said when the recording is read
         warnings.simplefilter('ignore', IdentificationWarning)
-        first = next(iter(source.blocks(_FIRST_BLOCK)), None)
-    if first is None or len(first) < 2:
-        name = getattr(source, 'source', 'recording') if first is None else first.source
+        time = _first_stamps(source)
+    if len(time) < 2:
+        name = str(getattr(source, 'source', 'recording'))
         raise RecordingError(
-            f'{name}: has {0 if first is None else len(first)} samples, a rate takes two',
+            f'{name}: has {len(time)} samples, a rate takes two',
             file=name,
             remedy='record for longer, or widen rows and time_range',
         )
-    return _rate(first.time)
+    return _rate(time)
+
+
+def _first_stamps(source: RecordingSource) -> np.ndarray:
+    parts: list[np.ndarray] = []
+    for part in source.blocks(_FIRST_BLOCK):
+        parts.append(part.time)
+        # a block of a bag in which others are on the topic too may have a few rows only
+        if sum(map(len, parts)) >= _ENOUGH:
+            break
+    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _rate(time: np.ndarray) -> float:
