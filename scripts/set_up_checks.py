@@ -32,7 +32,7 @@ _NETWORK = re.compile(
     r'|Connection aborted|ConnectTimeout|ReadTimeout|Max retries exceeded|No route to host'
     r'|NewConnectionError|ConnectionResetError|ProxyError|SSLError|NameResolutionError'
 )
-_NO_WHEEL = re.compile(r'No matching distribution found for (\S+)')
+_NO_WHEEL = re.compile(r'No matching distribution found for (\S+)|Cannot install (\S+)')
 _DISK = re.compile(r'No space left on device')
 
 
@@ -271,9 +271,10 @@ def explain(what, code, output, log):
             'then run make setup again: what was downloaded is kept.'
         )
     elif no_wheel:
+        name = no_wheel.group(1) or no_wheel.group(2)
         remedy = (
-            f'No wheel of {no_wheel.group(1)} fits this Python and machine, or the package index\n'
-            'could not be reached. The ROS wheels exist for Linux on x86_64 and aarch64.'
+            f'No wheel of {name} was found that fits this Python and machine. Is the network up?\n'
+            'The ROS wheels exist for Linux on x86_64 and aarch64.'
         )
     else:
         remedy = 'If these lines do not tell why, read the whole log; make setup starts again.'

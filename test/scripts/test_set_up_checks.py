@@ -162,7 +162,11 @@ def test_has_cmake(tmp_path, script, there):
     [
         ('OSError: [Errno 28] No space left on device', 'disk is full'),
         ('NewConnectionError(...): Temporary failure in name resolution', 'could not be reached'),
-        ('ERROR: No matching distribution found for ros-jazzy-rclpy==7.1.6', 'rclpy==7.1.6 fits'),
+        (
+            'ERROR: No matching distribution found for ros-jazzy-rclpy==7.1.6',
+            'ros-jazzy-rclpy==7.1.6 was',
+        ),
+        ('ERROR: Cannot install coal==3.0.3 because these package', 'coal==3.0.3 was found'),
         ('error: something else', 'read the whole log'),
     ],
 )
