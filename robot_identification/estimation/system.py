@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import RecordingError
 from .factor import append_rows, GrowingFactor
-from .trace import EMPTY_TRACE, Trace, TraceCollector
+from .trace import EMPTY_TRACE, read_only, Trace, TraceCollector
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -69,6 +69,9 @@ class LinearSystem:
     position_range: np.ndarray
     trace: Trace
     sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @property
     def n_joints(self) -> int:

@@ -4,12 +4,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from .rows import RowBlock
+
+
+def read_only(instance: Any) -> None:
+    """Make the arrays of a frozen dataclass read-only; the arrays given to it stay as they are."""
+    for f in fields(instance):
+        value = getattr(instance, f.name)
+        if isinstance(value, np.ndarray):
+            view = value.view()
+            view.setflags(write=False)
+            object.__setattr__(instance, f.name, view)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,9 @@ class Trace:
     matrix: np.ndarray
     effort: np.ndarray
     keep: np.ndarray
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     def __len__(self) -> int:
         return self.time.size

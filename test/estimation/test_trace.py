@@ -4,6 +4,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
+import pytest
 from robot_identification.estimation.rows import RowBlock
 from robot_identification.estimation.trace import EMPTY_TRACE, TraceCollector
 
@@ -57,3 +58,10 @@ def test_segments_of_traces_are_numbered_on():
     assert together.segment.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert EMPTY_TRACE.followed_by(parts[0]) is parts[0]
     assert parts[0].followed_by(EMPTY_TRACE) is parts[0]
+
+
+def test_arrays_cannot_be_written_to(problem):
+    system = problem().system
+    for array in (system.factors, system.rows, system.trace.matrix, system.trace.keep):
+        with pytest.raises(ValueError, match='read-only'):
+            array[0] = 0
