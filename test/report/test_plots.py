@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures show what they are given; looked at through matplotlib's own objects."""
 
+from dataclasses import replace
 import threading
 
 from matplotlib.figure import Figure
@@ -75,7 +76,9 @@ def test_effort_figure_shows_the_traces():
 
 def test_effort_figure_marks_rows_left_out():
     given = trace()
-    given.keep[100:200, 0] = False
+    keep = np.array(given.keep)
+    keep[100:200, 0] = False
+    given = replace(given, keep=keep)
     figure = drawn(plots.effort_figure(given, fits(), ['N m'] * 2))
     axes = np.array(figure.axes).reshape(2, 2)
     whole, used = axes[0, 1].lines
