@@ -25,7 +25,7 @@ from .system import LinearSystem
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
 
-STILL = 1e-4
+STILL = 1e-3
 """A joint whose position stays within this [rad or m] has not moved."""
 
 ILL_CONDITIONED = 300.0
