@@ -93,21 +93,31 @@ def test_a_gradient_is_pulled_back_through_the_scaling():
 
 
 @pytest.mark.parametrize('criterion', ['condition_number', 'log_det'])
-def test_the_objectives_gradient_holds_with_all_penalties(arm, criterion):
-    chosen = replace(QUICK, criterion=criterion, floor=0.0, margin=0.6)
-    collisions = collision_model(arm, 0.2, 0.0)
+@pytest.mark.parametrize(
+    ('distances', 'step', 'tolerance'),
+    # distances come out of an iteration that ends at 1e-6 m
+    [(False, 1e-6, 1e-4), (True, 1e-4, 1e-2)],
+)
+def test_the_objectives_gradient_holds_with_its_penalties(
+    arm, criterion, distances, step, tolerance
+):
+    chosen = replace(QUICK, criterion=criterion, clearance=0.2)
+    collisions = collision_model(arm, 0.2, 0.0) if distances else None
     limits, start = limits_and_start(arm, chosen, None)
-    # efforts and distances that are sure to be exceeded
+    # efforts that are sure to be exceeded
     limits = replace(limits, effort=0.3 * limits.effort)
     objective = planner._objective(arm, chosen, ModelSettings(), limits, start, collisions)
     rng = np.random.default_rng(1)
     x = objective.series.random(rng)
     value, gradient = objective.gradient(x)
-    assert value.penalty > 0.0
+    motion = objective.motion(x)
+    assert objective._effort_penalty(objective.rows(motion))[0] > 0.01
+    assert (objective._distance_penalty(motion)[0] > 0.01) is distances
     assert value.total == pytest.approx(objective.value(x).total)
-    change, step = rng.standard_normal(x.shape), 1e-6
+    change = rng.standard_normal(x.shape)
     ahead, behind = (objective.value(x + s * change).total for s in (step, -step))
-    assert (gradient * change).sum() == pytest.approx((ahead - behind) / (2 * step), rel=1e-3)
+    difference = (ahead - behind) / (2.0 * step)
+    assert (gradient * change).sum() == pytest.approx(difference, rel=tolerance)
 
 
 # ------------------------------------------------------------------------------------------ plans
