@@ -96,6 +96,8 @@ class Settings:
         else:
             self._robot_options = declare_options(node, RobotOptions, defaults=_robot_of(given))
             self.experiment()  # refuses parameters that contradict the file at once
+        kind = read_options(node, ModelOptions, 'robot').effort_kind
+        node.get_logger().info(f'effort in joint states is taken as {kind} (robot.effort_kind)')
 
     def _declare_sections(self, given: Experiment | None) -> None:
         model = signals = estimation = None
