@@ -142,7 +142,12 @@ def _declare_listed(node: Node, info: OptionInfo, cls: type, name: str, default:
     key = fields(cls)[0].name
     by_name = {getattr(entry, key): entry for entry in default}
     _declare(node, _names(info, key), _join(name, 'names'), tuple(by_name))
-    for entry in _current(node, _join(name, 'names'), {}):
+    entries = list(_current(node, _join(name, 'names'), {}))
+    for entry in entries:
+        if entries.count(entry) > 1:
+            raise SettingsError(
+                f"'{name}.names' has '{entry}' twice", key=f'{name}.names', remedy='name it once'
+            )
         for field in describe(cls):
             if field.name != key and _supported(field.type):
                 value = getattr(by_name[entry], field.name) if entry in by_name else field.default
