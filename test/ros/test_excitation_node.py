@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
+from rclpy.action import ActionClient
 from robot_identification.excitation.points import point_to_point, to_points
 from robot_identification.nodes.motion_messages import trajectory_message, trajectory_points
 from robot_identification_msgs.action import Excite, PlanExcitation
@@ -129,6 +130,15 @@ def test_planning_needs_a_robot_and_can_be_canceled(ros):
     )
     assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, codes.CANCELED)
     assert time.monotonic() - begin < 20.0
+    # a node that plans ends as quickly
+    client = ActionClient(ros.node, PlanExcitation, 'excitation/plan')
+    ros.wait_until(client.server_is_ready)
+    client.send_goal_async(PlanExcitation.Goal(max_iterations=100000))
+    ros.spin(1.0)
+    begin = time.monotonic()
+    assert ros.processes[-1].stop() == 0
+    assert time.monotonic() - begin < 5.0
+    client.destroy()
 
 
 # --------------------------------------------------------------------------------------- refusals
@@ -235,8 +245,6 @@ def test_cancel_brings_the_arm_to_rest_along_the_path(arm):
 
 
 def test_one_motion_at_a_time(arm):
-    from rclpy.action import ActionClient
-
     start_node(arm)
     goal = Excite.Goal(trajectory=move(np.full(2, 0.8), speed=0.5))
     client = ActionClient(arm.node, Excite, 'excitation/excite')
@@ -298,8 +306,6 @@ def test_a_robot_that_does_not_follow_is_stopped(arm):
 
 
 def test_the_node_leaves_a_robot_at_rest_and_tells_its_client(arm):
-    from rclpy.action import ActionClient
-
     node = start_node(arm)
     feedback = []
     client = ActionClient(arm.node, Excite, 'excitation/excite')
