@@ -4,7 +4,7 @@
 from .essential import essential
 from .estimate import Estimate, Fit, JointFit, ParameterEstimate
 from .least_squares import ESTIMATORS, evaluate, ols, wls
-from .prior import choose_prior, standard, standard_essential, standard_std
+from .prior import body_scale, choose_prior, standard, standard_essential, standard_std
 from .rows import row_blocks, RowBlock, system_of
 from .settings import EssentialSettings, EstimationSettings
 from .system import accumulate, combine, from_rows, LinearSystem
@@ -23,6 +23,7 @@ __all__ = [
     'RowBlock',
     'Trace',
     'accumulate',
+    'body_scale',
     'choose_prior',
     'combine',
     'essential',

@@ -147,7 +147,7 @@ class Estimate:
     reasons:
         (b,) why a parameter is not excited; empty text where it is.
     weights:
-        (n_joints,) factors that the rows of each joint were multiplied with; mean 1 for ols.
+        (n_joints,) factors that the rows of each joint were multiplied with; 1 for ols.
     method:
         Name of the estimator.
     rows:

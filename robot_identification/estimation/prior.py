@@ -17,7 +17,8 @@ import numpy as np
 import yaml
 
 from ..errors import SettingsError
-from ..parameters import ParameterSet
+from ..parameters import ParameterLayout, ParameterSet
+from ..robot import Robot
 from .estimate import Estimate
 from .least_squares import solve
 from .system import LinearSystem
@@ -53,7 +54,8 @@ def standard(
     scale:
         (p,) positive sizes by which changes are measured.  None measures them in SI units as the
         paper does: a kilogram counts as much as a kg m^2 or a N m, so that small products of
-        inertia change less than masses in proportion to their leverage on the effort.
+        inertia change less than masses in proportion to their leverage on the effort;
+        `body_scale` measures them by the links' own sizes.
 
     """
     base = estimate.base if isinstance(estimate, Estimate) else estimate
@@ -64,6 +66,42 @@ def standard(
     # one step of refinement: what rounding left of the base parameters is put right
     values += inverse @ (base.values - structure.regrouping @ values)
     return ParameterSet(structure.layout, values)
+
+
+def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
+    """
+    Return the sizes by which each link's parameters are measured in the links' own units.
+
+    A link of mass m and radius of gyration r in the URDF has m for its mass, m r for first moments
+    and m r^2 for inertias and for the rotor inertia of its joint, so that the nearest parameters
+    do not depend on the units of length and mass, and a wrist's inertias do not pay for an upper
+    arm's.  Links without inertia take the mean of the others; other parameters have 1.
+
+    Parameters
+    ----------
+    robot:
+        Gives the masses, radii and the joint of each link.
+    layout:
+        Of the p standard parameters.
+
+    Returns
+    -------
+    np.ndarray
+        (p,) positive sizes for `standard` [unit of each parameter].
+
+    """
+    scale = np.ones(len(layout))
+    inertias = [robot.model.inertias[i] for i in robot.joint_ids]
+    sizes = np.array([(body.mass, 0.5 * np.trace(body.inertia)) for body in inertias])
+    known = (sizes > 0.0).all(axis=1)
+    if not known.any():
+        return scale
+    sizes[~known] = sizes[known].mean(axis=0)
+    for joint, link, (mass, moment) in zip(robot.joints, robot.links, sizes, strict=True):
+        scale[layout.of(link)] = [mass, *[np.sqrt(mass * moment)] * 3, *[moment] * 6]
+        if f'{joint}.Ia' in layout:
+            scale[layout.index(f'{joint}.Ia')] = moment
+    return scale
 
 
 def standard_std(estimate: Estimate, structure: BaseStructure) -> np.ndarray:

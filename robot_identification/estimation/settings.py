@@ -40,3 +40,10 @@ class EstimationSettings:
         'urdf',
         doc='Where standard parameters start from: none (zero), urdf, or a YAML of parameters.',
     )
+    distance: str = option(
+        'body',
+        doc="How far standard parameters are from the prior: body measures each link's in its own "
+        'mass and radius of gyration, si counts kg, kg m and kg m^2 alike, as Gautier and Venture '
+        'do.',
+        choices=('body', 'si'),
+    )
