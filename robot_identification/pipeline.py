@@ -15,6 +15,7 @@ from .base_parameters import structure
 from .consistency import check
 from .errors import IdentificationError, IdentificationWarning, ModelError
 from .estimation import (
+    body_scale,
     choose_prior,
     essential,
     Estimate,
@@ -155,7 +156,9 @@ def identify_sources(
         watch.lap('recordings')
         reading(1.0, 'estimating')
         estimate, reduced = _estimate(problem, system, prior)
-        closest = standard(estimate, base, prior)
+        sizes = body_scale(problem.robot, base.layout)
+        scale = sizes if problem.estimation.distance == 'body' else None
+        closest = standard(estimate, base, prior, scale=scale)
         report = check(closest)
         watch.lap('estimation')
         validations = []

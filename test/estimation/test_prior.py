@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Standard parameters: they fit exactly as well, and no nearer ones to the prior do."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ import pytest
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import (
+    body_scale,
     choose_prior,
     essential,
     from_rows,
@@ -189,3 +191,44 @@ def test_wrong_prior_file_is_one_line_that_names_it(tmp_path, text, words):
     message = str(error.value)
     assert words in message and str(path) in message and '\n' not in message
     assert error.value.file == str(path)
+
+
+def test_body_scale_is_mass_and_radius_of_gyration_of_each_link():
+    robot = Robot.from_urdf(TX40)
+    base_prior = urdf_prior(robot, ModelSettings())
+    scale = ParameterSet(base_prior.layout, body_scale(robot, base_prior.layout))
+    mass, *first, xx, _, yy, _, _, zz = base_prior.inertial('link_3')
+    centre = np.array(first) / mass
+    # trace of the inertia at the centre of mass is twice the sum of m r^2
+    moment = 0.5 * (xx + yy + zz) - mass * centre @ centre
+    assert scale['link_3.m'] == pytest.approx(mass)
+    assert scale['link_3.my'] == pytest.approx(mass * np.sqrt(moment / mass))
+    assert scale['link_3.Ixy'] == pytest.approx(moment)
+    assert scale['joint_3.Ia'] == pytest.approx(moment)
+    assert scale['joint_3.fv'] == 1.0
+
+
+def test_nearest_in_body_sizes_does_not_depend_on_the_units(tx40):
+    """In millimetres and grams the same parameters come out, only with other numbers."""
+    base_structure, prior = tx40
+    robot = Robot.from_urdf(TX40)
+    scale = body_scale(robot, prior.layout)
+    unit = {'kg': 1e3, 'kg m': 1e6, 'kg m^2': 1e9}
+    factors = np.array([unit.get(u, 1.0) for u in prior.layout.units])
+    small = replace(
+        base_structure,
+        regrouping=factors[base_structure.independent][:, None]
+        * base_structure.regrouping
+        / factors,
+    )
+    rng = np.random.default_rng(5)
+    base = base_structure.project(prior).values * rng.uniform(0.9, 1.1, base_structure.n_base)
+    layout = base_structure.base_layout
+    in_si = standard(ParameterSet(layout, base), base_structure, prior, scale=scale)
+    in_mm = standard(
+        ParameterSet(layout, factors[base_structure.independent] * base),
+        small,
+        ParameterSet(prior.layout, factors * prior.values),
+        scale=factors * scale,
+    )
+    np.testing.assert_allclose(in_mm.values / factors, in_si.values, rtol=1e-7, atol=1e-12)
