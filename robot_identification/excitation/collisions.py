@@ -223,9 +223,11 @@ def collision_model(robot: Robot, clearance: float, floor: float | None = None) 
     if robot.locked:
         geometry = _reduce(full, geometry, robot)
     for shape in geometry.geometryObjects:
-        if isinstance(shape.geometry, coal.BVHModelBase):
-            shape.geometry.buildConvexHull(True, 'Qt')
-            shape.geometry = shape.geometry.convex
+        _make_convex(shape)
+    if not len(geometry.geometryObjects):
+        notes.append(
+            f"robot '{robot.name}' has no collision shapes, so nothing keeps its links apart"
+        )
     if floor is not None:
         half_space = coal.Halfspace(np.array([0.0, 0.0, 1.0]), floor)
         geometry.addGeometryObject(pin.GeometryObject(FLOOR, 0, 0, pin.SE3.Identity(), half_space))
@@ -255,6 +257,17 @@ def _without_missing_meshes(robot: Robot) -> tuple[str, list[str]]:
             else:
                 mesh.set('filename', str(path))
     return etree.tostring(document, encoding='unicode'), notes
+
+
+def _make_convex(shape: pin.GeometryObject) -> None:
+    if not isinstance(shape.geometry, coal.BVHModelBase):
+        return
+    try:
+        shape.geometry.buildConvexHull(True, 'Qt')
+    except Exception:
+        # a flat mesh has no hull with a volume: it stays as it is
+        return
+    shape.geometry = shape.geometry.convex
 
 
 def _mesh_path(name: str, base: Path) -> Path | None:

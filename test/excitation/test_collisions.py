@@ -2,6 +2,7 @@
 """The collision model: closed-form distances, pairs that count, gradients, missing meshes."""
 
 from pathlib import Path
+import re
 
 import numpy as np
 import pinocchio as pin
@@ -127,3 +128,12 @@ def test_meshes_of_a_real_robot_are_found_beside_its_urdf():
 def test_no_link_of_the_demonstration_arm_touches_another_at_zero():
     arm = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf')
     assert not list(collision_model(arm, 0.01, floor=0.0).contacts(np.zeros((1, 6))))
+
+
+def test_a_robot_without_shapes_is_warned_of():
+    text = re.sub('<collision>.*?</collision>', '', balls())
+    robot = Robot.from_urdf(text)
+    with pytest.warns(IdentificationWarning, match='has no collision shapes'):
+        model = collision_model(robot, 0.01)
+    assert not list(model.contacts(np.zeros((3, 3))))
+    assert model.penalty(np.zeros((3, 3)), 0.1)[0] == 0.0
