@@ -68,15 +68,20 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
         left, right = axes[j]
         style(left)
         style(right)
-        for array, colour, width in (
-            (trace.measured, MEASURED, 1.1),
-            (trace.predicted, PREDICTED, 0.9),
+        # a broad pale line below a thin one, so that both are seen where they agree
+        for array, look in (
+            (trace.measured, {'color': MEASURED, 'linewidth': 2.4, 'alpha': 0.4}),
+            (trace.predicted, {'color': PREDICTED, 'linewidth': 0.9}),
         ):
-            left.plot(*_interrupted(time, array[:, j], breaks), color=colour, linewidth=width)
+            left.plot(*_interrupted(time, array[:, j], breaks), **look)
         # the two share no sample, so the pale line shows only where the coloured one has gaps
         right.plot(*_interrupted(time, trace.residual[:, j], breaks), color=PALE, linewidth=0.7)
         if np.isfinite(unused[:, j]).any():
             right.plot(*_interrupted(time, used[:, j], breaks), color=RESIDUAL, linewidth=0.8)
+            # friction of a joint at rest is not modelled: what it does must not set the scale
+            largest = float(np.abs(used[:, j][trace.keep[:, j]]).max(initial=0.0))
+            if largest > 0.0:
+                right.set_ylim(-1.3 * largest, 1.3 * largest)
         else:
             right.lines[0].set(color=RESIDUAL, linewidth=0.8)
         left.set_ylabel(f'{fit.joint}\n[{unit}]', fontsize=8)
@@ -85,8 +90,7 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
     for column, title in enumerate(('measured and predicted effort', 'residual')):
         axes[0, column].set_title(title, fontsize=9, color=TEXT)
         axes[-1, column].set_xlabel('time [s]', fontsize=8)
-    entries = [Line2D([], [], color=c, label=n) for c, n in _effort_legend(trace)]
-    legend(figure, entries)
+    legend(figure, _effort_legend(trace))
     return figure
 
 
@@ -241,9 +245,15 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
 # ------------------------------------------------------------------------------------------ parts
 
 
-def _effort_legend(trace: FitTrace) -> list[tuple[str, str]]:
-    entries = [(MEASURED, 'measured'), (PREDICTED, 'predicted'), (RESIDUAL, 'residual')]
-    return entries if trace.keep.all() else [*entries, (PALE, 'residual of rows left out')]
+def _effort_legend(trace: FitTrace) -> list[Line2D]:
+    entries = [
+        Line2D([], [], color=MEASURED, linewidth=2.4, alpha=0.4, label='measured'),
+        Line2D([], [], color=PREDICTED, label='predicted'),
+        Line2D([], [], color=RESIDUAL, label='residual'),
+    ]
+    if not trace.keep.all():
+        entries.append(Line2D([], [], color=PALE, label='residual of rows left out'))
+    return entries
 
 
 def _thinned(trace: FitTrace) -> FitTrace:

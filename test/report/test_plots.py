@@ -78,13 +78,17 @@ def test_effort_figure_marks_rows_left_out():
     given = trace()
     keep = np.array(given.keep)
     keep[100:200, 0] = False
-    given = replace(given, keep=keep)
+    measured = np.array(given.measured)
+    measured[150, 0] = 1e3
+    given = replace(given, keep=keep, measured=measured)
     figure = drawn(plots.effort_figure(given, fits(), ['N m'] * 2))
     axes = np.array(figure.axes).reshape(2, 2)
     whole, used = axes[0, 1].lines
     assert np.isfinite(whole.get_ydata()).all()
     np.testing.assert_array_equal(np.isnan(used.get_ydata()), ~given.keep[:, 0])
     assert len(axes[1, 1].lines) == 1
+    # the scale is that of the rows that count
+    assert axes[0, 1].get_ylim()[1] < 1.0
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert 'residual of rows left out' in labels
 
