@@ -191,7 +191,7 @@ def plan(
         if not complete or round_ == ROUNDS - 1:
             break
         objective = replace(objective, weight=10.0 * objective.weight)
-        x = _retreat(objective, x, watch)
+        x = _retreat(objective, x)
     amplitude = _largest_amplitude(robot, trajectory, limits, settings, collisions, objective)
     trajectory = trajectory.scaled(amplitude)
     if progress is not None:
@@ -204,8 +204,25 @@ def plan(
         amplitude=amplitude,
         settings=settings,
         seconds=time.monotonic() - watch.begin,
-        warnings=collisions.warnings if collisions else (),
+        warnings=_warnings(collisions, settings, amplitude, complete),
     )
+
+
+def _warnings(
+    collisions: CollisionModel | None, settings: PlannerSettings, amplitude: float, complete: bool
+) -> tuple[str, ...]:
+    notes = list(collisions.warnings) if collisions else []
+    if not complete:
+        notes.append(
+            f'the search ended after time_budget ({settings.time_budget:g} s): with more time the '
+            'plan would be better, and the same each time'
+        )
+    if amplitude < 0.7:
+        notes.append(
+            f'efforts or collisions leave {100.0 * amplitude:.0f} % of the motion: another start '
+            'or smaller position limits may allow more'
+        )
+    return tuple(notes)
 
 
 def condition_number(
@@ -250,7 +267,7 @@ def _best_start(objective: Objective, watch: _Watch) -> np.ndarray:
     best, least = None, np.inf
     for _ in range(RANDOM_STARTS):
         watch.look()
-        x = _retreat(objective, objective.series.random(rng), watch)
+        x = _retreat(objective, objective.series.random(rng))
         value = objective.value(x)
         if value.total < least or best is None:
             best, least, criterion = x, value.total, value.criterion
@@ -259,7 +276,7 @@ def _best_start(objective: Objective, watch: _Watch) -> np.ndarray:
     return best
 
 
-def _retreat(objective: Objective, x: np.ndarray, watch: _Watch) -> np.ndarray:
+def _retreat(objective: Objective, x: np.ndarray) -> np.ndarray:
     """
     Scale a motion down until no penalty is left.
 
@@ -268,7 +285,6 @@ def _retreat(objective: Objective, x: np.ndarray, watch: _Watch) -> np.ndarray:
     """
     x = objective.series.saturated(x)
     for factor in (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1):
-        watch.look()
         if objective.value(factor * x).penalty <= 1e-3 * objective.weight:
             break
     return factor * x

@@ -220,6 +220,7 @@ def test_progress_is_told_and_planning_can_be_canceled(planar):
 def test_the_time_budget_ends_the_search_with_a_plan(planar):
     made = plan(planar, replace(QUICK, max_iterations=100_000, time_budget=0.01))
     assert len(made.history) < 100
+    assert any('time_budget' in note for note in made.warnings)
     check_trajectory(planar, made.trajectory, made.limits)
 
 
