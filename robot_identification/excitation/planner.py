@@ -19,7 +19,7 @@ from ..errors import ExcitationError
 from ..recording import Motion
 from ..regressors import build, ModelSettings, predict, prior, Regressor
 from ..robot import Robot
-from .collisions import collision_model
+from .collisions import collision_model, CollisionModel
 from .constraints import check_collisions, check_trajectory, CollisionError, LimitViolation
 from .criteria import column_scaled_condition_number, CRITERIA
 from .fourier import FourierTrajectory
