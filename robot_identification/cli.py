@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     """
     options = build_parser(COMMANDS).parse_args(arguments)
+    # small matrices: threads of the linear algebra cost more than they give (read by NumPy later)
+    os.environ.setdefault('OMP_NUM_THREADS', '1')
+    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
     try:
         return options.run(options)
     except ConsistencyError as error:

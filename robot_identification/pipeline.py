@@ -13,7 +13,12 @@ import warnings
 
 from .base_parameters import structure
 from .consistency import check
-from .errors import IdentificationError, IdentificationWarning, ModelError
+from .errors import (
+    IdentifiabilityError,
+    IdentificationError,
+    IdentificationWarning,
+    ModelError,
+)
 from .estimation import (
     body_scale,
     choose_prior,
@@ -336,7 +341,12 @@ def _estimate(problem, system, prior) -> tuple[Estimate, Estimate | None]:
     wanted = problem.estimation.essential
     if wanted is None:
         return estimate, None
-    reduced = essential(system, estimate, wanted.max_relative_std)
+    try:
+        reduced = essential(system, estimate, wanted.max_relative_std)
+    except IdentifiabilityError as error:
+        # all base parameters are estimated anyway, and their standard deviations tell the same
+        warnings.warn(str(error), IdentificationWarning, stacklevel=2)
+        return estimate, None
     return replace(estimate, essential=reduced.essential), reduced
 
 

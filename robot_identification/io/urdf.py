@@ -63,9 +63,17 @@ def identified_urdf(robot: Robot, parameters: ParameterSet) -> str:
     document = Document(robot.urdf)
     links = {element.attributes['name']: element for element in document.root.children('link')}
     joints = {element.attributes['name']: element for element in document.root.children('joint')}
-    for link in robot.links:
-        if f'{link}.m' in parameters.layout:
-            _write_link(document, robot, link, parameters.inertial(link), links)
+    impossible = [
+        link
+        for link in robot.links
+        if f'{link}.m' in parameters.layout
+        and not _write_link(document, robot, link, parameters.inertial(link), links)
+    ]
+    if impossible:
+        _warn(
+            f'no physical body has the identified inertia of {one_of(impossible)}; '
+            'simulators such as MuJoCo and Gazebo refuse the URDF'
+        )
     for joint in robot.joints:
         _write_friction(document, joint, parameters, joints[joint])
     _write_comment(document, robot, parameters)
@@ -78,7 +86,8 @@ def _write_link(
     link: str,
     identified: np.ndarray,
     links: Mapping[str, Element],
-) -> None:
+) -> bool:
+    """Write a link's share of what its joint carries; return whether a body can have it."""
     lumped = lumped_inertias(robot, link)
     share = _share(identified, sum(lumped.values(), np.zeros_like(identified)))
     if share < 1.0:
@@ -90,12 +99,8 @@ def _write_link(
         )
     own = RigidBody.from_vector(identified - share * sum(lumped.values(), np.zeros(10)))
     _require_expressible(own, link)
-    if not own.physical:
-        _warn(
-            f"the identified inertia of link '{link}' is not physically consistent; simulators "
-            'such as MuJoCo and Gazebo refuse it'
-        )
     _write_inertial(document, links[link], own)
+    return own.physical
 
 
 def _share(identified: np.ndarray, lumped: np.ndarray) -> float:

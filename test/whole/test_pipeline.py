@@ -98,3 +98,12 @@ def test_prior_of_the_problem(workspace, tmp_path):
     absent = replace(problem.estimation, prior=str(tmp_path / 'absent.yaml'))
     with pytest.raises(SettingsError, match='absent.yaml'):
         replace(problem, estimation=absent).prior()
+
+
+def test_uncertain_parameters_all_of_them_are_a_warning(workspace):
+    """Nothing is essential at a threshold that nothing meets; the estimate stands."""
+    overrides = {'estimation.essential.max_relative_std': '1e-9'}
+    result = identify(load_experiment(workspace.experiment, overrides))
+    assert result.essential is None
+    assert any('max_relative_std' in text for text in result.warnings)
+    save(result, workspace.folder / 'out')
