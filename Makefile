@@ -50,7 +50,7 @@ demo: setup  ## identify a simulated arm over ROS (ARGS: options of the command)
 	@$(BIN)/robot-identification demo $(ARGS)
 
 test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -rs $(ARGS)
 
 bench: setup  ## time what has to be fast
 	@$(BIN)/python -m benchmarks $(ARGS)
