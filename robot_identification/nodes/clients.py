@@ -50,7 +50,7 @@ class Caller:
                 )
             self._executor.spin_once(timeout_sec=0.1)
 
-    def call(self, kind: type, name: str, seconds: float = 60.0, **fields: Any) -> Any:
+    def call(self, kind: type, name: str, seconds: float = 60.0, /, **fields: Any) -> Any:
         """
         Call a service and return its response.
 
@@ -77,6 +77,7 @@ class Caller:
         name: str,
         seconds: float,
         feedback: Callable[[Any], None] = lambda _: None,
+        /,
         **fields: Any,
     ) -> Any:
         """
