@@ -133,8 +133,9 @@ def test_planning_needs_a_robot_and_can_be_canceled(ros):
     # a node that plans ends as quickly
     client = ActionClient(ros.node, PlanExcitation, 'excitation/plan')
     ros.wait_until(client.server_is_ready)
-    client.send_goal_async(PlanExcitation.Goal(max_iterations=100000))
-    ros.spin(1.0)
+    sending = client.send_goal_async(PlanExcitation.Goal(max_iterations=100000))
+    ros.wait_until(sending.done, what='acceptance of the plan')
+    ros.spin(0.5)
     begin = time.monotonic()
     assert ros.processes[-1].stop() == 0
     assert time.monotonic() - begin < 5.0
