@@ -198,7 +198,7 @@ def test_without_joint_states_nothing_begins(ros):
 
 def test_a_plan_is_executed_from_planning_to_recording(arm, tmp_path):
     start_node(arm, **{'planner.start': [0.3, -0.2]})
-    arm.start('recorder', parameters={'use_sim_time': True, 'directory': str(tmp_path)})
+    arm.start('recorder', parameters={'use_sim_time': True, 'output': str(tmp_path)})
     plan = arm.act(PlanExcitation, 'excitation/plan')[1]
     assert plan.error_code == 0, plan.error_msg
     arm.states.clear()
@@ -211,6 +211,7 @@ def test_a_plan_is_executed_from_planning_to_recording(arm, tmp_path):
     progress = [message.progress for message in feedback if message.phase == 'exciting']
     assert progress == sorted(progress) and progress[-1] > 0.9
     assert 0.0 < result.max_tracking_error < 0.1
+    assert Path(result.recording_path).parent == tmp_path
     assert list(Path(result.recording_path).glob('*.mcap'))
     # what the arm did is what was planned
     stamps = np.array([s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in arm.states])
