@@ -142,7 +142,8 @@ class _Story:
                 'signals.dead_zone': 0.1,
             },
         )
-        self.processes.start('excitation', {**clock, 'execute': True})
+        # the arm stands on the ground: no link may touch it
+        self.processes.start('excitation', {**clock, 'execute': True, 'planner.floor': 0.0})
         names = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
         node = self.caller.node
         self.caller.wait_for(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 import time
 from typing import Any
 
@@ -37,6 +38,8 @@ class Caller:
         self._check = check
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(node)
+        # a client that is destroyed with an answer on its way can bring the process down
+        self._clients: dict[tuple[type, str], Any] = {}
 
     def wait_for(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         """Spin until ``condition`` holds; raise `RequestFailedError` naming ``what`` if late."""
@@ -60,13 +63,10 @@ class Caller:
             where there is no answer in time, or the response says ``success: false``.
 
         """
-        client = self.node.create_client(kind, name)
-        try:
-            what = f"service '{name}'"
-            self.wait_for(client.service_is_ready, seconds, what)
-            response = self._result(client.call_async(kind.Request(**fields)), seconds, what)
-        finally:
-            self.node.destroy_client(client)
+        client = self._client(kind, name, self.node.create_client)
+        what = f"service '{name}'"
+        self.wait_for(client.service_is_ready, seconds, what)
+        response = self._result(client.call_async(kind.Request(**fields)), seconds, what)
         if not response.success:
             raise RequestFailedError(f"service '{name}' refuses: {response.message}")
         return response
@@ -90,7 +90,7 @@ class Caller:
             ``error_code`` is not 0.
 
         """
-        client = ActionClient(self.node, kind, name)
+        client = self._client(kind, name, partial(ActionClient, self.node))
         what = f"action '{name}'"
         handle = None
         try:
@@ -107,10 +107,14 @@ class Caller:
             if handle is not None and handle.accepted:
                 handle.cancel_goal_async()
                 self._executor.spin_once(timeout_sec=0.1)
-            client.destroy()
         if result.error_code:
             raise RequestFailedError(f'{what} fails: {result.error_msg}', value=result.error_code)
         return result
+
+    def _client(self, kind: type, name: str, make: Callable[[type, str], Any]) -> Any:
+        if (kind, name) not in self._clients:
+            self._clients[kind, name] = make(kind, name)
+        return self._clients[kind, name]
 
     def _result(self, future: Future, seconds: float, what: str) -> Any:
         self.wait_for(future.done, seconds, what)

@@ -52,6 +52,7 @@ TICK = 0.01
 """Time between two looks at the robot [s]."""
 
 FEEDBACK_SECONDS = 0.1
+DESCRIPTION_SECONDS = 3.0
 KEPT_PLANS = 32
 
 PLAN_FIELDS = (
@@ -138,6 +139,13 @@ class ExcitationNode(Node):
         for future in waiting:
             future.set_result(None)
 
+    async def _robot(self) -> Robot:
+        """Return the robot; just after the start its description may still be on the way."""
+        end = time.monotonic() + DESCRIPTION_SECONDS
+        while not self._description.known and time.monotonic() < end and not self._leaving:
+            await self._tick()
+        return self._description.robot()
+
     async def _in_worker(
         self, function: Callable[[], Any], meanwhile: Callable[[], None] = lambda: None
     ) -> Any:
@@ -155,7 +163,7 @@ class ExcitationNode(Node):
 
     async def _plan(self, goal: ServerGoalHandle) -> PlanExcitation.Result:
         try:
-            robot = self._description.robot()
+            robot = await self._robot()
             settings = self._planner_settings(goal.request)
             made = await self._make_plan(goal, robot, settings)
             result = self._keep(made)
@@ -259,7 +267,7 @@ class ExcitationNode(Node):
                 'the parameter execute is false, so nothing moves: ask for a dry_run first, then '
                 'set execute to true',
             )
-        robot = self._description.robot()
+        robot = await self._robot()
         self._states.watch(robot.joints)
         kept = self._wanted(request, robot)
         tick = self._telling(goal, report)
