@@ -113,14 +113,20 @@ class NodeProcesses:
         return ''
 
     def stop(self, grace: float = GRACE_SECONDS) -> None:
-        """Ask every node to stop, in the reverse order of their start; kill what does not."""
-        for node in reversed(self._processes):
-            process = self._processes[node]
-            for request, seconds in ((signal.SIGINT, grace), (signal.SIGTERM, 2.0)):
-                if _ended(process, request, seconds):
+        """
+        Ask every node to stop, and kill what does not.
+
+        The node that was started last comes first and alone: it may need the others, as the
+        excitation node needs the robot to bring it to rest.
+        """
+        for processes in _last_and_rest(list(self._processes.values())):
+            for request, seconds in (
+                (signal.SIGINT, grace),
+                (signal.SIGTERM, 2.0),
+                (signal.SIGKILL, 2.0),
+            ):
+                if _ended(processes, request, seconds):
                     break
-            else:
-                _ended(process, signal.SIGKILL, 2.0)
         self._processes.clear()
 
 
@@ -159,15 +165,17 @@ def _yaml(value: Any) -> str:
     return str(value)
 
 
-def _ended(process: subprocess.Popen, request: int, seconds: float) -> bool:
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(request)
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+def _last_and_rest(processes: list[subprocess.Popen]) -> list[list[subprocess.Popen]]:
+    return [processes[-1:], processes[:-1]]
+
+
+def _ended(processes: list[subprocess.Popen], request: int, seconds: float) -> bool:
+    """Send a signal to those that run, and tell whether all have ended within ``seconds``."""
+    for process in processes:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(request)
+    return wait_until(lambda: all(p.poll() is not None for p in processes), seconds)
 
 
 def _reason(code: int) -> str:
