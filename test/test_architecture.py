@@ -10,6 +10,7 @@ ROOMS = (
     'errors',
     'options',
     'progress',
+    'splines',
     'parameters',
     'robot',
     'recording',

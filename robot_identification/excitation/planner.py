@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 
 from ..base_parameters import BaseStructure, structure
 from ..errors import ExcitationError
+from ..progress import Progress
 from ..recording import Motion
 from ..regressors import build, ModelSettings, predict, prior, Regressor
 from ..robot import Robot
@@ -27,8 +28,6 @@ from .limits import Limits
 from .objective import FeasibleSeries, Objective
 from .settings import PlannerSettings
 from .starting import limits_and_start
-
-Progress = Callable[[float, str], None]
 
 RANDOM_STARTS = 24
 """Random motions from which the best is taken to start from."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import ExcitationError
 from ..recording import Motion
+from ..splines import spline_coefficients
 from .trajectories import inside, resting, Trajectory
 
 
@@ -67,7 +68,8 @@ class PointTrajectory:
         for name, array in arrays.items():
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        object.__setattr__(self, '_segments', self._coefficients())
+        segments = spline_coefficients(self.time, self.position, self.velocity, self.acceleration)
+        object.__setattr__(self, '_segments', segments)
 
     def _checked(self, name: str, n_points: int) -> np.ndarray:
         array = np.array(getattr(self, name), dtype=float)
@@ -86,27 +88,6 @@ class PointTrajectory:
                 remedy='give finite numbers',
             )
         return array
-
-    def _coefficients(self) -> np.ndarray:
-        """(n_points - 1, 6, n_joints) coefficients of each segment in its own time."""
-        h = np.diff(self.time)[:, None]
-        q0, q1 = self.position[:-1], self.position[1:]
-        v0, v1 = self.velocity[:-1], self.velocity[1:]
-        c = np.zeros((h.size, 6, len(self.joints)))
-        c[:, 0], c[:, 1] = q0, v0
-        delta = q1 - q0
-        if self.acceleration is None:
-            c[:, 2] = (3.0 * delta / h - 2.0 * v0 - v1) / h
-            c[:, 3] = (-2.0 * delta / h + v0 + v1) / h**2
-            return c
-        a0, a1 = self.acceleration[:-1], self.acceleration[1:]
-        c[:, 2] = a0 / 2.0
-        c[:, 3] = (20.0 * delta - (8.0 * v1 + 12.0 * v0) * h - (3.0 * a0 - a1) * h**2) / (2 * h**3)
-        c[:, 4] = (-30.0 * delta + (14.0 * v1 + 16.0 * v0) * h + (3.0 * a0 - 2.0 * a1) * h**2) / (
-            2.0 * h**4
-        )
-        c[:, 5] = (12.0 * delta - 6.0 * (v1 + v0) * h - (a0 - a1) * h**2) / (2.0 * h**5)
-        return c
 
     @property
     def duration(self) -> float:

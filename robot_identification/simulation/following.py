@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import ExcitationError, one_of
 from ..recording import Motion
+from ..splines import spline_coefficients
 
 AT_REST = 1e-6
 """Largest velocity with which a trajectory may end [rad/s or m/s]."""
@@ -262,30 +263,10 @@ def _join(
     state: np.ndarray, begin: float, knots: np.ndarray, waypoints: Waypoints, ahead: np.ndarray
 ) -> _Path:
     """Path from ``state`` at ``begin`` through the waypoints that lie ahead."""
-    position = np.vstack([state[0], waypoints.position[ahead]])
     times = np.concatenate([[begin], knots])
-    step = np.diff(times)[:, None]
-    coefficients = np.zeros((step.size, 6, position.shape[1]))
-    coefficients[:, 0] = position[:-1]
-    change = np.diff(position, axis=0)
-    if waypoints.velocity is None:
-        coefficients[:, 1] = change / step
-        return _Path(times, coefficients)
-    velocity = np.vstack([state[1], waypoints.velocity[ahead]])
-    v0, v1 = velocity[:-1], velocity[1:]
-    coefficients[:, 1] = v0
-    if waypoints.acceleration is None:
-        coefficients[:, 2] = 3.0 * change / step**2 - (2.0 * v0 + v1) / step
-        coefficients[:, 3] = -2.0 * change / step**3 + (v0 + v1) / step**2
-        return _Path(times, coefficients)
-    acceleration = np.vstack([state[2], waypoints.acceleration[ahead]])
-    a0, a1 = acceleration[:-1], acceleration[1:]
-    coefficients[:, 2] = 0.5 * a0
-    # position, velocity and acceleration left over at the segment's end
-    p = change - v0 * step - 0.5 * a0 * step**2
-    v = v1 - v0 - a0 * step
-    a = a1 - a0
-    coefficients[:, 3] = 10.0 * p / step**3 - 4.0 * v / step**2 + 0.5 * a / step
-    coefficients[:, 4] = -15.0 * p / step**4 + 7.0 * v / step**3 - a / step**2
-    coefficients[:, 5] = 6.0 * p / step**5 - 3.0 * v / step**4 + 0.5 * a / step**3
-    return _Path(times, coefficients)
+    given = (waypoints.position, waypoints.velocity, waypoints.acceleration)
+    joined = [
+        None if array is None else np.vstack([present, array[ahead]])
+        for present, array in zip(state, given, strict=True)
+    ]
+    return _Path(times, spline_coefficients(times, *joined))
