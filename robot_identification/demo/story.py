@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 import signal
 import sys
+import textwrap
 import time
 from typing import Any
 
@@ -39,6 +40,7 @@ VALIDATION_BOUND = 3.0
 
 PLANNER_ITERATIONS = 150
 STEPS = 8
+WIDTH = 96
 
 
 def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> int:
@@ -116,7 +118,8 @@ class _Story:
             self._validate(second)
         with self._titled('write the identified URDF'):
             answer = self.caller.call(ExportUrdf, 'identification/export_urdf', path='')
-            _say(f'{len(answer.urdf.splitlines())} lines; {answer.message}'.rstrip('; '))
+            _say(f'{len(answer.urdf.splitlines())} lines')
+            _say(textwrap.fill(answer.message, WIDTH))
         self._compare(result_folder)
         _say(f'\nwhole way in {time.monotonic() - self.began:.0f} s; written:')
         for path in (first, second, *sorted(Path(result_folder).iterdir())):
