@@ -8,6 +8,7 @@ the command line and a test can use them without reading the text.  The text is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -80,7 +81,7 @@ class IdentificationWarning(UserWarning):
     """What a user should know but that stops nothing; also kept in the result."""
 
 
-def one_of(names, limit: int = 12) -> str:
+def one_of(names: Iterable[object], limit: int = 12) -> str:
     """
     List the valid names for an error message.
 
@@ -92,6 +93,6 @@ def one_of(names, limit: int = 12) -> str:
         How many to spell out before the rest is only counted.
 
     """
-    names = [str(name) for name in names]
-    listed = ', '.join(names[:limit])
-    return listed if len(names) <= limit else f'{listed} and {len(names) - limit} more'
+    texts = [str(name) for name in names]
+    listed = ', '.join(texts[:limit])
+    return listed if len(texts) <= limit else f'{listed} and {len(texts) - limit} more'

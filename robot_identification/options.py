@@ -195,7 +195,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         return value
     if origin in (typing.Union, types.UnionType):
         return _convert_union(arguments, value, key)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         return value if isinstance(value, kind) else from_mapping(kind, value, key)
     if origin is tuple:
         if not isinstance(value, (list, tuple, np.ndarray)):

@@ -26,6 +26,7 @@ from .estimation import (
     Estimate,
     EstimationSettings,
     ESTIMATORS,
+    LinearSystem,
     standard,
     standard_std,
     system_of,
@@ -166,7 +167,7 @@ def identify_sources(
         closest = standard(estimate, base, prior, scale=scale)
         report = check(closest)
         watch.lap('estimation')
-        validations = []
+        validations: list[Validation] = []
         for source in validation:
             progress(_share(sources, validation, len(validations)), f'validating {_name(source)}')
             validations.append(validate(estimate, source, regressor, base, problem.signals))
@@ -334,7 +335,9 @@ def _write_urdf(result: Result, path: Path) -> tuple[Path | None, tuple[str, ...
     return path, tuple(notes)
 
 
-def _estimate(problem, system, prior) -> tuple[Estimate, Estimate | None]:
+def _estimate(
+    problem: Problem, system: LinearSystem, prior: ParameterSet
+) -> tuple[Estimate, Estimate | None]:
     """All base parameters, and, where asked for, the essential ones alone."""
     method = ESTIMATORS[problem.estimation.method]
     estimate = method(system, prior=prior, robot=problem.robot.name)

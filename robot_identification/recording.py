@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .errors import one_of, RecordingError
 
+AnyMotion = TypeVar('AnyMotion', bound='Motion')
 
-def _frozen(array, dtype=float) -> np.ndarray:
-    """Return a read-only view (or converted copy) of ``array``."""
-    array = np.asarray(array, dtype=dtype).view()
+
+def _frozen(values: ArrayLike) -> np.ndarray:
+    """Return a read-only view (or converted copy) of ``values``."""
+    array = np.asarray(values, dtype=float).view()
     array.setflags(write=False)
     return array
 
@@ -199,7 +203,7 @@ class Motion:
     def __len__(self) -> int:
         return self.position.shape[0]
 
-    def rows(self, start: int | None, stop: int | None):
+    def rows(self: AnyMotion, start: int | None, stop: int | None) -> AnyMotion:
         """Return the part from row ``start`` to before row ``stop``, of the same type."""
         part = slice(start, stop)
         changes = {

@@ -20,7 +20,10 @@ import numpy as np
 import pinocchio as pin
 
 from .errors import IdentificationWarning, ModelError, one_of
+from .packages import read_urdf
 from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+
+_Joints = dict[str, etree._Element]  # the URDF's moving joints by name
 
 MOVING_TYPES = ('revolute', 'continuous', 'prismatic')
 
@@ -127,16 +130,11 @@ class Robot:
         moving = _moving_joints(document)
         joints = _identified(full, moving, joints, where)
         held, notes = _locked(moving, joints, dict(locked or {}), where)
-        gravity = np.array(gravity, dtype=float)
-        if gravity.shape != (3,) or not np.isfinite(gravity).all():
-            raise ModelError(
-                f'gravity is {gravity.tolist()}, expected three finite numbers', value=gravity
-            )
+        checked_gravity = _gravity(gravity)
         model = _reduce(full, held)
-        model.gravity.linear = gravity
-        gravity.setflags(write=False)
+        model.gravity.linear = checked_gravity
         links = tuple(moving[joint].find('child').get('link') for joint in joints)
-        notes += _require_inertias(document, moving, joints, links, where)
+        notes += _require_inertias(document, joints, links, where)
         for note in notes:
             warnings.warn(note, IdentificationWarning, stacklevel=2)
         return cls(
@@ -145,7 +143,7 @@ class Robot:
             joints=joints,
             links=links,
             locked=held,
-            gravity=gravity,
+            gravity=checked_gravity,
             model=model,
             limits=_limits(moving, joints),
             path=path,
@@ -237,81 +235,14 @@ class Robot:
         return model
 
 
-def read_urdf(
-    source: str | os.PathLike, xacro_arguments: Mapping[str, str] | None = None
-) -> tuple[str, Path | None]:
-    """
-    Return the URDF text and its path (None where ``source`` is the text itself).
-
-    Raises
-    ------
-    ModelError
-        where the file or package does not exist, or xacro is needed and missing or fails.
-
-    """
-    text = os.fspath(source)
-    if text.lstrip().startswith('<'):
-        return text, None
-    path = resolve_package_path(text)
-    if not path.is_file():
+def _gravity(values: Sequence[float]) -> np.ndarray:
+    gravity = np.array(values, dtype=float)
+    if gravity.shape != (3,) or not np.isfinite(gravity).all():
         raise ModelError(
-            f"URDF file '{path}' does not exist", file=str(path), remedy='correct the path'
+            f'gravity is {gravity.tolist()}, expected three finite numbers', value=gravity
         )
-    if path.suffix == '.xacro':
-        return _expand_xacro(path, dict(xacro_arguments or {})), path
-    try:
-        return path.read_text(encoding='utf-8'), path
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"cannot read URDF file '{path}': {error}", file=str(path)) from error
-
-
-def resolve_package_path(path: str | os.PathLike) -> Path:
-    """
-    Turn ``package://<package>/<path>`` into a path; return any other path as it is.
-
-    The package is looked for in AMENT_PREFIX_PATH (``share/<package>``), in ROS_PACKAGE_PATH, and,
-    for this package itself, beside its sources.
-    """
-    text = os.fspath(path)
-    prefix = 'package://'
-    if not text.startswith(prefix):
-        return Path(text).expanduser()
-    package, _, rest = text[len(prefix) :].partition('/')
-    for folder in package_folders():
-        if (folder / package / 'package.xml').is_file() or (folder / package / rest).exists():
-            return folder / package / rest
-    own = Path(__file__).resolve().parent.parent
-    if package == 'robot_identification' and (own / rest).exists():
-        return own / rest
-    raise ModelError(
-        f"package '{package}' of '{text}' is not found",
-        file=text,
-        remedy="source the workspace that has it, or give the file's own path",
-    )
-
-
-def package_folders() -> list[Path]:
-    """Folders in which ROS packages' shared files are looked for."""
-    folders = [
-        Path(p, 'share') for p in os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep) if p
-    ]
-    folders += [Path(p) for p in os.environ.get('ROS_PACKAGE_PATH', '').split(os.pathsep) if p]
-    return folders
-
-
-def _expand_xacro(path: Path, arguments: dict[str, str]) -> str:
-    try:
-        import xacro
-    except ImportError:
-        raise ModelError(
-            f"'{path}' is a xacro file, and xacro is not installed",
-            file=str(path),
-            remedy='install xacro (pip install xacro, or the ROS package), or give the URDF',
-        ) from None
-    try:
-        return xacro.process_file(str(path), mappings=arguments).toprettyxml(indent='  ')
-    except Exception as error:
-        raise ModelError(f"xacro cannot expand '{path}': {error}", file=str(path)) from error
+    gravity.setflags(write=False)
+    return gravity
 
 
 def _parse(text: str, where: str) -> etree._Element:
@@ -335,7 +266,7 @@ def _build(text: str, where: str) -> pin.Model:
         raise ModelError(f'{where} cannot be read as a robot: {error}', file=where) from error
 
 
-def _moving_joints(document: etree._Element) -> dict[str, etree._Element]:
+def _moving_joints(document: etree._Element) -> _Joints:
     return {
         joint.get('name'): joint
         for joint in document.iterfind('joint')
@@ -343,7 +274,9 @@ def _moving_joints(document: etree._Element) -> dict[str, etree._Element]:
     }
 
 
-def _identified(full, moving, joints, where) -> tuple[str, ...]:
+def _identified(
+    full: pin.Model, moving: _Joints, joints: Sequence[str] | None, where: str
+) -> tuple[str, ...]:
     if joints is None:
         order = [name for name in full.names[1:] if name in moving]
         joints = [name for name in order if moving[name].get('type') in MOVING_TYPES]
@@ -376,7 +309,9 @@ def _identified(full, moving, joints, where) -> tuple[str, ...]:
     return joints
 
 
-def _locked(moving, joints, locked, where) -> tuple[dict[str, float], list[str]]:
+def _locked(
+    moving: _Joints, joints: Sequence[str], locked: Mapping[str, float], where: str
+) -> tuple[dict[str, float], list[str]]:
     for joint in locked:
         if joint not in moving:
             raise ModelError(
@@ -422,7 +357,9 @@ def _reduce(full: pin.Model, held: Mapping[str, float]) -> pin.Model:
     return pin.buildReducedModel(full, ids, reference)
 
 
-def _require_inertias(document, moving, joints, links, where) -> list[str]:
+def _require_inertias(
+    document: etree._Element, joints: Sequence[str], links: Sequence[str], where: str
+) -> list[str]:
     """Every identified joint has to move some inertia; note the links that have none of it."""
     children: dict[str, list[tuple[str, bool]]] = {}
     for joint in document.iterfind('joint'):
@@ -460,7 +397,7 @@ def _reached(link: str, children: Mapping, *, across_joints: bool) -> set[str]:
     return reached
 
 
-def _limits(moving, joints) -> JointLimits:
+def _limits(moving: _Joints, joints: Sequence[str]) -> JointLimits:
     lower, upper, velocity, effort = (np.full(len(joints), np.inf) for _ in range(4))
     lower = -lower
     for i, joint in enumerate(joints):

@@ -12,6 +12,7 @@ ROOMS = (
     'progress',
     'splines',
     'parameters',
+    'packages',
     'robot',
     'recording',
     'drives',

@@ -93,7 +93,8 @@ def compare(result: StoredResult, truth: Mapping[str, float]) -> Comparison:
 
     """
     base = structure(build(result.robot, result.model), result.robot)
-    standard = ParameterSet(base.layout, [truth.get(name, 0.0) for name in base.layout.names])
+    values = np.array([truth.get(name, 0.0) for name in base.layout.names])
+    standard = ParameterSet(base.layout, values)
     return Comparison(
         expressions=result.expressions,
         units=result.base.layout.units,

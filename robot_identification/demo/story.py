@@ -29,8 +29,8 @@ from ..errors import IdentificationError
 from ..io.results import read_result
 from ..nodes.clients import Caller
 from ..nodes.processes import NodeProcesses
+from ..packages import resolve_package_path
 from ..progress import progress_bar
-from ..robot import resolve_package_path
 from .comparison import BAND, compare, SIGNIFICANT
 
 EXIT_OK, EXIT_STOPPED = 0, 1

@@ -21,7 +21,8 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import IdentificationWarning, ModelError
-from ..robot import resolve_package_path, Robot
+from ..packages import resolve_package_path
+from ..robot import Robot
 
 RANDOM_POSITIONS = 200
 """Random positions in which pairs are looked at to find those that are permanently close."""
@@ -170,7 +171,9 @@ class CollisionModel:
                 gradient[sample] -= 2.0 * short / buffer * slope
         return value, gradient
 
-    def _distance_gradient(self, data: pin.Data, pair: int, result) -> np.ndarray:
+    def _distance_gradient(
+        self, data: pin.Data, pair: int, result: coal.DistanceResult
+    ) -> np.ndarray:
         indices = self.geometry.collisionPairs[pair]
         normal = result.normal
         slope = np.zeros(self.robot.model.nv)

@@ -156,11 +156,20 @@ def check_motion(motion: Motion, time: np.ndarray, limits: Limits) -> None:
     _check_symmetric('acceleration', motion.acceleration, limits.acceleration, time, limits)
 
 
-def _check_symmetric(quantity, values, limit, time, limits) -> None:
+def _check_symmetric(
+    quantity: str, values: np.ndarray, limit: np.ndarray, time: np.ndarray, limits: Limits
+) -> None:
     _raise_worst(quantity, values, limit, np.abs(values) * (1.0 - _ROUNDING), time, limits)
 
 
-def _raise_worst(quantity, values, limit, size, time, limits: Limits) -> None:
+def _raise_worst(
+    quantity: str,
+    values: np.ndarray,
+    limit: np.ndarray,
+    size: np.ndarray,
+    time: np.ndarray,
+    limits: Limits,
+) -> None:
     """Raise where ``size`` is above the limit (for a lower limit both have their sign changed)."""
     with np.errstate(invalid='ignore'):
         lower = quantity == 'position' and limit is limits.lower

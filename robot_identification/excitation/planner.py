@@ -21,13 +21,14 @@ from ..recording import Motion
 from ..regressors import build, ModelSettings, predict, prior, Regressor
 from ..robot import Robot
 from .collisions import collision_model, CollisionModel
-from .constraints import check_collisions, check_trajectory, CollisionError, LimitViolation
+from .constraints import check_trajectory, CollisionError, LimitViolation
 from .criteria import column_scaled_condition_number, CRITERIA
 from .fourier import FourierTrajectory
 from .limits import Limits
 from .objective import FeasibleSeries, Objective
 from .settings import PlannerSettings
 from .starting import limits_and_start
+from .trajectories import Trajectory
 
 RANDOM_STARTS = 24
 """Random motions from which the best is taken to start from."""
@@ -181,17 +182,16 @@ def plan(
     )
     limits, start = limits_and_start(robot, settings, collisions)
     objective = _objective(robot, settings, model or ModelSettings(), limits, start, collisions)
+    checks = _Checks(robot, limits, settings.check_rate, collisions, objective)
     x = _best_start(objective, watch)
     for round_ in range(ROUNDS):
         x, complete = _descend(objective, x, watch, settings.max_iterations // (1 + round_) or 1)
         trajectory = objective.series.trajectory(x)
-        if _passes(robot, trajectory, limits, settings, collisions, objective):
-            break
-        if not complete or round_ == ROUNDS - 1:
+        if checks.passes(trajectory) or not complete or round_ == ROUNDS - 1:
             break
         objective = replace(objective, weight=10.0 * objective.weight)
         x = _retreat(objective, x)
-    amplitude = _largest_amplitude(robot, trajectory, limits, settings, collisions, objective)
+    amplitude = _largest_amplitude(trajectory, checks)
     trajectory = trajectory.scaled(amplitude)
     if progress is not None:
         progress(1.0, 'checked')
@@ -236,7 +236,14 @@ def condition_number(
 # --------------------------------------------------------------------------------- preparation
 
 
-def _objective(robot, settings, model, limits, start, collisions) -> Objective:
+def _objective(
+    robot: Robot,
+    settings: PlannerSettings,
+    model: ModelSettings,
+    limits: Limits,
+    start: np.ndarray,
+    collisions: CollisionModel | None,
+) -> Objective:
     series = FeasibleSeries(
         limits, start, settings.duration, settings.frequency, settings.harmonics
     )
@@ -289,18 +296,27 @@ def _retreat(objective: Objective, x: np.ndarray) -> np.ndarray:
     return factor * x
 
 
+@dataclass
+class _Best:
+    """The best variables so far, with what they are worth."""
+
+    x: np.ndarray
+    total: float = np.inf
+    criterion: float = np.inf
+
+
 def _descend(
     objective: Objective, x: np.ndarray, watch: _Watch, iterations: int
 ) -> tuple[np.ndarray, bool]:
     """Return the best variables found, and whether the time sufficed."""
-    best = {'x': x, 'total': np.inf, 'criterion': np.inf}
+    best = _Best(x)
 
     def function(flat: np.ndarray) -> tuple[float, np.ndarray]:
         watch.look()
         x_now = flat.reshape(x.shape)
         value, gradient = objective.gradient(x_now)
-        if value.total < best['total']:
-            best.update(x=x_now.copy(), total=value.total, criterion=value.criterion)
+        if value.total < best.total:
+            best.x, best.total, best.criterion = x_now.copy(), value.total, value.criterion
         return value.total, gradient.ravel()
 
     try:
@@ -309,52 +325,60 @@ def _descend(
             x.ravel(),
             jac=True,
             method='L-BFGS-B',
-            callback=lambda _: watch.iteration(best['criterion']),
+            callback=lambda _: watch.iteration(best.criterion),
             options={'maxiter': iterations, 'maxcor': 30, 'ftol': 1e-6, 'gtol': 1e-6},
         )
     except _OutOfTime:
-        return best['x'], False
-    return best['x'], True
+        return best.x, False
+    return best.x, True
 
 
-def _passes(robot, trajectory, limits, settings, collisions, objective) -> bool:
-    def effort(motion: Motion) -> np.ndarray:
-        return predict(objective.regressor, motion, objective.prior)
+@dataclass(frozen=True)
+class _Checks:
+    """What a trajectory has to pass before it is returned."""
 
-    try:
-        check_trajectory(robot, trajectory, limits, rate=settings.check_rate, effort=effort)
-        if collisions is not None:
-            check_collisions(trajectory, collisions)
-    except (LimitViolation, CollisionError):
-        return False
-    return True
+    robot: Robot
+    limits: Limits
+    rate: float
+    collisions: CollisionModel | None
+    objective: Objective
+
+    def require(self, trajectory: Trajectory) -> None:
+        """Raise `LimitViolation` or `CollisionError` where a check fails."""
+        check_trajectory(
+            self.robot,
+            trajectory,
+            self.limits,
+            rate=self.rate,
+            collisions=self.collisions,
+            effort=self._effort,
+        )
+
+    def passes(self, trajectory: Trajectory) -> bool:
+        try:
+            self.require(trajectory)
+        except (LimitViolation, CollisionError):
+            return False
+        return True
+
+    def _effort(self, motion: Motion) -> np.ndarray:
+        return predict(self.objective.regressor, motion, self.objective.prior)
 
 
-def _largest_amplitude(robot, trajectory, limits, settings, collisions, objective) -> float:
+def _largest_amplitude(trajectory: FourierTrajectory, checks: _Checks) -> float:
     """
     Return the largest share of the excursions that passes the checks, by bisection.
 
     The start itself is free of collision and needs less than the effort limits, so small enough a
     motion mostly passes.
     """
-
-    def passes(factor: float) -> bool:
-        return _passes(robot, trajectory.scaled(factor), limits, settings, collisions, objective)
-
-    if passes(1.0):
+    if checks.passes(trajectory):
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(8):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if passes(middle) else (low, middle)
+        low, high = (middle, high) if checks.passes(trajectory.scaled(middle)) else (low, middle)
     if low == 0.0:
         # say why: the smallest motion that was tried shows what is in the way
-        check_trajectory(
-            robot,
-            trajectory.scaled(high),
-            limits,
-            rate=settings.check_rate,
-            collisions=collisions,
-            effort=lambda motion: predict(objective.regressor, motion, objective.prior),
-        )
+        checks.require(trajectory.scaled(high))
     return low

@@ -65,7 +65,9 @@ def limits_and_start(
     return limits, start
 
 
-def _free_start(robot, limits, middle, collisions, seed) -> np.ndarray:
+def _free_start(
+    robot: Robot, limits: Limits, middle: np.ndarray, collisions: CollisionModel, seed: int
+) -> np.ndarray:
     """Return the random position free of collision that is nearest to the middle of the ranges."""
     half = 0.5 * (limits.upper - limits.lower)
     rng = np.random.default_rng(seed)

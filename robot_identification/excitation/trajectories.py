@@ -53,7 +53,9 @@ def inside(time: np.ndarray, duration: float) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(time, 0.0, duration), (time < 0.0) | (time > duration)
 
 
-def resting(position, velocity, acceleration, outside: np.ndarray) -> Motion:
+def resting(
+    position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, outside: np.ndarray
+) -> Motion:
     """Return the motion, at rest where it is ``outside`` of its duration."""
     if outside.any():
         velocity[outside] = 0.0
@@ -80,18 +82,15 @@ class Concatenation:
     def sample(self, time: np.ndarray) -> Motion:
         """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
         time, outside = inside(time, self.duration)
-        arrays = [np.empty((time.size, len(self.joints))) for _ in range(3)]
+        q, v, a = (np.empty((time.size, len(self.joints))) for _ in range(3))
         begins = np.concatenate([[0.0], np.cumsum([part.duration for part in self.parts])])
         owner = np.searchsorted(begins, time, side='right') - 1
         owner = np.clip(owner, 0, len(self.parts) - 1)
         for i, part in enumerate(self.parts):
             mine = owner == i
             motion = part.sample(np.minimum(time[mine] - begins[i], part.duration))
-            for array, values in zip(
-                arrays, (motion.position, motion.velocity, motion.acceleration), strict=True
-            ):
-                array[mine] = values
-        return resting(*arrays, outside)
+            q[mine], v[mine], a[mine] = motion.position, motion.velocity, motion.acceleration
+        return resting(q, v, a, outside)
 
 
 def concatenate(parts: Sequence[Trajectory], tolerance: float = 1e-6) -> Trajectory:

@@ -208,10 +208,10 @@ def _decompressed(compression: str, data: bytes) -> bytes:
     if compression == '':
         return data
     if compression == 'lz4':
-        from lz4.frame import decompress  # type: ignore[import-untyped]
+        from lz4.frame import decompress
     elif compression == 'zstd':
         try:
-            from compression.zstd import decompress  # type: ignore[import-not-found]
+            from compression.zstd import decompress
         except ImportError:
             from backports.zstd import decompress
     else:

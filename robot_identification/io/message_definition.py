@@ -11,7 +11,7 @@ import sys
 
 from rosbags.typesys import get_typestore, Stores
 
-from ..robot import package_folders
+from ..packages import package_folders
 
 _PRIMITIVE = re.compile(r'(bool|byte|char|w?string|u?int(8|16|32|64)|float(32|64))$')
 _FIELD = re.compile(r'^\s*([A-Za-z][\w/]*)(<=\d+)?(\[[^\]]*\])?\s+\w+', re.MULTILINE)

@@ -53,7 +53,7 @@ class Caller:
                 )
             self._executor.spin_once(timeout_sec=0.1)
 
-    def call(self, kind: type, name: str, seconds: float = 60.0, /, **fields: Any) -> Any:
+    def call(self, kind: type[Any], name: str, seconds: float = 60.0, /, **fields: Any) -> Any:
         """
         Call a service and return its response.
 
@@ -73,7 +73,7 @@ class Caller:
 
     def act(
         self,
-        kind: type,
+        kind: type[Any],
         name: str,
         seconds: float,
         feedback: Callable[[Any], None] = lambda _: None,

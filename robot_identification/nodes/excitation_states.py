@@ -61,7 +61,7 @@ class StateWatch:
         except RecordingError as error:
             self._fault = error
             return
-        if sample.position is None or not np.isfinite(sample.position).all():
+        if not np.isfinite(sample.position).all():
             self._fault = RecordingError(
                 'the joint states have no finite positions', remedy='repair the driver'
             )

@@ -25,8 +25,9 @@ from ..io.experiment import DataSettings, EFFORT_KINDS, Experiment, experiment_f
 from ..io.keys import to_mapping
 from ..io.sources import FileSource
 from ..options import option
+from ..packages import resolve_package_path
 from ..regressors.settings import ModelSettings
-from ..robot import resolve_package_path, Robot
+from ..robot import Robot
 from ..signals.settings import SignalSettings
 from .common import declare_options, read_options, RobotDescription, RobotOptions
 

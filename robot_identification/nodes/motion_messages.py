@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from builtin_interfaces.msg import Duration, Time
 import numpy as np
@@ -60,13 +61,15 @@ class JointSample:
     ----------
     stamp:
         [ns].
-    position, velocity, effort:
+    position:
+        (n_joints,).
+    velocity, effort:
         (n_joints,); None where the message has none.
 
     """
 
     stamp: int
-    position: np.ndarray | None
+    position: np.ndarray
     velocity: np.ndarray | None
     effort: np.ndarray | None
 
@@ -78,7 +81,8 @@ def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
     Raises
     ------
     RecordingError
-        naming the joint that the message has not, or the field of the wrong length.
+        naming the joint that the message has not, or the field that is missing or of the wrong
+        length.
 
     """
     places = {name: i for i, name in enumerate(message.name)}
@@ -90,7 +94,7 @@ def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
                 remedy=f'they have {one_of(places)}',
             )
     index = [places[joint] for joint in joints]
-    fields = {}
+    fields: dict[str, Any] = {}
     for name in ('position', 'velocity', 'effort'):
         values = np.asarray(getattr(message, name), dtype=float)
         if values.size not in (0, len(places)):
@@ -100,6 +104,8 @@ def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
                 remedy='repair the driver: one value a name, or none',
             )
         fields[name] = values[index] if values.size else None
+    if fields['position'] is None:
+        raise RecordingError('the joint states have no positions', remedy='repair the driver')
     return JointSample(nanoseconds(message.header.stamp), **fields)
 
 

@@ -113,12 +113,7 @@ class RegressorNode(Node):
 
     def _on_joint_state(self, message: JointState) -> None:
         try:
-            robot = self._robot.robot()
-            sample = joint_sample(message, robot.joints)
-            if sample.position is None:
-                raise RecordingError(
-                    'the joint states have no positions', remedy='repair the driver'
-                )
+            sample = joint_sample(message, self._robot.robot().joints)
         except IdentificationError as error:
             self.get_logger().warning(str(error), throttle_duration_sec=5.0)
             return

@@ -40,6 +40,7 @@ from .common import (
     RobotOptions,
     run,
 )
+from .motion_messages import seconds, time_message
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
 
@@ -202,7 +203,7 @@ class SimulationNode(Node):
                 periods = self._simulator.periods
                 sample = self._simulator.advance()
             nanoseconds = START * 10**9 + round(periods * 1e9 / settings.servo_rate)
-            stamp = Time(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
+            stamp = time_message(nanoseconds)
             if periods % ticks == 0:
                 self._clock_message.clock = stamp
                 self._clocks.publish(self._clock_message)
@@ -247,15 +248,14 @@ def waypoints_of(message: JointTrajectory) -> Waypoints:
         saying what is wrong with it.
 
     """
-    points = message.points
-    return Waypoints(
-        tuple(message.joint_names),
-        np.array([p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in points]),
-        *(
-            _column([getattr(point, name) for point in points], len(message.joint_names))
-            for name in ('positions', 'velocities', 'accelerations')
-        ),
+    points, joints = message.points, tuple(message.joint_names)
+    time = np.array([seconds(point.time_from_start) for point in points])
+    position, velocity, acceleration = (
+        _column([getattr(point, name) for point in points], len(joints))
+        for name in ('positions', 'velocities', 'accelerations')
     )
+    none = np.empty((0, len(joints)))
+    return Waypoints(joints, time, none if position is None else position, velocity, acceleration)
 
 
 def _column(rows: list, width: int) -> np.ndarray | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -83,9 +84,9 @@ class Waypoints:
 
     def _check(self, name: str) -> None:
         array = getattr(self, name)
+        if name == 'position' and (array is None or not np.size(array)):
+            raise _refused('its points have no positions', 'give the position of every joint')
         if array is None:
-            if name == 'position':
-                raise _refused('its points have no positions', 'give the position of every joint')
             return
         array = np.array(array, dtype=float)
         shape = (self.time.size, len(self.joints))
@@ -142,7 +143,9 @@ class Waypoints:
         return Waypoints(joints, self.time, self.position[:, columns], velocity, acceleration)
 
 
-def _refused(message: str, remedy: str, value=None, joint: str | None = None) -> ExcitationError:
+def _refused(
+    message: str, remedy: str, value: Any = None, joint: str | None = None
+) -> ExcitationError:
     return ExcitationError(
         f'trajectory refused, {message}', remedy=remedy, value=value, joint=joint
     )
@@ -264,9 +267,9 @@ def _join(
 ) -> _Path:
     """Path from ``state`` at ``begin`` through the waypoints that lie ahead."""
     times = np.concatenate([[begin], knots])
-    given = (waypoints.position, waypoints.velocity, waypoints.acceleration)
-    joined = [
+    position = np.vstack([state[0], waypoints.position[ahead]])
+    velocity, acceleration = (
         None if array is None else np.vstack([present, array[ahead]])
-        for present, array in zip(state, given, strict=True)
-    ]
-    return _Path(times, spline_coefficients(times, *joined))
+        for present, array in zip(state[1:], (waypoints.velocity, waypoints.acceleration))
+    )
+    return _Path(times, spline_coefficients(times, position, velocity, acceleration))

@@ -46,7 +46,9 @@ def coulomb(
     return _active_set(mobility, free, limit, sign, velocity * effort < 0.0)
 
 
-def _active_set(mobility, free, limit, sign, stuck) -> np.ndarray:
+def _active_set(
+    mobility: np.ndarray, free: np.ndarray, limit: np.ndarray, sign: np.ndarray, stuck: np.ndarray
+) -> np.ndarray:
     """Solve for the joints that stick, correct the guess which do; usually done in two rounds."""
     for _ in range(2 * limit.size + 2):
         if stuck.all():
@@ -69,7 +71,9 @@ def _active_set(mobility, free, limit, sign, stuck) -> np.ndarray:
     return _sweeps(mobility, free, limit, effort)
 
 
-def _sweeps(mobility, free, limit, effort) -> np.ndarray:
+def _sweeps(
+    mobility: np.ndarray, free: np.ndarray, limit: np.ndarray, effort: np.ndarray
+) -> np.ndarray:
     """Projected Gauss-Seidel, which converges from everywhere."""
     effort = np.clip(effort, -limit, limit)
     diagonal = mobility.diagonal()

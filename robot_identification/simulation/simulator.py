@@ -210,10 +210,9 @@ def simulate(
 
 
 def _initial_position(robot: Robot, settings: SimulationSettings) -> np.ndarray:
-    given = settings.initial_position
-    if not given:
+    position = per_joint(settings.initial_position, robot, 'initial_position')
+    if position is None:
         return np.clip(np.zeros(robot.n_joints), robot.limits.lower, robot.limits.upper)
-    position = per_joint(given, robot, 'initial_position')
     outside = (position < robot.limits.lower) | (position > robot.limits.upper)
     if outside.any():
         i = int(np.flatnonzero(outside)[0])

@@ -45,7 +45,7 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     settings = settings or SimulationSettings()
     nominal = prior(robot, ModelSettings())
     random = np.random.default_rng([settings.seed, 0])
-    values = {}
+    values: dict[str, float] = {}
     for link in robot.links:
         perturbed = perturb(nominal.inertial(link), settings.perturbation, random)
         require_movable(perturbed, link)

@@ -112,6 +112,7 @@ def test_a_joint_state_is_picked_by_name():
     [
         (JointState(name=['a'], position=[0.0]), "joint 'b' is not in the joint states"),
         (JointState(name=['a', 'b'], effort=[0.0]), '2 names but 1 values of effort'),
+        (JointState(name=['a', 'b'], effort=[0.0, 0.0]), 'have no positions'),
     ],
 )
 def test_a_wrong_joint_state_is_refused_with_the_reason(message, text):
