@@ -244,7 +244,7 @@ class MotionRun:
 
     def _watch(self, path: Trajectory, start: int) -> MotionError | None:
         """Return why the motion has to end, or None."""
-        if self.states.age > self.options.stale_timeout:
+        if self.states.silent(self.options.stale_timeout):
             reason = self.states.fault or 'see whether the driver still runs'
             return MotionError(
                 Code.STALE_STATE,
@@ -306,9 +306,9 @@ class MotionRun:
         late = time.monotonic() + seconds + STOP_LEAD + self.options.settle_time
         while time.monotonic() < late:
             await self.tick()
-            fresh = self.states.age <= self.options.stale_timeout
+            silent = self.states.silent(self.options.stale_timeout)
             if self.states.now() >= end and (
-                not fresh or self.states.at_rest(self.options.rest_tolerance)
+                silent or self.states.at_rest(self.options.rest_tolerance)
             ):
                 return
         self.node.get_logger().error(

@@ -16,6 +16,9 @@ from sensor_msgs.msg import JointState
 from ..errors import RecordingError
 from .motion_messages import joint_sample, JointSample
 
+LOOKS = 3
+"""Looks without a message in between that are silence; after fewer, it may wait in the queue."""
+
 REST_SECONDS = 0.15
 """Time over which the positions are compared to tell rest from motion [s]."""
 
@@ -42,6 +45,7 @@ class StateWatch:
         self._joints: tuple[str, ...] = ()
         self._sample: JointSample | None = None
         self._received = -np.inf
+        self._looks = 0
         self._fault: RecordingError | None = None
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=64)
         node.create_subscription(
@@ -67,6 +71,7 @@ class StateWatch:
             )
         elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
             self._sample, self._received, self._fault = sample, time.monotonic(), None
+            self._looks = 0
 
     def watch(self, joints: tuple[str, ...]) -> None:
         """Look at ``joints``, in this order."""
@@ -78,6 +83,15 @@ class StateWatch:
     def age(self) -> float:
         """Time since the latest joint state arrived [s]; infinite where none has."""
         return time.monotonic() - self._received
+
+    def silent(self, seconds: float) -> bool:
+        """
+        Whether no joint state has come for ``seconds``.
+
+        Where it is this process that was held up, on a busy machine, the messages of that time are
+        still to be read: they are, between one look and the next.
+        """
+        return self.age > seconds and self._looks >= LOOKS
 
     @property
     def fault(self) -> str:
@@ -111,6 +125,7 @@ class StateWatch:
 
     def look(self) -> None:
         """Remember the present position, for `at_rest`; called some 100 times a second."""
+        self._looks += 1
         if self._sample is not None:
             self._past.append((self._received, self._sample.position))
 
