@@ -9,7 +9,8 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -rs
+# With a file's tests on one process, what they share is made once.
+PYTEST = $(BIN)/python -m pytest -rs -n $(JOBS) --dist loadfile
 
 # The environment is made from this Python. Without one, set-up keeps the one that it has, or
 # takes the first on PATH that fits.
@@ -50,18 +51,18 @@ setup:  ## make .venv, or bring it up to date
 demo: setup  ## identify a simulated arm over ROS (ARGS: options of the command)
 	@$(BIN)/robot-identification demo $(ARGS)
 
-# What talks over DDS runs by itself: nodes keep to the wall clock, and two cores are soon busy.
+# What talks over DDS runs apart from the computing: nodes keep to the wall clock.
 # Exit code 5 is pytest's word for none of the tests that ARGS names being in that half.
 test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	@failed=0; \
-	$(PYTEST) -m 'not ros' -n $(JOBS) --dist loadfile $(ARGS) || [ $$? -eq 5 ] || failed=1; \
+	$(PYTEST) -m 'not ros' $(ARGS) || [ $$? -eq 5 ] || failed=1; \
 	$(PYTEST) -m ros $(ARGS) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
 bench: setup  ## time what has to be fast
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-lint: setup  ## check style and formatting
+lint: setup types  ## check style, formatting and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
@@ -69,8 +70,8 @@ format: setup  ## put style and formatting right
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-types: setup  ## check types
-	@$(BIN)/mypy
+types: setup  ## check types alone
+	@$(BIN)/mypy --no-error-summary
 
 clean:  ## remove what building and testing left behind; keep .venv
 	@rm -rf build install log dist .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info
