@@ -8,7 +8,7 @@ from .limits import Limits, motion_limits
 from .planner import Plan, plan, PlanningCanceled
 from .points import point_to_point, Points, PointTrajectory, to_points
 from .settings import PlannerSettings
-from .stopping import slow_down, stop_from
+from .stopping import slow_down
 from .trajectories import concatenate, Trajectory
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     'Points',
     'PointTrajectory',
     'slow_down',
-    'stop_from',
     'to_points',
     'Trajectory',
 ]

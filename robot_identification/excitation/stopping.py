@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Coming to rest: along the path of a trajectory (`slow_down`), or from any state (`stop_from`).
+Coming to rest along the path of a trajectory.
 
-Slowing down along the path keeps a robot where it was checked to be free of collision: only the
-time scaling s(t) changes, q(t) = path(s(t)).
+It keeps a robot where it was checked to be free of collision: only the time scaling s(t)
+changes, q(t) = path(s(t)).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import ExcitationError
 from ..recording import Motion
-from .points import PointTrajectory
 from .trajectories import Trajectory
 
 
@@ -101,68 +98,3 @@ def slow_down(
         if excess < least:
             best, least = stop, excess
     return best
-
-
-def stop_from(
-    joints: Sequence[str],
-    position: np.ndarray,
-    velocity: np.ndarray,
-    acceleration: np.ndarray,
-    limits: np.ndarray,
-    shortest: float = 0.1,
-) -> PointTrajectory:
-    r"""
-    Come to rest from any state, wherever that ends.
-
-    Each velocity is the cubic with the given velocity and acceleration at first and zeros at last;
-    all joints take the same time, the least within the limits.
-
-    Parameters
-    ----------
-    joints:
-        Names.
-    position, velocity, acceleration:
-        (n_joints,) state at time 0.
-    limits:
-        (n_joints,) acceleration limits; a state beyond them is the first thing to leave.
-    shortest:
-        Least duration [s].
-
-    Raises
-    ------
-    ExcitationError
-        where a limit is not positive.
-
-    """
-    q0, v0, a0 = (np.asarray(x, dtype=float) for x in (position, velocity, acceleration))
-    limits = np.asarray(limits, dtype=float)
-    if not (limits > 0.0).all():
-        joint = joints[int(np.argmin(limits > 0.0))]
-        raise ExcitationError(
-            f"acceleration limit of joint '{joint}' is {limits.min():.3g}",
-            joint=joint,
-            value=float(limits.min()),
-            remedy='give a positive one',
-        )
-    x = np.linspace(0.0, 1.0, 101)[:, None]
-
-    def largest(duration: float) -> np.ndarray:
-        # v = v0 (1 - 3x^2 + 2x^3) + T a0 (x - 2x^2 + x^3)
-        rate = v0 * (6.0 * x**2 - 6.0 * x) / duration + a0 * (1.0 - 4.0 * x + 3.0 * x**2)
-        return np.abs(rate).max(axis=0)
-
-    allowed = np.maximum(limits, np.abs(a0)) * (1.0 + 1e-9)
-    duration = shortest
-    # the mean deceleration alone takes |v0| / limit; beyond some multiple of it only a0 counts
-    for duration in shortest * 1.1 ** np.arange(200):
-        if (largest(duration) <= allowed).all():
-            break
-    q1 = q0 + duration * v0 / 2.0 + duration**2 * a0 / 12.0
-    rest = np.zeros_like(q0)
-    return PointTrajectory(
-        tuple(joints),
-        np.array([0.0, duration]),
-        np.vstack([q0, q1]),
-        np.vstack([v0, rest]),
-        np.vstack([a0, rest]),
-    )

@@ -19,11 +19,9 @@ from zlib import crc32
 from rosbags.rosbag2 import Reader
 
 from ..errors import IdentificationWarning, one_of, RecordingError
+from .mcap_records import CHANNEL, CHUNK, DATA_END, MAGIC, MESSAGE, SCHEMA
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
-
-_MAGIC = b'\x89MCAP0\r\n'
-_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 0x03, 0x04, 0x05, 0x06, 0x0F
 
 
 def joint_state_messages(bag: Path, topic: str) -> Iterator[bytes]:
@@ -116,10 +114,10 @@ def _is_whole(part: Path) -> bool:
     if part.suffix != '.mcap':
         return True
     with part.open('rb') as stream:
-        if stream.read(len(_MAGIC)) != _MAGIC:
+        if stream.read(len(MAGIC)) != MAGIC:
             return True  # not an mcap file at all: the reader says so
-        stream.seek(-len(_MAGIC), 2)
-        return stream.tell() > 0 and stream.read() == _MAGIC
+        stream.seek(-len(MAGIC), 2)
+        return stream.tell() > 0 and stream.read() == MAGIC
 
 
 def _finished(part: Path, topic: str, found: dict[str, str]) -> Iterator[bytes]:
@@ -149,18 +147,18 @@ def _unfinished(part: Path, topic: str, found: dict[str, str]) -> Iterator[bytes
     types: dict[int, str] = {}
     channels: set[int] = set()
     with part.open('rb') as stream:
-        stream.seek(len(_MAGIC))
+        stream.seek(len(MAGIC))
         for opcode, body in _records(stream):
-            if opcode == _SCHEMA:
+            if opcode == SCHEMA:
                 (schema,) = struct.unpack_from('<H', body)
                 types[schema] = _text(body, 2)[0]
-            elif opcode == _CHANNEL:
+            elif opcode == CHANNEL:
                 channel, schema = struct.unpack_from('<HH', body)
                 name, _ = _text(body, 4)
                 found[name] = types.get(schema, '')
                 if _is_wanted(name, found[name], topic):
                     channels.add(channel)
-            elif opcode == _MESSAGE and struct.unpack_from('<H', body)[0] in channels:
+            elif opcode == MESSAGE and struct.unpack_from('<H', body)[0] in channels:
                 yield body[22:]
 
 
@@ -168,15 +166,15 @@ def _records(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Iterate over the records of a file and of the chunks in it, as far as they are complete."""
     while len(head := stream.read(9)) == 9:
         opcode, length = struct.unpack('<BQ', head)
-        if opcode == _DATA_END:
+        if opcode == DATA_END:
             return
-        if opcode not in (_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK):
+        if opcode not in (SCHEMA, CHANNEL, MESSAGE, CHUNK):
             stream.seek(length, 1)
             continue
         body = stream.read(length)
         if len(body) < length:
             return
-        if opcode == _CHUNK:
+        if opcode == CHUNK:
             yield from _records_of_chunk(body)
         else:
             yield opcode, body
@@ -192,7 +190,7 @@ def _records_of_chunk(body: bytes) -> Iterator[tuple[int, bytes]]:
     while place < size:
         opcode, length = struct.unpack_from('<BQ', data, place)
         place += 9
-        if opcode in (_SCHEMA, _CHANNEL, _MESSAGE):
+        if opcode in (SCHEMA, CHANNEL, MESSAGE):
             yield opcode, data[place : place + length]
         place += length
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 import os
 from pathlib import Path
 import struct
@@ -23,15 +23,28 @@ from zlib import crc32
 import yaml
 
 from ..errors import RecordingError
+from .mcap_records import (
+    CHANNEL,
+    Chunk,
+    CHUNK_INDEX,
+    ChunkIndex,
+    DATA_END,
+    FOOTER,
+    HEADER,
+    MAGIC,
+    MESSAGE_INDEX,
+    METADATA,
+    METADATA_INDEX,
+    pair_list,
+    record_of,
+    SCHEMA,
+    STATISTICS,
+    string,
+    string_map,
+    SUMMARY_OFFSET,
+)
 from .message_definition import message_definition, type_hash
 
-_MAGIC = b'\x89MCAP0\r\n'
-_HEADER, _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
-_MESSAGE_INDEX, _CHUNK_INDEX, _STATISTICS = 0x07, 0x08, 0x0B
-_METADATA, _METADATA_INDEX, _SUMMARY_OFFSET, _DATA_END = 0x0C, 0x0D, 0x0E, 0x0F
-
-_message_start = struct.Struct('<BQHIQQ')
-_BYTES_OF_MESSAGE_FIELDS = 22
 _CHUNK_BYTES = 1 << 20
 _FOREVER = {'sec': 9223372036, 'nsec': 854775807}  # RMW_DURATION_INFINITE
 
@@ -112,8 +125,8 @@ class BagWriter:
         self.topics = tuple(topics)
         self._custom_data = dict(custom_data or {})
         self._counts = [0] * len(self.topics)
-        self._chunk = _Chunk(len(self.topics))
-        self._chunks: list[_ChunkIndex] = []
+        self._chunk = Chunk(len(self.topics))
+        self._chunks: list[ChunkIndex] = []
         self._first, self._last = 2**63 - 1, 0
         self._definitions: dict[str, str] = {}
         for topic in self.topics:
@@ -128,7 +141,7 @@ class BagWriter:
         except OSError as error:
             raise self._failed(error) from error
         try:
-            self._put(_MAGIC + _record(_HEADER, _text('ros2') + _text('robot_identification')))
+            self._put(MAGIC + record_of(HEADER, string('ros2') + string('robot_identification')))
             self._put(self._schemas() + self._channels())
         except RecordingError:
             self.abandon()
@@ -185,7 +198,7 @@ class BagWriter:
         chunk = self._chunk
         if not chunk.records:
             return
-        self._chunk = _Chunk(len(self.topics))
+        self._chunk = Chunk(len(self.topics))
         record = chunk.record()
         start = self._put(record)
         index_start = start + len(record)
@@ -193,12 +206,12 @@ class BagWriter:
         for number, entries in enumerate(chunk.index):
             if entries:
                 offsets.append((number + 1, index_start + len(indices)))
-                entry = _pairs('QQ', entries)
-                indices += _record(_MESSAGE_INDEX, struct.pack('<H', number + 1) + entry)
+                entry = pair_list('QQ', entries)
+                indices += record_of(MESSAGE_INDEX, struct.pack('<H', number + 1) + entry)
         self._put(indices)
         self._counts = [n + len(entries) for n, entries in zip(self._counts, chunk.index)]
         size = len(chunk.records)
-        index = _ChunkIndex(
+        index = ChunkIndex(
             chunk.first, chunk.last, start, len(record), offsets, len(indices), size
         )
         self._chunks.append(index)
@@ -262,9 +275,9 @@ class BagWriter:
 
     def _schemas(self) -> bytes:
         return b''.join(
-            _record(
-                _SCHEMA,
-                struct.pack('<H', number) + _text(kind) + _text('ros2msg') + _text(definition),
+            record_of(
+                SCHEMA,
+                struct.pack('<H', number) + string(kind) + string('ros2msg') + string(definition),
             )
             for number, (kind, definition) in enumerate(self._definitions.items(), 1)
         )
@@ -277,8 +290,8 @@ class BagWriter:
                 'offered_qos_profiles': yaml.safe_dump(_qos(topic), sort_keys=False).strip(),
                 'topic_type_hash': type_hash(topic.type),
             }
-            fields = struct.pack('<HH', number, schemas[topic.type]) + _text(topic.name)
-            channels += _record(_CHANNEL, fields + _text('cdr') + _texts(metadata))
+            fields = struct.pack('<HH', number, schemas[topic.type]) + string(topic.name)
+            channels += record_of(CHANNEL, fields + string('cdr') + string_map(metadata))
         return bytes(channels)
 
     def _end(self) -> bytes:
@@ -286,34 +299,36 @@ class BagWriter:
         assert self._file is not None
         start = self._file.tell()
         text = yaml.safe_dump(self._metadata(), sort_keys=False)
-        metadata = _record(_METADATA, _text('rosbag2') + _texts({'serialized_metadata': text}))
-        data_end = _record(_DATA_END, struct.pack('<I', 0))
-        place = struct.pack('<QQ', start, len(metadata)) + _text('rosbag2')
+        metadata = record_of(
+            METADATA, string('rosbag2') + string_map({'serialized_metadata': text})
+        )
+        data_end = record_of(DATA_END, struct.pack('<I', 0))
+        place = struct.pack('<QQ', start, len(metadata)) + string('rosbag2')
         groups = (
-            (_SCHEMA, self._schemas()),
-            (_CHANNEL, self._channels()),
-            (_STATISTICS, self._statistics()),
-            (_CHUNK_INDEX, b''.join(chunk.record() for chunk in self._chunks)),
-            (_METADATA_INDEX, _record(_METADATA_INDEX, place)),
+            (SCHEMA, self._schemas()),
+            (CHANNEL, self._channels()),
+            (STATISTICS, self._statistics()),
+            (CHUNK_INDEX, b''.join(chunk.record() for chunk in self._chunks)),
+            (METADATA_INDEX, record_of(METADATA_INDEX, place)),
         )
         summary_start = position = start + len(metadata) + len(data_end)
         offsets = bytearray()
         for code, records in groups:
             if records:
                 offset = struct.pack('<BQQ', code, position, len(records))
-                offsets += _record(_SUMMARY_OFFSET, offset)
+                offsets += record_of(SUMMARY_OFFSET, offset)
                 position += len(records)
         summary = b''.join(records for _, records in groups) + offsets
         # the footer's checksum covers the summary and the footer up to itself
-        footer = struct.pack('<BQQQ', _FOOTER, 20, summary_start, position)
+        footer = struct.pack('<BQQQ', FOOTER, 20, summary_start, position)
         footer += struct.pack('<I', crc32(summary + footer))
-        return metadata + data_end + summary + footer + _MAGIC
+        return metadata + data_end + summary + footer + MAGIC
 
     def _statistics(self) -> bytes:
         first = self._first if self._chunks else 0
-        counts = _pairs('HQ', [(n, c) for n, c in enumerate(self._counts, 1)])
+        counts = pair_list('HQ', [(n, c) for n, c in enumerate(self._counts, 1)])
         sizes = (self.messages, len(self._definitions), len(self.topics), 0, 1, len(self._chunks))
-        return _record(_STATISTICS, struct.pack('<QHIIIIQQ', *sizes, first, self._last) + counts)
+        return record_of(STATISTICS, struct.pack('<QHIIIIQQ', *sizes, first, self._last) + counts)
 
     def _metadata(self) -> dict[str, Any]:
         """Return rosbag2's description of the bag, as in its ``metadata.yaml``."""
@@ -352,72 +367,6 @@ class BagWriter:
             'custom_data': self._custom_data or None,
             'ros_distro': 'jazzy',
         }
-
-
-# ---------------------------------------------------------------------------------------- records
-
-
-@dataclass
-class _Chunk:
-    """Messages on their way to the file."""
-
-    topics: int
-    records: bytearray = field(default_factory=bytearray)
-    index: list[list[tuple[int, int]]] = field(default_factory=list)
-    first: int = 2**63 - 1
-    last: int = 0
-
-    def __post_init__(self) -> None:
-        self.index = [[] for _ in range(self.topics)]
-
-    def add(self, topic: int, sequence: int, log: int, publish: int, data: bytes) -> None:
-        self.index[topic].append((log, len(self.records)))
-        length = _BYTES_OF_MESSAGE_FIELDS + len(data)
-        self.records += _message_start.pack(_MESSAGE, length, topic + 1, sequence, log, publish)
-        self.records += data
-        self.first = min(self.first, log)
-        self.last = max(self.last, log)
-
-    def record(self) -> bytes:
-        size = len(self.records)
-        fields = struct.pack('<QQQI', self.first, self.last, size, crc32(self.records))
-        return _record(_CHUNK, fields + _text('') + struct.pack('<Q', size) + self.records)
-
-
-@dataclass(frozen=True)
-class _ChunkIndex:
-    first: int
-    last: int
-    start: int
-    length: int
-    offsets: list[tuple[int, int]]
-    index_length: int
-    size: int
-
-    def record(self) -> bytes:
-        fields = struct.pack('<QQQQ', self.first, self.last, self.start, self.length)
-        fields += _pairs('HQ', self.offsets) + struct.pack('<Q', self.index_length) + _text('')
-        return _record(_CHUNK_INDEX, fields + struct.pack('<QQ', self.size, self.size))
-
-
-def _record(code: int, content: bytes | bytearray) -> bytes:
-    return struct.pack('<BQ', code, len(content)) + content
-
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack('<I', len(data)) + data
-
-
-def _texts(mapping: Mapping[str, str]) -> bytes:
-    content = b''.join(_text(key) + _text(value) for key, value in mapping.items())
-    return struct.pack('<I', len(content)) + content
-
-
-def _pairs(form: str, pairs: Sequence[tuple[int, int]]) -> bytes:
-    pair = struct.Struct(f'<{form}')
-    content = b''.join(pair.pack(*values) for values in pairs)
-    return struct.pack('<I', len(content)) + content
 
 
 def _qos(topic: Topic) -> list[dict[str, Any]]:

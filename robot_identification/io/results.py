@@ -305,7 +305,7 @@ def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
     base_layout, layout = _layout(parameters), _layout(standards)
     return StoredResult(
         name=str(document['name']),
-        robot=_read_robot(document['robot'], path),
+        robot=_read_robot(document['robot']),
         model=from_mapping(ModelSettings, settings['model'], 'settings.model'),
         signals=from_mapping(SignalSettings, settings['signals'], 'settings.signals'),
         estimation=from_mapping(EstimationSettings, settings['estimation'], 'settings.estimation'),
@@ -320,7 +320,7 @@ def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
     )
 
 
-def _read_robot(stored: Mapping[str, Any], path: Path) -> Robot:
+def _read_robot(stored: Mapping[str, Any]) -> Robot:
     if _digest(stored['urdf']) != stored['sha256']:
         raise SettingsError(
             "the URDF in it was changed and no longer fits its 'sha256'",

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of the MCAP format (https://mcap.dev/spec), as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+import struct
+from zlib import crc32
+
+MAGIC = b'\x89MCAP0\r\n'
+HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
+MESSAGE_INDEX, CHUNK_INDEX, STATISTICS = 0x07, 0x08, 0x0B
+METADATA, METADATA_INDEX, SUMMARY_OFFSET, DATA_END = 0x0C, 0x0D, 0x0E, 0x0F
+
+_message_start = struct.Struct('<BQHIQQ')
+_BYTES_OF_MESSAGE_FIELDS = 22
+
+
+@dataclass
+class Chunk:
+    """Messages on their way to the file."""
+
+    topics: int
+    records: bytearray = field(default_factory=bytearray)
+    index: list[list[tuple[int, int]]] = field(default_factory=list)
+    first: int = 2**63 - 1
+    last: int = 0
+
+    def __post_init__(self) -> None:
+        self.index = [[] for _ in range(self.topics)]
+
+    def add(self, topic: int, sequence: int, log: int, publish: int, data: bytes) -> None:
+        """Append a message of a topic, by its number, received and sent at these times [ns]."""
+        self.index[topic].append((log, len(self.records)))
+        length = _BYTES_OF_MESSAGE_FIELDS + len(data)
+        self.records += _message_start.pack(MESSAGE, length, topic + 1, sequence, log, publish)
+        self.records += data
+        self.first = min(self.first, log)
+        self.last = max(self.last, log)
+
+    def record(self) -> bytes:
+        """Return the whole chunk, uncompressed."""
+        size = len(self.records)
+        fields = struct.pack('<QQQI', self.first, self.last, size, crc32(self.records))
+        return record_of(CHUNK, fields + string('') + struct.pack('<Q', size) + self.records)
+
+
+@dataclass(frozen=True)
+class ChunkIndex:
+    """Where a chunk and the indices of its messages are in the file; the times are in ns."""
+
+    first: int
+    last: int
+    start: int
+    length: int
+    offsets: list[tuple[int, int]]
+    index_length: int
+    size: int
+
+    def record(self) -> bytes:
+        """Return the entry of the summary."""
+        fields = struct.pack('<QQQQ', self.first, self.last, self.start, self.length)
+        fields += pair_list('HQ', self.offsets) + struct.pack('<Q', self.index_length) + string('')
+        return record_of(CHUNK_INDEX, fields + struct.pack('<QQ', self.size, self.size))
+
+
+def record_of(code: int, content: bytes | bytearray) -> bytes:
+    """Return a record: opcode, length, content."""
+    return struct.pack('<BQ', code, len(content)) + content
+
+
+def string(text: str) -> bytes:
+    """Return a string behind its length."""
+    data = text.encode()
+    return struct.pack('<I', len(data)) + data
+
+
+def string_map(mapping: Mapping[str, str]) -> bytes:
+    """Return pairs of strings behind the length of all of them."""
+    content = b''.join(string(key) + string(value) for key, value in mapping.items())
+    return struct.pack('<I', len(content)) + content
+
+
+def pair_list(form: str, pairs: Sequence[tuple[int, int]]) -> bytes:
+    """Return pairs of integers of `struct`'s format ``form`` behind the length of all of them."""
+    pair = struct.Struct(f'<{form}')
+    content = b''.join(pair.pack(*values) for values in pairs)
+    return struct.pack('<I', len(content)) + content
