@@ -1,4 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identification of a robot's dynamic parameters, after its URDF and recordings of its motion."""
+"""
+Identification of a robot's dynamic parameters, after its URDF and recordings of its motion.
+
+The names below are imported when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = '0.1.0'
+
+__all__ = [
+    'check',
+    'EstimationSettings',
+    'IdentificationError',
+    'identified_urdf',
+    'identify',
+    'identify_sources',
+    'load_experiment',
+    'ModelSettings',
+    'ParameterLayout',
+    'ParameterSet',
+    'plan',
+    'PlannerSettings',
+    'Problem',
+    'read_result',
+    'Recording',
+    'Result',
+    'Robot',
+    'save',
+    'SignalSettings',
+    'validate',
+]
+
+if TYPE_CHECKING:
+    from .consistency import check
+    from .errors import IdentificationError
+    from .estimation import EstimationSettings
+    from .excitation import plan, PlannerSettings
+    from .io.experiment import load_experiment
+    from .io.results import read_result, Result
+    from .io.urdf import identified_urdf
+    from .parameters import ParameterLayout, ParameterSet
+    from .pipeline import identify, identify_sources, Problem, save
+    from .recording import Recording
+    from .regressors import ModelSettings
+    from .robot import Robot
+    from .signals import SignalSettings
+    from .validation import validate
+else:
+    _MODULES = {
+        'consistency': ('check',),
+        'errors': ('IdentificationError',),
+        'estimation': ('EstimationSettings',),
+        'excitation': ('plan', 'PlannerSettings'),
+        'io.experiment': ('load_experiment',),
+        'io.results': ('read_result', 'Result'),
+        'io.urdf': ('identified_urdf',),
+        'parameters': ('ParameterLayout', 'ParameterSet'),
+        'pipeline': ('identify', 'identify_sources', 'Problem', 'save'),
+        'recording': ('Recording',),
+        'regressors': ('ModelSettings',),
+        'robot': ('Robot',),
+        'signals': ('SignalSettings',),
+        'validation': ('validate',),
+    }
+    _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+    def __getattr__(name):
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        value = getattr(import_module(f'.{_MODULE_OF[name]}', __name__), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
