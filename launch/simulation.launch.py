@@ -52,6 +52,8 @@ def generate_launch_description():
                 LaunchConfiguration('config'),
                 {'use_sim_time': sim_time, **(parameters or {})},
             ],
+            # in a namespace the clock is there too, so that two simulations keep their own time
+            remappings=[('/clock', 'clock')],
             output='screen',
             **options,
         )

@@ -87,6 +87,12 @@ def test_the_files_that_are_defaults_exist(file):
         assert ROOT.joinpath(*words).is_file()
 
 
+def test_a_simulation_in_a_namespace_has_a_clock_of_its_own():
+    (node,) = calls(ROOT / 'launch' / 'simulation.launch.py', 'Node')
+    options = {keyword.arg: keyword.value for keyword in node.keywords}
+    assert ast.literal_eval(options['remappings']) == [('/clock', 'clock')]
+
+
 # ------------------------------------------------------------------- with launch_ros, for real
 
 RUNNER = """

@@ -169,6 +169,32 @@ def test_names_are_relative_and_parameters_are_read_only(ros):
     assert ros.set_parameter('/cell/simulation', 'rate', 50.0)[0] is False
 
 
+def test_two_robots_in_one_domain_keep_to_themselves(ros):
+    from rosgraph_msgs.msg import Clock
+    from sensor_msgs.msg import JointState
+
+    private = ('-r', '/clock:=clock')
+    received = {}
+    for name, start in (('left', 0.3), ('right', -0.4)):
+        parameters = {
+            'robot_description': 'package://robot_identification/urdf/zollo_planar_2r.urdf',
+            'rate': 100.0,
+            'initial_position': [start, 0.0],
+        }
+        ros.start('simulation', *private, parameters=parameters, namespace=f'/{name}')
+        received[name] = (
+            ros.subscribe(JointState, f'/{name}/joint_states', 1000),
+            ros.subscribe(Clock, f'/{name}/clock', 1000),
+        )
+    ros.wait_until(lambda: all(len(m) > 20 for pair in received.values() for m in pair))
+    for name, place in (('left', 0.3), ('right', -0.4)):
+        states, clock = received[name]
+        assert all(abs(state.position[0] - place) < 0.1 for state in states)
+        ticks = [message.clock.sec + 1e-9 * message.clock.nanosec for message in clock]
+        assert ticks == sorted(ticks)
+    assert ros.node.count_publishers('/clock') == 0
+
+
 def test_without_real_time_it_still_answers(ros):
     from std_srvs.srv import Trigger
 
