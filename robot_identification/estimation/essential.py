@@ -49,14 +49,14 @@ def essential(
     """
     fixed = np.where(estimate.estimated, 0.0, estimate.base.values)
     factor = system.stacked(estimate.weights)
-    kept = _eliminate(factor, estimate.estimated, fixed, system.n_rows, max_relative_std)
+    kept = _eliminate(factor, estimate.estimated, fixed, system.n_independent, max_relative_std)
     if not kept.any():
         raise IdentifiabilityError(
             f'no base parameter has a relative standard deviation below {max_relative_std:g} %',
             value=max_relative_std,
             remedy='record a stronger motion, or raise estimation.essential.max_relative_std',
         )
-    solution = solve(factor, kept, fixed, system.n_rows)
+    solution = solve(factor, kept, fixed, system.n_independent)
     return assemble(
         system,
         solution,
@@ -69,7 +69,7 @@ def essential(
 
 
 def _eliminate(
-    factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: int, limit: float
+    factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float, limit: float
 ) -> np.ndarray:
     """Return which parameters, (b,) bool, are left when none exceeds ``limit``."""
     columns = np.flatnonzero(free)

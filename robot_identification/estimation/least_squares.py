@@ -130,11 +130,11 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
         seen = norms > 0.0
         u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
         u = u[:, s > TOLERANCE * s.max(initial=0.0)]
-        freedom = system.rows[j] - u.shape[1]
+        freedom = system.independent_rows[j] - u.shape[1]
         if freedom <= 0:
             raise RecordingError(
-                f"joint '{joint}' has {system.rows[j]} rows for {u.shape[1]} parameters, too few "
-                'to weigh them by their residual',
+                f"joint '{joint}' has {system.independent_rows[j]:.0f} independent rows for "
+                f'{u.shape[1]} parameters, too few to weigh them by their residual',
                 joint=joint,
                 remedy='record longer, raise signals.decimate_to, or use estimation.method: ols',
             )
@@ -145,7 +145,7 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
     return weights
 
 
-def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: int) -> Solution:
+def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float) -> Solution:
     """
     Least squares from R of [W | tau].
 
@@ -158,7 +158,7 @@ def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: int) ->
     fixed:
         (b,) values of the other parameters.
     rows:
-        Number of rows of W.
+        Number of independent rows of W, see `LinearSystem.n_independent`.
 
     """
     b, k = free.size, int(free.sum())
@@ -243,10 +243,11 @@ def require_motion(system: LinearSystem) -> None:
                 joint=joint,
                 remedy='lower signals.dead_zone, or move it faster',
             )
-    if system.n_rows <= system.n_base:
+    if system.n_independent <= system.n_base:
         raise RecordingError(
-            f'the recording gives {system.n_rows} rows for {system.n_base} base parameters',
-            value=system.n_rows,
+            f'the recording gives {system.n_independent:.0f} independent rows for '
+            f'{system.n_base} base parameters',
+            value=system.n_independent,
             remedy='record longer, raise signals.decimate_to, or lower signals.dead_zone',
         )
 
@@ -315,7 +316,7 @@ def _estimate(
             remedy='record a motion that moves every joint with changing acceleration',
         )
     fixed = prior_base(system.structure, prior)
-    solution = solve(factor, known.excited, fixed, system.n_rows)
+    solution = solve(factor, known.excited, fixed, system.n_independent)
     return assemble(system, solution, known, weights=weights, method=method, robot=robot)
 
 

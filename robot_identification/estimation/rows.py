@@ -21,6 +21,7 @@ from ..recording import Motion, Samples
 from ..signals import (
     dead_zones,
     decimation_factor,
+    independence,
     ParallelDecimator,
     RecordingSource,
     SignalSettings,
@@ -62,6 +63,8 @@ class RowBlock:
         (k, n) effort as measured at these samples [N m or N].
     segment:
         Number of the stretch without gaps that the rows belong to.
+    independence:
+        Independent rows that a row counts for, see `signals.independence`.
 
     """
 
@@ -74,6 +77,7 @@ class RowBlock:
     raw_matrix: np.ndarray
     raw_effort: np.ndarray
     segment: int = 0
+    independence: float = 1.0
 
 
 def row_blocks(
@@ -171,6 +175,7 @@ class _Stretch:
         self._start, step = float(first.time[0]), _step(first)
         factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
         self._decimator = ParallelDecimator(factor)
+        self._independence = independence(factor)
         self._row_step = factor * step
         self._rows = 0
 
@@ -207,6 +212,7 @@ class _Stretch:
             raw_matrix=raw,
             raw_effort=measured,
             segment=self._segment,
+            independence=self._independence,
         )
 
 

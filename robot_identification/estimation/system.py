@@ -39,6 +39,8 @@ class LinearSystem:
         (n, b + 1, b + 1) R of [W_j | tau_j] over the rows that are kept.
     rows:
         (n,) int, rows that are kept.
+    independent_rows:
+        (n,) rows that they count for: less where decimation has filtered them.
     available_rows:
         (n,) int, rows before the dead zone.
     column_sums, effort_sums:
@@ -61,6 +63,7 @@ class LinearSystem:
     joints: tuple[str, ...]
     factors: np.ndarray
     rows: np.ndarray
+    independent_rows: np.ndarray
     available_rows: np.ndarray
     column_sums: np.ndarray
     effort_sums: np.ndarray
@@ -87,6 +90,11 @@ class LinearSystem:
     def n_rows(self) -> int:
         """Rows of all joints together."""
         return int(self.rows.sum())
+
+    @property
+    def n_independent(self) -> float:
+        """Independent rows of all joints together."""
+        return float(self.independent_rows.sum())
 
     def stacked(self, weights: np.ndarray | None = None) -> np.ndarray:
         """
@@ -218,6 +226,7 @@ def combine(systems: Sequence[LinearSystem]) -> LinearSystem:
             total,
             factors=np.array(factors),
             rows=total.rows + system.rows,
+            independent_rows=total.independent_rows + system.independent_rows,
             available_rows=total.available_rows + system.available_rows,
             column_sums=total.column_sums + system.column_sums,
             effort_sums=total.effort_sums + system.effort_sums,
@@ -236,6 +245,7 @@ class _Builder:
     def __init__(self, n: int, b: int, trace_points: int) -> None:
         self.n, self.b = n, b
         self.factors = [GrowingFactor(b + 1) for _ in range(n)]
+        self.independent = np.zeros(n)
         self.available = 0
         self.column_sums = np.zeros((n, b))
         self.effort_sums = np.zeros(n)
@@ -250,6 +260,7 @@ class _Builder:
         samples = len(block.time)
         self.available += samples
         if samples:
+            self.independent += block.independence * block.keep.sum(axis=0)
             augmented = np.concatenate([block.matrix, block.effort[:, :, None]], axis=2)
             for j in range(self.n):
                 kept = block.keep[:, j]
@@ -284,6 +295,7 @@ class _Builder:
             joints=joints,
             factors=np.array([factor.result() for factor in self.factors]),
             rows=np.array([factor.rows for factor in self.factors]),
+            independent_rows=self.independent,
             available_rows=np.full(self.n, self.available),
             column_sums=self.column_sums,
             effort_sums=self.effort_sums,

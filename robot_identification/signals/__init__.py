@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From recordings to samples: uniform grid, filtering, differentiation, parallel decimation."""
 
-from .decimation import ParallelDecimator
+from .decimation import independence, ParallelDecimator
 from .sampling import sample_rate
 from .settings import dead_zones, decimation_factor, SignalSettings
 from .source import RecordingSource
@@ -13,6 +13,7 @@ __all__ = [
     'SignalSettings',
     'dead_zones',
     'decimation_factor',
+    'independence',
     'process',
     'sample_rate',
     'stream',

@@ -39,6 +39,27 @@ def kernel(factor: int) -> np.ndarray:
     return firwin(2 * HALF_TAPS * factor + 1, 0.8 / factor, window=('kaiser', 6.0))
 
 
+def independence(factor: int) -> float:
+    """
+    How many independent rows a decimated row counts for, where the input's noise is white.
+
+    Between the end of the pass band and the new Nyquist frequency decimated rows have no noise,
+    and no signal either.  So their residual is smaller than the noise at the frequencies of the
+    signal, by the kernel's noise bandwidth as a share of the new Nyquist frequency.
+
+    Parameters
+    ----------
+    factor:
+        M, 1 or more.
+
+    Returns
+    -------
+    1 for the factor 1, otherwise about 0.76.
+
+    """
+    return factor * float(np.sum(kernel(factor) ** 2)) if factor > 1 else 1.0
+
+
 class ParallelDecimator:
     """
     Low-pass filter and keep every M-th row, block by block.
@@ -69,11 +90,6 @@ class ParallelDecimator:
         self._pending = np.empty((0, 0))
         self._first = -HALF_TAPS  # output row that the first pending row is
         self._rows = 0
-
-    @property
-    def emitted(self) -> int:
-        """Number of output rows that have come out so far."""
-        return max(0, self._first)
 
     def push(self, rows: np.ndarray) -> np.ndarray:
         """

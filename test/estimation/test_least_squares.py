@@ -199,14 +199,14 @@ def test_joint_that_is_always_in_the_dead_zone_is_named(problem, structure_of):
 
 @pytest.mark.parametrize('method', [ols, wls])
 def test_too_few_rows(problem, method):
-    with pytest.raises(RecordingError, match='6 rows for 8 base parameters'):
+    with pytest.raises(RecordingError, match='6 independent rows for 8 base parameters'):
         method(problem(m=2, n=3, b=8).system)
 
 
 def test_joint_with_too_few_rows_to_weigh_it(problem):
     case = problem(m=4, n=3, b=8)
     ols(case.system)
-    with pytest.raises(RecordingError, match="'joint_0' has 4 rows") as error:
+    with pytest.raises(RecordingError, match="'joint_0' has 4 independent rows") as error:
         wls(case.system)
     assert error.value.joint == 'joint_0' and 'ols' in error.value.remedy
 
