@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import contextlib
 import os
+from pathlib import Path
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 from typing import Any
@@ -57,6 +59,7 @@ def run(
         (one line on stderr), 1 after a crash (with its traceback).
 
     """
+    _find_log_folder()
     with _SignalWatch() as watch:
         try:
             words = None if args is None else list(args)
@@ -73,6 +76,12 @@ def run(
             return EXIT_CRASH
         finally:
             rclpy.try_shutdown()
+
+
+def _find_log_folder() -> None:
+    """Give rcl a folder for its logs where it would find none, as under some service managers."""
+    if not any(os.environ.get(name) for name in ('HOME', 'ROS_HOME', 'ROS_LOG_DIR')):
+        os.environ['ROS_LOG_DIR'] = str(Path(tempfile.gettempdir(), f'ros_log_{os.getuid()}'))
 
 
 def _build_and_spin(factory: Callable[[], Node], executor: Executor, watch: _SignalWatch) -> int:

@@ -295,3 +295,9 @@ def test_a_signal_while_the_node_still_loads_leaves_no_traceback(ros):
     ros.wait_until(lambda: '/numpy/' in maps.read_text(), 30.0, 'the first libraries')
     assert process.stop() == 0
     assert process.output == ''
+
+
+def test_a_node_starts_where_there_is_no_home(ros):
+    """As under some service managers: rcl finds no folder for its logs then."""
+    process = ros.start('recorder', HOME='', ROS_LOG_DIR='')
+    assert process.stop() == 0
