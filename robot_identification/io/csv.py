@@ -9,6 +9,7 @@ out; lines that are empty or start with ``#`` do not count as rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+import csv
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -22,6 +23,7 @@ from .entry import Column, RecordingEntry, Signal, SignalColumns
 from .table import Table
 
 _COMMENT = '#'
+_QUOTE = '"'
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,13 @@ class _Layout:
     width: int
 
     def split(self, line: str) -> list[str]:
-        return [cell.strip().strip('"') for cell in line.strip().split(self.delimiter)]
+        if self.delimiter is not None and _QUOTE in line:
+            cells = next(
+                csv.reader([line.strip()], delimiter=self.delimiter, skipinitialspace=True)
+            )
+        else:
+            cells = line.strip().split(self.delimiter)
+        return [cell.strip().strip(_QUOTE) for cell in cells]
 
     def label(self, index: int) -> str:
         return str(index) if self.header is None else self.header[index]
@@ -42,6 +50,13 @@ class _Layout:
     def index(self, column: Column) -> int:
         """Place of a column; raises `RecordingError` that lists what there is."""
         if isinstance(column, str):
+            if self.header is not None and self.header.count(column) > 1:
+                raise RecordingError(
+                    f"{self.file}: its header has several columns '{column}'",
+                    file=str(self.file),
+                    value=column,
+                    remedy='name the column by its 0-based index',
+                )
             if self.header is not None and column in self.header:
                 return self.header.index(column)
         elif 0 <= column < self.width:
@@ -196,6 +211,12 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
     lines: list[str] = []
     with _open(file) as stream:
         for line in stream:
+            if '\0' in line:
+                raise RecordingError(
+                    f'{file}: is no text in UTF-8',
+                    file=str(file),
+                    remedy='save it as CSV in UTF-8, or say its real format with the key format',
+                )
             if line.lstrip().startswith(_COMMENT) and not lines:
                 comment = line.lstrip().lstrip(_COMMENT)
             elif line.strip():
@@ -209,13 +230,26 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
         file, None if delimiter.isspace() and delimiter != '\t' else delimiter, None, 0
     )
     first = layout.split(lines[0])
-    if not all(_is_number(cell) for cell in first):
+    if _counts_columns(first):
+        header = tuple(first)
+    elif not all(_is_number(cell) for cell in first):
         # a line that has no number at all can only be a header
         header = tuple(first) if not any(_is_number(cell) for cell in first if cell) else None
     else:
         header = None if comment is None else tuple(layout.split(comment))
         header = header if header is not None and len(header) == len(first) else None
-    return _Layout(file, layout.delimiter, header, len(first))
+    width = len(first)
+    if header is not None and len(lines) == 2:
+        second = layout.split(lines[1])
+        if len(second) == width + 1 and not second[-1]:
+            header, width = (*header, ''), width + 1  # every row ends in a delimiter
+    return _Layout(file, layout.delimiter, header, width)
+
+
+def _counts_columns(cells: list[str]) -> bool:
+    """Whether a line is the header that numbers the columns, as arrays get in data frames."""
+    numbers = cells[1:] if cells[0] == '' else cells
+    return len(numbers) > 2 and numbers == [str(i) for i in range(len(numbers))]
 
 
 def _delimiter(line: str) -> str:
@@ -241,7 +275,8 @@ def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarr
         )
         if layout.header is not None:
             first = next(lines)
-            if all(_is_number(cell) for cell in layout.split(first)):
+            cells = layout.split(first)
+            if all(_is_number(cell) for cell in cells) and not _counts_columns(cells):
                 lines = chain((first,), lines)  # the header was a comment
         row = 0
         while block := list(islice(lines, size)):
@@ -256,15 +291,25 @@ def _parse(layout: _Layout, columns: list[int], block: list[str], row: int) -> n
         widths = [line.count(layout.delimiter) + 1 for line in block]
     if widths.count(layout.width) != len(widths):
         at = next(i for i, width in enumerate(widths) if width != layout.width)
+        many = widths[at] > layout.width
         raise RecordingError(
             f'{layout.file}: row {row + at} has {widths[at]} columns, expected {layout.width}',
             file=str(layout.file),
             value=widths[at],
-            remedy='repair this line; it may be cut off',
+            remedy='write numbers with a decimal point, and a name for every column'
+            if many and row + at == 0
+            else 'repair this line'
+            if many
+            else 'repair this line; it may be cut off',
         )
     try:
         return np.loadtxt(
-            block, delimiter=layout.delimiter, usecols=columns, ndmin=2, comments=None
+            block,
+            delimiter=layout.delimiter,
+            usecols=columns,
+            ndmin=2,
+            comments=None,
+            quotechar=_QUOTE if any(_QUOTE in line for line in block) else None,
         )
     except ValueError as error:
         raise _unreadable(layout, columns, block, row, error) from error

@@ -105,7 +105,10 @@ def _array(file: Path, key: Column) -> np.ndarray:
                     value=key,
                     remedy=f'its arrays are {one_of(archive)}',
                 )
-            return np.asarray(archive[key], dtype=float)
+            array = archive[key]
+            if np.iscomplexobj(array):
+                raise TypeError(f"'{key}' is complex")
+            return np.asarray(array, dtype=float)
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise RecordingError(
             f'{file}: cannot be read as npz ({error})',

@@ -23,6 +23,9 @@ from .sampling import grid_blocks, sample_rate
 from .settings import SignalSettings
 from .source import RecordingSource
 
+SLOWEST = 2.0
+"""Rate below which time stamps are hardly in seconds [Hz]."""
+
 
 def stream(
     source: RecordingSource, settings: SignalSettings, *, block: int = 16384
@@ -201,7 +204,9 @@ def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
             key='signals.cutoff',
             file=name,
             value=settings.cutoff,
-            remedy='lower the cut-off frequency',
+            remedy='lower the cut-off frequency'
+            if recorded > SLOWEST
+            else 'time stamps have to be in seconds; these may be in milliseconds or nanoseconds',
         )
 
 

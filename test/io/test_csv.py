@@ -297,3 +297,68 @@ def test_empty_files_and_cuts_are_refused(tmp_path):
     error, shown = refused(tmp_path, {'file': 'run.csv', **BY_INDEX, 'rows': [500, 600]})
     assert 'no samples' in shown
     assert 'widen' in error.remedy
+
+
+# ---------------------------------------------------------------------- what other programs write
+
+
+@pytest.mark.parametrize('delimiter', [',', ';', '\t'])
+def test_quotes_around_every_cell(tmp_path, delimiter):
+    table = numbers()
+    lines = [HEADER, *table.tolist()]
+    text = '\n'.join(delimiter.join(f'"{cell}"' for cell in line) for line in lines)
+    (tmp_path / 'r.csv').write_text(text)
+    matches(load(tmp_path, {'file': 'r.csv', **BY_NAME}), table)
+
+
+def test_delimiter_within_a_quoted_name(tmp_path):
+    table = numbers()
+    write(tmp_path / 'r.csv', table, header=['"t, s"', *(f'"{name}, x"' for name in HEADER[1:])])
+    entry = {'file': 'r.csv', 'time': 't, s', 'position': ['q1, x', 'q2, x']}
+    got = load(tmp_path, {**entry, 'effort': ['c1, x', 'c2, x']})
+    np.testing.assert_array_equal(got['effort'], table[:, [5, 6]])
+
+
+@pytest.mark.parametrize('index', [False, True])
+def test_header_that_numbers_the_columns(tmp_path, index):
+    """An array that went through a data frame; the header is no sample."""
+    table = numbers()
+    lines = [','.join(map(str, range(7))), *(','.join(map(repr, row)) for row in table.tolist())]
+    if index:
+        lines = [',' + lines[0], *(f'{i},{line}' for i, line in enumerate(lines[1:]))]
+    (tmp_path / 'r.csv').write_text('\n'.join(lines))
+    names = {
+        key: str(i) if isinstance(i, int) else list(map(str, i)) for key, i in BY_INDEX.items()
+    }
+    matches(load(tmp_path, {'file': 'r.csv', **names}), table)
+    if not index:
+        matches(load(tmp_path, {'file': 'r.csv', **BY_INDEX}), table)
+
+
+@pytest.mark.parametrize('delimiter', [',', ';'])
+def test_delimiter_at_the_end_of_rows_but_not_of_the_header(tmp_path, delimiter):
+    table = numbers()
+    write(tmp_path / 'r.csv', table, delimiter, HEADER)
+    head, *rows = (tmp_path / 'r.csv').read_text().splitlines()
+    (tmp_path / 'r.csv').write_text('\n'.join([head, *(row + delimiter for row in rows)]))
+    matches(load(tmp_path, {'file': 'r.csv', **BY_NAME}), table)
+
+
+def test_name_that_occurs_twice(tmp_path):
+    write(tmp_path / 'r.csv', numbers(), header=['t', 'q1', 'q2', 'v1', 'v2', 'q1', 'c2'])
+    with pytest.raises(RecordingError, match="several columns 'q1'.*index"):
+        load(tmp_path, {'file': 'r.csv', **{**BY_NAME, 'effort': [5, 6]}})
+
+
+@pytest.mark.parametrize('content', [b't,q1\n0.0,\x00\x01\x02', 't,q1\n0,1\n'.encode('utf-16')])
+def test_file_that_is_no_text(tmp_path, content):
+    (tmp_path / 'r.csv').write_bytes(content)
+    with pytest.raises(RecordingError, match='no text in UTF-8') as error:
+        load(tmp_path, {'file': 'r.csv', **BY_NAME})
+    assert str(error.value).isprintable()
+
+
+def test_decimal_commas_between_commas(tmp_path):
+    (tmp_path / 'r.csv').write_text(','.join(HEADER) + '\n' + '0,5,' * 6 + '0,5\n')
+    with pytest.raises(RecordingError, match='row 0 has 14 columns, expected 7.*decimal point'):
+        load(tmp_path, {'file': 'r.csv', **BY_NAME})

@@ -63,6 +63,7 @@ def test_a_rate_in_place_of_stamps(tmp_path):
         ({}, {'c2': np.full(100, np.nan)}, "effort 'c2' is nan in row 0.*does not report"),
         ({}, {'q': np.array([['x', 'y']] * 100)}, 'cannot be read as npz'),
         ({}, {'q': np.array([[None, 1]] * 100)}, 'cannot be read as npz'),
+        ({}, {'q': np.ones((100, 2)) * 1j}, "'q' is complex"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, entry, change, text):

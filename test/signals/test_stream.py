@@ -265,3 +265,11 @@ def test_savitzky_golay_refuses_degrees_without_acceleration_and_impossible_wind
     )
     error = refused(SettingsError, sine(1.0), method='savitzky_golay', cutoff=450.0)
     assert error.key == 'signals.cutoff'
+
+
+def test_stamps_that_are_not_in_seconds():
+    time = 1000.0 * np.arange(2000) / 500.0
+    position = np.sin(time / 1000.0)[:, None]
+    recording = Recording(time, position, position, ('a',), source='run.csv')
+    with pytest.raises(SettingsError, match=r'run\.csv has nothing above 0\.25 Hz.*milliseconds'):
+        process(recording, SignalSettings(cutoff=20.0))
