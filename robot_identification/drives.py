@@ -22,10 +22,10 @@ class PositionDrive:
     """Joint positions from recorded ones."""
 
     matrix: tuple[tuple[float, ...], ...] = option(
-        doc='Matrix A of q = A p + b, one row a joint and one column a recorded position.',
+        doc='Matrix A of q = A p + b, one row a joint and one column a recorded position',
     )
     offset: tuple[float, ...] | None = option(
-        None, doc='Offset b of q = A p + b, one entry a joint; null for zero.', unit='rad or m'
+        None, doc='Offset b of q = A p + b, one entry a joint; null for zero', unit='rad or m'
     )
 
 
@@ -34,7 +34,7 @@ class EffortDrive:
     """Joint efforts from recorded ones."""
 
     matrix: tuple[tuple[float, ...], ...] = option(
-        doc='Matrix T of tau = T c, one row a joint and one column a recorded effort.',
+        doc='Matrix T of tau = T c, one row a joint and one column a recorded effort',
     )
 
 
@@ -43,10 +43,10 @@ class Drives:
     """How positions and efforts recorded at the drives become those at the joints."""
 
     position: PositionDrive | None = option(
-        None, doc='Positions: q = matrix p + offset; null where they are recorded at the joints.'
+        None, doc='Positions: q = matrix p + offset; null where they are recorded at the joints'
     )
     effort: EffortDrive | None = option(
-        None, doc='Efforts: tau = matrix c; null where they are recorded at the joints.'
+        None, doc='Efforts: tau = matrix c; null where they are recorded at the joints'
     )
 
     def check(self, n_joints: int, path: str = 'robot.drives') -> None:

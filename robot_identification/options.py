@@ -52,6 +52,12 @@ class OptionInfo:
     read_only: bool
     type: Any
 
+    @property
+    def clause(self) -> str:
+        """The words of `doc` in the middle of a sentence: acronyms keep their capitals."""
+        acronym = self.doc[1:2].isupper()
+        return self.doc if acronym else self.doc[:1].lower() + self.doc[1:]
+
 
 def option(
     default: Any = MISSING,
@@ -72,7 +78,7 @@ def option(
     default, factory:
         As for `dataclasses.field`; neither makes the option required.
     doc:
-        One sentence for help texts and tables.
+        A sentence for help texts and tables, with a capital and without a full stop.
     unit:
         In SI, empty for none.
     minimum, maximum, choices:
@@ -148,7 +154,7 @@ def from_mapping(cls: type[Options], mapping: Any, path: str = '') -> Options:
         if name in mapping:
             values[name] = check(info, mapping[name], key)
         elif info.default is MISSING:
-            raise SettingsError(f"key '{key}' is missing", key=key, remedy=info.doc)
+            raise SettingsError(f"key '{key}' is missing", key=key, remedy=info.clause)
     return cls(**values)
 
 

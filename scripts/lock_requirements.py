@@ -33,7 +33,7 @@ print(json.dumps(['%d.%d' % sys.version_info[:2], found]))
 OWN = ('robot-identification', 'robot-identification-msgs', 'pip')
 
 
-def normalized(name):
+def normalised(name):
     """Spell a package's name as PEP 503 does."""
     return re.sub(r'[-_.]+', '-', name).lower()
 
@@ -55,8 +55,8 @@ def constraints(installed):
     by_name = {}
     for python, packages in installed.items():
         for name, version in packages.items():
-            if normalized(name) not in OWN:
-                by_name.setdefault(normalized(name), {})[python] = version
+            if normalised(name) not in OWN:
+                by_name.setdefault(normalised(name), {})[python] = version
     lines = []
     for name, versions in sorted(by_name.items()):
         if len(set(versions.values())) == 1:

@@ -75,10 +75,10 @@ def cloud(points, masses):
     return np.array([masses @ column for column in (np.ones_like(x), x, y, z, *inertia)])
 
 
-def box(mass=3.0, sides=(0.1, 0.2, 0.3), center=(0.3, -0.2, 0.1), rpy=(0.3, 0.2, -0.5)):
+def box(mass=3.0, sides=(0.1, 0.2, 0.3), centre=(0.3, -0.2, 0.1), rpy=(0.3, 0.2, -0.5)):
     """Ten parameters of a homogeneous box, by Pinocchio."""
     body = pin.Inertia.FromBox(mass, *sides)
-    placement = pin.SE3(pin.rpy.rpyToMatrix(*rpy), np.array(center))
+    placement = pin.SE3(pin.rpy.rpyToMatrix(*rpy), np.array(centre))
     return placement.act(body).toDynamicParameters()
 
 
@@ -104,10 +104,10 @@ def test_inertia_at_the_centre_of_mass_is_that_of_pinocchio():
     inertia = pin.Inertia.FromDynamicParameters(vector)
     assert inertia_at_com(vector) == pytest.approx(inertia.inertia, rel=1e-12)
     assert inertia_matrix(vector) == pytest.approx(inertia.matrix()[3:, 3:], rel=1e-12)
-    centered = box(center=(0, 0, 0), rpy=(0, 0, 0))
+    centred = box(centre=(0, 0, 0), rpy=(0, 0, 0))
     sides = np.array([0.1, 0.2, 0.3]) ** 2
     expected = np.diag(3.0 * (sides.sum() - sides) / 12.0)
-    assert inertia_at_com(centered) == pytest.approx(expected, abs=1e-15)
+    assert inertia_at_com(centred) == pytest.approx(expected, abs=1e-15)
     assert inertia_at_com(np.zeros(10)) == pytest.approx(np.zeros((3, 3)))
     assert np.isnan(inertia_at_com(np.eye(10)[1])).all()
 
@@ -191,7 +191,7 @@ def test_each_fault_is_said_in_words():
     )
 
     # the centre of mass lies too far out for the inertia at the joint
-    far = box(center=(0, 0, 0), rpy=(0, 0, 0))
+    far = box(centre=(0, 0, 0), rpy=(0, 0, 0))
     far[1] = 3.0
     link = link_of(far)
     assert not link.inertia_positive_definite

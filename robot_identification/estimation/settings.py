@@ -17,7 +17,7 @@ class EssentialSettings:
 
     max_relative_std: float = option(
         30.0,
-        doc='Parameters are dropped one by one until no relative standard deviation exceeds this.',
+        doc='Parameters are dropped one by one until no relative standard deviation exceeds this',
         unit='%',
         minimum=0.0,
     )
@@ -29,21 +29,21 @@ class EstimationSettings:
 
     method: str = option(
         'wls',
-        doc='ols weighs every row alike; wls weighs the rows of each joint by its residual.',
+        doc='How rows count: all alike (ols), or those of each joint by its residual (wls)',
         choices=METHODS,
     )
     essential: EssentialSettings | None = option(
-        doc='How to find the essential parameters; null keeps all base parameters.',
+        doc='How to find the essential parameters; null keeps all base parameters',
         factory=EssentialSettings,
     )
     prior: str = option(
         'urdf',
-        doc='Where standard parameters start from: none (zero), urdf, or a YAML of parameters.',
+        doc='Where standard parameters start from: none (zero), urdf, or a YAML of parameters',
     )
     distance: str = option(
         'body',
         doc="How far standard parameters are from the prior: body measures each link's in its own "
         'mass and radius of gyration, si counts kg, kg m and kg m^2 alike, as Gautier and Venture '
-        'do.',
+        'do',
         choices=('body', 'si'),
     )

@@ -111,13 +111,13 @@ class _Watch:
 
     settings: PlannerSettings
     progress: Progress | None
-    cancelled: Callable[[], bool] | None
+    canceled: Callable[[], bool] | None
     on_iteration: Callable[[int, float], None] | None
     history: list[float]
     begin: float
 
     def look(self) -> None:
-        if self.cancelled is not None and self.cancelled():
+        if self.canceled is not None and self.canceled():
             raise PlanningCanceled('the planning was canceled', remedy='start it again')
         budget = self.settings.time_budget
         if budget and self.history and time.monotonic() - self.begin > budget:
@@ -138,7 +138,7 @@ def plan(
     robot: Robot,
     settings: PlannerSettings | None = None,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    canceled: Callable[[], bool] | None = None,
     *,
     model: ModelSettings | None = None,
     on_iteration: Callable[[int, float], None] | None = None,
@@ -154,7 +154,7 @@ def plan(
         What to plan; default settings where None.
     progress:
         Called with (share done, words).
-    cancelled:
+    canceled:
         Asked again and again; True ends the planning.
     model:
         What the regressor holds besides rigid bodies.
@@ -174,7 +174,7 @@ def plan(
 
     """
     settings = settings or PlannerSettings()
-    watch = _Watch(settings, progress, cancelled, on_iteration, [], time.monotonic())
+    watch = _Watch(settings, progress, canceled, on_iteration, [], time.monotonic())
     collisions = (
         collision_model(robot, settings.clearance, settings.floor)
         if settings.check_collisions

@@ -17,77 +17,75 @@ class PlannerSettings:
     gives.  The limits that count are these, shrunk by `margin`.
     """
 
-    duration: float = option(20.0, doc='Length of the trajectory.', unit='s', minimum=0.5)
+    duration: float = option(20.0, doc='Length of the trajectory', unit='s', minimum=0.5)
     base_frequency: float = option(
         0.0,
-        doc='Fundamental frequency of the Fourier series; 0 takes 1 / duration.',
+        doc='Fundamental frequency of the Fourier series; 0 takes 1 / duration',
         unit='Hz',
         minimum=0.0,
     )
-    harmonics: int = option(
-        8, doc='Harmonics in the series of each joint.', minimum=3, maximum=100
-    )
+    harmonics: int = option(8, doc='Harmonics in the series of each joint', minimum=3, maximum=100)
     criterion: str = option(
         'condition_number',
         doc='What is minimised along the trajectory: the condition number of the column-scaled '
-        'base regressor, or minus the log-determinant of its normal matrix.',
+        'base regressor, or minus the log-determinant of its normal matrix',
         choices=('condition_number', 'log_det'),
     )
-    seed: int = option(0, doc='Seed of the random start values.', minimum=0)
-    max_iterations: int = option(150, doc='Bound on the iterations of the optimiser.', minimum=1)
+    seed: int = option(0, doc='Seed of the random start values', minimum=0)
+    max_iterations: int = option(150, doc='Bound on the iterations of the optimiser', minimum=1)
     margin: float = option(
-        0.1, doc='Share of each limit that is kept free.', minimum=0.0, maximum=0.95
+        0.1, doc='Share of each limit that is kept free', minimum=0.0, maximum=0.95
     )
     velocity_scale: float = option(
         1.0,
-        doc='Share of the velocity limits that is used; lower for the first run on a robot.',
+        doc='Share of the velocity limits that is used; lower for the first run on a robot',
         minimum=0.01,
         maximum=1.0,
     )
     velocity_limits: tuple[float, ...] = option(
-        (), doc='Velocity limits in place of those of the URDF.', unit='rad/s or m/s', minimum=0.0
+        (), doc='Velocity limits in place of those of the URDF', unit='rad/s or m/s', minimum=0.0
     )
     acceleration_limits: tuple[float, ...] = option(
         (),
-        doc='Acceleration limits; empty: velocity limit / acceleration_time.',
+        doc='Acceleration limits; empty: velocity limit / acceleration_time',
         unit='rad/s^2 or m/s^2',
         minimum=0.0,
     )
     acceleration_time: float = option(
         0.25,
         doc='Time in which a joint may reach its velocity limit, where acceleration_limits is '
-        'empty (a URDF has no acceleration limits).',
+        'empty (a URDF has no acceleration limits)',
         unit='s',
         minimum=0.01,
     )
     lower_limits: tuple[float, ...] = option(
-        (), doc='Lower position limits in place of those of the URDF.', unit='rad or m'
+        (), doc='Lower position limits in place of those of the URDF', unit='rad or m'
     )
     upper_limits: tuple[float, ...] = option(
-        (), doc='Upper position limits in place of those of the URDF.', unit='rad or m'
+        (), doc='Upper position limits in place of those of the URDF', unit='rad or m'
     )
     start: tuple[float, ...] = option(
         (),
         doc='Position where the trajectory starts and ends; empty: the middle of the ranges, or '
-        'the nearest position found that is free of collision.',
+        'the nearest position found that is free of collision',
         unit='rad or m',
     )
     check_rate: float = option(
-        500.0, doc='Rate at which limits are checked.', unit='Hz', minimum=250.0
+        500.0, doc='Rate at which limits are checked', unit='Hz', minimum=250.0
     )
-    check_collisions: bool = option(True, doc='Whether links are kept from touching each other.')
+    check_collisions: bool = option(True, doc='Whether links are kept from touching each other')
     clearance: float = option(
-        0.01, doc='Distance that links keep from each other.', unit='m', minimum=0.001
+        0.01, doc='Distance that links keep from each other', unit='m', minimum=0.001
     )
     floor: float | None = option(
         None,
-        doc='Height of a floor that no link may touch, in the base frame; none where it is null.',
+        doc='Height of a floor that no link may touch, in the base frame; none where it is null',
         unit='m',
     )
     time_budget: float = option(
         60.0,
         doc='Time after which the best plan so far is taken; 0 for none. A plan that ends by '
-        'its iterations is the same each time, one that ends by this time need not be.',
+        'its iterations is the same each time, one that ends by this time need not be',
         unit='s',
         minimum=0.0,
     )

@@ -34,10 +34,10 @@ class SignalColumns:
     """A signal in a file of its own."""
 
     file: str | None = option(
-        None, doc="File that holds the signal; null for the recording's own file."
+        None, doc="File that holds the signal; null for the recording's own file"
     )
     columns: tuple[Column, ...] | None = option(
-        None, doc='Columns by name or 0-based index, in the order of the joints; null for all.'
+        None, doc='Columns by name or 0-based index, in the order of the joints; null for all'
     )
 
 
@@ -57,41 +57,41 @@ class RecordingEntry:
     file: str | None = option(
         None,
         doc='File or rosbag2 folder; relative paths start at the experiment file. Null where each '
-        'signal names its own.',
+        'signal names its own',
     )
     format: str | None = option(
-        None, doc="Kind of file; null for what the file's name says.", choices=FORMATS
+        None, doc="Kind of file; null for what the file's name says", choices=FORMATS
     )
     topic: str = option(
-        '/joint_states', doc='Topic with sensor_msgs/msg/JointState messages (rosbag2).'
+        '/joint_states', doc='Topic with sensor_msgs/msg/JointState messages (rosbag2)'
     )
     time: Column | None = option(
-        None, doc='Column or array with the time stamps in seconds (csv, npz).'
+        None, doc='Column or array with the time stamps in seconds (csv, npz)'
     )
     rate: float | None = option(
         None,
-        doc='Sampling rate where there is no time column (csv, npz).',
+        doc='Sampling rate where there is no time column (csv, npz)',
         unit='Hz',
         minimum=1e-3,
     )
     position: Signal = option(
         None,
-        doc='Columns, array or (rosbag2) names of the positions, in the order of the joints.',
+        doc='Columns, array or (rosbag2) names of the positions, in the order of the joints',
     )
     velocity: Signal = option(
-        None, doc='Likewise for measured velocities; null where there are none.'
+        None, doc='Likewise for measured velocities; null where there are none'
     )
-    effort: Signal = option(None, doc='Likewise for efforts.')
+    effort: Signal = option(None, doc='Likewise for efforts')
     delimiter: str | None = option(
-        None, doc='Character between the cells; null to find it out (csv).'
+        None, doc='Character between the cells; null to find it out (csv)'
     )
     rows: tuple[int | None, int | None] | None = option(
-        None, doc='First row and the row after the last to use, 0-based; null for an open end.'
+        None, doc='First row and the row after the last to use, 0-based; null for an open end'
     )
     time_range: tuple[float | None, float | None] | None = option(
         None,
         doc='First and last time to use, in the time of the file (rosbag2: since the first '
-        'message); null for an open end.',
+        'message); null for an open end',
         unit='s',
     )
 

@@ -52,36 +52,36 @@ class RobotSettings(ModelSettings):
         read_only=True,
     )
     xacro_arguments: Mapping[str, str] = option(
-        factory=dict, doc='arguments for a xacro file, by name', read_only=True
+        factory=dict, doc='Arguments for a xacro file, by name', read_only=True
     )
     joints: tuple[str, ...] | None = option(
         None,
-        doc="identified joints, in the order of the data's columns; null takes every moving joint "
+        doc="Identified joints, in the order of the data's columns; null takes every moving joint "
         "in the URDF's order",
         read_only=True,
     )
     locked: Mapping[str, float] = option(
         factory=dict,
-        doc='other moving joints and the position that they are held at; those that are named '
+        doc='Other moving joints and the position that they are held at; those that are named '
         'nowhere are held at 0 with a warning',
         unit='rad or m',
         read_only=True,
     )
     gravity: tuple[float, float, float] = option(
         (0.0, 0.0, -9.81),
-        doc='acceleration of free fall in the base frame',
+        doc='Acceleration of free fall in the base frame',
         unit='m/s^2',
         read_only=True,
     )
     effort_kind: str = option(
-        doc='what the recorded effort is: joint_torque, motor_torque or motor_current; never '
+        doc='What the recorded effort is: joint_torque, motor_torque or motor_current; never '
         'guessed, since drivers differ; the last two need drives.effort',
         choices=EFFORT_KINDS,
         read_only=True,
     )
     drives: Drives | None = option(
         None,
-        doc='how motor-side signals become joint-side ones; null where the data are at the joints',
+        doc='How motor-side signals become joint-side ones; null where the data are at the joints',
         read_only=True,
     )
 
@@ -122,10 +122,10 @@ class DataSettings:
     """The recordings to identify from, and those to validate on."""
 
     identification: tuple[RecordingEntry, ...] = option(
-        (), doc='recordings to identify from; at least one'
+        (), doc='Recordings to identify from; at least one'
     )
     validation: tuple[RecordingEntry, ...] = option(
-        (), doc='recordings that the identification does not see, to validate it on'
+        (), doc='Recordings that the identification does not see, to validate it on'
     )
 
 
@@ -147,16 +147,16 @@ class Experiment:
 
     """
 
-    robot: RobotSettings = option(doc='the robot, its model and the meaning of its data')
-    data: DataSettings = option(factory=DataSettings, doc='the recordings')
+    robot: RobotSettings = option(doc='The robot, its model and the meaning of its data')
+    data: DataSettings = option(factory=DataSettings, doc='The recordings')
     signals: SignalSettings = option(
-        factory=SignalSettings, doc='how recordings become filtered samples with derivatives'
+        factory=SignalSettings, doc='How recordings become filtered samples with derivatives'
     )
     estimation: EstimationSettings = option(
-        factory=EstimationSettings, doc='how the parameters are estimated'
+        factory=EstimationSettings, doc='How the parameters are estimated'
     )
     output: str | None = option(
-        None, doc='folder for result.yaml, identified.urdf and report.html'
+        None, doc='Folder for result.yaml, identified.urdf and report.html'
     )
     path: Path | None = field(default=None)
     base: Path = field(default=Path())

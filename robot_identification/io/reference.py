@@ -106,10 +106,7 @@ def _ordered(cls: type) -> list[OptionInfo]:
 
 
 def _row(info: OptionInfo) -> str:
-    meaning = info.doc.rstrip('.') + '.'
-    if info.choices is None or not meaning.startswith(tuple(map(str, info.choices))):
-        meaning = meaning[:1].upper() + meaning[1:]
-    return f'| `{info.name}` | {_values(info)} | {_default(info)} | {meaning} |'
+    return f'| `{info.name}` | {_values(info)} | {_default(info)} | {info.doc} |'
 
 
 def _values(info: OptionInfo) -> str:

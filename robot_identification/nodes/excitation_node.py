@@ -194,7 +194,7 @@ class ExcitationNode(Node):
             return plan(
                 robot,
                 settings,
-                cancelled=lambda: goal.is_cancel_requested or self._leaving,
+                canceled=lambda: goal.is_cancel_requested or self._leaving,
                 model=model,
                 on_iteration=lambda *values: latest.append(values),
             )

@@ -116,7 +116,7 @@ def _none(kind: Any) -> Any:
 def switch_of(info: OptionInfo) -> OptionInfo:
     """Return the option that switches an optional group of options on."""
     return OptionInfo(
-        'enabled', MISSING, f'Whether to use this: {info.doc}', '', None, None, None,
+        'enabled', MISSING, f'Whether to use this: {info.clause}', '', None, None, None,
         info.read_only, bool,
     )  # fmt: skip
 

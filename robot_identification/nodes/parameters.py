@@ -146,7 +146,7 @@ def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> None:
     value = _override(node, name)
     if value is None:
         if default is MISSING:
-            raise SettingsError(f"parameter '{name}' is missing", key=name, remedy=info.doc)
+            raise SettingsError(f"parameter '{name}' is missing", key=name, remedy=info.clause)
         value = default
     else:
         value = check(info, plain_value(info, value), name)

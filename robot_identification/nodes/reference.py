@@ -44,8 +44,7 @@ def parameter_table(node: Node) -> str:
     for name, parameter in node.get_parameters_by_prefix('').items():
         if _FOREIGN.fullmatch(name):
             continue
-        description = node.describe_parameter(name).description.replace('|', '\\|')
-        meaning = description[:1].upper() + description[1:]
+        meaning = node.describe_parameter(name).description.replace('|', '\\|')
         rows.append(f'| `{name}` | {_value(parameter)} | {meaning} |')
     return '\n'.join(rows)
 

@@ -32,17 +32,17 @@ class CoupledDrive:
 
     """
 
-    motor: str = option(doc='Joint that the motor belongs to; it names the parameters.')
-    joints: tuple[str, ...] = option(doc='Joints that the motor turns with, its own among them.')
+    motor: str = option(doc='Joint that the motor belongs to; it names the parameters')
+    joints: tuple[str, ...] = option(doc='Joints that the motor turns with, its own among them')
     inertia: str = option(
         'separate',
-        doc='separate: the coupling inertia is a parameter of its own (Iam); '
-        "tied: it is the rotor inertia Ia of the motor's own joint.",
+        doc='What the coupling inertia is: separate, a parameter of its own (Iam); tied, the '
+        "rotor inertia Ia of the motor's own joint",
         choices=COUPLED_INERTIA,
     )
     ratios: tuple[float, ...] = option(
         (),
-        doc='Speed of the motor for a unit speed of each of the joints; empty: 1 for all of them.',
+        doc='Speed of the motor for a unit speed of each of the joints; empty: 1 for all of them',
     )
 
     def __post_init__(self) -> None:
@@ -98,14 +98,14 @@ class ModelSettings:
 
     friction: tuple[str, ...] = option(
         FRICTION_TERMS,
-        doc='Friction terms of every joint: viscous (fv dq), coulomb (fc sign dq), offset (off).',
+        doc='Friction terms of every joint: viscous (fv dq), coulomb (fc sign dq), offset (off)',
         choices=FRICTION_TERMS,
     )
     rotor_inertia: bool = option(
-        True, doc='Whether every joint has a rotor inertia Ia, as seen at the joint.'
+        True, doc='Whether every joint has a rotor inertia Ia, as seen at the joint'
     )
     coupled_drives: tuple[CoupledDrive, ...] = option(
-        (), doc='Motors that turn with several joints.'
+        (), doc='Motors that turn with several joints'
     )
 
     def __post_init__(self) -> None:

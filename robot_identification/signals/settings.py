@@ -27,47 +27,47 @@ class SignalSettings:
         'butterworth',
         doc='How velocity and acceleration are found: butterworth low-passes the position and '
         'differentiates it twice; measured_velocity low-passes position and recorded velocity and '
-        'differentiates the velocity once; savitzky_golay differentiates local polynomials.',
+        'differentiates the velocity once; savitzky_golay differentiates local polynomials',
         choices=METHODS,
     )
     cutoff: float = option(
         25.0,
         doc='Cut-off frequency of each of the two passes of the low-pass filter, which has -3 dB '
-        'there; of the smoothing polynomial for savitzky_golay.',
+        'there; of the smoothing polynomial for savitzky_golay',
         unit='Hz',
         minimum=1e-3,
     )
     order: int = option(
         4,
         doc='Order of the low-pass filter in each pass; degree of the polynomial for '
-        'savitzky_golay.',
+        'savitzky_golay',
         minimum=1,
         maximum=10,
     )
     sample_rate: float | None = option(
         None,
-        doc="Rate of the uniform time grid; null keeps the recording's own.",
+        doc="Rate of the uniform time grid; null keeps the recording's own",
         unit='Hz',
         minimum=1e-3,
     )
     decimate_to: float | None = option(
         50.0,
         doc='Rate to which regressor columns and efforts are decimated by one and the same '
-        'filter; the nearest whole factor is taken; null keeps all samples.',
+        'filter; the nearest whole factor is taken; null keeps all samples',
         unit='Hz',
         minimum=1e-3,
     )
     dead_zone: float | tuple[float, ...] = option(
         0.0,
         doc='Rows of a joint that moves slower than this are left out, because friction is not '
-        'known there; one number, or one a joint.',
+        'known there; one number, or one a joint',
         unit='rad/s or m/s',
         minimum=0.0,
     )
     trim: float = option(
         0.05,
         doc='Time cut from both ends of every gap-free stretch after filtering, where the '
-        'filter knows only one side.',
+        'filter knows only one side',
         unit='s',
         minimum=0.0,
     )

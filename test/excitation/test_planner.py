@@ -214,7 +214,7 @@ def test_progress_is_told_and_planning_can_be_canceled(planar):
     assert 'condition_number' in told[0][1]
     assert [count for count, _ in iterations] == list(range(1, len(iterations) + 1))
     with pytest.raises(PlanningCanceled):
-        plan(planar, QUICK, cancelled=lambda: len(told) > 0)
+        plan(planar, QUICK, canceled=lambda: len(told) > 0)
 
 
 def test_the_time_budget_ends_the_search_with_a_plan(planar):

@@ -28,6 +28,18 @@ def test_page_names_every_key():
             assert f'| `{info.name}` |' in text, key
 
 
+def test_descriptions_begin_with_a_capital_and_end_without_a_full_stop():
+    for key, info in walk(Experiment):
+        assert info.doc[0].isupper(), key
+        assert not info.doc.endswith('.'), key
+
+
+def test_a_description_fits_into_a_sentence():
+    words = {info.name: info.clause for _, info in walk(Experiment)}
+    assert words['urdf'].startswith('URDF or xacro file')
+    assert words['gravity'].startswith('acceleration of free fall')
+
+
 def test_example_on_the_page_has_known_keys():
     (block,) = re.findall(r'```yaml\n(.*?)```', PAGE.read_text(), re.DOTALL)
     experiment = from_mapping(Experiment, yaml.safe_load(block))
@@ -54,19 +66,19 @@ def test_an_old_page_is_found_and_repaired(tmp_path):
 
 @dataclass(frozen=True)
 class Inner:
-    number: float = option(doc='a number.', unit='m', minimum=0.0, maximum=2.0)
+    number: float = option(doc='A number', unit='m', minimum=0.0, maximum=2.0)
 
 
 @dataclass(frozen=True)
 class Outer:
-    word: str = option('a', doc='one of two', choices=('a', 'b'))
-    parts: tuple[Inner, ...] = option((), doc='the parts')
-    flag: bool | None = option(None, doc='a flag')
+    word: str = option('a', doc='One of two', choices=('a', 'b'))
+    parts: tuple[Inner, ...] = option((), doc='The parts')
+    flag: bool | None = option(None, doc='A flag')
 
 
 def test_tables():
     text = key_tables(Outer)
-    assert '| `word` | `a`, `b` | `a` | One of two. |' in text
-    assert '| `flag` | true or false or null | `null` | A flag. |' in text
+    assert '| `word` | `a`, `b` | `a` | One of two |' in text
+    assert '| `flag` | true or false or null | `null` | A flag |' in text
     assert '### `parts[i]`' in text
-    assert '| `number` | number from 0 to 2 [m] | **required** | A number. |' in text
+    assert '| `number` | number from 0 to 2 [m] | **required** | A number |' in text

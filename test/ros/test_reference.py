@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+import re
 import subprocess
 import sys
 
@@ -17,3 +18,15 @@ def test_the_page_of_the_nodes_is_up_to_date(ros, tmp_path):
     command = [sys.executable, '-m', 'robot_identification.nodes.reference', str(fresh)]
     subprocess.run(command, cwd=ROOT, check=True)
     assert fresh.read_text() == page.read_text(), f'run: {" ".join(command[1:-1])} docs/nodes.md'
+
+
+def test_descriptions_begin_with_a_capital_and_end_without_a_full_stop():
+    rows = re.findall(
+        r'^\| `([\w.]+)` \| .* \| (.*?)(?: \[[^\]]*\])? \|$',
+        (ROOT / 'docs' / 'nodes.md').read_text(),
+        re.MULTILINE,
+    )
+    assert len(rows) > 50
+    for name, words in rows:
+        assert words[0].isupper(), name
+        assert not words.endswith('.'), name
