@@ -215,6 +215,12 @@ class RobotDescription:
         if self._robot is not None and message.data == self._robot.urdf:
             return
         try:
+            if '<' not in message.data:
+                # never a path: what comes over the network names no files on this machine
+                raise ModelError(
+                    f"the text '{message.data[:40]}' is no URDF",
+                    remedy='publish the URDF itself, as robot_state_publisher does',
+                )
             self._use(message.data)
         except IdentificationError as error:
             self._robot, self._error = None, error

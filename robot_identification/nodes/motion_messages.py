@@ -85,8 +85,15 @@ def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
         length.
 
     """
-    places = {name: i for i, name in enumerate(message.name)}
+    names = list(message.name)
+    places = {name: i for i, name in enumerate(names)}
     for joint in joints:
+        if names.count(joint) > 1:
+            raise RecordingError(
+                f"joint '{joint}' is named twice in the joint states",
+                joint=joint,
+                remedy='repair the driver, or see who else publishes on the topic',
+            )
         if joint not in places:
             raise RecordingError(
                 f"joint '{joint}' is not in the joint states",
@@ -97,9 +104,9 @@ def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
     fields: dict[str, Any] = {}
     for name in ('position', 'velocity', 'effort'):
         values = np.asarray(getattr(message, name), dtype=float)
-        if values.size not in (0, len(places)):
+        if values.size not in (0, len(names)):
             raise RecordingError(
-                f'the joint states have {len(places)} names but {values.size} values of {name}',
+                f'the joint states have {len(names)} names but {values.size} values of {name}',
                 value=values.size,
                 remedy='repair the driver: one value a name, or none',
             )
@@ -201,14 +208,20 @@ def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> Trajec
 
 
 def _trajectory_columns(message: JointTrajectory, joints: Sequence[str]) -> list[int]:
-    places: Mapping[str, int] = {name: i for i, name in enumerate(message.joint_names)}
+    names = list(message.joint_names)
+    places: Mapping[str, int] = {name: i for i, name in enumerate(names)}
     missing = [joint for joint in joints if joint not in places]
     unknown = [joint for joint in places if joint not in joints]
-    for fault, names in (('does not have', missing), ('has the unknown', unknown)):
-        if names:
+    twice = [joint for joint in places if names.count(joint) > 1]
+    for fault, wrong in (
+        ('does not have', missing),
+        ('has the unknown', unknown),
+        ('names twice', twice),
+    ):
+        if wrong:
             raise ExcitationError(
-                f'the trajectory {fault} joints {one_of(names)}',
-                joint=names[0],
+                f'the trajectory {fault} joints {one_of(wrong)}',
+                joint=wrong[0],
                 remedy=f'the robot has {one_of(joints)}',
             )
     return [places[joint] for joint in joints]

@@ -91,8 +91,11 @@ def _build_and_spin(factory: Callable[[], Node], executor: Executor, watch: _Sig
     try:
         executor.add_node(node)
         with contextlib.suppress(ExternalShutdownException):
-            executor.spin_until_future_complete(stop)
-            _shut_down(node, executor)
+            try:
+                executor.spin_until_future_complete(stop)
+            finally:
+                # after a crash, too: a robot that moves is brought to rest, a bag is closed
+                _shut_down(node, executor)
     finally:
         watch.notify(None)
         executor.shutdown(timeout_sec=2.0)

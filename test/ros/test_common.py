@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
+ROOT = Path(__file__).resolve().parents[2]
+
 PROBE = """
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,6 +69,7 @@ class Probe(Node):
         self.create_service(Trigger, '~/options', self.options)
         self.create_service(Trigger, '~/robot', self.robot)
         self.create_service(Trigger, '~/fault', self.fault)
+        self.create_service(Trigger, '~/crash', lambda *_: 1 // 0)
 
     def options(self, request, response):
         return answer(self, response, lambda r: repr(read_options(self, Options, 'set')))
@@ -270,6 +273,10 @@ def test_the_description_comes_from_the_latched_topic(ros, probe):
     process.wait_for_output("description on topic '/robot_description':")
     response = trigger(ros, 'robot')
     assert not response.success and 'not well-formed XML' in response.message
+    # a path is for parameters: what comes over the network opens no files here
+    ros.publish_description(str(ROOT / 'urdf' / 'szabo_3r.urdf'))
+    process.wait_for_output('is no URDF')
+    assert 'publish the URDF itself' in trigger(ros, 'robot').message
 
 
 def test_the_description_comes_from_a_parameter(ros, probe, tmp_path):
@@ -286,6 +293,17 @@ def test_a_fault_is_answered_and_logged_and_the_node_goes_on(ros, probe):
     assert response.message.startswith('internal error: ZeroDivisionError')
     process.wait_for_output('Traceback')
     assert process.returncode is None
+
+
+def test_a_node_that_crashes_says_goodbye_all_the_same(ros, probe):
+    process = probe()
+    trigger_type = importlib.import_module('std_srvs.srv').Trigger
+    client = ros.node.create_client(trigger_type, 'probe/crash')
+    ros.wait_until(client.service_is_ready, what='the service')
+    client.call_async(trigger_type.Request())
+    assert process.wait() == 1
+    assert 'resting' in process.lines
+    assert 'ZeroDivisionError' in process.output
 
 
 @pytest.mark.skipif(not sys.platform.startswith('linux'), reason='looks into /proc')

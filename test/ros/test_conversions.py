@@ -61,6 +61,10 @@ def spoil_joints(message):
     message.joint_names = ['a', 'x']
 
 
+def spoil_twice(message):
+    message.joint_names = ['a', 'b', 'a']
+
+
 def spoil_time(message):
     message.points[1].time_from_start = conversions.duration_message(0.0)
 
@@ -83,6 +87,7 @@ def spoil_positions(message):
     [
         (spoil_empty, 'has no points'),
         (spoil_joints, 'the trajectory does not have joints b: the robot has a, b'),
+        (spoil_twice, 'the trajectory names twice joints a'),
         (spoil_time, 'time_from_start of point 1 is 0 s'),
         (spoil_length, 'point 1 of the trajectory has 1 velocities, expected 2'),
         (spoil_value, 'point 1 of the trajectory has positions that are not finite'),
@@ -111,6 +116,8 @@ def test_a_joint_state_is_picked_by_name():
     ('message', 'text'),
     [
         (JointState(name=['a'], position=[0.0]), "joint 'b' is not in the joint states"),
+        (JointState(name=['a', 'b', 'b'], position=[0.0, 0.0]), "'b' is named twice"),
+        (JointState(name=['a', 'b', 'c', 'c'], position=[0.0] * 3), '4 names but 3 values'),
         (JointState(name=['a', 'b'], effort=[0.0]), '2 names but 1 values of effort'),
         (JointState(name=['a', 'b'], effort=[0.0, 0.0]), 'have no positions'),
     ],
