@@ -230,6 +230,7 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
         file, None if delimiter.isspace() and delimiter != '\t' else delimiter, None, 0
     )
     first = layout.split(lines[0])
+    header: tuple[str, ...] | None
     if _counts_columns(first):
         header = tuple(first)
     elif not all(_is_number(cell) for cell in first):
