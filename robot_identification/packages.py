@@ -35,7 +35,11 @@ def read_urdf(
     try:
         return path.read_text(encoding='utf-8'), path
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"cannot read URDF file '{path}': {error}", file=str(path)) from error
+        raise ModelError(
+            f"cannot read URDF file '{path}': {error}",
+            file=str(path),
+            remedy='give a file in UTF-8 that may be read',
+        ) from error
 
 
 def resolve_package_path(path: str | os.PathLike) -> Path:
@@ -84,4 +88,8 @@ def _expand_xacro(path: Path, arguments: dict[str, str]) -> str:
     try:
         return xacro.process_file(str(path), mappings=arguments).toprettyxml(indent='  ')
     except Exception as error:
-        raise ModelError(f"xacro cannot expand '{path}': {error}", file=str(path)) from error
+        raise ModelError(
+            f"xacro cannot expand '{path}': {error}",
+            file=str(path),
+            remedy='correct the file, or give the arguments that it needs',
+        ) from error

@@ -250,7 +250,9 @@ def _parse(text: str, where: str) -> etree._Element:
     try:
         document = etree.fromstring(text.encode(), parser)
     except etree.XMLSyntaxError as error:
-        raise ModelError(f'{where} is not well-formed XML: {error}', file=where) from error
+        raise ModelError(
+            f'{where} is not well-formed XML: {error}', file=where, remedy='correct this place'
+        ) from error
     if document.tag != 'robot':
         raise ModelError(
             f"{where} is not a URDF: its root is '<{document.tag}>', expected '<robot>'",
@@ -263,7 +265,9 @@ def _build(text: str, where: str) -> pin.Model:
     try:
         return pin.buildModelFromXML(text)
     except Exception as error:
-        raise ModelError(f'{where} cannot be read as a robot: {error}', file=where) from error
+        raise ModelError(
+            f'{where} cannot be read as a robot: {error}', file=where, remedy='correct the URDF'
+        ) from error
 
 
 def _moving_joints(document: etree._Element) -> _Joints:

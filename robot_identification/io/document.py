@@ -116,7 +116,11 @@ def read_document(path: str | os.PathLike) -> Document:
             f"settings file '{path}' does not exist", file=str(path), remedy='correct the path'
         ) from None
     except OSError as error:
-        raise SettingsError(f"cannot read '{path}': {error.strerror}", file=str(path)) from error
+        raise SettingsError(
+            f"cannot read '{path}': {error.strerror}",
+            file=str(path),
+            remedy='give a file that exists and may be read',
+        ) from error
     except UnicodeDecodeError:
         raise SettingsError(
             f"'{path}' is not text in UTF-8", file=str(path), remedy='give a YAML file'

@@ -244,6 +244,7 @@ def _trajectory_values(
     if not np.isfinite(values).all():
         point = int(np.argwhere(~np.isfinite(values))[0, 0])
         raise ExcitationError(
-            f'point {point} of the trajectory has {name} that are not finite numbers'
+            f'point {point} of the trajectory has {name} that are not finite numbers',
+            remedy='send finite numbers only',
         )
     return values

@@ -152,7 +152,9 @@ def mujoco_model(robot: Robot, parameters: ParameterSet) -> mujoco.MjModel:
         spec.compiler.fusestatic = True
         model = spec.compile()
     except ValueError as error:
-        raise ModelError(f"MuJoCo cannot simulate robot '{robot.name}': {error}") from error
+        raise ModelError(
+            f"MuJoCo cannot simulate robot '{robot.name}': {error}", remedy='correct the URDF'
+        ) from error
     model.opt.gravity = robot.gravity
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
     model.dof_damping = 0.0
