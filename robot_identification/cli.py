@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 import os
 import sys
 from typing import Any
+import warnings
 
 from .cli_parser import build_parser, EXIT_BAD_INPUT
-from .errors import ConsistencyError, IdentificationError, SettingsError
+from .errors import (
+    ConsistencyError,
+    IdentificationError,
+    IdentificationWarning,
+    SettingsError,
+)
 from .progress import progress_bar
 
 EXIT_OK, EXIT_STOPPED, EXIT_NOT_PHYSICAL = 0, 1, 3
@@ -41,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
     try:
-        return options.run(options)
+        with _plain_warnings():
+            return options.run(options)
     except ConsistencyError as error:
         return _fail(error, EXIT_NOT_PHYSICAL)
     except IdentificationError as error:
@@ -78,7 +86,9 @@ def _identify(options: argparse.Namespace) -> int:
         for validation in result.validations:
             print(f'\n{validation.summary()}')
         print(f'\n{result.consistency.summary()}')
-    _warn(text for text in result.warnings if text not in result.estimate.warnings)
+    # the summary has those of the estimate
+    shown = () if options.quiet else result.estimate.warnings
+    _warn(text for text in result.warnings if text not in shown)
     _warn(saved.warnings)
     for path in (saved.result, saved.urdf, saved.report):
         if path is not None:
@@ -200,6 +210,22 @@ def _physical(report: Any, required: bool) -> int:
             remedy='see the table above for the links and joints concerned',
         )
     return EXIT_OK
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show our own warnings without the place in the program that they come from."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def plain(message: Any, category: type[Warning], *place: Any, **rest: Any) -> None:
+            if issubclass(category, IdentificationWarning):
+                _warn([str(message)])
+            else:
+                show(message, category, *place, **rest)
+
+        warnings.showwarning = plain
+        yield
 
 
 def _warn(texts: Iterator[str] | Sequence[str]) -> None:

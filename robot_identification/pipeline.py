@@ -35,6 +35,7 @@ from .io.experiment import Experiment
 from .io.results import Result, StoredResult, write_result
 from .io.urdf import identified_urdf
 from .parameters import ParameterSet
+from .plausibility import doubts
 from .progress import part, Progress, silent
 from .regressors import build, ModelSettings, Regressor
 from .regressors import prior as urdf_prior
@@ -190,7 +191,7 @@ def identify_sources(
         validations=tuple(validations),
         recordings=tuple(_name(source) for source in sources),
         timing=watch.laps,
-        warnings=_once(notes, estimate.warnings),
+        warnings=_once(notes, doubts(problem.robot, system, estimate), estimate.warnings),
     )
 
 
