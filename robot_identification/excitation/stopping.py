@@ -8,11 +8,13 @@ changes, q(t) = path(s(t)).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..recording import Motion
+from .points import PointTrajectory
 from .trajectories import Trajectory
 
 
@@ -98,3 +100,40 @@ def slow_down(
         if excess < least:
             best, least = stop, excess
     return best
+
+
+def halt(
+    joints: Sequence[str],
+    position: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
+    shortest: float = 0.2,
+) -> PointTrajectory:
+    """
+    Return the smooth stop of a robot that is not on the path that it should follow.
+
+    From there, a stop along the path would begin with a leap.
+
+    Parameters
+    ----------
+    joints:
+        Names.
+    position, velocity:
+        (n_joints,) where the robot is, and how it moves.
+    acceleration:
+        (n_joints,) limits.
+    shortest:
+        Least time for the stop [s].
+
+    """
+    position, velocity = np.asarray(position, dtype=float), np.asarray(velocity, dtype=float)
+    # velocity falls as 1 - 3 x^2 + 2 x^3, whose slope is 1.5 at most and whose integral is 1/2
+    duration = max(shortest, float((1.5 * np.abs(velocity) / acceleration).max()))
+    zero = np.zeros_like(position)
+    return PointTrajectory(
+        tuple(joints),
+        np.array([0.0, duration]),
+        np.array([position, position + 0.5 * duration * velocity]),
+        np.array([velocity, zero]),
+        np.array([zero, zero]),
+    )

@@ -23,7 +23,7 @@ from trajectory_msgs.msg import JointTrajectory
 from ..errors import RecordingError
 from ..excitation.limits import Limits
 from ..excitation.points import Points, to_points
-from ..excitation.stopping import slow_down
+from ..excitation.stopping import halt, slow_down
 from ..excitation.trajectories import Trajectory
 from .excitation_options import ExecutionOptions
 from .excitation_states import StateWatch
@@ -47,6 +47,10 @@ class MotionError(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code, self.message = code, message
+
+
+class LostError(MotionError):
+    """The robot is not where the plan has it, so it cannot stop along the path."""
 
 
 class TrajectorySender:
@@ -218,6 +222,9 @@ class MotionRun:
                 reason = self._watch(path, start)
                 if reason is not None:
                     raise reason
+        except LostError:
+            await self._halt()
+            raise
         except Exception:
             # a fault of ours is no reason to let the robot run on
             await self._stop(path, start)
@@ -251,9 +258,15 @@ class MotionRun:
                 f'no joint states for {self.states.age:.2f} s (stale_timeout is '
                 f'{self.options.stale_timeout:g} s): {reason}',
             )
+        if self.states.jump:
+            return LostError(
+                Code.STALE_STATE,
+                f'the stamps of the joint states jump by {self.states.jump:.4g} s: see who sets '
+                'the clock of the driver, or whether its simulation began anew',
+            )
         joint, error = self._measure(path, start)
         if error > self.options.tracking_tolerance:
-            return MotionError(
+            return LostError(
                 Code.TRACKING_ERROR,
                 f"joint '{joint}' is {error:.4g} away from the plan, more than "
                 f'tracking_tolerance ({self.options.tracking_tolerance:g}): see whether the robot '
@@ -300,6 +313,17 @@ class MotionRun:
                 self.sender.send(points, start + int(1e9 * begin))
                 end = begin + stop.duration
         await self._rest(start + int(1e9 * end), max(end - begin, 0.0))
+
+    async def _halt(self) -> None:
+        """Bring the robot to rest from where it is and as it moves; wait until it is."""
+        self.report.phase = 'stopping'
+        joints, fastest = self.limits.joints, self.limits.velocity
+        velocity = np.clip(self.states.velocity(), -fastest, fastest)
+        position = self.states.sample().position + STOP_LEAD * velocity
+        stop = halt(joints, position, velocity, self.limits.acceleration)
+        begin = self.states.now() + int(1e9 * STOP_LEAD)
+        self.sender.send(to_points(stop, max(self.options.publish_rate, 50.0)), begin)
+        await self._rest(begin + int(1e9 * stop.duration), STOP_LEAD + stop.duration)
 
     async def _rest(self, end: int, seconds: float) -> None:
         self.states.forget()

@@ -19,6 +19,9 @@ from .motion_messages import joint_sample, JointSample
 LOOKS = 3
 """Looks without a message in between that are silence; after fewer, it may wait in the queue."""
 
+JUMP_SECONDS = 1.0
+"""Step of the stamps that no delay explains: a clock was set, or a simulation begun anew [s]."""
+
 REST_SECONDS = 0.15
 """Time over which the positions are compared to tell rest from motion [s]."""
 
@@ -46,6 +49,7 @@ class StateWatch:
         self._sample: JointSample | None = None
         self._received = -np.inf
         self._looks = 0
+        self.jump = 0.0
         self._fault: RecordingError | None = None
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=64)
         node.create_subscription(
@@ -70,8 +74,17 @@ class StateWatch:
                 'the joint states have no finite positions', remedy='repair the driver'
             )
         elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
+            self._note_jump(sample.stamp)
             self._sample, self._received, self._fault = sample, time.monotonic(), None
             self._looks = 0
+
+    def _note_jump(self, stamp: int) -> None:
+        if self._sample is None or not stamp or not self._sample.stamp:
+            return
+        step = 1e-9 * (stamp - self._sample.stamp)
+        # a simulation may be some times as fast as the wall's clock
+        if not -JUMP_SECONDS <= step <= JUMP_SECONDS + 10.0 * self.age:
+            self.jump = step
 
     def watch(self, joints: tuple[str, ...]) -> None:
         """Look at ``joints``, in this order."""
@@ -138,6 +151,19 @@ class StateWatch:
         long_enough = latest - self._past[0][0] >= 0.9 * REST_SECONDS
         return long_enough and float(np.ptp(recent, axis=0).max()) <= tolerance
 
+    def velocity(self) -> np.ndarray:
+        """Return how fast the joints move: as measured, or from the latest positions (n,)."""
+        measured = self.sample().velocity
+        if measured is not None and np.isfinite(measured).all():
+            return measured
+        zero = np.zeros(len(self._joints))
+        if not self._past:
+            return zero
+        end, there = self._past[-1]
+        begin, here = next(item for item in self._past if end - item[0] <= 0.06)
+        return zero if end <= begin else (there - here) / (end - begin)
+
     def forget(self) -> None:
-        """Forget the past positions, so that `at_rest` looks anew."""
+        """Forget the past positions and jumps of time, so that `at_rest` looks anew."""
         self._past.clear()
+        self.jump = 0.0

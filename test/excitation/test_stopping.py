@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.points import point_to_point
-from robot_identification.excitation.stopping import slow_down
+from robot_identification.excitation.stopping import halt, slow_down
 
 JOINTS = ('a', 'b')
 BASIS = rest_to_rest(10.0, 0.1, 5)
@@ -66,3 +66,21 @@ def test_near_its_end_a_trajectory_needs_no_stop():
 def test_a_way_to_where_one_is_takes_the_least_time():
     away = point_to_point(JOINTS, np.ones(2), np.ones(2), np.ones(2), np.ones(2))
     assert away.duration == pytest.approx(0.1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_a_halt_begins_as_the_robot_moves_and_keeps_the_acceleration_limits(seed):
+    rng = np.random.default_rng(seed)
+    position, velocity = rng.standard_normal((2, 2))
+    limits = rng.uniform(0.5, 20.0, 2)
+    stop = halt(JOINTS, position, velocity, limits)
+    motion = stop.sample(np.linspace(0.0, stop.duration, 2001))
+    np.testing.assert_allclose(motion.position[0], position)
+    np.testing.assert_allclose(motion.velocity[0], velocity)
+    assert np.abs(motion.velocity[-1]).max() < 1e-9
+    assert (np.abs(motion.acceleration) <= limits * (1.0 + 1e-9)).all()
+    # no joint turns round, and the quickest takes no longer than it needs
+    assert (motion.velocity * np.sign(velocity) >= -1e-9).all()
+    reached = (np.abs(motion.acceleration).max(axis=0) / limits).max()
+    assert stop.duration == 0.2 or reached == pytest.approx(1.0, rel=1e-5)

@@ -13,9 +13,14 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from robot_identification.excitation.points import point_to_point, to_points
-from robot_identification.nodes.motion_messages import trajectory_message, trajectory_points
+from robot_identification.nodes.motion_messages import (
+    time_message,
+    trajectory_message,
+    trajectory_points,
+)
 from robot_identification_msgs.action import Excite, PlanExcitation
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
@@ -306,6 +311,48 @@ def test_a_robot_that_does_not_follow_is_stopped(arm):
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Excite.Result.TRACKING_ERROR)
     assert 'tracking_tolerance' in result.error_msg
     assert is_at_rest(arm)
+
+
+def test_a_robot_that_is_put_elsewhere_is_halted_there(arm):
+    start_node(arm)
+    reset = arm.node.create_client(Trigger, 'simulation/reset')
+    sent = arm.subscribe(JointTrajectory, 'joint_trajectory')
+    asked = []
+
+    def put_back(feedback):
+        if not asked and feedback and feedback[-1].progress > 0.6:
+            asked.append(reset.call_async(Trigger.Request()))
+        return False
+
+    _, result, _ = arm.act(
+        Excite, 'excitation/excite', trajectory=move(np.full(2, 2.0)), cancel_when=put_back
+    )
+    assert asked and result.error_code == Excite.Result.TRACKING_ERROR
+    # a stop along the path would begin with a leap to where the robot should have been
+    places = np.array([point.positions for point in sent[-1].points])
+    assert len(sent) == 2 and np.abs(places).max() < 0.5
+    assert is_at_rest(arm)
+
+
+def test_the_clock_of_the_driver_is_set_back(ros):
+    ros.start('excitation', parameters={'robot_description': PLANAR, 'execute': True})
+    driver = ros.publisher(JointState, 'joint_states', wait_for_subscribers=1)
+    sent = ros.subscribe(JointTrajectory, 'joint_trajectory')
+    begin = time.monotonic()
+
+    def publish():
+        stamp = 1000.0 + time.monotonic() - begin - (500.0 if sent else 0.0)
+        message = JointState(name=['joint_1', 'joint_2'], position=[0.0, 0.0])
+        message.header.stamp = time_message(round(1e9 * stamp))
+        driver.publish(message)
+
+    ros.node.create_timer(0.01, publish)
+    _, result, _ = excite(ros, trajectory=move(np.full(2, 0.3)))
+    assert result.error_code == Excite.Result.STALE_STATE
+    assert 'jump by -' in result.error_msg
+    assert len(sent) == 2
+    assert sent[1].header.stamp.sec < 600
+    assert not np.array([point.positions for point in sent[1].points]).any()
 
 
 def test_the_node_leaves_a_robot_at_rest_and_tells_its_client(arm):

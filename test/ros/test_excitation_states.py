@@ -56,3 +56,32 @@ def test_a_process_that_was_held_up_looks_into_its_queue_first(states, driver, c
     clock[0] += 0.3
     states.look()
     assert states.silent(0.2)
+
+
+def test_a_clock_that_jumps_is_noticed_and_a_slow_one_is_not(states, driver, clock):
+    for step, elapsed, jump in (
+        (0.005, 0.005, 0.0),
+        (0.0, 0.5, 0.0),
+        (3.0, 3.0, 0.0),
+        (-100.0, 0.005, -100.0),
+        (50.0, 0.005, 50.0),
+    ):
+        driver.send(state(200.0))
+        states.forget()
+        clock[0] += elapsed
+        driver.send(state(200.0 + step))
+        assert states.jump == pytest.approx(jump)
+        states.watch(('joint_2',))
+        states.watch(('joint_1',))
+
+
+def test_the_velocity_is_the_measured_one_or_that_of_the_latest_positions(states, driver, clock):
+    for i in range(20):
+        clock[0] += 0.01
+        driver.send(state(1.0 + 0.01 * i, position=0.02 * i))
+        states.look()
+    assert states.velocity() == pytest.approx([2.0])
+    message = state(2.0)
+    message.velocity = [3.0]
+    driver.send(message)
+    assert states.velocity() == pytest.approx([3.0])
