@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Core objects to messages and back (see also `motion_messages`, whose names are here too)."""
+"""Parameters, fits and regressors to messages and back; for motions see `motion_messages`."""
 
 from __future__ import annotations
 
@@ -17,38 +17,6 @@ from ..consistency import ConsistencyReport, LinkConsistency
 from ..errors import IdentificationError, one_of
 from ..estimation.estimate import Estimate, Fit, JointFit
 from ..parameters import ParameterLayout, ParameterSet
-from .motion_messages import (
-    duration_message,
-    joint_sample,
-    JointSample,
-    nanoseconds,
-    seconds,
-    time_message,
-    trajectory_message,
-    trajectory_points,
-    TrajectoryPoints,
-)
-
-__all__ = [
-    'base_parameters_message',
-    'duration_message',
-    'fit_message',
-    'joint_fit_messages',
-    'joint_sample',
-    'JointSample',
-    'link_consistency_messages',
-    'nanoseconds',
-    'parameters_from_message',
-    'regressor_matrix',
-    'regressor_message',
-    'seconds',
-    'standard_parameters_message',
-    'time_message',
-    'trajectory_message',
-    'trajectory_points',
-    'TrajectoryPoints',
-]
-
 
 # ------------------------------------------------------------------------------------ parameters
 

@@ -36,7 +36,8 @@ from .common import (
     run,
     subscribe_joint_states,
 )
-from .conversions import joint_sample, regressor_message, time_message
+from .conversions import regressor_message
+from .motion_messages import joint_sample, time_message
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
-from robot_identification.nodes.conversions import nanoseconds, regressor_matrix
+from robot_identification.nodes.conversions import regressor_matrix
+from robot_identification.nodes.motion_messages import nanoseconds
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, ModelSettings, prior
 from robot_identification.robot import Robot
