@@ -95,7 +95,8 @@ class Robot:
             order of Pinocchio's tree.
         locked:
             Other moving joints and the position to hold them at [rad or m].  Moving joints that
-            are named nowhere are held at 0 and give a warning.
+            are named nowhere are held at 0 and give a warning, but those that mimic a locked one
+            follow it.
         gravity:
             (3,) acceleration of free fall in the base frame [m/s^2].
         xacro_arguments:

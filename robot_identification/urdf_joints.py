@@ -85,6 +85,14 @@ def identified_joints(
         order = [name for name in full.names[1:] if name in moving]
         joints = [name for name in order if moving[name].get('type') in MOVING_TYPES]
     joints = tuple(joints)
+    for joint in moving:
+        if not full.existJointName(joint):
+            raise ModelError(
+                f"joint '{joint}' in {where} does not hang on the robot's base",
+                joint=joint,
+                file=where,
+                remedy='correct the parents: links and joints have to form one tree',
+            )
     if not joints:
         raise ModelError(
             f'{where} has no joint to identify',
@@ -131,12 +139,30 @@ def locked_joints(
                 joint=joint,
                 remedy='take it out of one of the two lists',
             )
-    silent = [joint for joint in moving if joint not in joints and joint not in locked]
+    places = {**_mimicked(moving, locked), **locked}
+    silent = [joint for joint in moving if joint not in joints and joint not in places]
     notes = []
     if silent:
         notes.append(f'held at 0 because they are neither identified nor locked: {one_of(silent)}')
-    held = {joint: float(locked.get(joint, 0.0)) for joint in moving if joint not in joints}
+    mimics = [j for j in joints if moving[j].find('mimic') is not None]
+    if mimics:
+        notes.append(
+            f'taken for joints with drives of their own although they mimic others: '
+            f'{one_of(mimics)}; lock them together with those if they have none'
+        )
+    held = {joint: float(places.get(joint, 0.0)) for joint in moving if joint not in joints}
     return held, notes
+
+
+def _mimicked(moving: Joints, locked: Mapping[str, float]) -> dict[str, float]:
+    """Return where joints that mimic locked ones are."""
+    places = {}
+    for name, joint in moving.items():
+        mimic = joint.find('mimic')
+        if mimic is not None and mimic.get('joint') in locked:
+            ratio, offset = float(mimic.get('multiplier', 1.0)), float(mimic.get('offset', 0.0))
+            places[name] = ratio * locked[mimic.get('joint')] + offset
+    return places
 
 
 def reduced(full: pin.Model, held: Mapping[str, float]) -> pin.Model:

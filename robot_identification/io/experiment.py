@@ -267,7 +267,7 @@ def experiment_from(
         document = Document(document)
     if not isinstance(document.content, dict):
         raise SettingsError(
-            f'{document.file or "settings"}: expected a mapping with the keys robot, data, ...',
+            f'{document.file or "settings"}: expected a mapping with the keys robot and data',
             file=document.file,
             remedy='see docs/experiment.md',
         )

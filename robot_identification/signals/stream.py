@@ -23,6 +23,9 @@ from .sampling import grid_blocks, sample_rate
 from .settings import SignalSettings
 from .source import RecordingSource
 
+FASTEST = 20.0
+"""Times the recorded rate up to which a recording may be resampled."""
+
 SLOWEST = 2.0
 """Rate below which time stamps are hardly in seconds [Hz]."""
 
@@ -196,6 +199,14 @@ def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
             file=name,
             value=wanted,
             remedy='it is there for resampling; use signals.decimate_to to come to a lower rate',
+        )
+    if wanted is not None and wanted > FASTEST * recorded:
+        raise SettingsError(
+            f"'signals.sample_rate' is {wanted:g} Hz, {name} was recorded at {recorded:.6g} Hz",
+            key='signals.sample_rate',
+            file=name,
+            value=wanted,
+            remedy='a rate far above the recorded one adds nothing: leave it at null',
         )
     if settings.cutoff >= 0.5 * recorded:
         raise SettingsError(

@@ -273,3 +273,9 @@ def test_stamps_that_are_not_in_seconds():
     recording = Recording(time, position, position, ('a',), source='run.csv')
     with pytest.raises(SettingsError, match=r'run\.csv has nothing above 0\.25 Hz.*milliseconds'):
         process(recording, SignalSettings(cutoff=20.0))
+
+
+def test_rate_far_above_the_recorded_one():
+    """It would fill the memory before it told anything."""
+    with pytest.raises(SettingsError, match='1e.09 Hz, run.csv was recorded at 1000 Hz'):
+        process(sine(1.0), SignalSettings(sample_rate=1e9))
