@@ -18,9 +18,12 @@ from ..excitation.limits import Limits, motion_limits
 from ..excitation.points import point_to_point, PointTrajectory
 from ..excitation.settings import PlannerSettings
 from ..robot import Robot
-from .excitation_motion import Code, MotionError
+from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
 from .motion_messages import trajectory_points
+
+LONGEST = 3600.0
+"""Longest motion [s]: a check looks at it some hundred times a second, all at once."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,12 @@ def received(message: JointTrajectory, robot: Robot) -> PointTrajectory:
             'the trajectory has no velocities, so its accelerations would be infinite',
             remedy='give every point velocities, and accelerations best',
         )
+    if points.time[-1] - points.time[0] > LONGEST:
+        raise ExcitationError(
+            f'the trajectory takes {points.time[-1] - points.time[0]:.6g} s',
+            value=float(points.time[-1]),
+            remedy=f'send one of {LONGEST:g} s at most',
+        )
     return PointTrajectory(
         robot.joints, points.time, points.position, points.velocity, points.acceleration
     )
@@ -127,9 +136,17 @@ def approach_to(
             'robot there, or set move_to_start to true',
         )
     speed = options.move_speed
-    return point_to_point(
+    way = point_to_point(
         trajectory.joints, position, start, speed * limits.velocity, speed * limits.acceleration
     )
+    if way.duration > LONGEST:
+        joint = trajectory.joints[int(away.argmax())]
+        raise MotionError(
+            Code.NOT_AT_START,
+            f"the way to the start takes {way.duration:.3g} s, since joint '{joint}' is "
+            f'{away.max():.4g} away: see whether its joint states are true, or move it nearer',
+        )
+    return way
 
 
 def _check_code(error: ExcitationError) -> int:

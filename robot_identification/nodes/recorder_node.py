@@ -195,11 +195,14 @@ def _start_in_new_folder(
 ) -> BagRecorder:
     """Start a recording in a folder below ``output`` that did not exist before."""
     name = name.strip()
-    if name in ('.', '..') or any(c in name for c in '/\\\0') or len(name) > 200:
+    plain = name.isprintable() and not any(c in name for c in '/\\')
+    shown = name[:80] if name.isprintable() else ascii(name[:80])[1:-1]
+    if name in ('.', '..') or not plain or len(name.encode()) > 200:
         raise RecordingError(
-            f"the recording's name is '{name}'",
+            f"the recording's name is '{shown}'",
             value=name,
-            remedy='give a plain folder name, without / and \\; the node makes it in its output',
+            remedy='give a plain folder name of up to 200 bytes, without / and \\; the node makes '
+            'it in its output',
         )
     name = name or datetime.now().strftime('recording_%Y%m%d_%H%M%S')
     number = 0

@@ -159,15 +159,23 @@ def test_nothing_moves_unless_allowed(arm):
         GoalStatus.STATUS_ABORTED,
         Excite.Result.EXECUTION_DISABLED,
     )
+    long = move(np.full(2, 0.3))
+    long.points[-1].time_from_start.sec = 100_000_000
+    _, result, _ = excite(arm, trajectory=long, dry_run=True)
+    assert result.error_code == Excite.Result.INVALID_TRAJECTORY
+    assert 'the trajectory takes 1e+08 s' in result.error_msg
+    sent = arm.subscribe(JointTrajectory, 'joint_trajectory')
     status, result, _ = excite(arm, trajectory=goal, dry_run=True)
     assert (status, result.error_code, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, 0, '')
     assert is_at_rest(arm) and np.abs(arm.states[-1].position).max() < 0.02
+    assert not sent
     assert node.stop() == 0
 
 
 @pytest.mark.parametrize('arm', [ARM], indirect=True)
 def test_what_must_not_be_executed_is_refused_with_the_reason(arm):
     start_node(arm, **{'planner.floor': 0.0, 'move_to_start': False})
+    sent = arm.subscribe(JointTrajectory, 'joint_trajectory')
     codes = Excite.Result
     fast = move(np.full(6, 1.0), speed=2.5)
     wrong_joint = move(np.full(6, 0.3))
@@ -189,7 +197,7 @@ def test_what_must_not_be_executed_is_refused_with_the_reason(arm):
         status, result, _ = excite(arm, **fields)
         assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, code), result.error_msg
         assert all(word in result.error_msg for word in words), result.error_msg
-    assert is_at_rest(arm)
+    assert is_at_rest(arm) and not sent
 
 
 def test_without_joint_states_nothing_begins(ros):
@@ -303,6 +311,12 @@ def test_joint_states_that_tell_nothing_count_as_none(ros):
         assert result.error_code == Excite.Result.STALE_STATE
         assert words in result.error_msg
         ros.node.destroy_timer(timer)
+    # a driver that counts something else: no motion of days, and no check of it
+    far = JointState(name=['joint_1', 'joint_2'], position=[1e9, 0.0])
+    ros.node.create_timer(0.02, lambda: driver.publish(far))
+    _, result, _ = excite(ros, trajectory=goal)
+    assert result.error_code == Excite.Result.NOT_AT_START
+    assert "joint 'joint_1' is 1e+09 away" in result.error_msg
 
 
 def test_a_robot_that_does_not_follow_is_stopped(arm):

@@ -199,6 +199,9 @@ def test_a_name_that_leaves_the_output_folder_is_refused(ros, recorder, tmp_path
         response = begin(ros, name)
         assert not response.success
         assert response.message.startswith(f"the recording's name is '{name}': give a plain")
+    # what would break a listing, or the file system
+    for name, shown in (('a\nb', 'a\\nb'), ('\u202eb', '\\u202eb'), ('ä' * 150, 'ä' * 80)):
+        assert begin(ros, name).message.startswith(f"the recording's name is '{shown}': give")
     assert not (tmp_path / 'bags').exists()
 
 
