@@ -41,7 +41,8 @@ def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
         cells = [
             str(joint.rows),
             number(joint.rmse),
-            number(joint.bias),
+            # the offset takes all of it but rounding errors
+            number(joint.bias if abs(joint.bias) > 1e-9 * joint.rmse else 0.0),
             percent(joint.relative_error),
             percent(joint.raw_relative_error),
         ]

@@ -66,3 +66,14 @@ def test_plain_values(problem_of):
         'bias',
     }
     assert values['weights']['joint_1'] == estimate.weights[1]
+
+
+def test_bias_that_is_rounding_error_is_zero(problem):
+    estimate = ols(problem().system)
+    joints = [
+        replace(joint, bias=b)
+        for joint, b in zip(estimate.joints, (3e-16, 0.012, -4e-17), strict=True)
+    ]
+    lines = replace(estimate, joints=tuple(joints)).summary().splitlines()
+    start = next(i for i, line in enumerate(lines) if 'Fit of the effort' in line) + 2
+    assert [line.split()[3] for line in lines[start : start + 3]] == ['0', '0.012', '0']
