@@ -197,9 +197,11 @@ def require_inertias(
     for joint in document.iterfind('joint'):
         parent, child = (joint.find(end).get('link') for end in ('parent', 'child'))
         children.setdefault(parent, []).append((child, joint.get('name') in joints))
-    inertial = {
-        link.get('name') for link in document.iterfind('link') if link.find('inertial') is not None
-    }
+    inertial = set()
+    for element in document.iterfind('link/inertial'):
+        link = element.getparent().get('name')
+        inertial.add(link)
+        _require_numbers(element, link, where)
     bare = []
     for joint, link in zip(joints, links, strict=True):
         if not _reached(link, children, across_joints=True) & inertial:
@@ -213,6 +215,42 @@ def require_inertias(
         if not _reached(link, children, across_joints=False) & inertial:
             bare.append(link)
     return [f'no <inertial>, so their prior is zero: {one_of(bare)}'] if bare else []
+
+
+def _require_numbers(inertial: etree._Element, link: str, where: str) -> None:
+    """Refuse an <inertial> with something else than numbers: the parser would drop all of it."""
+    needed = {
+        'mass': ('value',),
+        'inertia': ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz'),
+        'origin': ('xyz', 'rpy'),
+    }
+    for tag, attributes in needed.items():
+        element = inertial.find(tag)
+        if element is None and tag != 'origin':
+            raise ModelError(
+                f"<inertial> of link '{link}' in {where} has no <{tag}>",
+                link=link,
+                file=where,
+                remedy='add it: without it the link would have no inertia at all',
+            )
+        for name in attributes if element is not None else ():
+            text = element.get(name, '0 0 0' if tag == 'origin' else '')
+            if not _numbers(text, 3 if tag == 'origin' else 1):
+                raise ModelError(
+                    f"{name} of <{tag}> of link '{link}' in {where} is '{text}'",
+                    link=link,
+                    value=text,
+                    file=where,
+                    remedy='give finite numbers: without them the link would have no inertia',
+                )
+
+
+def _numbers(text: str, count: int) -> bool:
+    try:
+        values = [float(word) for word in text.split()]
+    except ValueError:
+        return False
+    return len(values) == count and bool(np.isfinite(values).all())
 
 
 def _reached(link: str, children: Mapping, *, across_joints: bool) -> set[str]:
