@@ -16,76 +16,23 @@ from typing import Any
 
 import numpy as np
 from rclpy.node import Node
-from robot_identification_msgs.action import Excite
 from robot_identification_msgs.srv import StartRecording, StopRecording
-from trajectory_msgs.msg import JointTrajectory
 
 from ..errors import RecordingError
 from ..excitation.limits import Limits
 from ..excitation.points import Points, to_points
 from ..excitation.stopping import halt, slow_down
 from ..excitation.trajectories import Trajectory
+from .excitation_errors import Code, LostError, MotionError
 from .excitation_options import ExecutionOptions
+from .excitation_partners import call_recorder, TrajectorySender
 from .excitation_states import StateWatch
-from .motion_messages import time_message, trajectory_message
-
-Code = Excite.Result
 
 START_LEAD = 0.2
 """How long before its start a trajectory is sent [s]."""
 
 STOP_LEAD = 0.1
 """How long before it takes effect a stop is sent [s]."""
-
-SERVICE_SECONDS = 10.0
-"""How long the recorder may take to answer [s]."""
-
-
-class MotionError(Exception):
-    """A motion that does not begin or ends early: a code of Excite's result, and words."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code, self.message = code, message
-
-
-class LostError(MotionError):
-    """The robot is not where the plan has it, so it cannot stop along the path."""
-
-
-class TrajectorySender:
-    """
-    Hands trajectories to the robot's controller, on a topic.
-
-    Parameters
-    ----------
-    node, topic:
-        Who sends, and where to.
-
-    """
-
-    def __init__(self, node: Node, topic: str) -> None:
-        self._publisher = node.create_publisher(JointTrajectory, topic, 10)
-
-    @property
-    def topic(self) -> str:
-        """Full name of the topic."""
-        return self._publisher.topic_name
-
-    @property
-    def connected(self) -> bool:
-        """Whether somebody listens."""
-        return self._publisher.get_subscription_count() > 0
-
-    def send(self, points: Points, start: int) -> None:
-        """Send a trajectory that starts at ``start`` [ns] and replaces the one that runs."""
-        m = points.motion
-        self._publisher.publish(
-            trajectory_message(
-                points.joints, points.time, m.position, m.velocity, m.acceleration,
-                time_message(start),
-            )
-        )  # fmt: skip
 
 
 @dataclass
@@ -344,7 +291,7 @@ class MotionRun:
     async def _start_recording(self, name: str) -> None:
         self.report.phase = 'starting_recorder'
         request = StartRecording.Request(name=name)
-        answer = await self._call(StartRecording, 'start', request)
+        answer = await self._recorder(StartRecording, 'start', request)
         self.report.recording_path = answer.path
 
     async def _stop_recording(self, recording: str | None, *, quiet: bool) -> None:
@@ -353,41 +300,16 @@ class MotionRun:
             return
         self.report.phase = 'finishing_recording'
         try:
-            answer = await self._call(StopRecording, 'stop', StopRecording.Request())
+            answer = await self._recorder(StopRecording, 'stop', StopRecording.Request())
             self.report.recording_path = answer.path or self.report.recording_path
         except MotionError as error:
             if not quiet:
                 raise
             self.node.get_logger().error(error.message)
 
-    async def _call(self, kind: type, verb: str, request: Any) -> Any:
+    async def _recorder(self, kind: type, verb: str, request: Any) -> Any:
         name = f'{self.options.recorder}/{verb}'
-        client = self.node.create_client(kind, name)
-        try:
-            end = time.monotonic() + SERVICE_SECONDS
-            while not client.service_is_ready():
-                if time.monotonic() > end - 0.7 * SERVICE_SECONDS:
-                    raise MotionError(
-                        Code.RECORDER_FAILED,
-                        f"service '{name}' is not there: start the recorder, correct the "
-                        'parameter recorder, or do not ask for a recording',
-                    )
-                await self.tick()
-            future = client.call_async(request)
-            while not future.done():
-                if time.monotonic() > end:
-                    raise MotionError(
-                        Code.RECORDER_FAILED, f"service '{name}' has not answered in time"
-                    )
-                await self.tick()
-            answer = future.result()
-            if not answer.success:
-                raise MotionError(
-                    Code.RECORDER_FAILED, f"service '{name}' refuses: {answer.message}"
-                )
-            return answer
-        finally:
-            self.node.destroy_client(client)
+        return await call_recorder(self.node, kind, name, request, self.tick)
 
 
 def _hold(path: Trajectory) -> Points:

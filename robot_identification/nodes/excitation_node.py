@@ -36,15 +36,10 @@ from ..regressors import ModelSettings
 from ..robot import Robot
 from .common import declare_options, explain, read_options, RobotDescription, run
 from .excitation_checks import approach_to, Checks, KeptPlan, received
-from .excitation_motion import (
-    Code,
-    MotionError,
-    MotionRun,
-    Report,
-    require_state,
-    TrajectorySender,
-)
+from .excitation_errors import Code, MotionError
+from .excitation_motion import MotionRun, Report, require_state
 from .excitation_options import ExecutionOptions
+from .excitation_partners import TrajectorySender
 from .excitation_states import StateWatch
 from .motion_messages import trajectory_message
 

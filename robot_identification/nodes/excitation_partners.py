@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a motion needs: the controller, which takes trajectories, and the recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+import time
+from typing import Any
+
+from rclpy.node import Node
+from trajectory_msgs.msg import JointTrajectory
+
+from ..excitation.points import Points
+from .excitation_errors import Code, MotionError
+from .motion_messages import time_message, trajectory_message
+
+SERVICE_SECONDS = 10.0
+"""How long the recorder may take to answer [s]."""
+
+
+class TrajectorySender:
+    """
+    Hands trajectories to the robot's controller, on a topic.
+
+    Parameters
+    ----------
+    node, topic:
+        Who sends, and where to.
+
+    """
+
+    def __init__(self, node: Node, topic: str) -> None:
+        self._publisher = node.create_publisher(JointTrajectory, topic, 10)
+
+    @property
+    def topic(self) -> str:
+        """Full name of the topic."""
+        return self._publisher.topic_name
+
+    @property
+    def connected(self) -> bool:
+        """Whether somebody listens."""
+        return self._publisher.get_subscription_count() > 0
+
+    def send(self, points: Points, start: int) -> None:
+        """Send a trajectory that starts at ``start`` [ns] and replaces the one that runs."""
+        m = points.motion
+        self._publisher.publish(
+            trajectory_message(
+                points.joints, points.time, m.position, m.velocity, m.acceleration,
+                time_message(start),
+            )
+        )  # fmt: skip
+
+
+async def call_recorder(
+    node: Node, kind: type, name: str, request: Any, tick: Callable[[], Awaitable[None]]
+) -> Any:
+    """
+    Call one of the recorder's services and return its response.
+
+    Parameters
+    ----------
+    node:
+        Who calls.
+    kind, name, request:
+        The service's type and name, and what it is asked.
+    tick:
+        Awaited while waiting.
+
+    Raises
+    ------
+    MotionError
+        where the recorder is not there, does not answer in time, or refuses.
+
+    """
+    client = node.create_client(kind, name)
+    try:
+        end = time.monotonic() + SERVICE_SECONDS
+        while not client.service_is_ready():
+            if time.monotonic() > end - 0.7 * SERVICE_SECONDS:
+                raise MotionError(
+                    Code.RECORDER_FAILED,
+                    f"service '{name}' is not there: start the recorder, correct the "
+                    'parameter recorder, or do not ask for a recording',
+                )
+            await tick()
+        future = client.call_async(request)
+        while not future.done():
+            if time.monotonic() > end:
+                raise MotionError(
+                    Code.RECORDER_FAILED, f"service '{name}' has not answered in time"
+                )
+            await tick()
+        answer = future.result()
+        if not answer.success:
+            raise MotionError(Code.RECORDER_FAILED, f"service '{name}' refuses: {answer.message}")
+        return answer
+    finally:
+        node.destroy_client(client)
