@@ -86,8 +86,8 @@ class ParallelDecimator:
         self._span = max(1, math.ceil(_ROWS / factor))
         self._operator = self._block_operator()
         self._shape: tuple[int, ...] | None = None
-        self._carry = np.empty((0, 0))
-        self._pending = np.empty((0, 0))
+        self._carry: np.ndarray = np.empty((0, 0))
+        self._pending: np.ndarray = np.empty((0, 0))
         self._first = -HALF_TAPS  # output row that the first pending row is
         self._rows = 0
 

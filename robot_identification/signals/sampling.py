@@ -208,8 +208,8 @@ class _Grid:
         self.start = float(start)
         self._period = period
         self._next = 0
-        self._time = np.empty(0)
-        self._values = np.empty((0, 0))
+        self._time: np.ndarray = np.empty(0)
+        self._values: np.ndarray = np.empty((0, 0))
 
     def push(self, time: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Take the next samples and return the grid rows that they settle."""

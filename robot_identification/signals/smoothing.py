@@ -100,7 +100,7 @@ def smooth(
 
     """
     others: list[np.ndarray] = []
-    smoothed = np.empty((0, n_smoothed), dtype=np.longdouble)
+    smoothed: np.ndarray = np.empty((0, n_smoothed), dtype=np.longdouble)
     for part in _forward_backward(_set_aside(blocks, n_smoothed, others), design):
         smoothed = np.concatenate((smoothed, part))
         n_rows = len(smoothed) - 2 * MARGIN
