@@ -137,7 +137,7 @@ class ConsistencyReport:
 
     def summary(self) -> str:
         """Return a table of the links, the joints' problems and the Cholesky counts."""
-        width = max((len(link.link) for link in self.links), default=4)
+        width = max([len('link'), *(len(link.link) for link in self.links)])
         verdict = 'consistent' if self.physical else 'NOT consistent'
         lines = [
             f'Physical consistency: {verdict} (tolerance {self.tolerance:g})',
@@ -155,7 +155,10 @@ class ConsistencyReport:
         counts = ', '.join(
             f'{count} at {tolerance:g}' for tolerance, count in self.cholesky_counts
         )
-        lines.append(f'Cholesky factorisation of the {len(self.links)} inertias passes: {counts}')
+        lines.append(
+            f'of {len(self.links)} inertia matrices a Cholesky factorisation passes with a '
+            f'tolerance: {counts}'
+        )
         return '\n'.join(lines)
 
 

@@ -303,3 +303,10 @@ def test_summary_names_what_is_wrong():
         assert f'{link.link}: {link.message}' in text
     assert '1 at -0.01' in text
     assert 'Physical consistency: consistent' in check(body(box())).summary()
+
+
+@pytest.mark.parametrize('link', ['a', 'a_long_name'])
+def test_columns_stand_below_their_heads(link):
+    layout = ParameterLayout.inertial((link,))
+    head, row = check(ParameterSet(layout, box())).summary().splitlines()[1:3]
+    assert row.startswith(link) and head.index('mass') == row.index('ok')
