@@ -188,7 +188,8 @@ class CollisionModel:
                 self.robot.model, data, joint, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
             )
             arm = point - data.oMi[joint].translation
-            slope += sign * (normal @ jacobian[:3] + np.cross(arm, normal) @ jacobian[3:])
+            moment = pin.skew(arm) @ normal  # np.cross takes ten times as long
+            slope += sign * (normal @ jacobian[:3] + moment @ jacobian[3:])
         return slope[self.robot.columns]
 
 
