@@ -24,6 +24,7 @@ from ..signals import (
     independence,
     ParallelDecimator,
     RecordingSource,
+    sample_rate,
     SignalSettings,
     stretches,
 )
@@ -103,13 +104,17 @@ def row_blocks(
 
     """
     zones = dead_zones(signals, tuple(source.joints))
+    # rows that resampling puts between samples tell nothing new
+    recorded = np.inf if signals.sample_rate is None else sample_rate(source)
     for segment, blocks in enumerate(stretches(source, signals)):
         stretch: _Stretch | None = None
         for samples in blocks:
             for start in range(0, len(samples), BLOCK_SAMPLES):
                 piece = samples.rows(start, start + BLOCK_SAMPLES)
                 if stretch is None:
-                    stretch = _Stretch(samples, signals, zones, regressor, structure, segment)
+                    stretch = _Stretch(
+                        samples, signals, zones, regressor, structure, segment, recorded
+                    )
                 yield stretch.push(piece)
         if stretch is not None:
             yield stretch.finish()
@@ -169,14 +174,17 @@ class _Stretch:
         regressor: Regressor,
         structure: BaseStructure,
         segment: int,
+        recorded: float,
     ) -> None:
         self._zones, self._segment = zones, segment
         self._regressor, self._independent = regressor, structure.independent
         self._start, step = float(first.time[0]), _step(first)
         factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
         self._decimator = ParallelDecimator(factor)
-        self._independence = independence(factor)
         self._row_step = factor * step
+        self._independence = independence(factor)
+        if step > 0.0:
+            self._independence = min(self._independence, recorded * self._row_step)
         self._rows = 0
 
     def push(self, samples: Samples) -> RowBlock:
