@@ -79,11 +79,6 @@ class NodeProcesses:
                 preexec_fn=_die_with_parent(),
             )
 
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes that were started."""
-        return tuple(self._processes)
-
     def pid(self, node: str) -> int:
         """Process number of ``node``."""
         return self._processes[node].pid
