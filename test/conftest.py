@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+from functools import partial
 import importlib.util
 import os
 from pathlib import Path
@@ -145,7 +146,9 @@ class NodeProcess:
                 self._process.kill()
                 self._process.wait()
         self._reader.join(2.0)
-        self._process.stdout.close()
+        if not self._reader.is_alive():
+            # closing it under the reader's hands would wait for whoever holds the other end
+            self._process.stdout.close()
         if self.lines:
             print(f'---- {self.name} (exit code {self.returncode})\n{self.output}')
 
@@ -172,6 +175,8 @@ class Ros:
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
         self.processes = []
+        # a client that is destroyed with an answer on its way can bring this process down
+        self._clients = {}
 
     def close(self):
         # in good order: a killed node leaves its shared memory behind, some 0.5 MB each
@@ -299,14 +304,16 @@ class Ros:
 
     def call(self, kind, service, /, timeout=20.0, **fields):
         """Call a service; return its response."""
-        client = self.node.create_client(kind, service)
-        try:
-            self.wait_until(client.service_is_ready, timeout, f'service {service}')
-            future = client.call_async(kind.Request(**fields))
-            self.wait_until(future.done, timeout, f'answer of {service}')
-            return future.result()
-        finally:
-            self.node.destroy_client(client)
+        client = self._client(self.node.create_client, kind, service)
+        self.wait_until(client.service_is_ready, timeout, f'service {service}')
+        future = client.call_async(kind.Request(**fields))
+        self.wait_until(future.done, timeout, f'answer of {service}')
+        return future.result()
+
+    def _client(self, make, kind, name):
+        if (kind, name) not in self._clients:
+            self._clients[kind, name] = make(kind, name)
+        return self._clients[kind, name]
 
     def act(self, kind, action, /, timeout=60.0, cancel_when=None, **fields):
         """
@@ -326,30 +333,25 @@ class Ros:
         """
         from rclpy.action import ActionClient
 
-        client = ActionClient(self.node, kind, action)
+        client = self._client(partial(ActionClient, self.node), kind, action)
         feedback = []
-        try:
-            self.wait_until(client.server_is_ready, timeout, f'action {action}')
-            sending = client.send_goal_async(
-                kind.Goal(**fields), feedback_callback=lambda m: feedback.append(m.feedback)
+        self.wait_until(client.server_is_ready, timeout, f'action {action}')
+        sending = client.send_goal_async(
+            kind.Goal(**fields), feedback_callback=lambda m: feedback.append(m.feedback)
+        )
+        self.wait_until(sending.done, timeout, f'acceptance of {action}')
+        goal = sending.result()
+        if not goal.accepted:
+            return None, None, []
+        future = goal.get_result_async()
+        if cancel_when is not None:
+            self.wait_until(
+                lambda: future.done() or cancel_when(feedback), timeout, f'feedback of {action}'
             )
-            self.wait_until(sending.done, timeout, f'acceptance of {action}')
-            goal = sending.result()
-            if not goal.accepted:
-                return None, None, []
-            future = goal.get_result_async()
-            if cancel_when is not None:
-                self.wait_until(
-                    lambda: future.done() or cancel_when(feedback),
-                    timeout,
-                    f'feedback of {action}',
-                )
-                canceling = goal.cancel_goal_async()
-                self.wait_until(canceling.done, timeout, f'cancellation of {action}')
-            self.wait_until(future.done, timeout, f'result of {action}')
-            return future.result().status, future.result().result, feedback
-        finally:
-            client.destroy()
+            canceling = goal.cancel_goal_async()
+            self.wait_until(canceling.done, timeout, f'cancellation of {action}')
+        self.wait_until(future.done, timeout, f'result of {action}')
+        return future.result().status, future.result().result, feedback
 
     def get_parameters(self, node, *names):
         """Values of a node's parameters, by name; of all of them without names."""

@@ -74,7 +74,7 @@ async def call_recorder(
         where the recorder is not there, does not answer in time, or refuses.
 
     """
-    client = node.create_client(kind, name)
+    client, future = node.create_client(kind, name), None
     try:
         end = time.monotonic() + SERVICE_SECONDS
         while not client.service_is_ready():
@@ -97,4 +97,6 @@ async def call_recorder(
             raise MotionError(Code.RECORDER_FAILED, f"service '{name}' refuses: {answer.message}")
         return answer
     finally:
-        node.destroy_client(client)
+        # a client that is destroyed with an answer on its way can bring the process down
+        if future is None or future.done():
+            node.destroy_client(client)
