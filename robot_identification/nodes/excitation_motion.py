@@ -120,7 +120,7 @@ class MotionRun:
         while not self.sender.connected:
             if time.monotonic() > end:
                 raise MotionError(
-                    Code.INTERNAL,
+                    Code.NO_CONTROLLER,
                     f"nobody takes trajectories on '{self.sender.topic}': start the controller, "
                     'or correct the parameter controller_topic',
                 )

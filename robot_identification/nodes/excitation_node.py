@@ -244,7 +244,8 @@ class ExcitationNode(Node):
             self.get_logger().warning(error.message)
             _cancel_or_abort(goal) if error.code == Code.CANCELED else goal.abort()
         except Exception as error:
-            result.error_code, result.error_msg = Code.INTERNAL, explain(self, error)
+            result.error_code = Code.NO_MODEL if isinstance(error, ModelError) else Code.INTERNAL
+            result.error_msg = explain(self, error)
             goal.abort()
         finally:
             self._running = None

@@ -388,3 +388,19 @@ def test_the_node_leaves_a_robot_at_rest_and_tells_its_client(arm):
     assert is_at_rest(arm)
     assert 0.1 < arm.states[-1].position[0] < 0.95
     client.destroy()
+
+
+def test_without_a_robot_description_nothing_is_checked_and_the_code_says_so(ros):
+    ros.start('excitation', parameters=QUICK)
+    _, plan, _ = ros.act(PlanExcitation, 'excitation/plan')
+    assert plan.error_code == PlanExcitation.Result.NO_MODEL
+    _, result, _ = excite(ros, plan_id='plan_1', dry_run=True)
+    assert result.error_code == Excite.Result.NO_MODEL
+    assert 'robot_description' in result.error_msg
+
+
+def test_without_a_controller_nothing_is_sent_and_the_code_says_so(arm):
+    start_node(arm, controller_topic='nobody/joint_trajectory')
+    _, result, _ = excite(arm, trajectory=move([0.2, 0.1]))
+    assert result.error_code == Excite.Result.NO_CONTROLLER
+    assert '/nobody/joint_trajectory' in result.error_msg
