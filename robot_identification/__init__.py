@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from .io.results import read_result, Result
     from .io.urdf import identified_urdf
     from .parameters import ParameterLayout, ParameterSet
-    from .pipeline import identify, identify_sources, Problem, save
+    from .pipeline import identify, identify_sources, Problem
     from .recording import Recording
     from .regressors import ModelSettings
     from .robot import Robot
+    from .saving import save
     from .signals import SignalSettings
     from .validation import validate
 else:
@@ -58,10 +59,11 @@ else:
         'io.results': ('read_result', 'Result'),
         'io.urdf': ('identified_urdf',),
         'parameters': ('ParameterLayout', 'ParameterSet'),
-        'pipeline': ('identify', 'identify_sources', 'Problem', 'save'),
+        'pipeline': ('identify', 'identify_sources', 'Problem'),
         'recording': ('Recording',),
         'regressors': ('ModelSettings',),
         'robot': ('Robot',),
+        'saving': ('save',),
         'signals': ('SignalSettings',),
         'validation': ('validate',),
     }

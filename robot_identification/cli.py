@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _identify(options: argparse.Namespace) -> int:
     from .io.experiment import load_experiment
-    from .pipeline import identify, save
+    from .pipeline import identify
+    from .saving import require_writable, save
 
     experiment = load_experiment(options.experiment, _overrides(options.overrides))
     folder = options.out or experiment.output_folder
@@ -78,6 +79,7 @@ def _identify(options: argparse.Namespace) -> int:
             file=str(options.experiment),
             remedy='set it, or give --out DIR',
         )
+    require_writable(folder)
     with progress_bar(enabled=not options.quiet) as progress:
         result = identify(experiment, progress=progress)
     saved = save(result, folder)

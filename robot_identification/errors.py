@@ -8,8 +8,10 @@ the command line and a test can use them without reading the text.  The text is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+import warnings
 
 
 class IdentificationError(Exception):
@@ -96,3 +98,28 @@ def one_of(names: Iterable[object], limit: int = 12) -> str:
     texts = [str(name) for name in names]
     listed = ', '.join(texts[:limit])
     return listed if len(texts) <= limit else f'{listed} and {len(texts) - limit} more'
+
+
+def once(*notes: Sequence[str]) -> tuple[str, ...]:
+    """Return all texts in order, each once."""
+    return tuple(dict.fromkeys(text for several in notes for text in several))
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """
+    Collect our own warnings as texts for a result; others pass.
+
+    The list that it gives is filled when the block has ended.
+    """
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always', IdentificationWarning)
+        yield texts
+    for warning in caught:
+        if issubclass(warning.category, IdentificationWarning):
+            texts.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 import time
 from typing import Any
 import warnings
@@ -14,10 +12,11 @@ import warnings
 from .base_parameters import structure
 from .consistency import check
 from .errors import (
+    collected_warnings,
     IdentifiabilityError,
-    IdentificationError,
     IdentificationWarning,
     ModelError,
+    once,
 )
 from .estimation import (
     body_scale,
@@ -32,14 +31,12 @@ from .estimation import (
     system_of,
 )
 from .io.experiment import Experiment
-from .io.results import Result, StoredResult, write_result
-from .io.urdf import identified_urdf
+from .io.results import Result, StoredResult
 from .parameters import ParameterSet
 from .plausibility import doubts
 from .progress import part, Progress, silent
 from .regressors import build, ModelSettings, Regressor
 from .regressors import prior as urdf_prior
-from .report import write_report
 from .robot import Robot
 from .signals import SignalSettings
 from .validation import validate, Validation
@@ -101,7 +98,7 @@ class Problem:
 
 def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     """
-    Do what an experiment file says, short of writing files (see `save`).
+    Do what an experiment file says, short of writing files; see `saving.save` for that.
 
     Parameters
     ----------
@@ -116,13 +113,13 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         of the kind that fits: a recording that cannot be used, a joint that is not excited, ...
 
     """
-    with _collected_warnings() as notes:
+    with collected_warnings() as notes:
         problem = Problem.of(experiment)
         joints = problem.robot.joints
         sources = experiment.sources('identification', joints)
         validation = experiment.sources('validation', joints)
     result = identify_sources(problem, sources, validation, progress=progress)
-    return replace(result, warnings=_once(notes, result.warnings))
+    return replace(result, warnings=once(notes, result.warnings))
 
 
 def identify_sources(
@@ -153,7 +150,7 @@ def identify_sources(
 
     """
     watch = _Stopwatch()
-    with _collected_warnings() as notes:
+    with collected_warnings() as notes:
         progress(0.0, 'finding the base parameters')
         regressor, prior = problem.regressor(), problem.prior()
         base = structure(regressor, problem.robot)
@@ -191,7 +188,7 @@ def identify_sources(
         validations=tuple(validations),
         recordings=tuple(_name(source) for source in sources),
         timing=watch.laps,
-        warnings=_once(notes, doubts(problem.robot, system, estimate), estimate.warnings),
+        warnings=once(notes, doubts(problem.robot, system, estimate), estimate.warnings),
     )
 
 
@@ -210,13 +207,13 @@ def add_validation(result: Result, source: Any) -> Result:
         where the recording cannot be used.
 
     """
-    with _collected_warnings() as notes:
+    with collected_warnings() as notes:
         regressor = build(result.robot, result.model)
         seen = validate(result.estimate, source, regressor, result.structure, result.signals)
     return replace(
         result,
         validations=(*result.validations, seen),
-        warnings=_once(result.warnings, notes),
+        warnings=once(result.warnings, notes),
     )
 
 
@@ -266,76 +263,6 @@ def validate_stored(
     return tuple(validations)
 
 
-@dataclass(frozen=True)
-class SavedFiles:
-    """
-    Where `save` wrote a result.
-
-    Attributes
-    ----------
-    result, report:
-        ``result.yaml`` and ``report.html``.
-    urdf:
-        ``identified.urdf``, or None where no URDF can hold the parameters.
-    warnings:
-        In words, what could not be written.
-
-    """
-
-    result: Path
-    report: Path
-    urdf: Path | None
-    warnings: tuple[str, ...] = ()
-
-
-def save(result: Result, folder: Path | str) -> SavedFiles:
-    """
-    Write ``result.yaml``, ``identified.urdf`` and ``report.html`` into ``folder``.
-
-    Parameters
-    ----------
-    result:
-        What `identify` found.
-    folder:
-        Made where it does not exist; files of these names are replaced.
-
-    Raises
-    ------
-    IdentificationError
-        naming a folder that cannot be written to.
-
-    """
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        urdf, notes = _write_urdf(result, folder / 'identified.urdf')
-        result = replace(result, warnings=_once(result.warnings, notes))
-        write_result(result, folder / 'result.yaml')
-        write_report(result, folder / 'report.html')
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write results to '{folder}': {error.strerror or error}",
-            file=str(folder),
-            remedy='choose another folder, or make room',
-        ) from error
-    return SavedFiles(folder / 'result.yaml', folder / 'report.html', urdf, notes)
-
-
-def _write_urdf(result: Result, path: Path) -> tuple[Path | None, tuple[str, ...]]:
-    """Write the URDF; parameters that none can hold are a warning, the result stands anyway."""
-    failure = None
-    with _collected_warnings() as notes:
-        try:
-            text = identified_urdf(result.robot, result.standard)
-        except IdentificationError as error:
-            failure = f'{path.name} is not written: {error}'
-    if failure is not None:
-        path.unlink(missing_ok=True)
-        return None, (*notes, failure)
-    path.write_text(text, encoding='utf-8')
-    return path, tuple(notes)
-
-
 def _estimate(
     problem: Problem, system: LinearSystem, prior: ParameterSet
 ) -> tuple[Estimate, Estimate | None]:
@@ -360,27 +287,6 @@ def _share(sources: Sequence[Any], validation: Sequence[Any], done: int) -> floa
 
 def _name(source: Any) -> str:
     return str(getattr(source, 'source', 'recording'))
-
-
-def _once(*notes: Sequence[str]) -> tuple[str, ...]:
-    """Return all texts in order, each once."""
-    return tuple(dict.fromkeys(text for several in notes for text in several))
-
-
-@contextmanager
-def _collected_warnings() -> Iterator[list[str]]:
-    """Collect our own warnings as texts for the result; others pass."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter('always', IdentificationWarning)
-        yield texts
-    for warning in caught:
-        if issubclass(warning.category, IdentificationWarning):
-            texts.append(str(warning.message))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
 
 
 class _Stopwatch:

@@ -28,6 +28,7 @@ ROOMS = (
     'io',
     'report',
     'simulation',
+    'saving',
     'pipeline',
     'nodes',
     'demo',

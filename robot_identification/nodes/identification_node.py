@@ -35,6 +35,7 @@ from ..errors import IdentificationError, IdentificationWarning, RecordingError,
 from ..estimation import ESTIMATORS
 from ..io.results import Result
 from ..io.urdf import identified_urdf
+from ..saving import save
 from .common import answer, LATCHED, run
 from .conversions import (
     base_parameters_message,
@@ -265,7 +266,7 @@ class IdentificationNode(Node):
     def _keep(self, result: Result, folder: Path, stamp: Time | None = None) -> None:
         """Write the result's files, then make it the latest estimate and publish it."""
         self._progress(1.0, f'writing {folder}')
-        pipeline.save(result, folder)
+        save(result, folder)
         self._progress(1.0, 'publishing')
         stamp = self.get_clock().now().to_msg() if stamp is None else stamp
         self._latest = Latest(result, stamp, folder)

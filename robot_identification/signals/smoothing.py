@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 import math
+import warnings
 
 import numpy as np
 from scipy import signal
@@ -188,7 +189,7 @@ def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iter
     sections = design.sections.astype(np.longdouble)
     unit = signal.sosfilt_zi(design.sections)[:, :, None]
     extended = np.concatenate((-rows[pad:0:-1], rows))
-    passed, state = signal.sosfilt(sections, extended, axis=0, zi=unit * extended[0])
+    passed, state = _sosfilt(sections, extended, unit * extended[0])
     skip = pad - MARGIN
     tail = rows[-pad - 1 :]
     pending = [passed]
@@ -197,7 +198,7 @@ def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iter
         if len(block) == 0:
             continue
         rows = (block - offset).astype(np.longdouble)
-        passed, state = signal.sosfilt(sections, rows, axis=0, zi=state)
+        passed, state = _sosfilt(sections, rows, state)
         tail = np.concatenate((tail, rows[-pad - 1 :]))[-pad - 1 :]
         pending.append(passed)
         n_pending += len(passed)
@@ -206,15 +207,24 @@ def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iter
             yield _backward(buffer, design)[skip:-halo] + offset
             pending, n_pending, skip = [buffer[-halo:]], halo, 0
     beyond = 2.0 * tail[-1] - tail[-2::-1]
-    passed, _ = signal.sosfilt(sections, beyond, axis=0, zi=state)
+    passed, _ = _sosfilt(sections, beyond, state)
     filtered = _backward(np.concatenate((*pending, passed)), design)
     yield filtered[skip : len(filtered) - pad + MARGIN] + offset
+
+
+def _sosfilt(
+    sections: np.ndarray, rows: np.ndarray, zi: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Filter along the rows; SciPy 1.15 and 1.16 announce an end of extended precision."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', DeprecationWarning)
+        return signal.sosfilt(sections, rows, axis=0, zi=zi)
 
 
 def _backward(rows: np.ndarray, design: Butterworth) -> np.ndarray:
     unit = signal.sosfilt_zi(design.sections)[:, :, None]
     sections = design.sections.astype(np.longdouble)
-    back, _ = signal.sosfilt(sections, rows[::-1], axis=0, zi=unit * rows[-1])
+    back, _ = _sosfilt(sections, rows[::-1], unit * rows[-1])
     return back[::-1]
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-import os
 from pathlib import Path
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -161,7 +159,11 @@ def test_a_removal_that_is_cut_short_is_seen(tmp_path, monkeypatch):
     venv = tmp_path / '.venv'
     venv.mkdir()
     set_up.write_stamp(venv, WANTED)
-    monkeypatch.setattr(shutil, 'rmtree', lambda path: os.kill(os.getpid(), signal.SIGINT))
+
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, 'rmtree', interrupted)
     with pytest.raises(KeyboardInterrupt):
         set_up.make_environment(tmp_path, venv, PYTHON, nothing)
     assert set_up.due(set_up.read_stamp(venv), WANTED) == set_up.STEPS

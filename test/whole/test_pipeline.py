@@ -11,7 +11,8 @@ import pytest
 from robot_identification.errors import SettingsError
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.results import read_result
-from robot_identification.pipeline import add_validation, identify, Problem, save, validate_stored
+from robot_identification.pipeline import add_validation, identify, Problem, validate_stored
+from robot_identification.saving import save
 
 
 def test_the_true_base_parameters_are_found_within_their_uncertainty(workspace):

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write what an identification found into a folder: for programs, for simulators, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from .errors import collected_warnings, IdentificationError, once
+from .io.results import Result, write_result
+from .io.urdf import identified_urdf
+from .report import write_report
+
+
+@dataclass(frozen=True)
+class SavedFiles:
+    """
+    Where `save` wrote a result.
+
+    Attributes
+    ----------
+    result, report:
+        ``result.yaml`` and ``report.html``.
+    urdf:
+        ``identified.urdf``, or None where no URDF can hold the parameters.
+    warnings:
+        In words, what could not be written.
+
+    """
+
+    result: Path
+    report: Path
+    urdf: Path | None
+    warnings: tuple[str, ...] = ()
+
+
+def save(result: Result, folder: Path | str) -> SavedFiles:
+    """
+    Write ``result.yaml``, ``identified.urdf`` and ``report.html`` into ``folder``.
+
+    Parameters
+    ----------
+    result:
+        What `identify` found.
+    folder:
+        Made where it does not exist; files of these names are replaced.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be written to.
+
+    """
+    folder = Path(folder)
+    with _told_failures(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        urdf, notes = _write_urdf(result, folder / 'identified.urdf')
+        result = replace(result, warnings=once(result.warnings, notes))
+        write_result(result, folder / 'result.yaml')
+        write_report(result, folder / 'report.html')
+    return SavedFiles(folder / 'result.yaml', folder / 'report.html', urdf, notes)
+
+
+def require_writable(folder: Path | str) -> None:
+    """
+    Make a folder for results, and find out before the work whether it can be written to.
+
+    Raises
+    ------
+    IdentificationError
+        as `save`.
+
+    """
+    with _told_failures(Path(folder)):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+
+
+@contextmanager
+def _told_failures(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write results to '{folder}': {error.strerror or error}",
+            file=str(folder),
+            remedy='choose another folder, or make room',
+        ) from error
+
+
+def _write_urdf(result: Result, path: Path) -> tuple[Path | None, tuple[str, ...]]:
+    """Write the URDF; parameters that none can hold are a warning, the result stands anyway."""
+    failure = None
+    with collected_warnings() as notes:
+        try:
+            text = identified_urdf(result.robot, result.standard)
+        except IdentificationError as error:
+            failure = f'{path.name} is not written: {error}'
+    if failure is not None:
+        path.unlink(missing_ok=True)
+        return None, (*notes, failure)
+    path.write_text(text, encoding='utf-8')
+    return path, tuple(notes)
