@@ -88,7 +88,7 @@ def _add_identify(commands: Any, run: Run) -> None:
         epilog="""
             examples:
               robot-identification identify experiment.yaml
-              robot-identification identify experiment.yaml --out /tmp/try \\
+              robot-identification identify experiment.yaml --out results/try \\
                   --set signals.cutoff=20 --set estimation.method=ols
             """,
     )

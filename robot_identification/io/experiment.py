@@ -300,7 +300,7 @@ def _checked_robot(experiment: Experiment) -> Robot:
         try:
             return experiment.build_robot()
         except ModelError as error:
-            key = 'robot.urdf'
+            key = 'robot.joints' if settings.joints == () else 'robot.urdf'
             joints = settings.joints or ()
             if error.joint is not None and error.joint in joints:
                 key = f'robot.joints[{joints.index(error.joint)}]'

@@ -146,3 +146,13 @@ def test_cutoff_above_the_nyquist_frequency(workspace):
     error = failure(workspace)
     assert error.key == 'signals.cutoff'
     assert '250' in str(error)
+
+
+def test_an_empty_list_of_joints(workspace):
+    workspace.edit('[joint_1, joint_2, joint_3]', '[]')
+    assert failure(workspace).key == 'robot.joints'
+
+
+def test_an_empty_file(workspace):
+    (workspace.folder / 'first.csv').write_text('')
+    assert 'first.csv' in str(failure(workspace))

@@ -120,6 +120,10 @@ def test_results_that_cannot_be_written(workspace):
     (workspace.folder / 'taken').write_text('a file, not a folder')
     done = workspace.run('identify', 'experiment.yaml', '--out', 'taken', expect=2)
     assert 'taken' in done.stderr
+    # and that is found out before the work, even where the work would fail
+    (workspace.folder / 'first.csv').write_text('')
+    done = workspace.run('identify', 'experiment.yaml', '--out', 'taken', expect=2)
+    assert 'taken' in one_line(done)
 
 
 def one_line(done) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import SettingsError
+from robot_identification.estimation import body_scale
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.results import read_result
 from robot_identification.pipeline import add_validation, identify, Problem, validate_stored
@@ -108,3 +109,22 @@ def test_uncertain_parameters_all_of_them_are_a_warning(workspace):
     assert result.essential is None
     assert any('max_relative_std' in text for text in result.warnings)
     save(result, workspace.folder / 'out')
+
+
+def test_the_distance_to_the_prior_is_measured_as_the_settings_say(workspace):
+    """Each choice is the nearest in its own measure."""
+    results = {
+        distance: identify(
+            load_experiment(workspace.experiment, {'estimation.distance': distance})
+        )
+        for distance in ('body', 'si')
+    }
+    layout = results['si'].prior.layout
+    sizes = {'body': body_scale(workspace.robot, layout), 'si': np.ones(len(layout))}
+
+    def away(found: str, measure: str) -> float:
+        change = results[found].standard.values - results[found].prior.values
+        return float(np.linalg.norm(change / sizes[measure]))
+
+    assert away('body', 'body') < 0.99 * away('si', 'body')
+    assert away('si', 'si') < 0.99 * away('body', 'si')
