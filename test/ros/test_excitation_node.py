@@ -3,6 +3,7 @@
 
 from pathlib import Path
 import signal
+import threading
 import time
 
 import numpy as np
@@ -13,6 +14,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from robot_identification.excitation.points import point_to_point, to_points
+from robot_identification.nodes.common import LATCHED
 from robot_identification.nodes.motion_messages import (
     time_message,
     trajectory_message,
@@ -20,6 +22,7 @@ from robot_identification.nodes.motion_messages import (
 )
 from robot_identification_msgs.action import Excite, PlanExcitation
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
@@ -404,3 +407,14 @@ def test_without_a_controller_nothing_is_sent_and_the_code_says_so(arm):
     _, result, _ = excite(arm, trajectory=move([0.2, 0.1]))
     assert result.error_code == Excite.Result.NO_CONTROLLER
     assert '/nobody/joint_trajectory' in result.error_msg
+
+
+def test_a_description_that_arrives_just_after_the_goal_is_waited_for(ros):
+    publisher = ros.publisher(String, 'robot_description', LATCHED)
+    ros.start('excitation', parameters=QUICK)
+    description = String(data=Path(PLANAR).read_text())
+    timer = threading.Timer(1.0, publisher.publish, [description])
+    timer.start()
+    _, result, _ = ros.act(PlanExcitation, 'excitation/plan')
+    timer.join()
+    assert result.error_code == PlanExcitation.Result.NONE, result.error_msg
