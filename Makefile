@@ -4,6 +4,7 @@
 # make setup      .venv: Python, ROS 2 Jazzy as wheels, the messages, this package; done once
 # make demo       identify a simulated arm over ROS and show what was found
 # make test       set-up, checks and all tests
+# make papers     the papers' tables, reproduced into docs/papers.md
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -34,7 +35,7 @@ export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test bench lint format types clean distclean
+.PHONY: help setup demo test bench papers lint format types clean distclean
 
 help:  ## this list
 	@echo 'Usage: make TARGET [PYTHON=python3.12] [JOBS=2] [ARGS=...]'
@@ -61,6 +62,9 @@ test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 
 bench: setup  ## time what has to be fast
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+papers: setup  ## reproduce the papers' tables into docs/papers.md (ARGS: names of papers)
+	@$(BIN)/python -m benchmarks.papers $(ARGS)
 
 lint: setup types  ## check style, formatting and types
 	@$(BIN)/ruff check .

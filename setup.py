@@ -60,6 +60,7 @@ setup(
     install_requires=['setuptools'],
     extras_require={
         'pip': [
+            'clarabel>=0.10',
             'coal',
             'jinja2',
             'lxml',

@@ -291,6 +291,9 @@ def _random_states(robot: Robot, regressor: Regressor, seed: int, samples: int |
     """
     States that show every dependence well.
 
+    A regressor whose states are not those of free joints draws them itself, by its own
+    ``random_motion(random, samples)``.
+
     Limits are left aside on purpose.  The rank is the same on every open set of states, and over a
     narrow range different functions of the position look alike.
     """
@@ -298,6 +301,9 @@ def _random_states(robot: Robot, regressor: Regressor, seed: int, samples: int |
         # eight times as many rows as columns
         samples = 16 + math.ceil(8 * len(regressor.layout) / regressor.n_joints)
     random = np.random.default_rng(seed)
+    own = getattr(regressor, 'random_motion', None)
+    if own is not None:
+        return own(random, samples)
     shape = (samples, regressor.n_joints)
     reach = np.where(_turning(robot), np.pi, 1.0)
     # speeds and accelerations at which the terms of gravity, velocity and acceleration weigh alike

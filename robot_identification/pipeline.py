@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 import time
 from typing import Any
 import warnings
@@ -25,10 +26,11 @@ from .estimation import (
     Estimate,
     EstimationSettings,
     ESTIMATORS,
-    LinearSystem,
+    row_blocks,
     standard,
     standard_std,
     system_of,
+    Task,
 )
 from .io.experiment import Experiment
 from .io.results import Result, StoredResult
@@ -159,10 +161,19 @@ def identify_sources(
         system = system_of(sources, regressor, base, problem.signals, progress=reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')
-        estimate, reduced = _estimate(problem, system, prior)
+        task = Task(
+            system=system,
+            robot=problem.robot,
+            prior=prior,
+            settings=problem.estimation,
+            rows=lambda: chain.from_iterable(
+                row_blocks(source, regressor, base, problem.signals) for source in sources
+            ),
+        )
+        estimate, reduced = _estimate(task)
         sizes = body_scale(problem.robot, base.layout)
         scale = sizes if problem.estimation.distance == 'body' else None
-        closest = standard(estimate, base, prior, scale=scale)
+        closest = estimate.standard or standard(estimate, base, prior, scale=scale)
         report = check(closest)
         watch.lap('estimation')
         validations: list[Validation] = []
@@ -263,17 +274,14 @@ def validate_stored(
     return tuple(validations)
 
 
-def _estimate(
-    problem: Problem, system: LinearSystem, prior: ParameterSet
-) -> tuple[Estimate, Estimate | None]:
+def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:
     """All base parameters, and, where asked for, the essential ones alone."""
-    method = ESTIMATORS[problem.estimation.method]
-    estimate = method(system, prior=prior, robot=problem.robot.name)
-    wanted = problem.estimation.essential
+    estimate = ESTIMATORS[task.settings.method](task)
+    wanted = task.settings.essential
     if wanted is None:
         return estimate, None
     try:
-        reduced = essential(system, estimate, wanted.max_relative_std)
+        reduced = essential(task.system, estimate, wanted.max_relative_std)
     except IdentifiabilityError as error:
         # all base parameters are estimated anyway, and their standard deviations tell the same
         warnings.warn(str(error), IdentificationWarning, stacklevel=2)

@@ -3,7 +3,8 @@
 
 from .essential import essential
 from .estimate import Estimate, Fit, JointFit, ParameterEstimate
-from .least_squares import ESTIMATORS, evaluate, ols, wls
+from .least_squares import evaluate, ols, wls
+from .methods import ESTIMATORS, Task
 from .prior import body_scale, choose_prior, standard, standard_essential, standard_std
 from .rows import row_blocks, RowBlock, system_of
 from .settings import EssentialSettings, EstimationSettings
@@ -21,6 +22,7 @@ __all__ = [
     'LinearSystem',
     'ParameterEstimate',
     'RowBlock',
+    'Task',
     'Trace',
     'accumulate',
     'body_scale',

@@ -160,6 +160,10 @@ class Estimate:
         In words, what a user should know.
     robot:
         The robot's name, where known.
+    standard:
+        The standard parameters where the method itself finds them (``physical``), else None.
+    notes:
+        In words, what the method found out by the way, such as the share of outliers.
 
     """
 
@@ -183,6 +187,8 @@ class Estimate:
     essential: np.ndarray | None = None
     warnings: tuple[str, ...] = ()
     robot: str = ''
+    standard: ParameterSet | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         b = len(self.base.layout)
@@ -252,6 +258,7 @@ class Estimate:
             ),
             **self.fit.to_dict(),
             'parameters': [parameter.to_dict() for parameter in self],
+            'notes': list(self.notes),
             'warnings': list(self.warnings),
         }
 

@@ -102,10 +102,6 @@ def wls(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
     return _estimate(system, joint_weights(system), 'wls', prior, robot)
 
 
-ESTIMATORS = {'ols': ols, 'wls': wls}
-"""Estimators by the name that `EstimationSettings.method` gives them."""
-
-
 def joint_weights(system: LinearSystem) -> np.ndarray:
     """
     Inverse of the residual's standard deviation of each joint's own least squares.
