@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The estimators by name, all called alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ..parameters import ParameterSet
+from ..robot import Robot
+from .estimate import Estimate
+from .least_squares import ols, wls
+from .rows import RowBlock
+from .settings import EstimationSettings
+from .system import LinearSystem
+
+
+@dataclass(frozen=True)
+class Task:
+    """
+    What an estimator may look at.
+
+    Attributes
+    ----------
+    system:
+        The rows of all recordings, folded into factors; enough for most estimators.
+    robot:
+        The robot, for its name and the sizes of its links.
+    prior:
+        Standard parameters, over the layout of ``system.structure``.
+    settings:
+        How to estimate.
+    rows:
+        Starts a fresh pass over the same rows, recording by recording, for estimators that have to
+        see them one by one.
+
+    """
+
+    system: LinearSystem
+    robot: Robot
+    prior: ParameterSet
+    settings: EstimationSettings = field(default_factory=EstimationSettings)
+    rows: Callable[[], Iterator[RowBlock]] = field(default=lambda: iter(()))
+
+
+def _ols(task: Task) -> Estimate:
+    return ols(task.system, prior=task.prior, robot=task.robot.name)
+
+
+def _wls(task: Task) -> Estimate:
+    return wls(task.system, prior=task.prior, robot=task.robot.name)
+
+
+ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {'ols': _ols, 'wls': _wls}
+"""Estimators by the name that `EstimationSettings.method` gives them."""
