@@ -190,7 +190,7 @@ def _recordings(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ..
             '--set needs an experiment file', remedy='name one in place of the bag'
         )
     entry = RecordingEntry(file=str(options.recordings), format='rosbag2', topic=options.topic)
-    return (open_recording(entry, joints),), result.signals
+    return (open_recording(entry, joints, result.drives),), result.signals
 
 
 def _overrides(pairs: Sequence[str]) -> dict[str, str]:

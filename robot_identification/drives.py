@@ -16,6 +16,9 @@ from .errors import SettingsError
 from .options import option
 from .recording import Recording
 
+EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
+"""What a recorded effort may be."""
+
 
 @dataclass(frozen=True)
 class PositionDrive:

@@ -12,6 +12,7 @@ import warnings
 
 from .base_parameters import structure
 from .consistency import check
+from .drives import Drives
 from .errors import (
     collected_warnings,
     IdentifiabilityError,
@@ -61,6 +62,10 @@ class Problem:
         How samples become parameters.
     name:
         What the result is called.
+    effort_kind:
+        What the recorded efforts are (see `robot_identification.drives.EFFORT_KINDS`).
+    drives:
+        How recorded signals became those at the joints, for the record; the sources convert.
 
     """
 
@@ -69,6 +74,8 @@ class Problem:
     signals: SignalSettings = field(default_factory=SignalSettings)
     estimation: EstimationSettings = field(default_factory=EstimationSettings)
     name: str = ''
+    effort_kind: str = 'joint_torque'
+    drives: Drives | None = None
 
     @classmethod
     def of(cls, experiment: Experiment) -> Problem:
@@ -79,6 +86,8 @@ class Problem:
             signals=experiment.signals,
             estimation=experiment.estimation,
             name=experiment.name,
+            effort_kind=experiment.robot.effort_kind,
+            drives=experiment.robot.drives,
         )
 
     def regressor(self) -> Regressor:
@@ -199,6 +208,8 @@ def identify_sources(
         validations=tuple(validations),
         recordings=tuple(_name(source) for source in sources),
         timing=watch.laps,
+        effort_kind=problem.effort_kind,
+        drives=problem.drives,
         warnings=once(notes, doubts(problem.robot, system, estimate), estimate.warnings),
     )
 

@@ -12,19 +12,27 @@ if TYPE_CHECKING:
     from .estimate import Estimate, Fit, ParameterEstimate
 
 WIDTH = 100
-_TITLES = {'ols': 'ordinary least squares', 'wls': 'weighted least squares'}
+METHOD_TITLES = {
+    'ols': 'ordinary least squares',
+    'wls': 'weighted least squares',
+    'irls': 'iteratively reweighted least squares',
+    'mrls': 'modified recursive least squares',
+    'physical': 'least squares over physical bodies',
+}
+"""What the methods are called in full."""
 
 
 def estimate_summary(estimate: Estimate) -> str:
-    """Return the table of an estimate: header, parameters, expressions, fit and warnings."""
+    """Return the table of an estimate: header, parameters, expressions, fit, notes, warnings."""
     lines = _header(estimate)
     lines += ['', *_parameter_table(list(estimate))]
     lines += ['', *_expressions(list(estimate))]
     lines += ['', *fit_table(estimate.fit, dict(_weights(estimate)))]
-    if estimate.warnings:
-        lines += ['', 'Warnings']
-        for number, warning in enumerate(estimate.warnings, 1):
-            lines += _wrapped(warning, f'[{number}] ')
+    for title, texts in (('Notes', estimate.notes), ('Warnings', estimate.warnings)):
+        if texts:
+            lines += ['', title]
+            for number, text in enumerate(texts, 1):
+                lines += _wrapped(text, f'[{number}] ')
     return '\n'.join(line.rstrip() for line in lines)
 
 
@@ -71,7 +79,7 @@ def percent(value: float) -> str:
 def _header(estimate: Estimate) -> list[str]:
     title = f'Identification of {estimate.robot}' if estimate.robot else 'Identification'
     left = [
-        ('method', _TITLES.get(estimate.method, estimate.method)),
+        ('method', METHOD_TITLES.get(estimate.method, estimate.method)),
         ('rows', str(estimate.rows)),
         ('base parameters', str(len(estimate))),
         ('estimated', str(estimate.rank)),

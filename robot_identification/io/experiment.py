@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 import warnings
 
-from ..drives import Drives
+from ..drives import Drives, EFFORT_KINDS
 from ..errors import (
     IdentificationError,
     IdentificationWarning,
@@ -35,8 +35,6 @@ from .entry import RecordingEntry
 from .experiment_checks import check_experiment
 from .keys import nearest, override, walk
 from .sources import open_recording
-
-EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 
 
 @dataclass(frozen=True, kw_only=True)

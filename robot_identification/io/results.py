@@ -20,6 +20,7 @@ import warnings
 import numpy as np
 
 from .. import __version__
+from ..drives import Drives
 from ..errors import IdentificationError, IdentificationWarning, SettingsError
 from ..estimation.estimate import Estimate
 from ..estimation.settings import EstimationSettings
@@ -79,6 +80,9 @@ class Result:
         Seconds by step.
     warnings:
         In words, what a user should know.
+    effort_kind, drives:
+        What the recorded efforts are, and how recorded signals became those at the joints (None
+        where they were recorded there).
 
     """
 
@@ -99,6 +103,8 @@ class Result:
     recordings: tuple[str, ...] = ()
     timing: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    effort_kind: str = 'joint_torque'
+    drives: Drives | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,10 @@ class StoredResult:
         The file's whole content.
     path:
         The file.
+    effort_kind, drives:
+        As in `Result`.
+    notes:
+        In words, what the estimation method found out by the way.
 
     """
 
@@ -144,6 +154,9 @@ class StoredResult:
     standard_std: np.ndarray
     document: Mapping[str, Any] = field(repr=False, default_factory=dict)
     path: Path | None = None
+    effort_kind: str = 'joint_torque'
+    drives: Drives | None = None
+    notes: tuple[str, ...] = ()
 
 
 def result_document(result: Result) -> dict[str, Any]:
@@ -175,6 +188,8 @@ def result_document(result: Result) -> dict[str, Any]:
         'warnings': list(result.warnings),
         'timing': dict(result.timing),
         'settings': {
+            'effort_kind': result.effort_kind,
+            'drives': None if result.drives is None else asdict(result.drives),
             'model': asdict(result.model),
             'signals': asdict(result.signals),
             'estimation': asdict(result.estimation),
@@ -317,7 +332,14 @@ def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
         standard_std=_column(standards, 'std', allow_none=True),
         document=document,
         path=path,
+        effort_kind=str(settings.get('effort_kind', 'joint_torque')),
+        drives=_read_drives(settings.get('drives')),
+        notes=tuple(str(note) for note in document['identification'].get('notes', ())),
     )
+
+
+def _read_drives(stored: Mapping[str, Any] | None) -> Drives | None:
+    return None if stored is None else from_mapping(Drives, stored, 'settings.drives')
 
 
 def _read_robot(stored: Mapping[str, Any]) -> Robot:

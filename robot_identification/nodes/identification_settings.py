@@ -17,11 +17,12 @@ from typing import Any
 
 from rclpy.node import Node
 
+from ..drives import EFFORT_KINDS
 from ..errors import IdentificationError, RecordingError, SettingsError
 from ..estimation.settings import EstimationSettings
 from ..io.document import read_document
 from ..io.entry import RecordingEntry
-from ..io.experiment import DataSettings, EFFORT_KINDS, Experiment, experiment_from
+from ..io.experiment import DataSettings, Experiment, experiment_from
 from ..io.keys import to_mapping
 from ..io.sources import FileSource
 from ..options import option

@@ -24,6 +24,8 @@ import numpy as np
 import yaml
 
 from .. import __version__
+from ..errors import once
+from ..estimation.summary import METHOD_TITLES
 from ..io.keys import to_mapping
 from ..io.results import Result
 from ..robot import Robot
@@ -67,7 +69,9 @@ def html(result: Result) -> str:
     return template.render(
         result=result,
         style=Markup(_resource(environment, 'style.css')),
+        method=METHOD_TITLES.get(result.estimate.method, result.estimate.method),
         tiles=list(_tiles(result)),
+        notes=collect_notes(result),
         warnings=collect_warnings(result),
         units=effort_units(result.robot),
         parameters=list(_parameters(result)),
@@ -93,6 +97,12 @@ def collect_warnings(result: Result) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
+def collect_notes(result: Result) -> tuple[str, ...]:
+    """Return what the estimators found out by the way, each text once."""
+    reduced = () if result.essential is None else result.essential.notes
+    return once(result.estimate.notes, reduced)
+
+
 def settings_text(result: Result) -> str:
     """Return the settings of the result in the form of an experiment file."""
     robot = result.robot
@@ -103,6 +113,8 @@ def settings_text(result: Result) -> str:
             'joints': list(robot.joints),
             'locked': dict(robot.locked),
             'gravity': robot.gravity.tolist(),
+            'effort_kind': result.effort_kind,
+            'drives': to_mapping(result.drives),
             **model,
         },
         'signals': to_mapping(result.signals),

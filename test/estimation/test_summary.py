@@ -33,6 +33,12 @@ def test_everything_is_in_the_summary(problem_of):
     assert 'not essential' in marked
 
 
+def test_notes_stand_before_the_warnings(problem):
+    estimate = replace(wls(problem().system), notes=('found this', 'and that'), warnings=('mind',))
+    lines = estimate.summary().splitlines()
+    assert lines[-6:] == ['Notes', '[1] found this', '[2] and that', '', 'Warnings', '[1] mind']
+
+
 def test_lines_fit_a_terminal_and_long_sums_are_wrapped(problem):
     estimate = ols(problem(b=4).system)
     long = ' + '.join(f'0.0506 forearm_link_{i}.Izz' for i in range(30))

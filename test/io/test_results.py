@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.consistency import check
+from robot_identification.drives import Drives, EffortDrive
 from robot_identification.errors import IdentificationError
 from robot_identification.estimation import (
     essential,
@@ -64,7 +65,7 @@ def result() -> Result:
         prior=prior,
         structure=base,
         system=system,
-        estimate=replace(estimate, essential=reduced.essential),
+        estimate=replace(estimate, essential=reduced.essential, notes=('3 outliers: "odd"',)),
         essential=reduced,
         standard=found,
         standard_std=standard_std(estimate, base),
@@ -73,6 +74,8 @@ def result() -> Result:
         recordings=('a.csv',),
         timing={'recordings': 0.25},
         warnings=('mind: the gap', *estimate.warnings),
+        effort_kind='motor_current',
+        drives=Drives(effort=EffortDrive(tuple(map(tuple, (12.5 * np.eye(3)).tolist())))),
     )
 
 
@@ -94,6 +97,8 @@ def test_what_goes_in_comes_out_to_the_last_digit(result, tmp_path):
         result.signals,
         result.estimation,
     )
+    assert (stored.effort_kind, stored.drives) == ('motor_current', result.drives)
+    assert stored.notes == ('3 outliers: "odd"',)
     assert stored.robot.urdf == result.robot.urdf
     assert stored.robot.joints == result.robot.joints
     assert np.array_equal(stored.robot.gravity, result.robot.gravity)

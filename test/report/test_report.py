@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 from robot_identification import pipeline
+from robot_identification.drives import Drives, EffortDrive
 from robot_identification.io.experiment import Experiment
 from robot_identification.options import from_mapping
 from robot_identification.recording import Motion, Recording
@@ -174,6 +175,16 @@ def test_settings_are_those_of_an_experiment_file(result):
 def test_write_report(result, tmp_path):
     path = write_report(result, tmp_path / 'new' / 'report.html')
     assert path.read_text(encoding='utf-8').startswith('<!DOCTYPE html>')
+
+
+def test_notes_and_the_meaning_of_efforts_are_shown(result):
+    noted = replace(result.estimate, notes=('3 <outliers>',))
+    drives = Drives(effort=EffortDrive(((12.5, 0.0), (0.0, 12.5))))
+    page = html(replace(result, estimate=noted, effort_kind='motor_current', drives=drives))
+    assert '<li>3 &lt;outliers&gt;</li>' in page
+    assert 'effort_kind: motor_current' in page
+    assert '[12.5, 0.0]' in page
+    assert 'class="notes"' not in html(result)
 
 
 def test_warnings_of_all_parts_once(result):
