@@ -9,7 +9,7 @@ this module (`Robot.configuration`, `Robot.columns`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 import os
 from pathlib import Path
@@ -29,6 +29,7 @@ from .urdf_joints import (
     locked_joints,
     moving_joints,
     parse,
+    passive_joints,
     reduced,
     require_inertias,
 )
@@ -59,6 +60,9 @@ class Robot:
         Limits of the identified joints.
     path:
         The file that the URDF was read from, if any.
+    opened:
+        The same robot with its passive joints among the identified ones, after these: a tree
+        whose loops are cut open.  The robot itself where it has no passive joints.
 
     """
 
@@ -72,6 +76,11 @@ class Robot:
     limits: JointLimits
     path: Path | None = None
     warnings: tuple[str, ...] = field(default=())
+    opened: Robot = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.opened is None:
+            object.__setattr__(self, 'opened', self)
 
     @classmethod
     def from_urdf(
@@ -80,6 +89,7 @@ class Robot:
         joints: Sequence[str] | None = None,
         *,
         locked: Mapping[str, float] | None = None,
+        passive: Sequence[str] | None = (),
         gravity: Sequence[float] = (0.0, 0.0, -9.81),
         xacro_arguments: Mapping[str, str] | None = None,
     ) -> Robot:
@@ -97,6 +107,9 @@ class Robot:
             Other moving joints and the position to hold them at [rad or m].  Moving joints that
             are named nowhere are held at 0 and give a warning, but those that mimic a locked one
             follow it.
+        passive:
+            Joints without a drive that closed loops move; they keep moving in `model`.  None
+            takes all that are neither in ``joints`` nor in ``locked``.
         gravity:
             (3,) acceleration of free fall in the base frame [m/s^2].
         xacro_arguments:
@@ -114,31 +127,44 @@ class Robot:
         full = build(text, where)
         moving = moving_joints(document)
         joints = identified_joints(full, moving, joints, where)
-        held, notes = locked_joints(moving, joints, dict(locked or {}), where)
+        locked = dict(locked or {})
+        passive = passive_joints(full, moving, joints, locked, passive, where)
+        free = (*joints, *passive)
+        held, notes = locked_joints(moving, free, locked, where)
         checked_gravity = _gravity(gravity)
         model = reduced(full, held)
         model.gravity.linear = checked_gravity
-        links = tuple(moving[joint].find('child').get('link') for joint in joints)
-        notes += require_inertias(document, joints, links, where)
+        links = tuple(moving[joint].find('child').get('link') for joint in free)
+        notes += require_inertias(document, free, links, where, massless=passive)
         for note in notes:
             warnings.warn(note, IdentificationWarning, stacklevel=2)
-        return cls(
+        opened = cls(
             name=document.get('name', 'robot'),
             urdf=text,
-            joints=joints,
+            joints=free,
             links=links,
             locked=held,
             gravity=checked_gravity,
             model=model,
-            limits=joint_limits(moving, joints),
+            limits=joint_limits(moving, free),
             path=path,
             warnings=tuple(notes),
         )
+        if not passive:
+            return opened
+        n = len(joints)
+        limits = joint_limits(moving, joints)
+        return replace(opened, joints=joints, links=links[:n], limits=limits, opened=opened)
 
     @property
     def n_joints(self) -> int:
         """Number of identified joints."""
         return len(self.joints)
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """Joints that closed loops move, in the order of the tree."""
+        return self.opened.joints[self.n_joints :]
 
     @cached_property
     def joint_ids(self) -> tuple[int, ...]:
@@ -171,6 +197,45 @@ class Robot:
                 joint=joint,
                 remedy=f'they are {one_of(self.joints)}',
             ) from None
+
+    def attachment(self, frame: str | None = None) -> tuple[str, pin.SE3]:
+        """
+        Say which identified link carries a link of the URDF, and where on it that one is.
+
+        Parameters
+        ----------
+        frame:
+            A link of the URDF; None for the last identified joint's own.
+
+        Returns
+        -------
+        tuple
+            The identified link, and the pose of ``frame`` in that link's joint frame.
+
+        Raises
+        ------
+        ModelError
+            where the URDF has no such link, or no identified joint moves it.
+
+        """
+        if frame is None:
+            return self.links[-1], pin.SE3.Identity()
+        bodies = [f for f in self.model.frames if f.type == pin.FrameType.BODY]
+        found = [body for body in bodies if body.name == frame]
+        if not found:
+            raise ModelError(
+                f"the URDF has no link '{frame}'",
+                link=frame,
+                remedy=f'links are {one_of(body.name for body in bodies)}',
+            )
+        (body,) = found
+        if body.parentJoint not in self.joint_ids:
+            raise ModelError(
+                f"no identified joint moves link '{frame}'",
+                link=frame,
+                remedy=f'name one of {one_of(self.links)}, or a link that is fixed to one of them',
+            )
+        return self.links[self.joint_ids.index(body.parentJoint)], body.placement
 
     def configuration(self, position: np.ndarray) -> np.ndarray:
         """

@@ -121,6 +121,29 @@ def identified_joints(
     return joints
 
 
+def passive_joints(
+    full: pin.Model,
+    moving: Joints,
+    joints: Sequence[str],
+    locked: Mapping[str, float],
+    passive: Sequence[str] | None,
+    where: str,
+) -> tuple[str, ...]:
+    """Check the passive joints; None takes all that are left, in the order of the tree."""
+    if passive is None:
+        others = [name for name in full.names[1:] if name in moving]
+        passive = [name for name in others if name not in joints and name not in locked]
+    passive = tuple(passive)
+    for joint in passive:
+        if joint in joints:
+            raise ModelError(
+                f"joint '{joint}' is both identified and passive",
+                joint=joint,
+                remedy='take it out of one of the two lists',
+            )
+    return identified_joints(full, moving, passive, where) if passive else ()
+
+
 def locked_joints(
     moving: Joints, joints: Sequence[str], locked: Mapping[str, float], where: str
 ) -> tuple[dict[str, float], list[str]]:
@@ -190,9 +213,18 @@ def reduced(full: pin.Model, held: Mapping[str, float]) -> pin.Model:
 
 
 def require_inertias(
-    document: etree._Element, joints: Sequence[str], links: Sequence[str], where: str
+    document: etree._Element,
+    joints: Sequence[str],
+    links: Sequence[str],
+    where: str,
+    *,
+    massless: Sequence[str] = (),
 ) -> list[str]:
-    """Every identified joint has to move some inertia; note the links that have none of it."""
+    """
+    Every identified joint has to move some inertia; note the links that have none of it.
+
+    The joints ``massless`` need not, and their links are not noted.
+    """
     children: dict[str, list[tuple[str, bool]]] = {}
     for joint in document.iterfind('joint'):
         parent, child = (joint.find(end).get('link') for end in ('parent', 'child'))
@@ -204,6 +236,8 @@ def require_inertias(
         _require_numbers(element, link, where)
     bare = []
     for joint, link in zip(joints, links, strict=True):
+        if joint in massless:
+            continue
         if not _reached(link, children, across_joints=True) & inertial:
             raise ModelError(
                 f"link '{link}' (moved by joint '{joint}') in {where} has no <inertial>",
