@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of the robot while it carries a load: ``data.known_load``, ``data.payload``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import SettingsError
+from ..options import option
+from .entry import RecordingEntry
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadRecordings:
+    """Recordings with a load, and where on the robot it sits."""
+
+    recordings: tuple[RecordingEntry, ...] = option(
+        (), doc='Recordings of the same robot carrying the load; at least one'
+    )
+    frame: str | None = option(
+        None,
+        doc='Link of the URDF that the load is fixed to and in whose frame it is given; null for '
+        "the last identified joint's link",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownLoad(LoadRecordings):
+    """
+    A load of known mass, for the drive gains.
+
+    What is not given of it is identified along with the gains.
+    """
+
+    mass: float = option(doc='Its mass, weighed', unit='kg', minimum=1e-6)
+    center_of_mass: tuple[float, float, float] | None = option(
+        None, doc='Its centre of mass in `frame`; null where it is not known', unit='m'
+    )
+    inertia: tuple[float, float, float, float, float, float] | None = option(
+        None,
+        doc='Its inertia about the centre of mass along the axes of `frame`: Ixx, Ixy, Iyy, Ixz, '
+        'Iyz, Izz; null where it is not known',
+        unit='kg m^2',
+    )
+
+    def __post_init__(self) -> None:
+        if self.inertia is not None and self.center_of_mass is None:
+            raise SettingsError(
+                "'data.known_load.inertia' is given without 'data.known_load.center_of_mass'",
+                key='data.known_load.center_of_mass',
+                remedy='give the centre of mass that the inertia is taken about',
+            )
