@@ -36,6 +36,7 @@ JOINT_SYMBOLS = {
     'fvm': "coupled motor's viscous friction",
     'fc': 'Coulomb friction',
     'fcm': "coupled motor's Coulomb friction",
+    'ts': 'stiction',
 }
 """Parameters of joints that cannot be negative; offsets are free."""
 
@@ -382,6 +383,13 @@ def _joint_problems(parameters: ParameterSet, tolerance: float) -> Iterator[Join
             unit = parameters.layout.units[parameters.layout.index(name)]
             text = f'{joint}: the {JOINT_SYMBOLS[symbol]} {symbol} is {value:.4g} {unit}'
             yield JointProblem(joint, name, value, text)
+        elif symbol == 'tsc':
+            # what stiction falls to as the joint gets faster
+            coulomb = value + parameters.get(f'{joint}.ts')
+            if not coulomb >= -tolerance:
+                unit = parameters.layout.units[parameters.layout.index(name)]
+                text = f'{joint}: the Coulomb friction ts + tsc is {coulomb:.4g} {unit}'
+                yield JointProblem(joint, name, coulomb, text)
 
 
 def _word(holds: bool) -> str:

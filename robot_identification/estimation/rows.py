@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BLOCK_SAMPLES = 512
 """Samples that the regressor is evaluated at in one call."""
 
-JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'off')
+JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'ts', 'tsc', 'off')
 """Symbols of parameters that are named after their joint, joint by joint."""
 
 

@@ -33,8 +33,9 @@ def identified_urdf(robot: Robot, parameters: ParameterSet) -> str:
     The parameters of a link are those of all that moves rigidly with its joint.  What hangs on the
     link by fixed or locked joints keeps its own ``<inertial>``, and the link gets the rest; where
     that rest would be no physical body although the whole is one, theirs are scaled down.
-    ``<dynamics>`` gets ``fv`` as ``damping`` and ``fc`` as ``friction``.  Rotor inertia, offsets
-    and other parameters that URDF has no element for are listed in a comment at the top.
+    ``<dynamics>`` gets ``fv`` as ``damping`` and ``fc`` as ``friction``, or the Coulomb friction
+    ``ts + tsc`` that stiction falls to.  Rotor inertia, offsets and other parameters that URDF has
+    no element for are listed in a comment at the top.
 
     Parameters
     ----------
@@ -173,11 +174,11 @@ def _write_friction(
     document: Document, joint: str, parameters: ParameterSet, element: Element
 ) -> None:
     attributes = {}
-    for attribute, symbol in (('damping', 'fv'), ('friction', 'fc')):
-        name = f'{joint}.{symbol}'
-        if name not in parameters.layout:
+    for attribute, symbols in (('damping', ('fv',)), ('friction', ('fc', 'ts', 'tsc'))):
+        names = [name for s in symbols if (name := f'{joint}.{s}') in parameters.layout]
+        if not names:
             continue
-        value = parameters[name]
+        value, name = sum(parameters[name] for name in names), ' + '.join(names)
         if value < 0.0:
             _warn(
                 f"'{name}' is {value:.4g}; a URDF's friction cannot be negative, so 0 is written"

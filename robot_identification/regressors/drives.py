@@ -90,7 +90,7 @@ class DriveTerms:
             for symbol, model, on in (
                 ('Iam', 'Ia', separate),
                 ('fvm', 'fv', 'viscous' in settings.friction),
-                ('fcm', 'fc', 'coulomb' in settings.friction),
+                ('fcm', 'fc', not {'coulomb', 'stiction'}.isdisjoint(settings.friction)),
             )
             if on
         ]

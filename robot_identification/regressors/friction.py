@@ -4,23 +4,46 @@ Columns that belong to one joint: rotor inertia and friction.
 
 The effort of a joint beside its rigid bodies is ``Ia ddq + fv dq + fc sign(dq) + off``, as in
 Gautier and Venture (2013), equation (2); sign(0) is 0.
+
+In place of Coulomb friction there may be the static friction of Szabo and Szadeczky-Kardoss (Acta
+IMEKO 10(3), 2021), equation (9): ``ts 2/pi atan(K dq) + tsc 2/pi atan(d dq)``.  It rises to the
+stiction ts within a velocity of a few 1/K and, as tsc is negative, falls to the Coulomb friction
+ts + tsc within a few 1/d (the Stribeck effect).  K and d are the slopes of `slopes_of`; the model
+is linear in all else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import one_of, SettingsError
 from ..parameters import ParameterLayout
 from ..recording import Motion
-from .settings import ModelSettings
+from .settings import ModelSettings, SLOPES
 
-SYMBOLS = {'rotor_inertia': 'Ia', 'viscous': 'fv', 'coulomb': 'fc', 'offset': 'off'}
+SYMBOLS = {
+    'rotor_inertia': 'Ia',
+    'viscous': 'fv',
+    'coulomb': 'fc',
+    'stiction': 'ts',
+    'stribeck': 'tsc',
+    'offset': 'off',
+}
 """Symbol of each term, in the order of the columns."""
 
-REVOLUTE_UNITS = {'Ia': 'kg m^2', 'fv': 'N m s/rad', 'fc': 'N m', 'off': 'N m'}
-PRISMATIC_UNITS = {'Ia': 'kg', 'fv': 'N s/m', 'fc': 'N', 'off': 'N'}
+_DRY = ('fc', 'ts', 'tsc', 'off')
+REVOLUTE_UNITS = {'Ia': 'kg m^2', 'fv': 'N m s/rad', **dict.fromkeys(_DRY, 'N m')}
+PRISMATIC_UNITS = {'Ia': 'kg', 'fv': 'N s/m', **dict.fromkeys(_DRY, 'N')}
+
+USUAL_SLOPES = {'stiction': 100.0, 'stribeck': 5.0}
+"""
+Slopes [s/rad or s/m] where none are given and no recording has told them yet.
+
+Which parameters can be identified does not depend on them.
+"""
 
 
 def joint_terms(settings: ModelSettings) -> tuple[str, ...]:
@@ -34,6 +57,69 @@ def unit_of(symbol: str, *, revolute: bool) -> str:
     return (REVOLUTE_UNITS if revolute else PRISMATIC_UNITS)[symbol]
 
 
+def slopes_of(settings: ModelSettings, joints: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """
+    Return the slopes that shape stiction and Stribeck friction.
+
+    Parameters
+    ----------
+    settings:
+        Give them, or leave them to `USUAL_SLOPES`.
+    joints:
+        Names of the joints.
+
+    Returns
+    -------
+    dict of str to np.ndarray
+        (n_joints,) for each of the two terms [s/rad or s/m], whether the settings have it or not.
+
+    Raises
+    ------
+    SettingsError
+        where there is neither one slope nor one a joint, or Stribeck friction is to rise as
+        steeply as stiction.
+
+    """
+    steep, slow = settings.stiction_slope, settings.stribeck_slope
+    # a slope that is not given keeps clear of the one that is
+    usual = {
+        'stiction': np.maximum(USUAL_SLOPES['stiction'], 20.0 * np.max(slow or 0.0)),
+        'stribeck': np.minimum(USUAL_SLOPES['stribeck'], 0.05 * np.min(steep or np.inf)),
+    }
+    slopes = {}
+    for term, key in SLOPES.items():
+        given = getattr(settings, key)
+        values = np.atleast_1d(usual[term] if given is None else given)
+        if values.size not in (1, len(joints)):
+            raise SettingsError(
+                f"'{key}' has {values.size} values, but the robot has {len(joints)} joints",
+                key=key,
+                value=given,
+                remedy=f'give one value for each of {one_of(joints)}, or one for all',
+            )
+        slopes[term] = np.broadcast_to(values, len(joints)).astype(float)
+    if {*SLOPES} <= {*settings.friction}:
+        _require_order(slopes, joints)
+    return slopes
+
+
+def _require_order(slopes: dict[str, np.ndarray], joints: tuple[str, ...]) -> None:
+    for joint, steep, slow in zip(joints, slopes['stiction'], slopes['stribeck'], strict=True):
+        if steep <= slow:
+            raise SettingsError(
+                f"'stribeck_slope' of joint '{joint}' is {slow:g}, 'stiction_slope' {steep:g}",
+                joint=joint,
+                key='stribeck_slope',
+                value=slow,
+                remedy='stiction has to rise more steeply than the Stribeck effect takes it away',
+            )
+
+
+def arctan_shape(velocity: np.ndarray, slope: np.ndarray | float) -> np.ndarray:
+    """Return 2/pi atan(slope velocity), from -1 to 1; Szabo and Szadeczky-Kardoss, eq. (8)."""
+    return (2.0 / np.pi) * np.arctan(slope * velocity)
+
+
 @dataclass(frozen=True)
 class JointTerms:
     """
@@ -42,17 +128,21 @@ class JointTerms:
     Attributes
     ----------
     layout:
-        ``<joint>.Ia``, ``.fv``, ``.fc``, ``.off``, as far as they are asked for.
+        ``<joint>.Ia``, ``.fv``, ``.fc``, ``.ts``, ``.tsc``, ``.off``, as far as they are asked
+        for.
     terms:
         Which these are.
     start:
         Place of the first of them in the whole vector.
+    slopes:
+        As `slopes_of` gives them.
 
     """
 
     layout: ParameterLayout
     terms: tuple[str, ...]
     start: int
+    slopes: Mapping[str, np.ndarray]
 
     @classmethod
     def of(
@@ -70,7 +160,7 @@ class JointTerms:
             for term in terms
         ]
         names, units = zip(*pairs, strict=True) if pairs else ((), ())
-        return cls(ParameterLayout(names, units), terms, start)
+        return cls(ParameterLayout(names, units), terms, start, slopes_of(settings, joints))
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
@@ -86,14 +176,17 @@ class JointTerms:
         """
         joints = np.arange(out.shape[1])
         for i, term in enumerate(self.terms):
-            out[:, joints, self.start + len(self.terms) * joints + i] = _value(term, motion)
+            places = self.start + len(self.terms) * joints + i
+            out[:, joints, places] = _value(term, motion, self.slopes)
 
 
-def _value(term: str, motion: Motion) -> np.ndarray | float:
+def _value(term: str, motion: Motion, slopes: Mapping[str, np.ndarray]) -> np.ndarray | float:
     if term == 'rotor_inertia':
         return motion.acceleration
     if term == 'viscous':
         return motion.velocity
     if term == 'coulomb':
         return np.sign(motion.velocity)
+    if term in slopes:
+        return arctan_shape(motion.velocity, slopes[term])
     return 1.0

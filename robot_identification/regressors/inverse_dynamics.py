@@ -14,6 +14,7 @@ from ..parameters import ParameterLayout, ParameterSet
 from ..recording import Motion
 from ..robot import Robot
 from .drives import DriveTerms
+from .elastic import build_elastic
 from .friction import JointTerms
 from .rigid import RigidBodies
 from .settings import ModelSettings
@@ -112,9 +113,12 @@ class InverseDynamicsRegressor:
         return out.reshape(n_samples * n_joints, len(self.layout))
 
 
-def build(robot: Robot, settings: ModelSettings | None = None) -> InverseDynamicsRegressor:
+def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     """
-    Make the inverse dynamics regressor of a robot.
+    Make the regressor of a robot.
+
+    It is an `InverseDynamicsRegressor`, or an `ElasticRegressor` where the settings have elastic
+    joints.
 
     Parameters
     ----------
@@ -126,10 +130,13 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> InverseDynamic
     Raises
     ------
     SettingsError
-        where a coupled drive names a joint that is not identified.
+        where a coupled drive names a joint that is not identified, or the settings of elastic
+        joints do not fit the robot.
 
     """
     settings = settings or ModelSettings()
+    if settings.elastic is not None:
+        return build_elastic(robot, settings)
     rigid = RigidBodies.of(robot)
     kind = {joint.column: joint.revolute for joint in rigid.tree.joints}
     revolute = tuple(kind[column] for column in range(robot.n_joints))
@@ -148,7 +155,7 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     Return what the URDF says about the standard parameters of the model.
 
     Inertial parameters come from ``<inertial>`` (fixed and locked links lumped), ``fv`` and ``fc``
-    from a joint's ``<dynamics damping friction>``; what a URDF cannot say is 0.
+    (or ``ts``) from a joint's ``<dynamics damping friction>``; what a URDF cannot say is 0.
 
     Raises
     ------
@@ -166,6 +173,7 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
         if dynamics is not None:
             values[f'{joint}.fv'] = _number(dynamics, 'damping', joint)
             values[f'{joint}.fc'] = _number(dynamics, 'friction', joint)
+            values[f'{joint}.ts'] = values[f'{joint}.fc']
     return ParameterSet(layout, np.array([values.get(name, 0.0) for name in layout]))
 
 

@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from ..errors import one_of, SettingsError
 from ..options import option
+from .elastic_settings import ElasticJoints
 
-FRICTION_TERMS = ('viscous', 'coulomb', 'offset')
-"""Terms of the friction model that is linear in its parameters."""
+FRICTION_TERMS = ('viscous', 'coulomb', 'offset', 'stiction', 'stribeck')
+"""Terms of the friction model, which is linear but for the slopes of the last two."""
+
+SLOPES = {'stiction': 'stiction_slope', 'stribeck': 'stribeck_slope'}
+"""Friction terms with a constant that shapes them, and the setting that gives it."""
 
 COUPLED_INERTIA = ('separate', 'tied')
 """Whether a coupled motor's inertia is a parameter of its own or its joint's ``Ia``."""
@@ -92,13 +97,16 @@ class ModelSettings:
     Raises
     ------
     SettingsError
-        where a friction term is unknown or named twice, or two coupled drives have the same motor.
+        where a friction term is unknown or named twice, stiction stands beside Coulomb friction,
+        a slope is not positive, or two coupled drives have the same motor.
 
     """
 
     friction: tuple[str, ...] = option(
-        FRICTION_TERMS,
-        doc='Friction terms of every joint: viscous (fv dq), coulomb (fc sign dq), offset (off)',
+        ('viscous', 'coulomb', 'offset'),
+        doc='Friction terms of every joint: viscous (fv dq), coulomb (fc sign dq), offset (off), '
+        'stiction (ts 2/pi atan(stiction_slope dq), in place of coulomb), stribeck '
+        '(tsc 2/pi atan(stribeck_slope dq))',
         choices=FRICTION_TERMS,
     )
     rotor_inertia: bool = option(
@@ -106,6 +114,23 @@ class ModelSettings:
     )
     coupled_drives: tuple[CoupledDrive, ...] = option(
         (), doc='Motors that turn with several joints'
+    )
+    elastic: ElasticJoints | None = option(
+        None,
+        doc='The motors of a robot with elastic joints, which are recorded, too; the friction '
+        'terms are theirs; null for stiff joints',
+    )
+    stiction_slope: float | tuple[float, ...] | None = option(
+        None,
+        doc='How steeply stiction rises with the velocity; one number, or one a joint; null finds '
+        'the slope that fits the recordings best',
+        unit='s/rad or s/m',
+    )
+    stribeck_slope: float | tuple[float, ...] | None = option(
+        None,
+        doc='How steeply stribeck rises with the velocity, less than stiction; one number, or '
+        'one a joint; null finds the slope that fits the recordings best',
+        unit='s/rad or s/m',
     )
 
     def __post_init__(self) -> None:
@@ -120,6 +145,15 @@ class ModelSettings:
                     value=term,
                     remedy=f'name each of {one_of(FRICTION_TERMS)} once at most',
                 )
+        if {'coulomb', 'stiction'} <= {*self.friction}:
+            raise SettingsError(
+                "friction has both 'coulomb' and 'stiction', which no recording tells apart",
+                key='friction',
+                value=self.friction,
+                remedy='leave coulomb out: stiction is the same with a finite slope at rest',
+            )
+        for key in SLOPES.values():
+            self._check_slope(key)
         motors = [drive.motor for drive in self.coupled_drives]
         for motor in motors:
             if motors.count(motor) > 1:
@@ -129,3 +163,19 @@ class ModelSettings:
                     key='coupled_drives',
                     remedy='describe it once',
                 )
+
+    def _check_slope(self, key: str) -> None:
+        """Raise where a slope is not positive; make a list of them a tuple."""
+        value = getattr(self, key)
+        if value is None:
+            return
+        several = not isinstance(value, (int, float))
+        values = tuple(float(v) for v in value) if several else (float(value),)
+        if not values or not all(0.0 < v < inf for v in values):
+            raise SettingsError(
+                f"'{key}' is {value}",
+                key=key,
+                value=value,
+                remedy='give a positive number, one for each joint, or null to have it found',
+            )
+        object.__setattr__(self, key, values if several else values[0])
