@@ -6,11 +6,14 @@ Regressors: efforts that are linear in the dynamic parameters, ``effort = W(q, d
 parameters.
 """
 
+from .elastic import ElasticJoints, ElasticRegressor
 from .inverse_dynamics import build, InverseDynamicsRegressor, predict, prior, Regressor
 from .settings import CoupledDrive, ModelSettings
 
 __all__ = [
     'CoupledDrive',
+    'ElasticJoints',
+    'ElasticRegressor',
     'InverseDynamicsRegressor',
     'ModelSettings',
     'Regressor',

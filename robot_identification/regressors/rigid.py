@@ -80,9 +80,25 @@ class RigidBodies:
                 np.ascontiguousarray(array[part].T)
                 for array in (motion.position, motion.velocity, motion.acceleration)
             )
-            self._fill_block(q, dq, ddq, out[part])
+            self.write(self.motions(q, dq, ddq), out[part])
 
-    def _fill_block(self, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray, out: np.ndarray) -> None:
+    def motions(self, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> list[np.ndarray]:
+        """
+        Velocities, accelerations and unit motions of the links, for a block of samples.
+
+        Parameters
+        ----------
+        q, dq, ddq:
+            (n_joints, n_samples), contiguous; a few hundred samples at most.
+
+        Returns
+        -------
+        list of np.ndarray
+            For each joint of the tree, (6, 2 + k, n_samples): the velocity of its link, the
+            acceleration (spatial, less gravity) and the unit motions of the k joints on its path,
+            each as (w, l) in the link's frame.
+
+        """
         base = np.zeros((6, 2, q.shape[1]))
         base[3:, 1] = -self.tree.gravity[:, None]
         motions: list[np.ndarray] = []
@@ -90,8 +106,23 @@ class RigidBodies:
             k = joint.column
             parent = base if joint.parent < 0 else motions[joint.parent]
             motions.append(kernel.next_link(parent, q[k], dq[k], ddq[k]))
-            entries = _rows(motions[-1])
-            columns = slice(10 * k, 10 * k + 10)
+        return motions
+
+    def write(self, motions: list[np.ndarray], out: np.ndarray) -> None:
+        """
+        Write the columns of a block from what `motions` gave.
+
+        Parameters
+        ----------
+        motions:
+            As above, of n_samples.
+        out:
+            (n_samples, >= n_joints, >= 10 n_joints), as for `fill`.
+
+        """
+        for joint, motion in zip(self.tree.joints, motions, strict=True):
+            entries = _rows(motion)
+            columns = slice(10 * joint.column, 10 * joint.column + 10)
             for i, ancestor in enumerate(joint.path):
                 out[:, self.tree.joints[ancestor].column, columns] = entries[i].T
 
