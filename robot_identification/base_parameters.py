@@ -28,7 +28,7 @@ along its joint's axis and one principal moment go to the links before it:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 import math
@@ -220,7 +220,7 @@ def structure(
     living = np.flatnonzero(norms)
     # W enters by its R factor alone, which has the same dependences and as many rows as columns
     R = np.asarray(np.linalg.qr(W[:, living] / scale[living], mode='r'))
-    ranks = _preference(regressor.layout, robot)
+    ranks = _preference(regressor.layout, robot, getattr(regressor, 'motors', {}))
     order = sorted(range(living.size), key=lambda i: ranks[living[i]])
     chosen = _greedy_basis(R, order, tolerance)
     singular_values = np.linalg.svd(R, compute_uv=False)
@@ -352,8 +352,14 @@ def _turning(robot: Robot) -> np.ndarray:
     return np.array([joint.revolute for joint in joints])
 
 
-def _preference(layout: ParameterLayout, robot: Robot) -> list[tuple[int, int, int]]:
-    """Rank of each parameter in the order of preference, lowest first; see the module's head."""
+def _preference(
+    layout: ParameterLayout, robot: Robot, motors: Mapping[str, str]
+) -> list[tuple[int, int, int]]:
+    """
+    Rank of each parameter in the order of preference, lowest first; see the module's head.
+
+    ``motors`` gives the joint of a motor that has parameters under a name of its own.
+    """
     # a joint may have the name of a link that another joint moves
     of_link: dict[str, tuple[int, TreeJoint]] = {}
     of_joint: dict[str, tuple[int, TreeJoint]] = {}
@@ -362,7 +368,10 @@ def _preference(layout: ParameterLayout, robot: Robot) -> list[tuple[int, int, i
     ranks = []
     for place, name in enumerate(layout):
         owner, _, symbol = name.rpartition('.')
-        depth, joint = (of_link if symbol in INERTIAL_SYMBOLS else of_joint)[owner]
+        if symbol in INERTIAL_SYMBOLS:
+            depth, joint = of_link[owner]
+        else:
+            depth, joint = of_joint[motors.get(owner, owner)]
         if symbol == 'm':
             level = 3
         elif symbol in ('Ia', 'Iam'):

@@ -37,6 +37,8 @@ JOINT_SYMBOLS = {
     'fc': 'Coulomb friction',
     'fcm': "coupled motor's Coulomb friction",
     'ts': 'stiction',
+    'k': 'stiffness',
+    'd': 'damping of the transmission',
 }
 """Parameters of joints that cannot be negative; offsets are free."""
 

@@ -163,7 +163,10 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
         where ``<dynamics>`` holds something else than finite numbers.
 
     """
-    layout = build(robot, settings).layout
+    regressor = build(robot, settings)
+    layout = regressor.layout
+    # where motors have names of their own, the joint's friction is the motor's
+    motors = {joint: motor for motor, joint in getattr(regressor, 'motors', {}).items()}
     values = dict(zip(robot.layout.names, robot.prior.values, strict=True))
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
     document = etree.fromstring(robot.urdf.encode(), parser)
@@ -171,9 +174,10 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     for joint in robot.joints:
         dynamics = elements[joint].find('dynamics')
         if dynamics is not None:
-            values[f'{joint}.fv'] = _number(dynamics, 'damping', joint)
-            values[f'{joint}.fc'] = _number(dynamics, 'friction', joint)
-            values[f'{joint}.ts'] = values[f'{joint}.fc']
+            owner = motors.get(joint, joint)
+            values[f'{owner}.fv'] = _number(dynamics, 'damping', joint)
+            values[f'{owner}.fc'] = _number(dynamics, 'friction', joint)
+            values[f'{owner}.ts'] = values[f'{owner}.fc']
     return ParameterSet(layout, np.array([values.get(name, 0.0) for name in layout]))
 
 
