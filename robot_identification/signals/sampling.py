@@ -83,7 +83,7 @@ def sample_rate(source: RecordingSource) -> float:
             file=name,
             remedy='record for longer, or widen rows and time_range',
         )
-    return _rate(time)
+    return rate_of(time)
 
 
 def _first_stamps(source: RecordingSource) -> np.ndarray:
@@ -96,7 +96,20 @@ def _first_stamps(source: RecordingSource) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _rate(time: np.ndarray) -> float:
+def rate_of(time: np.ndarray) -> float:
+    """
+    Rate of time stamps.
+
+    Parameters
+    ----------
+    time:
+        (n,) increasing stamps, two or more [s].
+
+    Returns
+    -------
+    Rate [Hz], as `sample_rate` describes it.
+
+    """
     step = np.diff(time)
     period = float(np.median(step))
     gaps = np.flatnonzero(step > GAP * period)
@@ -256,11 +269,28 @@ def _at(time: np.ndarray, values: np.ndarray, wanted: np.ndarray, period: float)
         return values[found[0] : found[-1] + 1]
     rows = values[found]
     if off.size:
-        rows[off] = _cubic(time, values, wanted[off])
+        rows[off] = interpolated(time, values, wanted[off])
     return rows
 
 
-def _cubic(time: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def interpolated(time: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """
+    Interpolate samples by cubic polynomials (Hermite's form with the slopes of parabolas).
+
+    Parameters
+    ----------
+    time:
+        (n,) increasing stamps of the samples, two or more [s].
+    values:
+        (n, k) samples.
+    wanted:
+        (m,) times within ``time`` [s].
+
+    Returns
+    -------
+    (m, k) values; at a stamp the sample itself, to within rounding.
+
+    """
     left = np.clip(np.searchsorted(time, wanted, side='right') - 1, 0, len(time) - 2)
     step = np.diff(time)[:, None]
     secant = np.diff(values, axis=0) / step
