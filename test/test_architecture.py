@@ -15,6 +15,7 @@ ROOMS = (
     'packages',
     'urdf_joints',
     'robot',
+    'shapes',
     'recording',
     'drives',
     'signals',

@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-import os
-from pathlib import Path
 import warnings
 
 import coal
-from lxml import etree
 import numpy as np
 import pinocchio as pin
 
 from ..errors import IdentificationWarning, ModelError
-from ..packages import resolve_package_path
 from ..robot import Robot
+from ..shapes import read_shapes
 
 RANDOM_POSITIONS = 200
 """Random positions in which pairs are looked at to find those that are permanently close."""
@@ -215,17 +212,18 @@ def collision_model(robot: Robot, clearance: float, floor: float | None = None) 
         where the shapes cannot be read.
 
     """
-    text, notes = _without_missing_meshes(robot)
-    full = pin.buildModelFromXML(robot.urdf)
     try:
-        geometry = pin.buildGeomFromUrdfString(full, text, pin.GeometryType.COLLISION)
-    except Exception as error:
+        shapes = read_shapes(robot)
+    except ModelError as error:
         raise ModelError(
-            f"collision shapes of robot '{robot.name}' cannot be read: {error}",
-            remedy='correct them, or switch check_collisions off',
+            error.message, remedy='correct them, or switch check_collisions off'
         ) from error
-    if robot.locked:
-        geometry = _reduce(full, geometry, robot)
+    notes = [
+        f"collision mesh '{mesh}' of link '{link}' is not found, so this link is not checked for "
+        'collision with it'
+        for link, mesh in shapes.missing
+    ]
+    geometry = shapes.geometry
     for shape in geometry.geometryObjects:
         _make_convex(shape)
     if not len(geometry.geometryObjects):
@@ -241,28 +239,6 @@ def collision_model(robot: Robot, clearance: float, floor: float | None = None) 
     return CollisionModel(robot, geometry, clearance, _reach(robot, geometry), tuple(notes))
 
 
-def _without_missing_meshes(robot: Robot) -> tuple[str, list[str]]:
-    """Return the URDF with absolute mesh paths and without shapes whose mesh is not found."""
-    document = etree.fromstring(robot.urdf.encode())
-    notes = []
-    base = robot.path.parent if robot.path else Path.cwd()
-    for link in document.iterfind('link'):
-        for shape in link.findall('collision'):
-            mesh = shape.find('geometry/mesh')
-            if mesh is None:
-                continue
-            path = _mesh_path(mesh.get('filename', ''), base)
-            if path is None:
-                notes.append(
-                    f"collision mesh '{mesh.get('filename')}' of link '{link.get('name')}' is not "
-                    'found, so this link is not checked for collision with it'
-                )
-                link.remove(shape)
-            else:
-                mesh.set('filename', str(path))
-    return etree.tostring(document, encoding='unicode'), notes
-
-
 def _make_convex(shape: pin.GeometryObject) -> None:
     if not isinstance(shape.geometry, coal.BVHModelBase):
         return
@@ -272,41 +248,6 @@ def _make_convex(shape: pin.GeometryObject) -> None:
         # a flat mesh has no hull with a volume: it stays as it is
         return
     shape.geometry = shape.geometry.convex
-
-
-def _mesh_path(name: str, base: Path) -> Path | None:
-    for prefix in ('file://', 'model://'):
-        if name.startswith(prefix):
-            name = name[len(prefix) :]
-    try:
-        path = resolve_package_path(name)
-    except ModelError:
-        return _beside(name, base)
-    path = path if path.is_absolute() else base / path
-    return path if path.is_file() else None
-
-
-def _beside(name: str, base: Path) -> Path | None:
-    """Look for ``package://<package>/<rest>`` in the folders above the URDF."""
-    package, _, rest = name.partition('://')[2].partition('/')
-    for folder in (base, *base.parents):
-        for candidate in (folder / package / rest, folder / rest):
-            if folder != Path(os.sep) and candidate.is_file():
-                return candidate
-    return None
-
-
-def _reduce(full: pin.Model, geometry: pin.GeometryModel, robot: Robot) -> pin.GeometryModel:
-    reference = pin.neutral(full)
-    ids = []
-    for name, position in robot.locked.items():
-        joint = full.joints[full.getJointId(name)]
-        if joint.nq == 1:
-            reference[joint.idx_q] = position
-        elif joint.nv == 1:
-            reference[joint.idx_q : joint.idx_q + 2] = np.cos(position), np.sin(position)
-        ids.append(full.getJointId(name))
-    return pin.buildReducedModel(full, geometry, ids, reference)[1]
 
 
 def _add_pairs(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> None:
