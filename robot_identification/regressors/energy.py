@@ -23,6 +23,7 @@ backwards through these formulas: what an energy gains by a change of v and W is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +33,7 @@ from ..parameters import ParameterLayout
 from ..recording import Motion
 from .inverse_dynamics import InverseDynamicsRegressor, Regressor, Term
 from .rigid import BLOCK, RigidBodies
+from .tree import TreeJoint
 
 _ROUNDING = 1e-9
 
@@ -67,6 +69,10 @@ class EnergyRegressor:
         object.__setattr__(self, '_inertias', inertias[self._inert])
 
     @property
+    def _joints(self) -> tuple[TreeJoint, ...]:
+        return self.rigid.tree.joints
+
+    @property
     def stored(self) -> np.ndarray:
         """(p,) bool, parameters that have an energy; the others take work for good."""
         stored = np.zeros(len(self.layout), dtype=bool)
@@ -92,52 +98,49 @@ class EnergyRegressor:
             (n_samples, p), in J for SI units of the parameters.
 
         """
-        position, velocity = self._checked(position, velocity)
-        out = np.zeros((len(position), len(self.layout)))
-        for start in range(0, len(position), BLOCK):
-            part = slice(start, start + BLOCK)
-            for joint, link in enumerate(self._links(position[part], velocity[part])):
-                columns = 10 * self.rigid.tree.joints[joint].column
-                out[part, columns : columns + 10] = link.energies().T
-        out[:, self._inert] = 0.5 * np.einsum(
-            'si,cij,sj->sc', velocity, self._inertias, velocity, optimize=True
-        )
-        return out
+        return self.linearised(position, velocity)[0]
 
-    def gradient(
-        self, position: np.ndarray, velocity: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def linearised(
+        self, position: np.ndarray, velocity: np.ndarray
+    ) -> tuple[np.ndarray, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]:
         """
-        Return the gradient of ``(weights * rows(position, velocity)).sum()``.
+        Return `rows` and what takes a gradient by the rows back to the states.
 
         Parameters
         ----------
         position, velocity:
             (n_samples, n_joints).
-        weights:
-            (n_samples, p), for example the derivative of a criterion by the rows.
 
         Returns
         -------
-        tuple of np.ndarray
-            (n_samples, n_joints) each: with respect to the position and to the velocity.
+        tuple of np.ndarray and callable
+            The rows, and a function of weights (n_samples, p) that gives the gradients of
+            ``(weights * rows).sum()`` by position and velocity, (n_samples, n_joints) each.
 
         """
         position, velocity = self._checked(position, velocity)
-        by_position, by_velocity = np.zeros(position.shape), np.zeros(position.shape)
-        for start in range(0, len(position), BLOCK):
-            part = slice(start, start + BLOCK)
-            links = self._links(position[part], velocity[part])
-            for joint, link in zip(self.rigid.tree.joints, links, strict=True):
-                columns = slice(10 * joint.column, 10 * joint.column + 10)
-                by_q, by_dq = link.pull_back(np.ascontiguousarray(weights[part, columns].T))
-                places = [self.rigid.tree.joints[i].column for i in joint.path]
-                by_position[part, places] += by_q.T
-                by_velocity[part, places] += by_dq.T
-        by_velocity += np.einsum(
-            'sc,cij,sj->si', weights[:, self._inert], self._inertias, velocity, optimize=True
-        )
-        return by_position, by_velocity
+        parts = [slice(start, start + BLOCK) for start in range(0, len(position), BLOCK)]
+        blocks = [self._links(position[part], velocity[part]) for part in parts]
+        columns = [slice(10 * joint.column, 10 * joint.column + 10) for joint in self._joints]
+        out = np.zeros((len(position), len(self.layout)))
+        for part, links in zip(parts, blocks, strict=True):
+            for place, link in zip(columns, links, strict=True):
+                out[part, place] = link.energies().T
+        momenta = np.tensordot(velocity, self._inertias, axes=(1, 2))
+        out[:, self._inert] = 0.5 * (momenta @ velocity[:, :, None])[:, :, 0]
+
+        def pull_back(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            by_velocity = np.einsum('sc,sci->si', weights[:, self._inert], momenta)
+            by_position = np.zeros(position.shape)
+            for part, links in zip(parts, blocks, strict=True):
+                for joint, place, link in zip(self._joints, columns, links, strict=True):
+                    by_q, by_dq = link.pull_back(np.ascontiguousarray(weights[part, place].T))
+                    path = [self._joints[i].column for i in joint.path]
+                    by_position[part, path] += by_q.T
+                    by_velocity[part, path] += by_dq.T
+            return by_position, by_velocity
+
+        return out, pull_back
 
     def powers(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
         """
@@ -202,7 +205,7 @@ class EnergyRegressor:
         motions = self.rigid.motions(q, dq, np.zeros_like(q))
         links: list[_LinkState] = []
         upward = -self.rigid.tree.gravity[:, None] * np.ones(samples)
-        for joint, motion in zip(self.rigid.tree.joints, motions, strict=True):
+        for joint, motion in zip(self._joints, motions, strict=True):
             parent = links[joint.parent] if joint.parent >= 0 else None
             step = joint.translation[:, None]
             if not joint.revolute:
@@ -215,7 +218,7 @@ class EnergyRegressor:
                     upward=motion[3:, 1, samples:],
                     height=height,
                     units=motion[:, 2:, :samples],
-                    speeds=dq[[self.rigid.tree.joints[i].column for i in joint.path], :samples],
+                    speeds=dq[[self._joints[i].column for i in joint.path], :samples],
                 )
             )
         return links

@@ -46,7 +46,8 @@ def branched():
         parts.append(
             f'<joint name="{name}" type="{kind}"><parent link="{parent}"/>'
             f'<child link="link_{number}"/><origin xyz="{place}"/><axis xyz="{axis}"/>'
-            f'{limit}</joint><link name="link_{number}"><inertial><origin xyz="0.1 -0.05 0.2" rpy="0.1 0.2 0.3"/>'
+            f'{limit}</joint><link name="link_{number}">'
+            '<inertial><origin xyz="0.1 -0.05 0.2" rpy="0.1 0.2 0.3"/>'
             f'<mass value="{number}"/><inertia ixx="0.2" iyy="0.25" izz="0.3" ixy="0.01" '
             'ixz="-0.02" iyz="0.03"/></inertial></link>'
         )
@@ -89,7 +90,7 @@ def test_the_gradient_is_that_of_differences(name):
     q, dq = states(robot, 40, 2)
     random = np.random.default_rng(3)
     weights = random.standard_normal((40, len(regressor.layout)))
-    by_q, by_dq = regressor.gradient(q, dq, weights)
+    by_q, by_dq = regressor.linearised(q, dq)[1](weights)
     for joint in range(robot.n_joints):
         # energies are quadratic in the velocity: central differences are exact
         for state, gradient, step in ((0, by_q, 1e-5), (1, by_dq, 1.0)):
@@ -120,10 +121,11 @@ def test_power_is_what_energies_gain_and_friction_takes(name, friction):
     power = np.einsum('sj,sjc->sc', dq, columns)
     # the energy's rate of change, parameter by parameter: a gradient along the motion
     rate = np.zeros_like(power)
+    _, pull_back = energy.linearised(q, dq)
     for column in range(len(energy.layout)):
         weights = np.zeros_like(power)
         weights[:, column] = 1.0
-        by_q, by_dq = energy.gradient(q, dq, weights)
+        by_q, by_dq = pull_back(weights)
         rate[:, column] = (by_q * dq + by_dq * ddq).sum(axis=1)
     expected = rate + energy.powers(q, dq)
     np.testing.assert_allclose(power, expected, atol=1e-12 * np.abs(power).max())
