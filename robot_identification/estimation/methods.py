@@ -10,6 +10,7 @@ from ..parameters import ParameterSet
 from ..robot import Robot
 from .estimate import Estimate
 from .least_squares import ols, wls
+from .mrls import mrls
 from .rows import RowBlock
 from .settings import EstimationSettings
 from .system import LinearSystem
@@ -51,5 +52,11 @@ def _wls(task: Task) -> Estimate:
     return wls(task.system, prior=task.prior, robot=task.robot.name)
 
 
-ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {'ols': _ols, 'wls': _wls}
+def _mrls(task: Task) -> Estimate:
+    return mrls(
+        task.system, task.rows(), task.settings.mrls, prior=task.prior, robot=task.robot.name
+    )
+
+
+ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {'ols': _ols, 'wls': _wls, 'mrls': _mrls}
 """Estimators by the name that `EstimationSettings.method` gives them."""

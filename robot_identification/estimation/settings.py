@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..options import option
+from .recursive import RecursiveSettings
 
-METHODS = ('ols', 'wls')
+METHODS = ('ols', 'wls', 'mrls')
 """Names of the estimators that `EstimationSettings.method` takes."""
 
 
@@ -29,7 +30,8 @@ class EstimationSettings:
 
     method: str = option(
         'wls',
-        doc='How rows count: all alike (ols), or those of each joint by its residual (wls)',
+        doc='How parameters are estimated: least squares with all rows alike (ols), or those of '
+        'each joint by its residual (wls); recursively from the prior (mrls)',
         choices=METHODS,
     )
     essential: EssentialSettings | None = option(
@@ -46,4 +48,7 @@ class EstimationSettings:
         'mass and radius of gyration, si counts kg, kg m and kg m^2 alike, as Gautier and Venture '
         'do',
         choices=('body', 'si'),
+    )
+    mrls: RecursiveSettings = option(
+        factory=RecursiveSettings, doc='Of the recursive estimator, for method mrls'
     )

@@ -274,7 +274,7 @@ def experiment_from(
         override(content, overrides or {})
         experiment = from_mapping(Experiment, content)
         experiment = replace(experiment, path=path, base=Path(base))
-        experiment = replace(experiment, estimation=_absolute_prior(experiment))
+        experiment = replace(experiment, estimation=_absolute_files(experiment))
         robot = _checked_robot(experiment)
         check_experiment(experiment, robot, check_data=check_data)
     except (SettingsError, RecordingError) as error:
@@ -282,12 +282,15 @@ def experiment_from(
     return experiment
 
 
-def _absolute_prior(experiment: Experiment) -> EstimationSettings:
-    """Let a prior file's path start at the experiment file."""
-    prior = experiment.estimation.prior
-    if prior in (None, 'none', 'urdf') or '://' in prior:
-        return experiment.estimation
-    return replace(experiment.estimation, prior=str(experiment.base / Path(prior).expanduser()))
+def _absolute_files(experiment: Experiment) -> EstimationSettings:
+    """Let the paths of the prior and the bounds start at the experiment file."""
+    settings = experiment.estimation
+    if settings.mrls.bounds_file is not None:
+        path = str(experiment.base / Path(settings.mrls.bounds_file).expanduser())
+        settings = replace(settings, mrls=replace(settings.mrls, bounds_file=path))
+    if settings.prior in (None, 'none', 'urdf') or '://' in settings.prior:
+        return settings
+    return replace(settings, prior=str(experiment.base / Path(settings.prior).expanduser()))
 
 
 def _checked_robot(experiment: Experiment) -> Robot:

@@ -38,7 +38,7 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
     _check_drives(experiment.robot, robot)
     _check_coupled_drives(experiment.robot, robot)
     dead_zones(experiment.signals, robot.joints)
-    _check_prior(experiment)
+    _check_files(experiment)
     if not check_data:
         return
     if not experiment.data.identification:
@@ -89,13 +89,23 @@ def _check_coupled_drives(settings: RobotSettings, robot: Robot) -> None:
                 )
 
 
-def _check_prior(experiment: Experiment) -> None:
-    prior = experiment.estimation.prior
-    if prior in (None, 'none', 'urdf') or '://' in prior or Path(prior).is_file():
-        return
-    raise SettingsError(
-        f"'estimation.prior': file '{prior}' does not exist",
-        key='estimation.prior',
-        file=prior,
-        remedy='say none, urdf, or the path of a YAML of parameters',
-    )
+def _check_files(experiment: Experiment) -> None:
+    """Check that the files exist that the estimation starts from."""
+    settings = experiment.estimation
+    prior = settings.prior
+    own = prior in (None, 'none', 'urdf') or '://' in prior
+    if not own and not Path(prior).is_file():
+        raise SettingsError(
+            f"'estimation.prior': file '{prior}' does not exist",
+            key='estimation.prior',
+            file=prior,
+            remedy='say none, urdf, or the path of a YAML of parameters',
+        )
+    bounds = settings.mrls.bounds_file
+    if bounds is not None and not Path(bounds).is_file():
+        raise SettingsError(
+            f"'estimation.mrls.bounds_file': file '{bounds}' does not exist",
+            key='estimation.mrls.bounds_file',
+            file=bounds,
+            remedy='give the path of a YAML of names and [lowest, highest], or leave it out',
+        )

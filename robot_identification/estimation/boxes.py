@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Box constraints: from standard to base parameters, and least squares within them.
+
+Lomakin and Deutscher (IROS 2020), section VI: intervals of standard parameters, eq. (54), are
+carried to base parameters by interval arithmetic, which is exact for each base parameter alone
+because it is a linear combination; that two of them share a standard parameter is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import lsq_linear
+import yaml
+
+from ..errors import one_of, SettingsError
+from ..parameters import ParameterLayout, ParameterSet
+
+if TYPE_CHECKING:
+    from ..base_parameters import BaseStructure
+
+Interval = tuple[float | None, float | None]
+"""Lowest and highest value; None leaves an end open."""
+
+_KEY = 'estimation.mrls.bounds'
+
+
+def read_boxes(path: str) -> dict[str, Interval]:
+    """
+    Read intervals by name from a YAML file.
+
+    Raises
+    ------
+    SettingsError
+        naming the file that cannot be read, or an entry that is no pair of numbers.
+
+    """
+    key = f'{_KEY}_file'
+    try:
+        document = yaml.safe_load(Path(path).expanduser().read_text(encoding='utf-8'))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = getattr(error, 'strerror', None) or str(error)
+        raise SettingsError(
+            f"cannot read the bounds '{path}': {reason}",
+            file=path,
+            key=key,
+            remedy='give the path of a YAML of names and [lowest, highest]',
+        ) from error
+    if not isinstance(document, Mapping):
+        raise SettingsError(f"the bounds '{path}' are no mapping", file=path, key=key)
+    return {str(name): _interval(str(name), entry, path) for name, entry in document.items()}
+
+
+def by_precedence(entries: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return entries by symbol first, then those by a parameter's own name, which overrule."""
+    return sorted(entries.items(), key=lambda item: '.' in item[0])
+
+
+def named(layout: ParameterLayout, name: str, key: str) -> list[int]:
+    """
+    Return the places of a parameter, or of all that have a symbol.
+
+    Raises
+    ------
+    SettingsError
+        naming ``key`` where there is none.
+
+    """
+    symbols = [full.rpartition('.')[2] for full in layout]
+    places = [i for i, full in enumerate(layout) if name in (full, symbols[i])]
+    if not places:
+        raise SettingsError(
+            f"'{key}.{name}' is no parameter that this can be said of",
+            key=f'{key}.{name}',
+            remedy=f'name one of {one_of(layout, 4)}, or a symbol: '
+            f'{one_of(dict.fromkeys(symbols), 20)}',
+        )
+    return places
+
+
+def standard_box(
+    layout: ParameterLayout, boxes: Mapping[str, Interval]
+) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Lowest and highest value of every standard parameter.
+
+    Parameters
+    ----------
+    layout:
+        The p standard parameters.
+    boxes:
+        Intervals by the name of a parameter, or by a symbol (``m``, ``fv``) for all links or
+        joints; a parameter's own entry goes before its symbol's.
+
+    Returns
+    -------
+    tuple
+        (p,) lowest and (p,) highest, infinite where nothing is said.
+
+    Raises
+    ------
+    SettingsError
+        naming an entry that is no parameter, or whose ends are exchanged.
+
+    """
+    lower, upper = np.full(len(layout), -np.inf), np.full(len(layout), np.inf)
+    for name, (low, high) in by_precedence(boxes):
+        places = named(layout, name, _KEY)
+        if low is not None and high is not None and low > high:
+            raise SettingsError(
+                f"'{_KEY}.{name}' is [{low:g}, {high:g}]",
+                key=f'{_KEY}.{name}',
+                value=(low, high),
+                remedy='the first has to be below the second',
+            )
+        lower[places] = -np.inf if low is None else low
+        upper[places] = np.inf if high is None else high
+    return lower, upper
+
+
+def base_box(
+    structure: BaseStructure, boxes: Mapping[str, Interval], prior: ParameterSet | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Lowest and highest value of every base parameter, by interval arithmetic.
+
+    Parameters
+    ----------
+    structure:
+        The regrouping of standard into base parameters.
+    boxes:
+        As in `standard_box`.
+    prior:
+        Standard parameters that have to be inside their boxes, since parameters that the
+        recording does not tell keep them; None checks nothing.
+
+    Returns
+    -------
+    tuple
+        (b,) lowest and (b,) highest.
+
+    Raises
+    ------
+    SettingsError
+        as `standard_box`, and naming a prior outside its box.
+
+    """
+    lower, upper = standard_box(structure.layout, boxes)
+    if prior is not None and prior.layout.names == structure.layout.names:
+        for name, value, low, high in zip(
+            structure.layout, prior.values, lower, upper, strict=True
+        ):
+            if not low <= value <= high:
+                raise SettingsError(
+                    f"the prior of '{name}' is {value:g}, outside its bounds [{low:g}, {high:g}]",
+                    key=_KEY,
+                    value=value,
+                    remedy='widen the bounds, or give a prior within them in estimation.prior',
+                )
+    C = structure.regrouping
+    used = C != 0.0
+    # 0 times infinity is 0 here: the parameter does not enter
+    low, high = (np.where(used, C * np.where(used, end, 0.0), 0.0) for end in (lower, upper))
+    return np.minimum(low, high).sum(axis=1), np.maximum(low, high).sum(axis=1)
+
+
+def within(
+    triangle: np.ndarray, right: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """
+    Least squares within a box, by Stark and Parker's BVLS.
+
+    Parameters
+    ----------
+    triangle, right:
+        (k, k) upper triangular R and (k,) right-hand side.
+    lower, upper:
+        (k,) ends; equal ones hold a parameter.
+
+    Returns
+    -------
+    np.ndarray
+        (k,) the minimiser of ``|triangle @ x - right|`` with ``lower <= x <= upper``.
+
+    """
+    free = lower < upper
+    values = np.where(free, 0.0, lower)
+    if not free.any():
+        return values
+    norms = np.linalg.norm(triangle[:, free], axis=0)
+    found = lsq_linear(
+        triangle[:, free] / norms,
+        right - triangle @ values,
+        bounds=(lower[free] * norms, upper[free] * norms),
+        method='bvls',
+        tol=1e-14,
+        max_iter=100 * right.size,
+    )
+    values[free] = np.clip(found.x / norms, lower[free], upper[free])
+    return values
+
+
+def inverse_of_free(triangle: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """(k, k) inverse Gram matrix of the columns ``free``, (k,) bool; NaN elsewhere."""
+    inverse = np.full(triangle.shape, np.nan)
+    if free.any():
+        small = np.asarray(np.linalg.qr(triangle[:, free], mode='r'))
+        half = solve_triangular(small, np.eye(len(small)))
+        inverse[np.ix_(free, free)] = half @ half.T
+    return inverse
+
+
+def _interval(name: str, entry: Any, path: str) -> Interval:
+    ends = list(entry) if isinstance(entry, (list, tuple)) else []
+    numbers = [
+        end is None or (isinstance(end, (int, float)) and not isinstance(end, bool))
+        for end in ends
+    ]
+    if len(ends) != 2 or not all(numbers) or any(end != end for end in ends):
+        raise SettingsError(
+            f"{path}: '{name}' is {entry!r}, expected [lowest, highest]",
+            file=path,
+            key=f'{_KEY}_file',
+            value=entry,
+            remedy='null leaves an end open',
+        )
+    low, high = (None if end is None else float(end) for end in ends)
+    return low, high

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Recordings through the recursive estimator, block by block, as it would run beside the robot.
+
+The estimator itself is in `recursive`; here its course over the recordings becomes an `Estimate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..errors import IdentifiabilityError, one_of
+from ..parameters import ParameterSet
+from .boxes import base_box, read_boxes
+from .elimination import ACCEPTED
+from .estimate import Estimate
+from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
+from .reach import Reach
+from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
+from .rows import RowBlock
+from .system import LinearSystem
+
+
+def mrls(
+    system: LinearSystem,
+    blocks: Iterable[RowBlock],
+    settings: RecursiveSettings | None = None,
+    *,
+    prior: ParameterSet | None = None,
+    robot: str = '',
+) -> Estimate:
+    """
+    Estimate by modified recursive least squares from a prior.
+
+    Rows count all alike, as in the paper, unless ``settings.weights`` says otherwise.
+
+    Parameters
+    ----------
+    system:
+        The folded rows, for the fit and, where asked for, the weights.
+    blocks:
+        The same rows one by one.
+    settings:
+        Thresholds, blocks and bounds.
+    prior:
+        Standard or base parameters to start from; zeros without.
+    robot:
+        Name for the summary.
+
+    Raises
+    ------
+    IdentifiabilityError
+        where the rows tell no parameter at all, and as `least_squares.ols`.
+    RecordingError
+        where there are fewer rows than parameters.
+    SettingsError
+        naming a threshold or bound of a parameter that does not exist, or a prior out of bounds.
+
+    """
+    require_motion(system)
+    settings = RecursiveSettings() if settings is None else settings
+    structure = system.structure
+    boxes = {} if settings.bounds_file is None else read_boxes(settings.bounds_file)
+    boxes |= settings.bounds
+    lower, upper = base_box(structure, boxes, prior)
+    initial = prior_base(structure, prior)
+    learner = RecursiveLeastSquares(
+        structure.base_layout, initial, settings, lower=lower, upper=upper
+    )
+    weighted = settings.weights == 'wls'
+    weights = joint_weights(system) if weighted else np.ones(system.n_joints)
+    course = _Course(structure.n_base)
+    for matrix, effort, independence in _pieces(blocks, weights, settings.block):
+        learner.update(matrix, effort, independence)
+        if learner.rows % settings.block == 0:
+            course.add(learner.estimate())
+    last = learner.estimate()
+    course.add(last)
+    if not (last.flags == ACCEPTED).any():
+        raise IdentifiabilityError(
+            'the recording tells none of the base parameters',
+            remedy='record a motion that moves every joint with changing acceleration, or lower '
+            'estimation.mrls.threshold',
+        )
+    known = Reach(last.flags == ACCEPTED, learner.reasons())
+    estimate = assemble(
+        system,
+        _solution(system, last, weights, initial),
+        known,
+        weights=weights,
+        method='mrls',
+        robot=robot,
+    )
+    return replace(estimate, notes=_notes(course, last, settings, structure.base_layout.names))
+
+
+def _pieces(
+    blocks: Iterable[RowBlock], weights: np.ndarray, size: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+    """Cut the kept rows, sample by sample, so that every ``size``-th row ends a piece."""
+    room = size
+    for block in blocks:
+        matrix = (block.matrix * weights[:, None])[block.keep]
+        effort = (block.effort * weights)[block.keep]
+        start = 0
+        while start < effort.size:
+            stop = min(start + room, effort.size)
+            yield matrix[start:stop], effort[start:stop], block.independence
+            room = size if stop - start == room else room - (stop - start)
+            start = stop
+
+
+@dataclass
+class _Course:
+    """How the estimate went from block to block."""
+
+    n_base: int
+    blocks: int = 0
+    told_since: np.ndarray = field(init=False)
+    step: float = field(init=False, default=np.inf)
+    _before: RecursiveEstimate | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.told_since = np.zeros(self.n_base, dtype=int)
+
+    def add(self, now: RecursiveEstimate) -> None:
+        """Take in the estimate at the end of a block."""
+        before = self._before
+        if before is not None and now.rows == before.rows:
+            return
+        told = now.flags == ACCEPTED
+        anew = told if before is None else told & (before.flags != ACCEPTED)
+        self.told_since[anew] = now.rows
+        if before is not None:
+            change = np.abs(now.values - before.values)[told] / now.std[told]
+            known = change[np.isfinite(change)]
+            self.step = float(known.max()) if known.size else 0.0
+        self.blocks += 1
+        self._before = now
+
+
+def _solution(
+    system: LinearSystem, last: RecursiveEstimate, weights: np.ndarray, initial: np.ndarray
+) -> Solution:
+    """Return the estimate with the condition numbers of what is identified."""
+    told = last.flags == ACCEPTED
+    free = solve(system.stacked(weights), told, initial, system.n_independent)
+    return Solution(
+        base=last.values,
+        covariance=last.covariance,
+        residual_std=last.residual_std,
+        condition_number=free.condition_number,
+        raw_condition_number=free.raw_condition_number,
+    )
+
+
+def _notes(
+    course: _Course,
+    last: RecursiveEstimate,
+    settings: RecursiveSettings,
+    names: tuple[str, ...],
+) -> tuple[str, ...]:
+    told = last.flags == ACCEPTED
+    notes = [
+        f'the recursion took {last.rows} rows in {course.blocks} blocks; from row '
+        f'{course.told_since[told].max()} on it identified the same {told.sum()} of {told.size} '
+        'base parameters'
+    ]
+    if np.isfinite(course.step):
+        notes.append(
+            f'the last block moved no parameter by more than {course.step:.2g} standard deviations'
+        )
+    held = [name for name, at in zip(names, last.at_bound, strict=True) if at]
+    if held:
+        how = 'cut at' if settings.bounded == 'clip' else 'held at'
+        notes.append(
+            f'{len(held)} of the base parameters are {how} the ends of their bounds: '
+            f'{one_of(held, 6)}'
+        )
+    return tuple(notes)

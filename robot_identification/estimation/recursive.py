@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Modified recursive least squares (MRLS): block by block from a prior, in constant time and memory.
+
+Lomakin and Deutscher, "Identification of dynamic parameters for rigid robots based on polynomial
+approximation" (IROS 2020), sections V and VI, Fig. 1.  Where the paper's eq. (41) can be read in
+two ways, Y^T Y and Y^T tau are accumulated alike, theta = theta_0 + K^-1 (Y^T tau - K theta_0):
+the least squares of all rows so far, conditional on the rejected parameters' initial values,
+whatever was rejected or clipped on the way.  With the block's own Y and tau instead, that holds
+only as long as nothing but exactly dependent columns was ever rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import one_of, RecordingError, SettingsError
+from ..options import option
+from ..parameters import ParameterLayout
+from .boxes import by_precedence, inverse_of_free, named, within
+from .elimination import ACCEPTED, Elimination, gauss_jordan, GramElimination, triangular, WEAK
+from .factor import append_rows
+
+FORMULATIONS = ('factor', 'gram')
+"""How rows are accumulated: as R of [Y | tau], or as the paper's Y^T Y and Y^T tau."""
+
+BOUNDED = ('clip', 'least_squares')
+
+_PARTNER = 0.1
+
+
+@dataclass(frozen=True)
+class RecursiveSettings:
+    """When the recursive estimator takes a parameter as told, and where parameters may lie."""
+
+    threshold: float = option(
+        1e-4,
+        doc='A parameter is identified once the part of its column that is orthogonal to those '
+        'before it has an RMS above this, relative to the largest RMS of a column of the same '
+        'unit; before that it keeps its prior value',
+        minimum=0.0,
+    )
+    thresholds: Mapping[str, float] = option(
+        factory=dict,
+        doc='Other thresholds for some parameters, by name (link_3.mx) or symbol (fc)',
+    )
+    block: int = option(500, doc='Rows after which the parameters are estimated anew', minimum=1)
+    formulation: str = option(
+        'factor',
+        doc='What is accumulated: an R factor (factor), or the Gram matrix as in the paper '
+        '(gram), which squares the condition number',
+        choices=FORMULATIONS,
+    )
+    weights: str = option(
+        'none',
+        doc='Rows count all alike (none), or those of each joint by its residual as in wls (wls)',
+        choices=('none', 'wls'),
+    )
+    bounds: Mapping[str, tuple[float | None, float | None]] = option(
+        factory=dict,
+        doc='Lowest and highest value of standard parameters, by name (link_3.m) or symbol (m); '
+        'null leaves an end open',
+    )
+    bounds_file: str | None = option(
+        None, doc='YAML file of more such bounds; those of `bounds` go before its entries'
+    )
+    bounded: str = option(
+        'least_squares',
+        doc='What bounds do: the best fit within them (least_squares), or the free fit cut at '
+        'them, as in the paper (clip)',
+        choices=BOUNDED,
+    )
+
+    def __post_init__(self) -> None:
+        for name, value in self.thresholds.items():
+            if value < 0.0:
+                key = f'estimation.mrls.thresholds.{name}'
+                raise SettingsError(
+                    f"'{key}' is {value:g}", key=key, value=value, remedy='allowed is [0, inf]'
+                )
+
+
+@dataclass(frozen=True)
+class RecursiveEstimate:
+    """
+    What rows up to now tell.
+
+    Attributes
+    ----------
+    values:
+        (b,) parameters.
+    flags:
+        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
+    at_bound:
+        (b,) bool, whether a bound holds the parameter.
+    covariance:
+        (b, b) of the estimation error; NaN for what is not identified or held by a bound.
+    residual_std:
+        Square root of the residual variance; NaN where there are not more rows than parameters.
+    rows:
+        Rows so far.
+
+    """
+
+    values: np.ndarray
+    flags: np.ndarray
+    at_bound: np.ndarray
+    covariance: np.ndarray
+    residual_std: float
+    rows: int
+
+    @property
+    def std(self) -> np.ndarray:
+        """(b,) standard deviations."""
+        return np.sqrt(np.diag(self.covariance))
+
+
+class RecursiveLeastSquares:
+    """
+    Least squares that grows row by row and starts from a prior.
+
+    `update` takes time that depends on the number of parameters alone, and so does `estimate`.
+
+    Parameters
+    ----------
+    layout:
+        The b parameters; units group the columns whose sizes are compared, names appear in
+        reasons.
+    initial:
+        (b,) values to start from; None for zeros.
+    settings:
+        Thresholds, formulation and what bounds do.
+    lower, upper:
+        (b,) box of the parameters; None for no bounds.
+    scale:
+        (b,) RMS [unit of effort per unit of parameter] that thresholds are relative to; None takes
+        the largest RMS so far of a column with the same unit.
+
+    """
+
+    def __init__(
+        self,
+        layout: ParameterLayout,
+        initial: np.ndarray | None = None,
+        settings: RecursiveSettings | None = None,
+        *,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
+    ) -> None:
+        b = len(layout)
+        self._settings = RecursiveSettings() if settings is None else settings
+        self._layout = layout
+        self._relative = column_thresholds(layout, self._settings)
+        self._kinds = np.array([[u == unit for u in layout.units] for unit in layout.units])
+        self._scale = scale
+        self._lower = np.full(b, -np.inf) if lower is None else np.asarray(lower, dtype=float)
+        self._upper = np.full(b, np.inf) if upper is None else np.asarray(upper, dtype=float)
+        self._bounded = bool(np.isfinite(self._lower).any() or np.isfinite(self._upper).any())
+        self.reset(initial)
+
+    @property
+    def initial(self) -> np.ndarray:
+        """(b,) values that rejected parameters keep."""
+        return self._initial.copy()
+
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return self._rows
+
+    def reset(self, initial: np.ndarray | None = None) -> None:
+        """Forget all rows and start again from (b,) ``initial``; None for zeros."""
+        b = len(self._layout)
+        self._initial = np.zeros(b) if initial is None else np.array(initial, dtype=float)
+        if self._initial.shape != (b,):
+            raise ValueError(f'initial has shape {self._initial.shape}, expected ({b},)')
+        kind = _Gram if self._settings.formulation == 'gram' else _Factor
+        self._rows_so_far: _Gram | _Factor = kind(b)
+        self._rows, self._independent = 0, 0.0
+
+    def update(self, rows: np.ndarray, effort: np.ndarray, independence: float = 1.0) -> None:
+        """
+        Take in rows.
+
+        Parameters
+        ----------
+        rows:
+            (m, b) or (b,) of the regressor.
+        effort:
+            (m,) [N m or N], or a number.
+        independence:
+            Independent rows that each counts for, see `signals.independence`.
+
+        Raises
+        ------
+        RecordingError
+            where a number is not finite; nothing is taken in then.
+
+        """
+        rows, effort = np.atleast_2d(rows), np.atleast_1d(effort)
+        b = len(self._layout)
+        if rows.shape != (effort.size, b):
+            raise ValueError(f'rows have shape {rows.shape}, expected ({effort.size}, {b})')
+        joined = np.empty((effort.size, b + 1))
+        joined[:, :b], joined[:, b] = rows, effort
+        if not np.isfinite(joined).all():
+            raise RecordingError(
+                'a row is not finite', remedy='leave samples out that have NaN or infinity'
+            )
+        self._rows_so_far.push(joined)
+        self._rows += effort.size
+        self._independent += independence * effort.size
+
+    def estimate(self) -> RecursiveEstimate:
+        """Return the parameters of all rows so far."""
+        thresholds = self.thresholds()
+        told = self._rows_so_far.eliminate(thresholds, self._initial)
+        accepted, rest, inverse = told.accepted, told.rest, told.inverse
+        values = told.values.copy()
+        at_bound = np.zeros(values.size, dtype=bool)
+        if self._bounded and accepted.any():
+            free, triangle = values[accepted], told.triangle
+            low, high = self._lower[accepted], self._upper[accepted]
+            if self._settings.bounded == 'clip':
+                bounded = np.clip(free, low, high)
+            elif ((free < low) | (free > high)).any():
+                bounded = within(*triangle, low, high)
+            else:
+                bounded = free
+            # a free minimiser on an end is not held by it
+            held = ((bounded <= low) | (bounded >= high)) & (bounded != free)
+            at_bound[accepted] = held
+            values[accepted] = bounded
+            rest += float(np.sum((triangle[0] @ (bounded - free)) ** 2))
+            if held.any():
+                inverse = self._bounded_inverse(told, inverse, at_bound)
+        freedom = self._independent - int((accepted & ~at_bound).sum())
+        variance = rest / freedom if freedom > 0.0 else np.nan
+        return RecursiveEstimate(
+            values=values,
+            flags=told.flags,
+            at_bound=at_bound,
+            covariance=variance * inverse,
+            residual_std=float(np.sqrt(variance)),
+            rows=self._rows,
+        )
+
+    def thresholds(self) -> np.ndarray:
+        """(b,) lengths that the columns' orthogonal parts have to exceed, for the rows so far."""
+        if self._scale is not None:
+            return self._relative * self._scale * np.sqrt(self._rows)
+        norms = self._rows_so_far.norms()
+        return self._relative * np.where(self._kinds, norms, 0.0).max(axis=1)
+
+    def reasons(self) -> tuple[str, ...]:
+        """(b,) why a parameter is not identified, in words; empty where it is."""
+        told = self._rows_so_far.eliminate(self.thresholds(), self._initial)
+        accepted = np.flatnonzero(told.accepted)
+        norms = self._rows_so_far.norms()
+        reasons = []
+        for i, flag in enumerate(told.flags):
+            if flag == ACCEPTED:
+                reasons.append('')
+            elif flag == WEAK:
+                some = norms[i] > 0.0
+                reasons.append(
+                    'the motion hardly excites it' if some else 'the motion has no effect on it'
+                )
+            else:
+                earlier = accepted[accepted < i]
+                share = np.abs(told.coefficients(i)[: earlier.size]) * norms[earlier]
+                main = earlier[share >= _PARTNER * share.max()]
+                others = one_of((self._layout.names[k] for k in main), 4)
+                reasons.append(f'the motion does not tell it from {others}')
+        return tuple(reasons)
+
+    def _bounded_inverse(
+        self, told: Elimination, inverse: np.ndarray, at_bound: np.ndarray
+    ) -> np.ndarray:
+        inverse = inverse.copy()
+        if self._settings.bounded == 'least_squares':
+            accepted = told.accepted
+            small = inverse_of_free(told.triangle[0], ~at_bound[accepted])
+            inverse[np.ix_(accepted, accepted)] = small
+        inverse[at_bound] = inverse[:, at_bound] = np.nan
+        return inverse
+
+
+def column_thresholds(layout: ParameterLayout, settings: RecursiveSettings) -> np.ndarray:
+    """
+    (b,) relative threshold of each parameter.
+
+    Raises
+    ------
+    SettingsError
+        naming an entry of ``thresholds`` that is no parameter.
+
+    """
+    values = np.full(len(layout), settings.threshold)
+    for name, value in by_precedence(settings.thresholds):
+        values[named(layout, name, 'estimation.mrls.thresholds')] = value
+    return values
+
+
+class _Factor:
+    """R of [Y | tau]: rows wait until there are as many as columns, and are then folded in."""
+
+    def __init__(self, b: int) -> None:
+        self._factor = np.zeros((b + 1, b + 1))
+        self._waiting = np.empty((b + 1, b + 1))
+        self._count = 0
+
+    def push(self, rows: np.ndarray) -> None:
+        if self._count + len(rows) > len(self._waiting):
+            self._fold()
+            self._factor = append_rows(self._factor, rows)
+        else:
+            self._waiting[self._count : self._count + len(rows)] = rows
+            self._count += len(rows)
+
+    def norms(self) -> np.ndarray:
+        self._fold()
+        return np.asarray(np.linalg.norm(self._factor[:, :-1], axis=0))
+
+    def eliminate(self, thresholds: np.ndarray, initial: np.ndarray) -> Elimination:
+        self._fold()
+        return triangular(self._factor, thresholds, initial)
+
+    def _fold(self) -> None:
+        self._factor = append_rows(self._factor, self._waiting[: self._count])
+        self._count = 0
+
+
+class _Gram:
+    """K = Y^T Y, Y^T tau and tau^T tau, as the paper has them."""
+
+    def __init__(self, b: int) -> None:
+        self._gram = np.zeros((b + 1, b + 1))
+
+    def push(self, rows: np.ndarray) -> None:
+        self._gram += rows.T @ rows
+
+    def norms(self) -> np.ndarray:
+        return np.asarray(np.sqrt(np.diag(self._gram)[:-1]))
+
+    def eliminate(self, thresholds: np.ndarray, initial: np.ndarray) -> Elimination:
+        K, right = self._gram[:-1, :-1], self._gram[:-1, -1]
+        inverse, flags = gauss_jordan(K, thresholds**2)
+        return GramElimination(K, right, float(self._gram[-1, -1]), initial, inverse, flags)
