@@ -10,7 +10,7 @@ import time
 from typing import Any
 import warnings
 
-from .base_parameters import structure
+from .base_parameters import BaseStructure, structure
 from .consistency import check
 from .drives import Drives
 from .errors import (
@@ -27,6 +27,8 @@ from .estimation import (
     Estimate,
     EstimationSettings,
     ESTIMATORS,
+    find_slopes,
+    open_slopes,
     row_blocks,
     standard,
     standard_std,
@@ -167,6 +169,8 @@ def identify_sources(
         base = structure(regressor, problem.robot)
         watch.lap('structure')
         reading = part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
+        problem, found = _with_slopes(problem, sources, regressor, base)
+        regressor = problem.regressor()
         system = system_of(sources, regressor, base, problem.signals, progress=reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')
@@ -180,6 +184,7 @@ def identify_sources(
             ),
         )
         estimate, reduced = _estimate(task)
+        estimate = replace(estimate, notes=(*found, *estimate.notes))
         sizes = body_scale(problem.robot, base.layout)
         scale = sizes if problem.estimation.distance == 'body' else None
         closest = estimate.standard or standard(estimate, base, prior, scale=scale)
@@ -283,6 +288,16 @@ def validate_stored(
         settings = signals or stored.signals
         validations.append(validate(stored.base, source, regressor, base, settings))
     return tuple(validations)
+
+
+def _with_slopes(
+    problem: Problem, sources: Sequence[Any], regressor: Regressor, base: BaseStructure
+) -> tuple[Problem, tuple[str, ...]]:
+    """Fill in the slopes of friction that the settings leave to the recordings."""
+    if not open_slopes(problem.model):
+        return problem, ()
+    found = find_slopes(sources, regressor, base, problem.model, problem.signals)
+    return replace(problem, model=found.settings(problem.model)), found.notes
 
 
 def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:

@@ -3,6 +3,7 @@
 
 from .essential import essential
 from .estimate import Estimate, Fit, JointFit, ParameterEstimate
+from .friction_slopes import find_slopes, FrictionSlopes, open_slopes
 from .least_squares import evaluate, ols, wls
 from .methods import ESTIMATORS, Task
 from .prior import body_scale, choose_prior, standard, standard_essential, standard_std
@@ -18,6 +19,7 @@ __all__ = [
     'EstimationSettings',
     'Fit',
     'FitTrace',
+    'FrictionSlopes',
     'JointFit',
     'LinearSystem',
     'ParameterEstimate',
@@ -30,8 +32,10 @@ __all__ = [
     'combine',
     'essential',
     'evaluate',
+    'find_slopes',
     'from_rows',
     'ols',
+    'open_slopes',
     'row_blocks',
     'standard',
     'standard_essential',

@@ -151,7 +151,7 @@ def system_of(
     several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
     systems = []
     for number, source in enumerate(several):
-        _require_order(source, structure, regressor)
+        require_order(source, structure, regressor)
         blocks = row_blocks(source, regressor, structure, signals)
         if progress is not None:
             told = part(progress, number / len(several), (number + 1) / len(several))
@@ -229,10 +229,16 @@ def _step(samples: Samples) -> float:
     return float(samples.time[-1] - samples.time[0]) / max(1, len(samples) - 1)
 
 
-def _require_order(
-    source: RecordingSource, structure: BaseStructure, regressor: Regressor
-) -> None:
-    """Check that the columns of a recording are in the order of the model's joints."""
+def require_order(source: RecordingSource, structure: BaseStructure, regressor: Regressor) -> None:
+    """
+    Check that the columns of a recording are in the order of the model's joints.
+
+    Raises
+    ------
+    RecordingError
+        naming the recording that has other joints or another order of them.
+
+    """
     owners = (name.rpartition('.') for name in structure.layout)
     modelled = tuple(dict.fromkeys(o for o, _, symbol in owners if symbol in JOINT_SYMBOLS))
     # a regressor may have columns that no parameter is named after
