@@ -363,6 +363,7 @@ def _preference(
     # a joint may have the name of a link that another joint moves
     of_link: dict[str, tuple[int, TreeJoint]] = {}
     of_joint: dict[str, tuple[int, TreeJoint]] = {}
+    robot = robot.opened
     for depth, joint in enumerate(tree_of(robot).joints):
         of_link[robot.links[joint.column]] = of_joint[robot.joints[joint.column]] = depth, joint
     ranks = []
@@ -371,7 +372,8 @@ def _preference(
         if symbol in INERTIAL_SYMBOLS:
             depth, joint = of_link[owner]
         else:
-            depth, joint = of_joint[motors.get(owner, owner)]
+            owner = motors.get(owner, owner)
+            depth, joint = of_joint[owner] if owner in of_joint else of_link[owner]
         if symbol == 'm':
             level = 3
         elif symbol in ('Ia', 'Iam'):

@@ -203,6 +203,10 @@ class Motion:
     def __len__(self) -> int:
         return self.position.shape[0]
 
+    def where(self, row: int, first: int = 0) -> str:
+        """Say in words which sample ``row`` is, with ``first`` samples before this part."""
+        return f'sample {first + row}'
+
     def rows(self: AnyMotion, start: int | None, stop: int | None) -> AnyMotion:
         """Return the part from row ``start`` to before row ``stop``, of the same type."""
         part = slice(start, stop)
@@ -246,3 +250,7 @@ class Samples(Motion):
                 raise ValueError(f'{name} has shape {array.shape}, expected {expected}')
             object.__setattr__(self, name, array)
         object.__setattr__(self, 'joints', tuple(self.joints))
+
+    def where(self, row: int, first: int = 0) -> str:
+        """Say in words which sample ``row`` is: its time tells, however many there are before."""
+        return f'{self.time[row]:.6g} s'

@@ -7,14 +7,25 @@ parameters.
 """
 
 from .elastic import ElasticJoints, ElasticRegressor
-from .inverse_dynamics import build, InverseDynamicsRegressor, predict, prior, Regressor
+from .inverse_dynamics import (
+    build,
+    InverseDynamicsRegressor,
+    MechanismRegressor,
+    predict,
+    prior,
+    Regressor,
+)
+from .mechanisms import DeltaSettings, LoopSettings
 from .settings import CoupledDrive, ModelSettings
 
 __all__ = [
     'CoupledDrive',
+    'DeltaSettings',
     'ElasticJoints',
     'ElasticRegressor',
     'InverseDynamicsRegressor',
+    'LoopSettings',
+    'MechanismRegressor',
     'ModelSettings',
     'Regressor',
     'build',

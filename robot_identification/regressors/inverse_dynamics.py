@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from lxml import etree
@@ -13,11 +13,14 @@ from ..errors import ModelError
 from ..parameters import ParameterLayout, ParameterSet
 from ..recording import Motion
 from ..robot import Robot
+from .closed_chain import ClosedBodies
+from .delta import DeltaBodies
 from .drives import DriveTerms
 from .elastic import build_elastic
 from .friction import JointTerms
 from .rigid import RigidBodies
 from .settings import ModelSettings
+from .tree import tree_of
 
 PREDICTION_BLOCK = 4096
 """Samples whose regressor is held at once to predict efforts."""
@@ -113,12 +116,33 @@ class InverseDynamicsRegressor:
         return out.reshape(n_samples * n_joints, len(self.layout))
 
 
+@dataclass(frozen=True)
+class MechanismRegressor(InverseDynamicsRegressor):
+    """Regressor of the actuated joints of a robot that is no tree; made by `build`."""
+
+    @property
+    def bodies(self) -> ClosedBodies | DeltaBodies:
+        """The term that knows the mechanism."""
+        bodies = self.terms[0]
+        assert isinstance(bodies, (ClosedBodies, DeltaBodies))
+        return bodies
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the actuated joints."""
+        return self.bodies.joints[: self.n_joints]
+
+    def random_motion(self, random: np.random.Generator, samples: int) -> Motion:
+        """Return random states that the robot can have."""
+        return self.bodies.random_motion(random, samples)
+
+
 def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     """
     Make the regressor of a robot.
 
-    It is an `InverseDynamicsRegressor`, or an `ElasticRegressor` where the settings have elastic
-    joints.
+    It is an `InverseDynamicsRegressor`, a `MechanismRegressor` where the settings have closed
+    loops, or an `ElasticRegressor` where they have elastic joints.
 
     Parameters
     ----------
@@ -137,17 +161,35 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     settings = settings or ModelSettings()
     if settings.elastic is not None:
         return build_elastic(robot, settings)
-    rigid = RigidBodies.of(robot)
-    kind = {joint.column: joint.revolute for joint in rigid.tree.joints}
-    revolute = tuple(kind[column] for column in range(robot.n_joints))
-    joint_terms = JointTerms.of(robot.joints, revolute, settings, start=len(rigid.layout))
-    terms: list[Term] = [rigid, joint_terms]
-    layout = rigid.layout + joint_terms.layout
+    bodies, kind = _bodies(robot, settings), InverseDynamicsRegressor
+    if not isinstance(bodies, RigidBodies):
+        kind = MechanismRegressor
+    turning = {joint.column: joint.revolute for joint in tree_of(robot.opened).joints}
+    revolute = tuple(turning[column] for column in range(robot.n_joints))
+    if settings.delta is not None:
+        settings = replace(settings, rotor_inertia=False)  # it is part of J
+    joint_terms = JointTerms.of(robot.joints, revolute, settings, start=len(bodies.layout))
+    terms: list[Term] = [bodies, joint_terms]
+    layout = bodies.layout + joint_terms.layout
     for drive in settings.coupled_drives:
         term = DriveTerms.of(drive, robot.joints, revolute, settings, layout)
         terms.append(term)
         layout = layout + term.layout
-    return InverseDynamicsRegressor(layout, robot.n_joints, tuple(terms))
+    return kind(layout, robot.n_joints, tuple(terms))
+
+
+def _bodies(robot: Robot, settings: ModelSettings) -> Term:
+    if settings.delta is not None:
+        return DeltaBodies.of(robot, settings.delta)
+    if settings.loops:
+        return ClosedBodies.of(robot, settings)
+    if robot.passive:
+        raise ModelError(
+            f"robot '{robot.name}' has passive joints, but no loops are declared",
+            joint=robot.passive[0],
+            remedy='declare them in robot.loops, or lock these joints',
+        )
+    return RigidBodies.of(robot)
 
 
 def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
@@ -167,11 +209,12 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     layout = regressor.layout
     # where motors have names of their own, the joint's friction is the motor's
     motors = {joint: motor for motor, joint in getattr(regressor, 'motors', {}).items()}
-    values = dict(zip(robot.layout.names, robot.prior.values, strict=True))
+    opened = robot.opened
+    values = dict(zip(opened.layout.names, opened.prior.values, strict=True))
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
     document = etree.fromstring(robot.urdf.encode(), parser)
     elements = {element.get('name'): element for element in document.iterfind('joint')}
-    for joint in robot.joints:
+    for joint in opened.joints:
         dynamics = elements[joint].find('dynamics')
         if dynamics is not None:
             owner = motors.get(joint, joint)

@@ -29,6 +29,7 @@ import numpy as np
 from ..parameters import ParameterLayout
 from ..recording import Motion
 from ..robot import Robot
+from .kinematics import cross_matrix
 from .tree import Tree, tree_of, TreeJoint
 
 BLOCK = 256
@@ -157,21 +158,21 @@ class _JointKernel:
 
     @classmethod
     def of(cls, joint: TreeJoint) -> _JointKernel:
-        into, reach = joint.rotation.T, _cross_matrix(joint.translation)
+        into, reach = joint.rotation.T, cross_matrix(joint.translation)
         if joint.revolute:
             # Rodrigues' formula of the inverse rotation: constant, cosine and sine part
             constant = np.outer(joint.axis, joint.axis) @ into
-            turns = [constant, into - constant, -_cross_matrix(joint.axis) @ into]
+            turns = [constant, into - constant, -cross_matrix(joint.axis) @ into]
             parts = [np.hstack([-turn @ reach, turn]) for turn in turns]
         else:
-            slide = _cross_matrix(joint.rotation @ joint.axis)
+            slide = cross_matrix(joint.rotation @ joint.axis)
             parts = [
                 np.hstack([-into @ reach, into]),
                 np.hstack([-into @ slide, np.zeros((3, 3))]),
             ]
         zero, axis = np.zeros(3), joint.axis
         # (w, l) x (axis, 0) = (w x axis, l x axis);  (w, l) x (0, axis) = (0, w x axis)
-        turn = -_cross_matrix(axis)
+        turn = -cross_matrix(axis)
         blocks = [[turn, 0 * turn], [0 * turn, turn]] if joint.revolute else None
         return cls(
             revolute=joint.revolute,
@@ -247,7 +248,3 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.stack(
         [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
     )
-
-
-def _cross_matrix(a: np.ndarray) -> np.ndarray:
-    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])

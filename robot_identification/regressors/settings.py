@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
 from ..errors import one_of, SettingsError
 from ..options import option
 from .elastic_settings import ElasticJoints
+from .mechanisms import DeltaSettings, LoopSettings
 
 FRICTION_TERMS = ('viscous', 'coulomb', 'offset', 'stiction', 'stribeck')
 """Terms of the friction model, which is linear but for the slopes of the last two."""
@@ -132,9 +134,29 @@ class ModelSettings:
         'one a joint; null finds the slope that fits the recordings best',
         unit='s/rad or s/m',
     )
+    loops: tuple[LoopSettings, ...] = option(
+        (),
+        doc='Joints that close loops of links; all moving joints that are neither identified nor '
+        'locked are then passive: they follow from the loops',
+    )
+    assembly: Mapping[str, float] = option(
+        factory=dict,
+        doc='Joint positions at which the loops are closed, or nearly: passive ones are corrected '
+        'until they are, and say which way the robot is assembled; 0 where none is given',
+        unit='rad or m',
+    )
+    passive_viscous: bool = option(
+        False, doc='Whether every passive joint has viscous friction fv dq'
+    )
+    delta: DeltaSettings | None = option(
+        None,
+        doc='Geometry of a delta robot, in place of urdf and loops: its model has four parameters '
+        'an arm (J, mr, fv, fc) and m4; null for other robots',
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'friction', tuple(self.friction))
+        object.__setattr__(self, 'loops', tuple(self.loops))
         object.__setattr__(self, 'coupled_drives', tuple(self.coupled_drives))
         for term in self.friction:
             if term not in FRICTION_TERMS or self.friction.count(term) > 1:
@@ -154,6 +176,7 @@ class ModelSettings:
             )
         for key in SLOPES.values():
             self._check_slope(key)
+        self._check_mechanism()
         motors = [drive.motor for drive in self.coupled_drives]
         for motor in motors:
             if motors.count(motor) > 1:
@@ -163,6 +186,32 @@ class ModelSettings:
                     key='coupled_drives',
                     remedy='describe it once',
                 )
+
+    def _check_mechanism(self) -> None:
+        """Raise where settings for robots of different kinds stand beside each other."""
+        kinds = {'elastic': self.elastic, 'loops': self.loops or None, 'delta': self.delta}
+        given = [key for key, value in kinds.items() if value is not None]
+        if len(given) > 1:
+            raise SettingsError(
+                f"'{given[0]}' and '{given[1]}' are given together",
+                key=given[1],
+                remedy='leave one of them out',
+            )
+        names = [loop.name for loop in self.loops]
+        for name in names:
+            if names.count(name) > 1:
+                raise SettingsError(
+                    f"two loops are called '{name}'",
+                    key='loops',
+                    value=name,
+                    remedy='give each a name of its own',
+                )
+        if self.delta is not None and self.coupled_drives:
+            raise SettingsError(
+                'a delta robot has coupled drives',
+                key='coupled_drives',
+                remedy='leave them out, or describe the robot by urdf and loops',
+            )
 
     def _check_slope(self, key: str) -> None:
         """Raise where a slope is not positive; make a list of them a tuple."""

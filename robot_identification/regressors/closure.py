@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Positions, velocities and accelerations of passive joints from those of the actuated ones.
+
+The loops are equations c(q_a, q_p) = 0.  Positions come from Newton's method, along a path: from a
+state that is closed the actuated joints move straight to where they are wanted, in steps so short
+that the passive joints cannot leave the branch that they are on.  So the passive positions are a
+function of the actuated ones, the branch of the configured assembly, whatever the order of the
+samples.  With J = dc/dq, velocities and accelerations follow from
+
+    dq_p = G dq_a,    G = -J_p^+ J_a,    ddq_p = G ddq_a - J_p^+ (dJ/dt dq),
+
+where J_p^+ is the pseudo-inverse: mechanisms such as planar linkages have more equations than
+passive joints, and the surplus ones agree.
+
+Joint positions are compared in metres: angles times the robot's size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ModelError
+from .loops import Loops
+
+CLOSED = 1e-13
+"""Loops open by less than this share of the robot's size are closed."""
+
+SINGULAR = 1e-4
+"""
+Ratio of the extreme singular values of J_p below which the passive joints are not determined:
+their velocities would be ten thousand times the actuated ones.
+"""
+
+STEP, SMALLEST_STEP = 0.25, 1e-4
+"""Longest and shortest step of the actuated joints, in shares of the robot's size."""
+
+CORRECTION = 0.5
+"""Share of a step's own length by which Newton's method may correct it."""
+
+NEWTON = 5
+"""Newton steps after which a step along the path counts as too long."""
+
+
+@dataclass(frozen=True)
+class Jacobians:
+    """
+    How passive joints move with actuated ones.
+
+    Attributes
+    ----------
+    ratio:
+        (n_samples, n_passive, n_actuated) G = dq_p/dq_a.
+    inverse:
+        (n_samples, n_passive, n_equations) J_p^+.
+    bias:
+        (n_samples, n_equations) dJ/dt dq.
+    conditioning:
+        (n_samples,) smallest over largest singular value of J_p in metres.
+
+    """
+
+    ratio: np.ndarray
+    inverse: np.ndarray
+    bias: np.ndarray
+    conditioning: np.ndarray
+
+
+@dataclass(frozen=True)
+class Closure:
+    """
+    The loops of a robot, solved for its passive joints.
+
+    All positions are those of the opened robot: the actuated joints, then the passive ones.
+
+    Attributes
+    ----------
+    loops:
+        The equations.
+    actuated:
+        How many joints are actuated.
+    assembly:
+        (n_joints,) a closed state; the branch is the one that it is on.
+    weights:
+        (n_joints,) metres for a unit of each joint.
+
+    """
+
+    loops: Loops
+    actuated: int
+    assembly: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, loops: Loops, joints: tuple[str, ...], actuated: int, near: np.ndarray) -> Closure:
+        """
+        Close the loops near a guess.
+
+        Parameters
+        ----------
+        loops:
+            The equations.
+        joints:
+            Names of all joints.
+        actuated:
+            How many of them are actuated; they stay where ``near`` has them.
+        near:
+            (n_joints,) positions to start from.
+
+        Raises
+        ------
+        ModelError
+            naming the loop that cannot be closed, a passive joint that stays free, or actuated
+            joints that the loops do not let move independently.
+
+        """
+        weights = np.empty(len(joints))
+        for joint in loops.tree.joints:
+            weights[joint.column] = loops.scale if joint.revolute else 1.0
+        position, residual = _nearly_closed(loops, near, actuated, weights)
+        worst = int(np.argmax(np.abs(residual)))
+        if abs(residual[worst]) > CLOSED * loops.scale:
+            raise ModelError(
+                f"loop '{loops.name_of(worst)}' cannot be closed: it stays open by "
+                f'{abs(residual[worst]):.3g} m',
+                value=loops.name_of(worst),
+                remedy='correct its points, or give positions near a closed state in '
+                'robot.assembly',
+            )
+        closure = cls(loops, actuated, position, weights)
+        closure._require_determined(joints)
+        return closure
+
+    def solve(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """
+        Close the loops for many positions of the actuated joints.
+
+        Parameters
+        ----------
+        wanted:
+            (n_samples, n_actuated), consecutive samples near each other where they come from a
+            motion.
+
+        Returns
+        -------
+        tuple
+            (n_samples, n_joints) positions of all joints, and (n_samples,) bool whether the loops
+            are closed there.
+
+        """
+        marks = _marks(wanted * self.weights[: self.actuated], STEP * self.loops.scale)
+        anchors = np.flatnonzero(np.diff(marks, prepend=-1))
+        start = np.broadcast_to(self.assembly, (anchors.size, self.assembly.size))
+        known, closed = self._follow(start, wanted[anchors])
+        for order in (range(1, anchors.size), range(anchors.size - 2, -1, -1)):
+            back = order.step
+            for i in order:
+                # the straight way from the assembly may be barred where the robot's own is not
+                if not closed[i] and closed[i - back]:
+                    near = slice(i - back, i - back + 1)
+                    at, fine = self._follow(known[near], wanted[anchors[i : i + 1]])
+                    known[i], closed[i] = at[0], fine[0]
+        group = np.searchsorted(anchors, np.arange(len(wanted)), side='right') - 1
+        position, reached = self._follow(known[group], wanted, usable=closed[group])
+        return position, reached
+
+    def jacobians(self, position: np.ndarray, velocity: np.ndarray) -> Jacobians:
+        """
+        Return how the passive joints move.
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) closed.
+        velocity:
+            (n_samples, n_actuated) of the actuated joints.
+
+        """
+        n = self.actuated
+        _, jacobian = self.loops.linearised(position)
+        inverse, conditioning = self._inverse(jacobian[:, :, n:])
+        ratio = -inverse @ jacobian[:, :, :n]
+        passive = (ratio @ velocity[:, :, None])[:, :, 0]
+        bias = self.loops.bias(position, np.concatenate([velocity, passive], axis=1))
+        return Jacobians(ratio, inverse, bias, conditioning)
+
+    def conditioning(self, jacobian: np.ndarray) -> np.ndarray:
+        """Smallest over largest singular value of J_p in metres, (n_samples,)."""
+        passive = jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
+        return _conditioning(np.linalg.svd(passive, compute_uv=False), passive.shape[2])
+
+    def open_loop(self, wanted: np.ndarray) -> str:
+        """Name the loop that stays open the most at one position of the actuated joints."""
+        near = np.concatenate([wanted, self.assembly[self.actuated :]])
+        _, residual = _nearly_closed(self.loops, near, self.actuated, self.weights)
+        return self.loops.name_of(int(np.argmax(np.abs(residual))))
+
+    def singular_loop(self, position: np.ndarray) -> str:
+        """Name the loop that is nearest to singular in one state."""
+        _, jacobian = self.loops.linearised(position[None])
+        passive = jacobian[0][:, self.actuated :] / self.weights[self.actuated :]
+        left, _, _ = np.linalg.svd(passive, full_matrices=False)
+        return self.loops.name_of(int(np.argmax(np.abs(left[:, -1]))))
+
+    def _inverse(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pseudo-inverse of J_p, and its conditioning."""
+        weights = self.weights[self.actuated :]
+        left, values, right = np.linalg.svd(jacobian / weights, full_matrices=False)
+        small = values <= 1e-12 * values[:, :1]
+        inverted = np.where(small, 0.0, 1.0 / np.where(small, 1.0, values))
+        inverse = right.transpose(0, 2, 1) @ (inverted[:, :, None] * left.transpose(0, 2, 1))
+        return inverse / weights[:, None], _conditioning(values, weights.size)
+
+    def _follow(
+        self, start: np.ndarray, wanted: np.ndarray, usable: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """
+        Move the actuated joints straight from closed states to where they are wanted.
+
+        Returns
+        -------
+        tuple
+            Positions, and which of them were reached with closed loops all the way.
+
+        """
+        n, position = self.actuated, start.copy()
+        way = wanted - start[:, :n]
+        length = np.linalg.norm(way * self.weights[:n], axis=1) / self.loops.scale
+        done = np.zeros(len(start))
+        step = np.minimum(1.0, STEP / np.maximum(length, 1e-300))
+        active = np.ones(len(start), dtype=bool) if usable is None else usable.copy()
+        reached = np.zeros(len(start), dtype=bool)
+        while active.any():
+            which = np.flatnonzero(active)
+            advance = np.minimum(step[which], 1.0 - done[which])
+            moved, fine = self._step(position[which], advance[:, None] * way[which])
+            good, bad = which[fine], which[~fine]
+            position[good] = moved[fine]
+            done[good] += advance[fine]
+            step[good] = np.minimum(2.0 * step[good], STEP / np.maximum(length[good], 1e-300))
+            step[bad] = 0.5 * advance[~fine]
+            ended = done >= 1.0 - 1e-12
+            reached |= active & ended
+            active &= ~ended & (step * np.maximum(length, SMALLEST_STEP) >= 0.5 * SMALLEST_STEP)
+        position[reached, :n] = wanted[reached]
+        return position, reached
+
+    def _step(self, position: np.ndarray, move: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """One step along the path, by the tangent and Newton's corrections; whether it is sure."""
+        n = self.actuated
+        _, jacobian = self.loops.linearised(position)
+        tangent = -self._gauss_newton(jacobian, (jacobian[:, :, :n] @ move[:, :, None])[:, :, 0])
+        moved = position.copy()
+        moved[:, :n] += move
+        moved[:, n:] += tangent
+        corrected = np.zeros_like(tangent)
+        for _ in range(NEWTON):
+            residual, jacobian = self.loops.linearised(moved)
+            change = -self._gauss_newton(jacobian, residual)
+            moved[:, n:] += change
+            corrected += change
+            small = np.abs(change * self.weights[n:]).max(initial=0.0)
+            if small < 1e-9 * self.loops.scale:
+                break
+        residual = np.abs(self.loops.residual(moved)).max(axis=1)
+        closed = residual <= CLOSED * self.loops.scale
+        gone = np.linalg.norm(np.hstack([move, tangent]) * self.weights, axis=1)
+        correction = np.linalg.norm(corrected * self.weights[n:], axis=1)
+        # where the step is next to nothing, so is the correction, but for rounding
+        sure = correction <= CORRECTION * gone + 1e-9 * self.loops.scale
+        return moved, closed & sure & np.isfinite(moved).all(axis=1)
+
+    def _gauss_newton(self, jacobian: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """Solve J_p x = residual in the least-squares sense, (n_samples, n_passive)."""
+        passive = jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
+        square = passive.transpose(0, 2, 1) @ passive
+        # regular even in a singular state; Newton's method does not mind this little
+        floor = 1e-14 * np.trace(square, axis1=1, axis2=2) + 1e-300
+        square += floor[:, None, None] * np.eye(square.shape[1])
+        right = passive.transpose(0, 2, 1) @ residual[:, :, None]
+        return np.linalg.solve(square, right)[:, :, 0] / self.weights[self.actuated :]
+
+    def _require_determined(self, joints: tuple[str, ...]) -> None:
+        n = self.actuated
+        _, jacobian = self.loops.linearised(self.assembly[None])
+        passive = jacobian[0][:, n:] / self.weights[n:]
+        _, values, right = np.linalg.svd(passive)
+        if values.size < passive.shape[1] or values[-1] < SINGULAR * values[0]:
+            loose = joints[n + int(np.argmax(np.abs(right[-1])))]
+            raise ModelError(
+                f"the loops do not determine passive joint '{loose}' at the assembly",
+                joint=loose,
+                remedy='lock it or declare the loop that moves it; where the assembly is singular '
+                'give another one in robot.assembly',
+            )
+        inverse, _ = self._inverse(jacobian[:, :, n:])
+        blocked = jacobian[0][:, :n] - jacobian[0][:, n:] @ inverse[0] @ jacobian[0][:, :n]
+        blocked = blocked / self.weights[:n]
+        if np.abs(blocked).max(initial=0.0) > 1e-6:
+            row, column = np.unravel_index(int(np.argmax(np.abs(blocked))), blocked.shape)
+            name = self.loops.name_of(int(row))
+            raise ModelError(
+                f"loop '{name}' does not let joint '{joints[int(column)]}' move by itself",
+                joint=joints[int(column)],
+                value=name,
+                remedy='leave joints that others determine out of robot.joints',
+            )
+
+
+def _conditioning(values: np.ndarray, unknowns: int) -> np.ndarray:
+    """Smallest over largest of (n_samples, k) singular values; 0 where equations are too few."""
+    if values.shape[1] < unknowns:
+        return np.zeros(len(values))
+    return values[:, -1] / np.where(values[:, 0] > 0.0, values[:, 0], 1.0)
+
+
+def _marks(position: np.ndarray, length: float) -> np.ndarray:
+    """Count the pieces of ``length`` on the way that leads to each sample."""
+    steps = np.linalg.norm(np.diff(position, axis=0, prepend=position[:1]), axis=1)
+    return np.floor(np.cumsum(steps) / length).astype(np.int64)
+
+
+def _nearly_closed(
+    loops: Loops, near: np.ndarray, actuated: int, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Close the loops as far as possible, by the method of Levenberg and Marquardt.
+
+    Returns
+    -------
+    tuple
+        (n_joints,) positions and (n_equations,) residual.
+
+    """
+    position, damping = np.array(near, dtype=float), 1e-3
+    residual, jacobian = (array[0] for array in loops.linearised(position[None]))
+    for _ in range(200):
+        if np.abs(residual).max(initial=0.0) <= CLOSED * loops.scale:
+            break
+        passive = jacobian[:, actuated:] / weights[actuated:]
+        square = passive.T @ passive
+        square += damping * max(np.trace(square), 1e-30) * np.eye(len(square))
+        trial = position.copy()
+        trial[actuated:] -= np.linalg.solve(square, passive.T @ residual) / weights[actuated:]
+        residual_there, jacobian_there = (array[0] for array in loops.linearised(trial[None]))
+        if np.linalg.norm(residual_there) < np.linalg.norm(residual):
+            position, residual, jacobian = trial, residual_there, jacobian_there
+            damping = max(0.1 * damping, 1e-15)
+        else:
+            damping = min(10.0 * damping, 1e9)
+    return position, residual
