@@ -169,6 +169,7 @@ COMMANDS = {
 
 def _recordings(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any]:
     """Return the recordings to validate on, and how to filter them."""
+    from .io.columns import MotorSide
     from .io.entry import RecordingEntry
     from .io.experiment import load_experiment
     from .io.sources import open_recording
@@ -189,8 +190,14 @@ def _recordings(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ..
         raise SettingsError(
             '--set needs an experiment file', remedy='name one in place of the bag'
         )
-    entry = RecordingEntry(file=str(options.recordings), format='rosbag2', topic=options.topic)
-    return (open_recording(entry, joints, result.drives),), result.signals
+    entry = RecordingEntry(
+        file=str(options.recordings),
+        format='rosbag2',
+        topic=options.topic,
+        motor=None if options.motor_topic is None else MotorSide(topic=options.motor_topic),
+    )
+    source = open_recording(entry, joints, result.drives, elastic=result.model.elastic)
+    return (source,), result.signals
 
 
 def _overrides(pairs: Sequence[str]) -> dict[str, str]:

@@ -131,6 +131,11 @@ def _add_validate(commands: Any, run: Run) -> None:
     parser.add_argument(
         '--topic', default='/joint_states', help='topic of the bag (default: %(default)s)'
     )
+    parser.add_argument(
+        '--motor-topic',
+        metavar='TOPIC',
+        help="topic with the motors' states where joints are elastic (default: that of --topic)",
+    )
     _add_overrides(parser)
     _add_quiet(parser)
 

@@ -17,10 +17,9 @@ from typing import TextIO
 
 import numpy as np
 
-from ..drives import Drives
 from ..errors import one_of, RecordingError
 from .entry import Column, RecordingEntry, Signal, SignalColumns
-from .table import Table
+from .table import Counts, Table
 
 _COMMENT = '#'
 _QUOTE = '"'
@@ -75,7 +74,7 @@ class _Layout:
 
 
 def read_csv(
-    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path, size: int
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
 ) -> Iterator[Table]:
     """
     Read a recording from one or several text files, in parallel and block by block.
@@ -84,8 +83,10 @@ def read_csv(
     ----------
     entry:
         Where the columns are.
-    joints, drives:
-        How many columns there have to be.
+    joints:
+        Names of the joints; here the columns are told by the entry alone.
+    counts:
+        How many columns each signal has to have; 0 where it is not wanted.
     base:
         Folder at which relative paths start.
     size:
@@ -102,8 +103,11 @@ def read_csv(
 
     """
     files = entry.files(base)
-    counts = drives.recorded(len(joints))
-    used = {name: files[name] for name in files if getattr(entry, name) is not None}
+    used = {
+        name: file
+        for name, file in files.items()
+        if getattr(entry, name) is not None and counts.get(name) != 0
+    }
     layouts = {file: _layout(file, entry.delimiter) for file in dict.fromkeys(used.values())}
     columns = {
         name: _columns(layouts[file], getattr(entry, name), counts.get(name, 1), name)
@@ -134,7 +138,7 @@ def read_csv(
             time=time,
             position=signals['position'],
             velocity=signals.get('velocity'),
-            effort=signals['effort'],
+            effort=signals.get('effort', np.empty((n_rows, 0))),
             labels=labels,
         )
         row += n_rows

@@ -11,9 +11,8 @@ import numpy as np
 from ..drives import Drives
 from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
-
-FORMATS = ('csv', 'npz', 'rosbag2')
-"""The kinds of files that can be read."""
+from .columns import Column, FORMATS, MotorSide, Signal, SignalColumns
+from .table import Counts
 
 _SUFFIXES = {
     '.csv': 'csv',
@@ -24,25 +23,6 @@ _SUFFIXES = {
     '.mcap': 'rosbag2',
     '.db3': 'rosbag2',
 }
-
-Column = int | str
-"""A column by its 0-based index, or by its name in the file's header."""
-
-
-@dataclass(frozen=True)
-class SignalColumns:
-    """A signal in a file of its own."""
-
-    file: str | None = option(
-        None, doc="File that holds the signal; null for the recording's own file"
-    )
-    columns: tuple[Column, ...] | None = option(
-        None, doc='Columns by name or 0-based index, in the order of the joints; null for all'
-    )
-
-
-Signal = str | tuple[Column, ...] | SignalColumns | None
-"""Where a signal is: one column or array, several columns, or columns of another file."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +61,12 @@ class RecordingEntry:
     velocity: Signal = option(
         None, doc='Likewise for measured velocities; null where there are none'
     )
-    effort: Signal = option(None, doc='Likewise for efforts')
+    effort: Signal = option(
+        None, doc="Likewise for efforts; with elastic joints they are the motors'"
+    )
+    motor: MotorSide | None = option(
+        None, doc="The motors' side of a robot with elastic joints (robot.elastic)"
+    )
     delimiter: str | None = option(
         None, doc='Character between the cells; null to find it out (csv)'
     )
@@ -195,7 +180,7 @@ class RecordingEntry:
         Parameters
         ----------
         joints:
-            Names of the joints.
+            Names of the joints, which are stiff; `motor_side.check_sides` is for elastic ones.
         drives:
             How recorded signals become those at the joints, which says how many there are.
         base:
@@ -211,13 +196,37 @@ class RecordingEntry:
             naming a file that does not exist.
 
         """
+        if self.motor is not None:
+            key = _join(path, 'motor')
+            raise SettingsError(
+                f"'{key}' is given, but 'robot.elastic' is not",
+                key=key,
+                remedy='describe the elastic joints there, or leave the motors out here',
+            )
+        drives = Drives() if drives is None else drives
+        self.check_columns(joints, drives.recorded(len(joints)), base, path)
+
+    def check_columns(
+        self, joints: tuple[str, ...], counts: Counts, base: Path = Path('.'), path: str = ''
+    ) -> None:
+        """
+        Raise as `check` does, where the signals do not have the columns that are wanted.
+
+        Parameters
+        ----------
+        joints, base, path:
+            As for `check`.
+        counts:
+            How many columns each signal has to have; 0 where it is not wanted.
+
+        """
         kind = self.kind(base, path)
         if kind == 'rosbag2':
             if self.file is None:
                 raise _missing(path, 'file', 'name the bag')
         else:
             for name in ('position', 'effort'):
-                if getattr(self, name) is None:
+                if getattr(self, name) is None and counts[name]:
                     raise _missing(path, name, 'say in which columns it is')
             if (self.time is None) == (self.rate is None):
                 key = _join(path, 'time')
@@ -226,8 +235,7 @@ class RecordingEntry:
                     key=key,
                     remedy='name the time column, or give the sampling rate where there is none',
                 )
-        drives = Drives() if drives is None else drives
-        _check_counts(self, kind, len(joints), drives, path)
+        _check_counts(self, kind, len(joints), counts, path)
         self._check_cuts(path)
         self._check_files(base, path)
 
@@ -271,9 +279,11 @@ class RecordingEntry:
 
 
 def _check_counts(
-    entry: RecordingEntry, kind: str, n_joints: int, drives: Drives, path: str
+    entry: RecordingEntry, kind: str, n_joints: int, counts: Counts, path: str
 ) -> None:
-    for name, count in drives.recorded(n_joints).items():
+    for name, count in counts.items():
+        if count == 0:
+            continue
         signal = getattr(entry, name)
         columns = signal.columns if isinstance(signal, SignalColumns) else signal
         if columns is None and kind == 'rosbag2' and name != 'velocity':

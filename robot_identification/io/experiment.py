@@ -185,7 +185,8 @@ class Experiment:
         Returns
         -------
         tuple
-            Sources with ``joints`` and ``blocks(size)``.
+            Sources with ``joints`` (and behind them the motors where joints are elastic) and
+            ``blocks(size)``.
 
         Raises
         ------
@@ -195,7 +196,14 @@ class Experiment:
         """
         joints = joints or self.robot.joints or self.build_robot().joints
         return tuple(
-            open_recording(entry, joints, self.robot.drives, self.base, f'data.{kind}[{i}]')
+            open_recording(
+                entry,
+                joints,
+                self.robot.drives,
+                self.base,
+                f'data.{kind}[{i}]',
+                self.robot.elastic,
+            )
             for i, entry in enumerate(getattr(self.data, kind))
         )
 

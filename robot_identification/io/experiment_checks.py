@@ -6,9 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..drives import Drives
 from ..errors import one_of, SettingsError
+from ..regressors import build
 from ..robot import Robot
 from ..signals.settings import dead_zones
+from .entry import RecordingEntry
+from .motor_side import check_sides
 
 if TYPE_CHECKING:
     from .experiment import Experiment, RobotSettings
@@ -37,6 +41,7 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
     """
     _check_drives(experiment.robot, robot)
     _check_coupled_drives(experiment.robot, robot)
+    build(robot, experiment.robot.model)  # says which of its terms do not fit the robot
     dead_zones(experiment.signals, robot.joints)
     _check_files(experiment)
     if not check_data:
@@ -49,9 +54,17 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
         )
     for kind in ('identification', 'validation'):
         for i, entry in enumerate(getattr(experiment.data, kind)):
-            entry.check(
-                robot.joints, experiment.robot.drives, experiment.base, f'data.{kind}[{i}]'
-            )
+            _check_recording(entry, experiment, robot, f'data.{kind}[{i}]')
+
+
+def _check_recording(
+    entry: RecordingEntry, experiment: Experiment, robot: Robot, path: str
+) -> None:
+    drives, base, elastic = experiment.robot.drives, experiment.base, experiment.robot.elastic
+    if elastic is None:
+        entry.check(robot.joints, drives, base, path)
+    else:
+        check_sides(entry, robot.joints, drives or Drives(), elastic, base, path)
 
 
 def _check_drives(settings: RobotSettings, robot: Robot) -> None:

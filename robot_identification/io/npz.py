@@ -9,14 +9,13 @@ import zipfile
 
 import numpy as np
 
-from ..drives import Drives
 from ..errors import one_of, RecordingError
 from .entry import Column, RecordingEntry, Signal, SignalColumns
-from .table import Table
+from .table import Counts, Table
 
 
 def read_npz(
-    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path, size: int
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
 ) -> Iterator[Table]:
     """
     Read a recording from npz files.
@@ -28,8 +27,10 @@ def read_npz(
     ----------
     entry:
         Where the arrays are.
-    joints, drives:
-        How many columns there have to be.
+    joints:
+        Names of the joints; here the columns are told by the entry alone.
+    counts:
+        How many columns each signal has to have; 0 where it is not wanted.
     base:
         Folder at which relative paths start.
     size:
@@ -46,14 +47,14 @@ def read_npz(
 
     """
     files = entry.files(base)
-    counts = drives.recorded(len(joints))
     signals: dict[str, np.ndarray] = {}
     labels: dict[str, tuple[str, ...]] = {'time': ('time',)}
     for name, count in counts.items():
         signal = getattr(entry, name)
-        if signal is not None:
+        if signal is not None and count:
             signals[name], labels[name] = _signal(files[name], signal, name, count)
     n_samples = len(signals['position'])
+    signals.setdefault('effort', np.empty((n_samples, 0)))
     if entry.time is not None:
         time = _array(files['time'], entry.time)
         if time.ndim != 1:

@@ -59,7 +59,7 @@ def key_tables(cls: type = Experiment) -> str:
                 inner.append((f'{key}[i]' if listed else key, below))
         # a section's own sections follow it at once
         sections[:0] = inner
-        if path.endswith(('.velocity', '.effort')) and path.startswith('data'):
+        if path.endswith(('.velocity', '.effort', '.motor.position')) and path.startswith('data'):
             continue  # the same as position
         if path.startswith('data.validation[i]'):
             continue  # the same as identification

@@ -18,19 +18,18 @@ import warnings
 
 import numpy as np
 
-from ..drives import Drives
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from .bag import joint_state_messages
 from .entry import RecordingEntry, SignalColumns
 from .joint_state import decode, JointStates, SIGNALS
-from .table import Table
+from .table import Counts, Table
 
 _NANOSECOND = 1e-9
 _NEEDED = ('position', 'effort')
 
 
 def read_rosbag(
-    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path, size: int
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
 ) -> Iterator[Table]:
     """
     Read a recording from a bag, block by block.
@@ -39,8 +38,10 @@ def read_rosbag(
     ----------
     entry:
         Bag, topic and, where they differ from the joints' names, names by signal.
-    joints, drives:
-        Names that are looked for, and how many there have to be.
+    joints:
+        Names that are looked for.
+    counts:
+        How many columns each signal has to have; 0 where it is not wanted.
     base:
         Folder at which relative paths start.
     size:
@@ -59,7 +60,7 @@ def read_rosbag(
 
     """
     bag = entry.files(base)['position']
-    wanted = _wanted(entry, joints, drives)
+    wanted = _wanted(entry, joints, counts)
     rows = _Rows(str(bag), entry.topic, wanted)
     messages = joint_state_messages(bag, entry.topic)
     while batch := list(islice(messages, size)):
@@ -80,11 +81,13 @@ def read_rosbag(
 
 
 def _wanted(
-    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts
 ) -> dict[str, tuple[str, ...]]:
-    counts = drives.recorded(len(joints))
     wanted: dict[str, tuple[str, ...]] = {}
     for name in SIGNALS:
+        if counts[name] == 0:
+            wanted[name] = ()
+            continue
         signal = getattr(entry, name)
         names = signal.columns if isinstance(signal, SignalColumns) else signal
         if names is None:
@@ -185,6 +188,7 @@ class _Rows:
             velocity=velocity if measured else None,
             effort=merged.values['effort'],
             labels=self._labels,
+            origin=self._origin,
         )
 
     def _raise_empty(self) -> None:

@@ -3,28 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from ..drives import Drives
-from ..errors import RecordingError
 from ..recording import Recording
-from ..signals import sample_rate
+from ..regressors import ElasticJoints
+from ..signals import RecordingSource, sample_rate
 from .bag import bag_duration
-from .csv import estimated_rows, read_csv
+from .csv import estimated_rows
 from .entry import RecordingEntry
-from .npz import read_npz
-from .rosbag import read_rosbag
-from .table import Table
-
-READERS: dict[str, Callable[..., Iterator[Table]]] = {
-    'csv': read_csv,
-    'npz': read_npz,
-    'rosbag2': read_rosbag,
-}
+from .motor_side import check_sides, TwoSides
+from .readers import no_samples, read_tables
 
 
 @dataclass(frozen=True)
@@ -63,16 +54,7 @@ class FileSource:
     @property
     def duration(self) -> float:
         """Length of the recording [s] for telling progress: about right, 0 where not known."""
-        kind = self.entry.kind(self.base)
-        file = self.entry.files(self.base)['position']
-        if kind == 'rosbag2':
-            duration = bag_duration(file)
-        elif kind == 'csv':
-            duration = estimated_rows(file) / (self.entry.rate or sample_rate(self))
-        else:
-            return 0.0
-        begin, end = self.entry.time_range or (None, None)
-        return duration if end is None else min(duration, end - (begin or 0.0))
+        return _duration(self.entry, self.base, self)
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """
@@ -93,10 +75,9 @@ class FileSource:
             naming file, row, column or joint that cannot be used.
 
         """
-        reader = READERS[self.entry.kind(self.base)]
         last: float | None = None
-        tables = reader(self.entry, self.joints, self.drives, self.base, size)
-        for table in _cut(tables, self.entry):
+        counts = self.drives.recorded(len(self.joints))
+        for table in read_tables(self.entry, self.joints, counts, self.base, size):
             table.check(self.name, last)
             last = float(table.time[-1])
             yield Recording(
@@ -108,12 +89,77 @@ class FileSource:
                 source=self.name,
             )
         if last is None:
-            cut = self.entry.rows is not None or self.entry.time_range is not None
-            raise RecordingError(
-                f'{self.name}: there are no samples',
-                file=self.name,
-                remedy='widen rows and time_range' if cut else 'record it again',
-            )
+            raise no_samples(self.entry)
+
+
+@dataclass(frozen=True)
+class ElasticSource:
+    """
+    A recording of a robot with elastic joints: the links' columns, then the motors'.
+
+    The motors' side is brought to the stamps of the links'; efforts are 0 at the links and the
+    motors' at the motors.  See `robot_identification.signals.source.RecordingSource`.
+
+    Attributes
+    ----------
+    entry, drives, base:
+        As in `FileSource`; efforts are the motors', reduced to the joints by ``drives``.
+    robot_joints:
+        Names of the n joints.
+    elastic:
+        The motors.
+
+    """
+
+    entry: RecordingEntry
+    robot_joints: tuple[str, ...]
+    drives: Drives
+    base: Path
+    elastic: ElasticJoints
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the 2n columns."""
+        return self.elastic.columns(self.robot_joints)
+
+    @property
+    def name(self) -> str:
+        """The file's name as the entry gives it."""
+        return self.entry.name
+
+    @property
+    def source(self) -> str:
+        """The file's name, as `Recording.source`."""
+        return self.entry.name
+
+    @property
+    def duration(self) -> float:
+        """Length of the recording [s] for telling progress: about right, 0 where not known."""
+        return _duration(self.entry, self.base, self)
+
+    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+        """
+        Read the recording in parts of at most ``size`` rows.
+
+        Parameters
+        ----------
+        size:
+            Rows of a part.
+
+        Yields
+        ------
+        The parts, with 2n columns.  Rows at whose time the motors' side is not known are left
+        out: before its first stamp, after its last one and in its gaps.
+
+        Raises
+        ------
+        RecordingError
+            naming file, row, column or joint that cannot be used, or where the two sides have no
+            time in common.
+
+        """
+        sides = TwoSides(self.entry, self.robot_joints, self.drives, self.elastic, self.base)
+        yield from sides.blocks(size)
 
 
 def open_recording(
@@ -122,7 +168,8 @@ def open_recording(
     drives: Drives | None = None,
     base: Path = Path('.'),
     path: str = '',
-) -> FileSource:
+    elastic: ElasticJoints | None = None,
+) -> FileSource | ElasticSource:
     """
     Prepare to read a recording; nothing but its existence is looked at yet.
 
@@ -138,6 +185,8 @@ def open_recording(
         Folder at which relative paths start.
     path:
         Key path of the entry for messages, for example ``data.identification[0]``.
+    elastic:
+        The motors of a robot with elastic joints; None where they are stiff.
 
     Returns
     -------
@@ -154,29 +203,21 @@ def open_recording(
     joints, base = tuple(joints), Path(base)
     drives = Drives() if drives is None else drives
     drives.check(len(joints))
+    if elastic is not None:
+        check_sides(entry, joints, drives, elastic, base, path)
+        return ElasticSource(entry, joints, drives, base, elastic)
     entry.check(joints, drives, base, path)
     return FileSource(entry, joints, drives, base)
 
 
-def _cut(tables: Iterator[Table], entry: RecordingEntry) -> Iterator[Table]:
-    """Keep the rows that ``rows`` and ``time_range`` ask for, and stop reading behind them."""
-    first, stop = entry.rows or (None, None)
+def _duration(entry: RecordingEntry, base: Path, source: RecordingSource) -> float:
+    kind = entry.kind(base)
+    file = entry.files(base)['position']
+    if kind == 'rosbag2':
+        duration = bag_duration(file)
+    elif kind == 'csv':
+        duration = estimated_rows(file) / (entry.rate or sample_rate(source))
+    else:
+        return 0.0
     begin, end = entry.time_range or (None, None)
-    first = 0 if first is None else first
-    for table in tables:
-        rows = table.rows
-        keep = rows >= first
-        if stop is not None:
-            keep &= rows < stop
-        if begin is not None:
-            keep &= table.time >= begin
-        if end is not None:
-            keep &= table.time <= end
-        if keep.all():
-            yield table
-        elif keep.any():
-            yield table.select(np.flatnonzero(keep))
-        if stop is not None and len(rows) and rows[-1] >= stop - 1:
-            return
-        if end is not None and len(rows) and table.time[-1] > end:
-            return
+    return duration if end is None else min(duration, end - (begin or 0.0))

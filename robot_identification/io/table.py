@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..errors import RecordingError
+
+Counts = Mapping[str, int]
+"""How many columns each signal has (``position``, ``velocity``, ``effort``)."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Table:
         (n, k) signals as recorded; ``velocity`` may be None.
     labels:
         Column names of each signal, for messages.
+    origin:
+        Stamp that ``time`` is counted from [ns]; 0 where the file's own times are taken.
 
     """
 
@@ -34,6 +40,7 @@ class Table:
     velocity: np.ndarray | None
     effort: np.ndarray
     labels: dict[str, tuple[str, ...]]
+    origin: int = 0
 
     def __len__(self) -> int:
         return self.time.size
@@ -66,7 +73,11 @@ class Table:
             naming file, row and column.
 
         """
-        self._check_finite(source)
+        self.check_finite(source)
+        self.check_order(source, previous)
+
+    def check_order(self, source: str, previous: float | None) -> None:
+        """Raise `RecordingError` where a stamp does not increase, as `check` does."""
         time = self.time if previous is None else np.concatenate(([previous], self.time))
         step = np.diff(time)
         if (step > 0.0).all():
@@ -81,7 +92,8 @@ class Table:
             remedy='sort the rows by time and keep one row a stamp',
         )
 
-    def _check_finite(self, source: str) -> None:
+    def check_finite(self, source: str) -> None:
+        """Raise `RecordingError` where a value is not finite, as `check` does."""
         for name in ('time', 'position', 'velocity', 'effort'):
             array = getattr(self, name)
             if array is None or np.isfinite(array).all():

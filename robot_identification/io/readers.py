@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a recording's files, whatever their format, within the cuts that the entry asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import RecordingError
+from .csv import read_csv
+from .entry import RecordingEntry
+from .npz import read_npz
+from .rosbag import read_rosbag
+from .table import Counts, Table
+
+READERS: dict[str, Callable[..., Iterator[Table]]] = {
+    'csv': read_csv,
+    'npz': read_npz,
+    'rosbag2': read_rosbag,
+}
+
+
+def read_tables(
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
+) -> Iterator[Table]:
+    """
+    Read a recording block by block.
+
+    Parameters
+    ----------
+    entry:
+        Where it is and how its columns are to be read.
+    joints:
+        Names of the joints.
+    counts:
+        How many columns each signal has; 0 where it is not wanted.
+    base:
+        Folder at which relative paths start.
+    size:
+        Rows of a block.
+
+    Yields
+    ------
+    The blocks, in order, cut by ``rows`` and ``time_range``, not checked yet.
+
+    Raises
+    ------
+    RecordingError
+        naming the file and what in it cannot be read.
+
+    """
+    reader = READERS[entry.kind(base)]
+    yield from _cut(reader(entry, joints, counts, base, size), entry)
+
+
+def no_samples(entry: RecordingEntry) -> RecordingError:
+    """Return the error for a recording that has no rows, or none within its cuts."""
+    cut = entry.rows is not None or entry.time_range is not None
+    return RecordingError(
+        f'{entry.name}: there are no samples',
+        file=entry.name,
+        remedy='widen rows and time_range' if cut else 'record it again',
+    )
+
+
+def _cut(tables: Iterator[Table], entry: RecordingEntry) -> Iterator[Table]:
+    """Keep the rows that ``rows`` and ``time_range`` ask for, and stop reading behind them."""
+    first, stop = entry.rows or (None, None)
+    begin, end = entry.time_range or (None, None)
+    first = 0 if first is None else first
+    for table in tables:
+        rows = table.rows
+        keep = rows >= first
+        if stop is not None:
+            keep &= rows < stop
+        if begin is not None:
+            keep &= table.time >= begin
+        if end is not None:
+            keep &= table.time <= end
+        if keep.all():
+            yield table
+        elif keep.any():
+            yield table.select(np.flatnonzero(keep))
+        if stop is not None and len(rows) and rows[-1] >= stop - 1:
+            return
+        if end is not None and len(rows) and table.time[-1] > end:
+            return
