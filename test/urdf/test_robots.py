@@ -16,7 +16,7 @@ from robot_identification.regressors import build, CoupledDrive, ModelSettings, 
 from robot_identification.robot import Robot
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'
-NAMES = ('demo_arm', 'gautier_khalil_3r', 'szabo_3r', 'tx40', 'zollo_planar_2r')
+NAMES = ('demo_arm', 'gautier_khalil_3r', 'puma560', 'szabo_3r', 'tx40', 'zollo_planar_2r')
 RIGID = ModelSettings(friction=(), rotor_inertia=False)
 HALF_PI = np.pi / 2.0
 
@@ -116,6 +116,7 @@ def test_links_are_physical_bodies(name):
         ('tx40', 36),
         ('demo_arm', 36),  # six turning joints, the first one upright: as the TX-40
         ('gautier_khalil_3r', 15),
+        ('puma560', 36),
         ('szabo_3r', 15),
         ('zollo_planar_2r', 6),
     ],
