@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dry friction over one time step, with true sticking: no velocity below which it fades out."""
+"""
+Dry friction over one time step.
+
+Coulomb friction sticks truly: there is no velocity below which it fades out.  Static friction
+(Szabo and Szadeczky-Kardoss) is a steep but smooth function of the velocity.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+
+from ..regressors.friction import arctan_shape
+
+NEWTON, HALVINGS = 60, 30
+"""Most steps to a step's static friction, and how often one is halved; a few are the rule."""
 
 SWEEPS = 200
 """Most sweeps of the fallback; it halves the error many times over in that many."""
@@ -85,3 +97,80 @@ def _sweeps(
         if np.abs(effort - before).max() <= 1e-12 * max(limit.max(), 1.0):
             break
     return effort
+
+
+@dataclass(frozen=True)
+class StaticFriction:
+    """
+    Stiction and Stribeck friction, equation (9) of Szabo and Szadeczky-Kardoss (2021).
+
+    Attributes
+    ----------
+    stiction, stribeck:
+        (n,) ts and tsc [N m or N].
+    stiction_slope, stribeck_slope:
+        (n,) [s/rad or s/m].
+
+    """
+
+    stiction: np.ndarray
+    stribeck: np.ndarray
+    stiction_slope: np.ndarray
+    stribeck_slope: np.ndarray
+
+    def effort(self, velocity: np.ndarray) -> np.ndarray:
+        """Friction efforts (n,) at velocities (n,)."""
+        return self.stiction * arctan_shape(velocity, self.stiction_slope) + (
+            self.stribeck * arctan_shape(velocity, self.stribeck_slope)
+        )
+
+    def steepness(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the derivatives (n,) of the efforts by the velocities."""
+        total = np.zeros_like(velocity)
+        for size, slope in (
+            (self.stiction, self.stiction_slope),
+            (self.stribeck, self.stribeck_slope),
+        ):
+            total += size * slope / (1.0 + (slope * velocity) ** 2)
+        return 2.0 / np.pi * total
+
+    def over_step(self, mobility: np.ndarray, before: np.ndarray, free: np.ndarray) -> np.ndarray:
+        """
+        Friction efforts at the mean velocity of a step, which they change themselves.
+
+        Parameters
+        ----------
+        mobility, free:
+            As for `coulomb`.
+        before:
+            (n,) velocity at the beginning of the step.
+
+        Returns
+        -------
+        np.ndarray
+            (n,) friction efforts.
+
+        """
+        identity = np.eye(before.size)
+        mean = 0.5 * (before + free)
+
+        def excess(v: np.ndarray) -> np.ndarray:
+            return v - mean + 0.5 * (mobility @ self.effort(v))
+
+        velocity = 0.5 * before + 0.5 * (free - mobility @ self.effort(before))
+        rest = excess(velocity)
+        for _ in range(NEWTON):
+            size = np.abs(rest).max()
+            if size <= 1e-14 * max(1.0, np.abs(mean).max()):
+                break
+            slope = identity + 0.5 * mobility * self.steepness(velocity)
+            step = np.linalg.solve(slope, rest)
+            # beyond its knee the arctan is far from straight: full steps would overshoot for ever
+            for _ in range(HALVINGS):
+                trial = velocity - step
+                value = excess(trial)
+                if np.abs(value).max() < size:
+                    break
+                step = 0.5 * step
+            velocity, rest = trial, value
+        return self.effort(velocity)

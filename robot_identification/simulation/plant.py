@@ -8,10 +8,13 @@ its semi-implicit Euler schemes take position and velocity half a step apart, wh
 viscous friction and the centrifugal efforts against the recorded samples.  Friction is not
 MuJoCo's: its ``frictionloss`` is a soft constraint that fades out below a velocity of several
 hundredths of a rad/s, and its ``damping`` is not what the drive's effort is measured before.  Here
-viscous friction acts at the step's mean velocity and Coulomb friction at its end, with sticking.
+viscous and static friction act at the step's mean velocity and Coulomb friction at its end, with
+sticking.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from lxml import etree
 import mujoco
@@ -21,7 +24,7 @@ import pinocchio as pin
 from ..errors import ModelError
 from ..parameters import ParameterSet
 from ..robot import Robot
-from .friction import coulomb
+from .friction import coulomb, StaticFriction
 from .truth import central
 
 _KEPT = ('parent', 'child', 'origin', 'axis', 'limit')
@@ -41,10 +44,13 @@ class Plant:
     robot:
         Gives kinematics, gravity and position limits (soft stops).  There are no contacts.
     parameters:
-        Inertial parameters of its links, ``Ia``, ``fv``, ``fc`` and ``off`` of its joints; what is
-        missing is 0.
+        Inertial parameters of its links; ``Ia``, ``fv``, ``fc``, ``ts``, ``tsc`` and ``off`` of
+        its joints; what is missing is 0.
     timestep:
         Length of a step [s].
+    slopes:
+        (n_joints,) slopes of stiction and Stribeck friction, as `regressors.friction.slopes_of`
+        gives them; needed where the parameters have such friction [s/rad or s/m].
 
     Attributes
     ----------
@@ -53,7 +59,13 @@ class Plant:
 
     """
 
-    def __init__(self, robot: Robot, parameters: ParameterSet, timestep: float) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        parameters: ParameterSet,
+        timestep: float,
+        slopes: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         self.robot = robot
         self.model = mujoco_model(robot, parameters)
         self.model.opt.timestep = timestep
@@ -64,6 +76,7 @@ class Plant:
         self._viscous, self._coulomb, self._offset = (
             self._of_dofs(parameters, symbol) for symbol in ('fv', 'fc', 'off')
         )
+        self._static = self._static_friction(parameters, slopes)
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
@@ -108,8 +121,11 @@ class Plant:
             self._identity + self._inverse * (0.5 * h * self._viscous), self._inverse
         )
         free = velocity + h * (response @ (drive - data.qfrc_bias - self._viscous * velocity))
-        dry = coulomb(h * response, free, self._coulomb, self._stuck)
-        self._stuck = np.abs(dry) < self._coulomb
+        if self._static is None:
+            dry = coulomb(h * response, free, self._coulomb, self._stuck)
+            self._stuck = np.abs(dry) < self._coulomb
+        else:
+            dry = self._static.over_step(h * response, velocity, free)
         after = free - h * (response @ dry)
         data.qfrc_applied[:] = drive - dry - 0.5 * self._viscous * (velocity + after)
         mujoco.mj_step(model, data)
@@ -127,6 +143,20 @@ class Plant:
         self.data.qacc[self._dof] = acceleration
         mujoco.mj_inverse(self.model, self.data)
         return self.data.qfrc_inverse[self._dof]
+
+    def _static_friction(
+        self, parameters: ParameterSet, slopes: Mapping[str, np.ndarray] | None
+    ) -> StaticFriction | None:
+        """Return the static friction, where the parameters have any, in MuJoCo's order."""
+        stiction, stribeck = (self._of_dofs(parameters, symbol) for symbol in ('ts', 'tsc'))
+        if not (stiction.any() or stribeck.any()):
+            return None
+        if slopes is None:
+            raise ValueError('stiction and Stribeck friction need their slopes')
+        ordered = {term: np.ones(self.model.nv) for term in slopes}
+        for term, values in slopes.items():
+            ordered[term][self._dof] = values
+        return StaticFriction(stiction, stribeck, ordered['stiction'], ordered['stribeck'])
 
     def _of_dofs(self, parameters: ParameterSet, symbol: str) -> np.ndarray:
         values = np.zeros(self.model.nv)

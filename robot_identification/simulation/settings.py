@@ -103,6 +103,34 @@ class SimulationSettings:
         minimum=0.0,
         read_only=True,
     )
+    stiction: tuple[float, ...] = option(
+        (),
+        doc='True stiction ts, in place of Coulomb friction; empty: Coulomb friction applies',
+        unit='N m',
+        minimum=0.0,
+        read_only=True,
+    )
+    stribeck: tuple[float, ...] = option(
+        (),
+        doc='True Stribeck friction tsc, mostly negative: Coulomb friction less stiction; empty: '
+        'none',
+        unit='N m',
+        read_only=True,
+    )
+    stiction_slope: tuple[float, ...] = option(
+        (100.0,),
+        doc='True slope of stiction',
+        unit='s/rad',
+        minimum=0.001,
+        read_only=True,
+    )
+    stribeck_slope: tuple[float, ...] = option(
+        (5.0,),
+        doc='True slope of Stribeck friction, less than that of stiction',
+        unit='s/rad',
+        minimum=0.001,
+        read_only=True,
+    )
     offset: tuple[float, ...] = option(
         (),
         doc='True offset of the friction; empty: random, with friction_perturbation times the '

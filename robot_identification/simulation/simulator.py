@@ -12,12 +12,13 @@ from ..errors import ModelError, SettingsError
 from ..parameters import ParameterSet
 from ..recording import Recording
 from ..regressors import ModelSettings, prior
+from ..regressors.friction import slopes_of
 from ..robot import Robot
 from .following import TrajectoryFollower, Waypoints
 from .plant import Plant
 from .servo import Servo
 from .settings import SimulationSettings
-from .truth import per_joint, truth
+from .truth import per_joint, true_model, truth
 
 RUNAWAY = 1e6
 """Velocity that no robot has [rad/s or m/s]; MuJoCo would go on for a while and then reset."""
@@ -89,7 +90,9 @@ class Simulator:
         self.parameters = truth(robot, settings) if parameters is None else parameters
         nominal = prior(robot, ModelSettings())
         rotor = {f'{joint}.Ia': self.parameters.get(f'{joint}.Ia') for joint in robot.joints}
-        self.plant = Plant(robot, self.parameters, 1.0 / (settings.servo_rate * settings.substeps))
+        step = 1.0 / (settings.servo_rate * settings.substeps)
+        slopes = slopes_of(true_model(robot, settings), robot.joints)
+        self.plant = Plant(robot, self.parameters, step, slopes)
         self._servo = Servo(robot, nominal.updated(rotor), settings.bandwidth, settings.damping)
         self._start = _initial_position(robot, settings)
         self._noise = _effort_noise(robot, settings)

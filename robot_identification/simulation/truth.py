@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ModelError, SettingsError
 from ..parameters import ParameterSet
 from ..regressors import ModelSettings, prior
+from ..regressors.friction import slopes_of
 from ..robot import Robot
 from .settings import SimulationSettings
 
@@ -31,8 +32,8 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     Returns
     -------
     ParameterSet
-        In the layout of ``regressors.prior(robot)``: ten parameters a link, then ``Ia``, ``fv``,
-        ``fc`` and ``off`` joint by joint.
+        In the layout of ``regressors.prior(robot, true_model(...))``: ten parameters a link, then
+        ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint.
 
     Raises
     ------
@@ -43,7 +44,7 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
 
     """
     settings = settings or SimulationSettings()
-    nominal = prior(robot, ModelSettings())
+    nominal = prior(robot, true_model(robot, settings))
     random = np.random.default_rng([settings.seed, 0])
     values: dict[str, float] = {}
     for link in robot.links:
@@ -56,6 +57,41 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     for symbol, entries in joint_values.items():
         values.update({f'{j}.{symbol}': v for j, v in zip(robot.joints, entries, strict=True)})
     return nominal.updated(values)
+
+
+def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
+    """
+    Return the model that the simulated robot obeys: Coulomb friction, or stiction.
+
+    Raises
+    ------
+    SettingsError
+        where both are given, slopes do not fit the robot, or Stribeck friction has no stiction.
+
+    """
+    if not settings.stiction:
+        if settings.stribeck:
+            raise SettingsError(
+                "'stribeck' is given without 'stiction'",
+                key='stribeck',
+                value=settings.stribeck,
+                remedy='give stiction, too: Stribeck friction is what it falls by',
+            )
+        return ModelSettings()
+    if settings.coulomb:
+        raise SettingsError(
+            "both 'coulomb' and 'stiction' are given",
+            key='coulomb',
+            value=settings.coulomb,
+            remedy='give one of them; stiction + stribeck is the Coulomb friction',
+        )
+    model = ModelSettings(
+        friction=('viscous', 'stiction', 'stribeck', 'offset'),
+        stiction_slope=settings.stiction_slope,
+        stribeck_slope=settings.stribeck_slope,
+    )
+    slopes_of(model, robot.joints)
+    return model
 
 
 def per_joint(values: Sequence[float], robot: Robot, key: str) -> np.ndarray | None:
@@ -193,10 +229,14 @@ def _friction(
     # drawn in any case, so that giving one list does not change the others
     draws = settings.friction_perturbation * random.standard_normal((3, robot.n_joints))
     friction = {}
-    for symbol, key, draw in (('fv', 'viscous', draws[0]), ('fc', 'coulomb', draws[1])):
+    dry = ('ts', 'stiction') if settings.stiction else ('fc', 'coulomb')
+    for symbol, key, draw in (('fv', 'viscous', draws[0]), (*dry, draws[1])):
         given = per_joint(getattr(settings, key), robot, key)
         guess = np.array([nominal[f'{joint}.{symbol}'] for joint in robot.joints])
         friction[symbol] = guess * np.exp(draw) if given is None else given
     given = per_joint(settings.offset, robot, 'offset')
-    friction['off'] = friction['fc'] * draws[2] if given is None else given
+    friction['off'] = friction[dry[0]] * draws[2] if given is None else given
+    if settings.stiction:
+        given = per_joint(settings.stribeck, robot, 'stribeck')
+        friction['tsc'] = np.zeros(robot.n_joints) if given is None else given
     return friction
