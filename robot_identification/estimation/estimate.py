@@ -30,7 +30,8 @@ class JointFit:
     rmse:
         Root mean square of the residual [N m or N].
     relative_error:
-        100 ||tau - tau_hat|| / ||tau|| on the processed signals [%].
+        100 ||tau - tau_hat|| / ||tau|| on the processed signals [%]; NaN where the rows have no
+        effort, such as those of links on elastic joints.
     raw_relative_error:
         The same on the measured effort before any filter, over all samples [%].
     bias:
@@ -60,7 +61,7 @@ class Fit:
     joints:
         Each joint's own fit, in the order of the identified joints.
     relative_error, raw_relative_error:
-        As in `JointFit`, over the rows of all joints together [%].
+        As in `JointFit`, over the rows of all joints together that have an effort [%].
 
     """
 

@@ -123,6 +123,8 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
     for j, joint in enumerate(system.joints):
         matrix, effort = system.factors[j, :, :-1], system.factors[j, :, -1]
         norms = np.linalg.norm(matrix, axis=0)
+        if not system.driven[j]:
+            continue
         seen = norms > 0.0
         u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
         u = u[:, s > TOLERANCE * s.max(initial=0.0)]
@@ -140,6 +142,24 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
         weights[j] = 1.0 / max(residual, floor)
     return weights
 
+    return weights if system.driven.all() else _with_equilibria(system, weights)
+
+
+def _with_equilibria(system: LinearSystem, weights: np.ndarray) -> np.ndarray:
+    """Fill in the weights of rows without effort, by two rounds of the solution of all rows."""
+    others = ~system.driven
+    weights[others] = np.median(weights[system.driven])
+    for _ in range(2):
+        factor = system.stacked(weights)
+        norms = np.linalg.norm(factor[:, :-1], axis=0)
+        scale = np.where(norms > 0.0, norms, 1.0)
+        scaled, *_ = np.linalg.lstsq(factor[:, :-1] / scale, factor[:, -1], rcond=TOLERANCE)
+        base = scaled / scale
+        terms = system.factors[others, :, :-1] * base
+        rows = np.sqrt(np.maximum(1.0, system.independent_rows[others]))
+        residual = np.linalg.norm(terms.sum(axis=2), axis=1) / rows
+        floor = 1e-12 * np.linalg.norm(terms, axis=(1, 2)) / rows
+        weights[others] = 1.0 / np.maximum(residual, np.maximum(floor, np.finfo(float).tiny))
 
 def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float) -> Solution:
     """
@@ -192,9 +212,11 @@ def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
     """
     vector = np.append(base, -1.0)
     residual = np.linalg.norm(system.factors @ vector, axis=1)
-    effort = np.linalg.norm(system.factors[:, :, -1], axis=1)
+    # an equilibrium has no effort to compare its residual with
+    effort = np.where(system.driven, np.linalg.norm(system.factors[:, :, -1], axis=1), 0.0)
     raw_squares = np.maximum(0.0, np.einsum('i,jik,k->j', vector, system.raw_gram, vector))
-    raw_effort_squares = system.raw_gram[:, -1, -1]
+    raw_effort_squares = np.where(system.driven, system.raw_gram[:, -1, -1], 0.0)
+    driven = system.driven
     joints = tuple(
         JointFit(
             joint=joint,
@@ -208,8 +230,9 @@ def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
     )
     return Fit(
         joints=joints,
-        relative_error=100.0 * _ratio(np.linalg.norm(residual), np.linalg.norm(effort)),
-        raw_relative_error=100.0 * np.sqrt(_ratio(raw_squares.sum(), raw_effort_squares.sum())),
+        relative_error=100.0 * _ratio(np.linalg.norm(residual[driven]), np.linalg.norm(effort)),
+        raw_relative_error=100.0
+        * np.sqrt(_ratio(raw_squares[driven].sum(), raw_effort_squares.sum())),
     )
 
 
@@ -301,6 +324,7 @@ def _estimate(
     system: LinearSystem,
     weights: np.ndarray,
     method: str,
+        notes=_notes(system),
     prior: ParameterSet | None,
     robot: str,
 ) -> Estimate:
@@ -323,6 +347,18 @@ def _warnings(names: Sequence[str], known: Reach, solution: Solution, fit: Fit) 
         if reason
     ]
     if solution.condition_number > ILL_CONDITIONED:
+def _notes(system: LinearSystem) -> tuple[str, ...]:
+    if system.driven.all():
+        return ()
+    joints = [
+        joint for joint, moved in zip(system.joints, system.driven, strict=True) if not moved
+    ]
+    return (
+        f'the rows of {one_of(joints)} have no effort: they say that link and transmission are in '
+        'equilibrium, their rmse is what is missing to it, and relative errors leave them out',
+    )
+
+
         warnings.append(
             f'the condition number {solution.condition_number:.0f} (column-scaled) is high: the '
             'motion hardly tells some parameters apart; a planned excitation does better'

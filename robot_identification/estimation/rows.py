@@ -103,10 +103,14 @@ def row_blocks(
         Filter, decimation and dead zone.
 
     """
-    zones = dead_zones(signals, tuple(source.joints))
+    driven = driven_rows(regressor)
+    zones = np.zeros(regressor.n_joints)
+    movers = tuple(joint for joint, moves in zip(source.joints, driven, strict=True) if moves)
+    zones[driven] = dead_zones(signals, movers)
     # rows that resampling puts between samples tell nothing new
     recorded = np.inf if signals.sample_rate is None else sample_rate(source)
-    for segment, blocks in enumerate(stretches(source, signals)):
+    columns = Projection(regressor, structure.independent)
+    for segment, blocks in enumerate(stretches(source, signals, driven=driven)):
         stretch: _Stretch | None = None
         for samples in blocks:
             for start in range(0, len(samples), BLOCK_SAMPLES):
@@ -158,9 +162,29 @@ def system_of(
             blocks = _reporting(blocks, source, told)
         name = str(getattr(source, 'source', 'recording'))
         systems.append(
-            accumulate(blocks, structure, source.joints, source=name, trace_points=trace_points)
+            accumulate(
+                blocks,
+                structure,
+                source.joints,
+                source=name,
+                trace_points=trace_points,
+                driven=driven_rows(regressor),
+            )
         )
     return combine(systems)
+
+
+def driven_rows(regressor: Regressor) -> np.ndarray:
+    """
+    Tell which rows of a sample have an effort.
+
+    Returns
+    -------
+    np.ndarray
+        (n_joints,) bool; False for the links of elastic joints, whose rows are an equilibrium.
+
+    """
+    return np.asarray(getattr(regressor, 'driven', np.ones(regressor.n_joints, dtype=bool)))
 
 
 class _Stretch:

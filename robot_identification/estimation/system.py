@@ -10,7 +10,7 @@ joint and the elimination of columns all come from one pass over the recording.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +56,8 @@ class LinearSystem:
         A bounded number of rows, thinned evenly, for plots.
     sources:
         Names of the recordings.
+    driven:
+        (n,) bool, which joints have an effort; the rows of the others are an equilibrium.
 
     """
 
@@ -72,8 +74,11 @@ class LinearSystem:
     position_range: np.ndarray
     trace: Trace
     sources: tuple[str, ...] = ()
+    driven: np.ndarray = field(default=None)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
+        if self.driven is None:
+            object.__setattr__(self, 'driven', np.ones(len(self.joints), dtype=bool))
         read_only(self)
 
     @property
@@ -125,6 +130,7 @@ def accumulate(
     *,
     source: str = 'recording',
     trace_points: int = 2000,
+    driven: np.ndarray | None = None,
 ) -> LinearSystem:
     """
     Fold blocks of rows into a `LinearSystem`, in one pass and constant memory.
@@ -141,11 +147,13 @@ def accumulate(
         The recording's name, for messages.
     trace_points:
         The trace has between half as many and this many points, or all where there are fewer.
+    driven:
+        (n,) bool, which joints have an effort; None for all.
 
     Raises
     ------
     RecordingError
-        where there are no rows at all, or a joint's effort is zero throughout.
+        where there are no rows at all, or the effort of a driven joint is zero throughout.
 
     """
     joints = tuple(joints)
@@ -153,6 +161,8 @@ def accumulate(
     for block in blocks:
         builder.push(block)
     system = builder.system(structure, joints, source)
+    if driven is not None:
+        system = replace(system, driven=driven)
     _require_rows(system, source)
     _require_effort(system, source)
     return system
@@ -166,6 +176,7 @@ def from_rows(
     keep: np.ndarray | None = None,
     *,
     time: np.ndarray | None = None,
+    driven: np.ndarray | None = None,
 ) -> LinearSystem:
     """
     Make a `LinearSystem` of rows that are in memory.
@@ -184,6 +195,8 @@ def from_rows(
         (m, n) bool, which rows count; None for all.
     time:
         (m,) [s]; None counts samples.
+    driven:
+        (n,) bool, which joints have an effort; None for all.
 
     """
     from .rows import RowBlock
@@ -202,7 +215,7 @@ def from_rows(
         raw_matrix=matrix,
         raw_effort=effort,
     )
-    return accumulate([block], structure, joints)
+    return accumulate([block], structure, joints, driven=driven)
 
 
 def combine(systems: Sequence[LinearSystem]) -> LinearSystem:
@@ -318,7 +331,7 @@ def _require_rows(system: LinearSystem, source: str) -> None:
 
 def _require_effort(system: LinearSystem, source: str) -> None:
     for j, joint in enumerate(system.joints):
-        if system.raw_rows and system.raw_gram[j, -1, -1] == 0.0:
+        if system.driven[j] and system.raw_rows and system.raw_gram[j, -1, -1] == 0.0:
             raise RecordingError(
                 f"{source}: effort of joint '{joint}' is zero in every row",
                 file=source,

@@ -121,6 +121,11 @@ class ElasticRegressor:
         n = len(self.revolute)
         return dict(zip(self.joints[n:], self.joints[:n], strict=True))
 
+    @property
+    def driven(self) -> np.ndarray:
+        """(2n,) bool, which rows of a sample have an effort: the motors'."""
+        return np.arange(self.n_joints) >= len(self.revolute)
+
     def rows(self, motion: Motion) -> np.ndarray:
         """
         Evaluate the regressor.

@@ -64,7 +64,11 @@ def stream(
 
 
 def stretches(
-    source: RecordingSource, settings: SignalSettings, *, block: int = 16384
+    source: RecordingSource,
+    settings: SignalSettings,
+    *,
+    block: int = 16384,
+    driven: np.ndarray | None = None,
 ) -> Iterator[Iterator[Samples]]:
     """
     Turn a recording into samples, one gap-free stretch after another.
@@ -80,6 +84,8 @@ def stretches(
 
     Yields
     ------
+    driven:
+        (n_joints,) bool, whose effort has to change; None for all.
     The blocks of a stretch as an iterator, to be used up before the next one is asked for.
     Stretches that are too short are left out with an `IdentificationWarning`.
 
@@ -116,7 +122,7 @@ def stretches(
             value=tally.longest / rate,
             remedy='record for longer, raise signals.cutoff or lower signals.trim',
         )
-    tally.check_efforts(name, source.joints)
+    tally.check_efforts(name, source.joints, driven)
     if left_out:
         _warn_left_out(name, left_out, shortest / rate)
 
@@ -173,10 +179,13 @@ class _Tally:
                 self.longest = max(self.longest, self.rows)
             yield block
 
-    def check_efforts(self, name: str, joints: tuple[str, ...]) -> None:
-        """Raise where the effort of a joint has the same value throughout."""
-        for joint, low, high in zip(joints, self._low, self._high, strict=True):
-            if low == high:
+    def check_efforts(
+        self, name: str, joints: tuple[str, ...], driven: np.ndarray | None = None
+    ) -> None:
+        """Raise where the effort of a driven joint has the same value throughout."""
+        driven = np.ones(len(joints), dtype=bool) if driven is None else driven
+        for joint, low, high, moved in zip(joints, self._low, self._high, driven, strict=True):
+            if low == high and moved:
                 raise RecordingError(
                     f"{name}: effort of joint '{joint}' is {low:g} throughout",
                     file=name,
