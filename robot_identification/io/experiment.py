@@ -27,6 +27,7 @@ from ..errors import (
 )
 from ..estimation.settings import EstimationSettings
 from ..options import from_mapping, option
+from ..regressors.delta_robot import delta_robot
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
 from ..signals.settings import SignalSettings
@@ -46,7 +47,9 @@ class RobotSettings(ModelSettings):
     """
 
     urdf: str = option(
-        doc='URDF or xacro file, relative to the experiment file, or package://<package>/<path>',
+        '',
+        doc='URDF or xacro file, relative to the experiment file, or package://<package>/<path>; '
+        'has to be given but for a delta robot, whose geometry stands in delta',
         read_only=True,
     )
     xacro_arguments: Mapping[str, str] = option(
@@ -83,6 +86,22 @@ class RobotSettings(ModelSettings):
         read_only=True,
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.urdf and self.delta is None:
+            raise SettingsError(
+                "key 'robot.urdf' is missing",
+                key='robot.urdf',
+                remedy='name the URDF or xacro file of the robot',
+            )
+        for key in ('urdf', 'locked'):
+            if self.delta is not None and getattr(self, key):
+                raise SettingsError(
+                    f"'robot.{key}' is given beside 'robot.delta'",
+                    key=f'robot.{key}',
+                    remedy='leave one of them out: delta makes a URDF of its own',
+                )
+
     @property
     def model(self) -> ModelSettings:
         """The part that says which terms the dynamic model has."""
@@ -103,6 +122,8 @@ class RobotSettings(ModelSettings):
             naming the file, joint or link that is wrong.
 
         """
+        if self.delta is not None:
+            return delta_robot(self.delta, self.joints, gravity=self.gravity)
         source = self.urdf
         if not source.lstrip().startswith('<') and '://' not in source:
             source = str(Path(base) / Path(source).expanduser())
@@ -110,6 +131,7 @@ class RobotSettings(ModelSettings):
             source,
             self.joints,
             locked=self.locked,
+            passive=None if self.loops else (),
             gravity=self.gravity,
             xacro_arguments=self.xacro_arguments,
         )

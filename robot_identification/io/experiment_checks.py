@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..drives import Drives
-from ..errors import one_of, SettingsError
+from ..errors import ModelError, one_of, SettingsError
 from ..regressors import build
 from ..robot import Robot
 from ..signals.settings import dead_zones
@@ -41,7 +41,7 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
     """
     _check_drives(experiment.robot, robot)
     _check_coupled_drives(experiment.robot, robot)
-    build(robot, experiment.robot.model)  # says which of its terms do not fit the robot
+    _check_model(experiment.robot, robot)
     dead_zones(experiment.signals, robot.joints)
     _check_files(experiment)
     if not check_data:
@@ -100,6 +100,32 @@ def _check_coupled_drives(settings: RobotSettings, robot: Robot) -> None:
                     joint=joint,
                     remedy=f'they are {one_of(robot.joints)}',
                 )
+
+
+def _check_model(settings: RobotSettings, robot: Robot) -> None:
+    """Build the regressor, which says which of the model's terms do not fit the robot."""
+    for joint in settings.assembly:
+        if joint not in robot.opened.joints or not settings.loops:
+            raise SettingsError(
+                f"'robot.assembly.{joint}': joint '{joint}' is not part of a loop",
+                key=f'robot.assembly.{joint}',
+                joint=joint,
+                remedy=f'name some of {one_of(robot.opened.joints)}'
+                if settings.loops
+                else 'leave assembly out where there are no loops',
+            )
+    try:
+        build(robot, settings.model)
+    except ModelError as error:
+        key = 'robot.loops' if settings.loops else 'robot.urdf'
+        raise SettingsError(
+            f"'{key}': {error.message}",
+            remedy=error.remedy,
+            joint=error.joint,
+            link=error.link,
+            key=key,
+            value=error.value,
+        ) from error
 
 
 def _check_files(experiment: Experiment) -> None:

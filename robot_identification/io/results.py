@@ -308,6 +308,7 @@ def _robot(robot: Robot) -> dict[str, Any]:
         'joints': list(robot.joints),
         'links': list(robot.links),
         'locked': dict(robot.locked),
+        'passive': list(robot.passive),
         'gravity': robot.gravity.tolist(),
         'sha256': _digest(robot.urdf),
         'urdf': robot.urdf,
@@ -356,6 +357,7 @@ def _read_robot(stored: Mapping[str, Any]) -> Robot:
             stored['urdf'],
             stored['joints'],
             locked=stored['locked'],
+            passive=stored.get('passive', ()),
             gravity=stored['gravity'],
         )
     return robot

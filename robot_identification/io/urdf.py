@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import ConsistencyError, IdentificationWarning, one_of
 from ..parameters import ParameterSet
+from ..regressors import ElasticJoints
 from ..robot import Robot
 from .urdf_bodies import lumped_inertias, RigidBody
 from .urdf_text import Document, Element
@@ -26,7 +27,9 @@ _SMALLEST_SHARE = 2.0**-20
 _SCALED = ('value', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
 
 
-def identified_urdf(robot: Robot, parameters: ParameterSet) -> str:
+def identified_urdf(
+    robot: Robot, parameters: ParameterSet, elastic: ElasticJoints | None = None
+) -> str:
     """
     Return the robot's URDF with identified inertials and friction.
 
@@ -43,6 +46,10 @@ def identified_urdf(robot: Robot, parameters: ParameterSet) -> str:
         Its URDF text (for a xacro file the expanded text) is what is edited.
     parameters:
         Standard parameters; links and joints that they do not name are left alone.
+    elastic:
+        The motors of a robot with elastic joints.  Their friction, which is reduced to the joints,
+        goes to the joints' ``<dynamics>``, as it acts there in a model with stiff joints; their
+        rotor inertias and the stiffnesses are among those in the comment.
 
     Returns
     -------
@@ -61,6 +68,7 @@ def identified_urdf(robot: Robot, parameters: ParameterSet) -> str:
         and negative friction is written as 0.
 
     """
+    robot = robot.opened
     document = Document(robot.urdf)
     links = {element.attributes['name']: element for element in document.root.children('link')}
     joints = {element.attributes['name']: element for element in document.root.children('joint')}
@@ -75,9 +83,10 @@ def identified_urdf(robot: Robot, parameters: ParameterSet) -> str:
             f'no physical body has the identified inertia of {one_of(impossible)}; '
             'simulators such as MuJoCo and Gazebo refuse the URDF'
         )
-    for joint in robot.joints:
-        _write_friction(document, joint, parameters, joints[joint])
-    _write_comment(document, robot, parameters)
+    owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
+    for joint, owner in zip(robot.joints, owners, strict=True):
+        _write_friction(document, owner, parameters, joints[joint])
+    _write_comment(document, owners, parameters)
     return document.text()
 
 
@@ -171,11 +180,11 @@ def _write_inertial(document: Document, link: Element, body: RigidBody) -> None:
 
 
 def _write_friction(
-    document: Document, joint: str, parameters: ParameterSet, element: Element
+    document: Document, owner: str, parameters: ParameterSet, element: Element
 ) -> None:
     attributes = {}
     for attribute, symbols in (('damping', ('fv',)), ('friction', ('fc', 'ts', 'tsc'))):
-        names = [name for s in symbols if (name := f'{joint}.{s}') in parameters.layout]
+        names = [name for s in symbols if (name := f'{owner}.{s}') in parameters.layout]
         if not names:
             continue
         value, name = sum(parameters[name] for name in names), ' + '.join(names)
@@ -193,8 +202,10 @@ def _write_friction(
         document.set(dynamics, attributes)
 
 
-def _write_comment(document: Document, robot: Robot, parameters: ParameterSet) -> None:
-    written = {f'{joint}.{symbol}' for joint in robot.joints for symbol in ('fv', 'fc')}
+def _write_comment(
+    document: Document, owners: tuple[str, ...], parameters: ParameterSet
+) -> None:
+    written = {f'{owner}.{symbol}' for owner in owners for symbol in ('fv', 'fc')}
     layout = parameters.layout
     inertial = {name for link in layout.links for name in layout.names[layout.of(link)]}
     lines = [

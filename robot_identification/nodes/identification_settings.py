@@ -212,10 +212,11 @@ class Settings:
         model = read_options(self._node, ModelOptions, 'robot')
         locked = dict(zip(options.locked_joints, options.locked_positions, strict=True))
         drives = None if self._file is None else self._file.robot.drives
+        # a delta robot is made of its geometry, whatever is described
+        described = {} if model.delta is not None else {'urdf': urdf, 'locked': locked}
         return {
-            'urdf': urdf,
+            **described,
             'joints': list(options.joints) or None,
-            'locked': locked,
             'gravity': list(options.gravity),
             'drives': None if drives is None else to_mapping(drives),
             **to_mapping(model),
