@@ -2,9 +2,9 @@
 """
 From a recording to the rows of the linear system, block by block.
 
-Signals are put on a grid and filtered, the regressor is evaluated in blocks that stay in cache,
-its base columns and the effort go through the same parallel decimation, and rows in the dead zone
-are marked.
+Signals are put on a grid and filtered, the regressor is evaluated or projected in blocks that stay
+in cache, its base columns and the effort go through the same parallel decimation, and rows in the
+dead zone are marked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..progress import part, Progress
-from ..recording import Motion, Samples
+from ..recording import Samples
+from ..regressors.projection import Projection
 from ..signals import (
     dead_zones,
     decimation_factor,
@@ -27,6 +28,7 @@ from ..signals import (
     sample_rate,
     SignalSettings,
     stretches,
+    WindowedSamples,
 )
 from .system import accumulate, combine, LinearSystem
 
@@ -116,9 +118,7 @@ def row_blocks(
             for start in range(0, len(samples), BLOCK_SAMPLES):
                 piece = samples.rows(start, start + BLOCK_SAMPLES)
                 if stretch is None:
-                    stretch = _Stretch(
-                        samples, signals, zones, regressor, structure, segment, recorded
-                    )
+                    stretch = _Stretch(samples, signals, zones, columns, segment, recorded)
                 yield stretch.push(piece)
         if stretch is not None:
             yield stretch.finish()
@@ -195,30 +195,31 @@ class _Stretch:
         first: Samples,
         signals: SignalSettings,
         zones: np.ndarray,
-        regressor: Regressor,
-        structure: BaseStructure,
+        columns: Projection,
         segment: int,
         recorded: float,
     ) -> None:
         self._zones, self._segment = zones, segment
-        self._regressor, self._independent = regressor, structure.independent
+        self._columns = columns
         self._start, step = float(first.time[0]), _step(first)
         factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
         self._decimator = ParallelDecimator(factor)
         self._row_step = factor * step
-        self._independence = independence(factor)
+        if isinstance(first, WindowedSamples):
+            kernel = first.operator.value(hold=first.settings.effort_hold)
+            self._independence = independence(factor, kernel, first.stride)
+        else:
+            self._independence = independence(factor)
         if step > 0.0:
             self._independence = min(self._independence, recorded * self._row_step)
         self._rows = 0
 
     def push(self, samples: Samples) -> RowBlock:
         """Return the rows that ``samples`` complete."""
-        motion = Motion(samples.position, samples.velocity, samples.acceleration)
-        n, b = self._zones.size, self._independent.size
+        n, b = self._zones.size, self._columns.size
         # one array through one filter: what is done to the effort is done to every column
         joined = np.empty((len(samples), n, b + 3))
-        columns = self._regressor.rows(motion).reshape(len(samples), n, -1)
-        joined[:, :, :b] = columns[:, :, self._independent]
+        joined[:, :, :b] = self._columns.rows(samples)
         joined[:, :, b] = samples.effort
         joined[:, :, b + 1] = samples.position
         joined[:, :, b + 2] = samples.velocity
@@ -227,7 +228,7 @@ class _Stretch:
 
     def finish(self) -> RowBlock:
         """Return the rows whose window reaches beyond the end."""
-        n, b = self._zones.size, self._independent.size
+        n, b = self._zones.size, self._columns.size
         return self._block(self._decimator.finish(), np.empty((0, n, b)), np.empty((0, n)))
 
     def _block(self, rows: np.ndarray, raw: np.ndarray, measured: np.ndarray) -> RowBlock:

@@ -6,11 +6,13 @@ from .sampling import sample_rate
 from .settings import dead_zones, decimation_factor, SignalSettings
 from .source import RecordingSource
 from .stream import process, stream, stretches
+from .windows import WindowedSamples
 
 __all__ = [
     'ParallelDecimator',
     'RecordingSource',
     'SignalSettings',
+    'WindowedSamples',
     'dead_zones',
     'decimation_factor',
     'independence',

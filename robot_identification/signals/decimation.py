@@ -39,7 +39,7 @@ def kernel(factor: int) -> np.ndarray:
     return firwin(2 * HALF_TAPS * factor + 1, 0.8 / factor, window=('kaiser', 6.0))
 
 
-def independence(factor: int) -> float:
+def independence(factor: int, before: np.ndarray | None = None, stride: int = 1) -> float:
     """
     How many independent rows a decimated row counts for, where the input's noise is white.
 
@@ -51,13 +51,28 @@ def independence(factor: int) -> float:
     ----------
     factor:
         M, 1 or more.
+    before:
+        (taps,) kernel that has made the input, every ``stride``-th sample, of white noise.
+    stride:
+        Samples from one window of that kernel to the next.
 
     Returns
     -------
-    1 for the factor 1, otherwise about 0.76.
+    1 for the factor 1, otherwise about 0.76, if there was no kernel before; less with one that is
+    long beside the samples' distance.
 
     """
-    return factor * float(np.sum(kernel(factor) ** 2)) if factor > 1 else 1.0
+    if before is None:
+        return factor * float(np.sum(kernel(factor) ** 2)) if factor > 1 else 1.0
+    taps = kernel(factor) if factor > 1 else np.ones(1)
+    spread = np.zeros((taps.size - 1) * stride + 1)
+    spread[::stride] = taps
+    both = np.convolve(spread, before)
+    # variance beside the density at the signal's frequencies, with what sampling folds there
+    correlation = np.convolve(both, both[::-1])
+    step = factor * stride
+    folded = correlation[(both.size - 1) % step :: step].sum()
+    return float(correlation[both.size - 1] / folded)
 
 
 class ParallelDecimator:

@@ -20,6 +20,7 @@ from scipy import signal
 from ..errors import SettingsError
 from .settings import SignalSettings
 from .smoothing import Butterworth, MARGIN, smooth, window_products
+from .windows import Windows
 
 _FIRST = (1.0, -8.0, 0.0, 8.0, -1.0)  # twelfths
 _SECOND = (-1.0, 16.0, -30.0, 16.0, -1.0)  # twelfths
@@ -205,9 +206,14 @@ def _half_window(cutoff: float, degree: int) -> int | None:
     return half if gain(half) - target <= target - gain(half + 1) else half + 1
 
 
-METHODS: dict[str, Callable[[SignalSettings, float], Method]] = {
+def _windows(settings: SignalSettings, rate: float) -> Windows:
+    return Windows.design(settings.polynomial_approximation, rate)
+
+
+METHODS: dict[str, Callable[[SignalSettings, float], Method | Windows]] = {
     'butterworth': LowPass.from_position,
     'measured_velocity': LowPass.from_velocity,
     'savitzky_golay': LocalPolynomial.design,
+    'polynomial_approximation': _windows,
 }
 """How each of `robot_identification.signals.settings.METHODS` is made for a sampling rate."""

@@ -254,7 +254,7 @@ class PolynomialOperator:
         ends[0] = -1.0
         # the window may begin shortly before a sample: pieces grow with the distance from its end,
         # where a weight with a broken exponent is no polynomial
-        cuts = []
+        cuts: list[float] = []
         while 3.0 * (ends[1] + 1.0) < step * 3.0 ** -len(cuts):
             cuts.append(ends[2] - step + step * 3.0 ** -(len(cuts) + 1))
         cells = np.concatenate(([0], np.full(len(cuts), 1), np.arange(1, self.taps - 1)))

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..errors import SettingsError
 from ..options import option
+from .polynomial_settings import PolynomialApproximation
 
-METHODS = ('butterworth', 'measured_velocity', 'savitzky_golay')
+METHODS = ('butterworth', 'measured_velocity', 'savitzky_golay', 'polynomial_approximation')
 """The ways in which velocities and accelerations are found."""
 
 
@@ -27,13 +28,15 @@ class SignalSettings:
         'butterworth',
         doc='How velocity and acceleration are found: butterworth low-passes the position and '
         'differentiates it twice; measured_velocity low-passes position and recorded velocity and '
-        'differentiates the velocity once; savitzky_golay differentiates local polynomials',
+        'differentiates the velocity once; savitzky_golay differentiates local polynomials; '
+        'polynomial_approximation projects regressor and effort alike onto local polynomials',
         choices=METHODS,
     )
     cutoff: float = option(
         25.0,
         doc='Cut-off frequency of each of the two passes of the low-pass filter, which has -3 dB '
-        'there; of the smoothing polynomial for savitzky_golay',
+        'there; of the smoothing polynomial for savitzky_golay; not for '
+        'polynomial_approximation, which has a window instead',
         unit='Hz',
         minimum=1e-3,
     )
@@ -70,6 +73,11 @@ class SignalSettings:
         'filter knows only one side',
         unit='s',
         minimum=0.0,
+    )
+    polynomial_approximation: PolynomialApproximation = option(
+        doc='Parameters of the method polynomial_approximation (docs/filters.md tells how to '
+        'choose them)',
+        factory=PolynomialApproximation,
     )
 
 

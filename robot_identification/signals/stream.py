@@ -5,7 +5,8 @@ Recordings to samples: position, velocity and acceleration that belong to one in
 Positions (and measured velocities) are smoothed without phase and differentiated by central
 differences of fourth order, so that the differences add neither delay nor attenuation below the
 cut-off frequency.  Efforts stay as they were measured: what is filtered on both sides of the
-equation is filtered later, by the parallel decimation.
+equation is filtered later, by the parallel decimation.  The polynomial approximation filters both
+sides from the start: see `windows`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import numpy as np
 from ..errors import IdentificationWarning, RecordingError, SettingsError
 from ..recording import Samples
 from .methods import METHODS, Rows
+from .polynomial_approximation import KEY
 from .sampling import grid_blocks, sample_rate
 from .settings import SignalSettings
 from .source import RecordingSource
+from .windows import Windows
 
 FASTEST = 20.0
 """Times the recorded rate up to which a recording may be resampled."""
@@ -81,11 +84,11 @@ def stretches(
         As for `stream`.
     block:
         Rows of a block; the last of a stretch may be shorter.
+    driven:
+        (n_joints,) bool, whose effort has to change; None for all.
 
     Yields
     ------
-    driven:
-        (n_joints,) bool, whose effort has to change; None for all.
     The blocks of a stretch as an iterator, to be used up before the next one is asked for.
     Stretches that are too short are left out with an `IdentificationWarning`.
 
@@ -101,7 +104,10 @@ def stretches(
     _check_rates(settings, recorded, name)
     method = METHODS[settings.method](settings, rate)
     n_trimmed = round(settings.trim * rate)
-    shortest = max(method.shortest, 2 * n_trimmed + 1)
+    if isinstance(method, Windows):
+        shortest = method.shortest + sum(method.cuts(settings.trim))
+    else:
+        shortest = max(method.shortest, 2 * n_trimmed + 1)
     tally, left_out = _Tally(len(source.joints)), []
     with_velocity = settings.method == 'measured_velocity'
     grid = grid_blocks(source, rate, recorded, velocity=with_velocity, block=block)
@@ -109,9 +115,14 @@ def stretches(
         first = next(parts)
         tally.begin()
         values = tally.watch(part.values for part in chain((first,), parts))
-        rows = _trimmed(method.rows(values, len(source.joints)), n_trimmed)
-        start = first.start + n_trimmed / rate
-        yield _samples(_rebatched(rows, block), start, rate, source.joints)
+        if isinstance(method, Windows):
+            yield method.samples(
+                values, first.start, source.joints, trim=settings.trim, block=block
+            )
+        else:
+            rows = _trimmed(method.rows(values, len(source.joints)), n_trimmed)
+            start = first.start + n_trimmed / rate
+            yield _samples(_rebatched(rows, block), start, rate, source.joints)
         if tally.rows < shortest:
             left_out.append((first.start, tally.rows / rate))
     if tally.longest < shortest:
@@ -120,7 +131,12 @@ def stretches(
             f'filtering takes {shortest / rate:.4g} s',
             file=name,
             value=tally.longest / rate,
-            remedy='record for longer, raise signals.cutoff or lower signals.trim',
+            remedy='record for longer, '
+            + (
+                f'shorten {KEY}.window'
+                if isinstance(method, Windows)
+                else 'raise signals.cutoff or lower signals.trim'
+            ),
         )
     tally.check_efforts(name, source.joints, driven)
     if left_out:
@@ -217,7 +233,7 @@ def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
             value=wanted,
             remedy='a rate far above the recorded one adds nothing: leave it at null',
         )
-    if settings.cutoff >= 0.5 * recorded:
+    if settings.method != 'polynomial_approximation' and settings.cutoff >= 0.5 * recorded:
         raise SettingsError(
             f"'signals.cutoff' is {settings.cutoff:g} Hz, {name} has nothing above "
             f'{0.5 * recorded:.6g} Hz, half its sampling rate',
