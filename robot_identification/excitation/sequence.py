@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""
+Sequences of points (q, dq) whose energy differences tell the base parameters well apart.
+
+Gautier and Khalil (1992), section 4.  A sequence of r + 1 points gives r equations
+``W_i = h(point i + 1) - h(point i)``, so every point but the ends is used twice.  Limits are kept
+by a change of variables, ``q = q_I + (q_F - q_I) sin^2 x`` and ``dq = dq_M sin x``; what is left
+is descents without constraints from normal random numbers, along the exact gradient.
+
+Where a descent ends depends on its start.  So many are begun and the good ones carried on, and
+then points of the best sequences are drawn anew and the sequences taken down again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..regressors.energy import EnergyRegressor
+from .conditioning import PointCost
+from .descent import descend_all, Function
+
+SELECTION = ((2.0, 60, 3), (2.0, 100, 2), (8.0, 150, 1), (40.0, 200, 1))
+"""
+Descents from random starts: p of the smoothing, evaluations, and of how many starts one is kept.
+
+A smooth cost leads to where a sharp one is worth while.
+"""
+
+RENEWAL = ((8.0, 50, 3), (40.0, 120, 1))
+"""The same for sequences some of whose points are new."""
+
+FINISH = ((100.0, 300, 1), (300.0, 500, 3))
+"""The same for the best sequences in the end."""
+
+CHILDREN = 24
+"""Sequences with new points in a round."""
+
+POPULATION = 12
+"""Sequences that are kept from round to round."""
+
+NEW_POINTS = 3
+"""Largest number of points that are drawn anew in a sequence."""
+
+_ALIKE = 2e-3
+"""Sequences whose costs differ by less than this share count as the same."""
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """
+    Points of a motion.
+
+    Attributes
+    ----------
+    position, velocity:
+        (..., r + 1, n_joints) [rad, rad/s; m, m/s]; axes before these two are for several
+        sequences at once.
+
+    """
+
+    position: np.ndarray
+    velocity: np.ndarray
+
+
+@dataclass(frozen=True)
+class EnergyEquations:
+    """
+    The matrix of energy differences of a sequence.
+
+    Attributes
+    ----------
+    regressor:
+        The robot's energies.
+    columns:
+        (b,) base parameters, as places in its layout.
+    scale:
+        (b,) what the columns are divided by, fixed beforehand; 1 leaves them in SI units.
+
+    """
+
+    regressor: EnergyRegressor
+    columns: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def n_base(self) -> int:
+        """Number of base parameters."""
+        return self.columns.size
+
+    def matrix(self, sequence: Sequence) -> np.ndarray:
+        """Return W, (..., r, b), of one sequence or several."""
+        return self.linearised(sequence)[0]
+
+    def linearised(
+        self, sequence: Sequence
+    ) -> tuple[np.ndarray, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]:
+        """Return W and what takes a gradient by W back to positions and velocities."""
+        shape = sequence.position.shape
+        rows, pull_back = self.regressor.linearised(
+            sequence.position.reshape(-1, shape[-1]), sequence.velocity.reshape(-1, shape[-1])
+        )
+        matrix = np.diff(rows[:, self.columns].reshape(*shape[:-1], -1), axis=-2) / self.scale
+
+        def back(by_matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            by_rows = np.zeros((*shape[:-1], rows.shape[1]))
+            scaled = by_matrix / self.scale
+            # every point but the ends stands in two differences
+            by_rows[..., 1:, self.columns] += scaled
+            by_rows[..., :-1, self.columns] -= scaled
+            by_position, by_velocity = pull_back(by_rows.reshape(-1, rows.shape[1]))
+            return by_position.reshape(shape), by_velocity.reshape(shape)
+
+        return matrix, back
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """
+    Limits of points, and the variables that keep them.
+
+    Attributes
+    ----------
+    lower, upper:
+        (n_joints,) position [rad or m].
+    velocity:
+        (n_joints,) largest speed [rad/s or m/s].
+
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    velocity: np.ndarray
+
+    def sequence(self, x: np.ndarray) -> Sequence:
+        """Return the points of variables x, (..., 2, r + 1, n_joints)."""
+        width = self.upper - self.lower
+        return Sequence(
+            self.lower + width * np.sin(x[..., 0, :, :]) ** 2,
+            self.velocity * np.sin(x[..., 1, :, :]),
+        )
+
+    def pull_back(
+        self, x: np.ndarray, by_position: np.ndarray, by_velocity: np.ndarray
+    ) -> np.ndarray:
+        """Turn a gradient by the points into one by the variables x."""
+        width = self.upper - self.lower
+        return np.stack(
+            [
+                by_position * width * np.sin(2.0 * x[..., 0, :, :]),
+                by_velocity * self.velocity * np.cos(x[..., 1, :, :]),
+            ],
+            axis=-3,
+        )
+
+    def random(self, random: np.random.Generator, n_points: int) -> Sequence:
+        """Return points that are uniform within the limits."""
+        shape = (n_points, self.lower.size)
+        return Sequence(
+            random.uniform(self.lower, self.upper, shape),
+            random.uniform(-self.velocity, self.velocity, shape),
+        )
+
+
+@dataclass(frozen=True)
+class Found:
+    """
+    What a search came to.
+
+    Attributes
+    ----------
+    x:
+        (k, 2, r + 1, n_joints) variables of the best sequences, the best one first.
+    costs:
+        (k,) their costs, without smoothing.
+
+    """
+
+    x: np.ndarray
+    costs: np.ndarray
+
+
+def search(
+    function: Callable[[float], Function],
+    shape: tuple[int, int, int],
+    random: np.random.Generator,
+    *,
+    starts: int,
+    rounds: int,
+    look: Callable[[float], bool] = lambda cost: True,
+) -> Found:
+    """
+    Search for sequences of least cost.
+
+    Parameters
+    ----------
+    function:
+        Gives the logarithm of the cost with its gradient for a smoothing p, see `descend_all`;
+        variables are those of `shape`, made flat.
+    shape:
+        (2, r + 1, n_joints).
+    random:
+        What draws the starts and new points.
+    starts:
+        Random starts.
+    rounds:
+        Rounds in which points are drawn anew.
+    look:
+        Called with the best (smoothed) cost after each step; False ends the search early.
+
+    """
+    size = int(np.prod(shape))
+    x, values = _select(function, random.standard_normal((starts, size)), SELECTION, look)
+    x, values = _best_distinct(x, values)
+    for _ in range(rounds):
+        if not look(float(np.exp(values[0]))):
+            break
+        children = _renewed(x, shape, random)
+        new, costs = _select(function, children, RENEWAL, look)
+        x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
+    x, _ = _select(function, x[:3], FINISH, look)
+    costs = np.exp(function(np.inf)(x)[0])
+    order = np.argsort(costs)
+    return Found(x[order].reshape(-1, *shape), costs[order])
+
+
+def _select(
+    function: Callable[[float], Function],
+    x: np.ndarray,
+    stages: tuple[tuple[float, int, int], ...],
+    look: Callable[[float], bool],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Go down stage by stage, fewer at each one; return those left and their values."""
+    for power, evaluations, share in stages:
+        found = descend_all(function(power), x, evaluations)
+        order = np.argsort(found.values)[: -(-len(x) // share)]
+        x, values = found.x[order], found.values[order]
+        if not look(float(np.exp(values[0]))):
+            break
+    return x, values
+
+
+def _best_distinct(x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    kept: list[int] = []
+    for i in np.argsort(values):
+        if all(abs(values[i] - values[j]) > _ALIKE for j in kept):
+            kept.append(int(i))
+    return x[kept[:POPULATION]], values[kept[:POPULATION]]
+
+
+def _renewed(
+    x: np.ndarray, shape: tuple[int, int, int], random: np.random.Generator
+) -> np.ndarray:
+    """Return sequences some of whose points are new."""
+    children = x[random.integers(0, len(x), CHILDREN)].reshape(-1, *shape)
+    for child in children:
+        count = random.integers(1, NEW_POINTS + 1)
+        points = random.choice(shape[1], count, replace=False)
+        child[:, points] = random.standard_normal((2, count, shape[2]))
+    return children.reshape(CHILDREN, -1)
+
+
+def point_function(
+    equations: EnergyEquations, bounds: Bounds, cost: PointCost, shape: tuple[int, int, int]
+) -> Callable[[float], Function]:
+    """Return what `search` takes for points alone, wherever the path between them leads."""
+
+    def smoothed(power: float) -> Function:
+        def function(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            x = flat.reshape(-1, *shape)
+            matrix, back = equations.linearised(bounds.sequence(x))
+            values, slope = cost.value(matrix, power)
+            return values, bounds.pull_back(x, *back(slope)).reshape(flat.shape)
+
+        return function
+
+    return smoothed
