@@ -166,7 +166,7 @@ def identify_sources(
     with collected_warnings() as notes:
         progress(0.0, 'finding the base parameters')
         regressor, prior = problem.regressor(), problem.prior()
-        base = structure(regressor, problem.robot)
+        base = structure(regressor, problem.robot, grouping=problem.model.grouping)
         watch.lap('structure')
         reading = part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
         problem, found = _with_slopes(problem, sources, regressor, base)
@@ -275,7 +275,7 @@ def validate_stored(
     """
     progress(0.0, 'finding the base parameters')
     regressor = build(stored.robot, stored.model)
-    base = structure(regressor, stored.robot)
+    base = structure(regressor, stored.robot, grouping=stored.model.grouping)
     if base.names != stored.base.layout.names:
         raise ModelError(
             f"the base parameters in '{stored.path}' are not those of its robot",

@@ -92,7 +92,9 @@ def compare(result: StoredResult, truth: Mapping[str, float]) -> Comparison:
         True standard parameters by name; those not named are 0.
 
     """
-    base = structure(build(result.robot, result.model), result.robot)
+    base = structure(
+        build(result.robot, result.model), result.robot, grouping=result.model.grouping
+    )
     values = np.array([truth.get(name, 0.0) for name in base.layout.names])
     standard = ParameterSet(base.layout, values)
     return Comparison(

@@ -255,7 +255,7 @@ def _objective(
     return Objective(
         series=series,
         regressor=regressor,
-        structure=structure(regressor, robot),
+        structure=structure(regressor, robot, grouping=model.grouping),
         prior=prior(robot, model),
         criterion=CRITERIA[settings.criterion],
         measure=settings.criterion,

@@ -22,6 +22,10 @@ COUPLED_INERTIA = ('separate', 'tied')
 """Whether a coupled motor's inertia is a parameter of its own or its joint's ``Ia``."""
 
 
+GROUPINGS = ('preferred', 'echelon')
+"""Ways to choose which parameters stand for the base parameters."""
+
+
 @dataclass(frozen=True)
 class CoupledDrive:
     """
@@ -133,6 +137,13 @@ class ModelSettings:
         doc='How steeply stribeck rises with the velocity, less than stiction; one number, or '
         'one a joint; null finds the slope that fits the recordings best',
         unit='s/rad or s/m',
+    )
+    grouping: str = option(
+        'preferred',
+        doc='Which parameters the base parameters are named after: preferred groups masses and '
+        'what else can go there with the links before; echelon takes columns from left to right '
+        'as the reduced row echelon form does',
+        choices=GROUPINGS,
     )
     loops: tuple[LoopSettings, ...] = option(
         (),

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base parameters of a robot: what they are made of, and what any motion can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..parameters import ParameterLayout, ParameterSet
+
+CATEGORIES = ('unidentifiable', 'combined', 'alone')
+"""
+What any motion can tell about a standard parameter: nothing, only a combination with others, or
+the parameter itself.
+"""
+
+
+@dataclass(frozen=True)
+class BaseStructure:
+    """
+    How a robot's standard parameters combine into base parameters.
+
+    With b base parameters of p standard parameters, for every motion ``W @ standard`` equals
+    ``W[:, independent] @ (regrouping @ standard)``.
+
+    Attributes
+    ----------
+    layout:
+        The p standard parameters.
+    independent:
+        (b,) columns that stand for the base parameters, in ascending order.
+    dependent:
+        (d,) columns that are combinations of these.
+    unidentifiable:
+        (u,) columns that are zero for every motion.
+    regrouping:
+        (b, p) coefficients of the standard parameters in each base parameter.
+    singular_values:
+        Of the regressor with its columns scaled to norm 1, zero columns left out; descending.
+    gap:
+        Ratio of the smallest singular value that counts to the largest that does not; infinite
+        where no column is dependent.
+    expressions:
+        Each base parameter in words, such as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
+    warnings:
+        What is doubtful.
+
+    """
+
+    layout: ParameterLayout
+    independent: np.ndarray
+    dependent: np.ndarray
+    unidentifiable: np.ndarray
+    regrouping: np.ndarray
+    singular_values: np.ndarray
+    gap: float
+    expressions: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (
+            'independent',
+            'dependent',
+            'unidentifiable',
+            'regrouping',
+            'singular_values',
+        ):
+            array = np.array(getattr(self, name))
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def n_standard(self) -> int:
+        """Number of standard parameters."""
+        return len(self.layout)
+
+    @property
+    def n_base(self) -> int:
+        """Number of base parameters."""
+        return self.independent.size
+
+    @cached_property
+    def base_layout(self) -> ParameterLayout:
+        """Base parameters under the names of their independent columns, with units."""
+        return self.layout.select(self.independent)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the independent columns."""
+        return self.base_layout.names
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """One of `CATEGORIES` for each standard parameter."""
+        categories = np.full(self.n_standard, 'combined', dtype=object)
+        categories[self.unidentifiable] = 'unidentifiable'
+        single = np.count_nonzero(self.regrouping, axis=1) == 1
+        categories[self.independent[single]] = 'alone'
+        return tuple(categories)
+
+    def category(self, name: str) -> str:
+        """
+        Say what any motion can tell about a standard parameter, one of `CATEGORIES`.
+
+        Raises
+        ------
+        IdentificationError
+            where there is no such parameter.
+
+        """
+        return self.categories[self.layout.index(name)]
+
+    def columns(self, rows: np.ndarray) -> np.ndarray:
+        """Columns of the base parameters out of regressor rows, (n_rows, p) to (n_rows, b)."""
+        return rows[..., self.independent]
+
+    def project(self, parameters: ParameterSet) -> ParameterSet:
+        """Return the base parameters that standard parameters amount to."""
+        if parameters.layout.names != self.layout.names:
+            raise ValueError('the parameters are not in the layout of the structure')
+        return ParameterSet(self.base_layout, self.regrouping @ parameters.values)
