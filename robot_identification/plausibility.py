@@ -30,7 +30,7 @@ def doubts(robot: Robot, system: LinearSystem, estimate: Estimate) -> tuple[str,
         Its friction shows whether efforts and velocities have signs that go together.
 
     """
-    return (*_wide(robot, system), *_negative_friction(robot, estimate))
+    return (*_wide(robot, system), *_negative_friction(system.joints, estimate))
 
 
 def _wide(robot: Robot, system: LinearSystem) -> list[str]:
@@ -38,12 +38,13 @@ def _wide(robot: Robot, system: LinearSystem) -> list[str]:
     return [
         f"joint '{joint}' moves over {moved:.4g} in the recordings, its limits in the URDF are "
         f'{left:.4g} apart: are the positions in rad (or m), and in the right columns?'
-        for joint, moved, left in zip(robot.joints, system.position_range, room, strict=True)
+        # of elastic joints, behind these, the motors have no limits in the URDF
+        for joint, moved, left in zip(robot.joints, system.position_range, room, strict=False)
         if moved > BEYOND * left > 0.0
     ]
 
 
-def _negative_friction(robot: Robot, estimate: Estimate) -> list[str]:
+def _negative_friction(joints: tuple[str, ...], estimate: Estimate) -> list[str]:
     names = estimate.base.layout.names
     sure = {
         name: value < -SURE * std
@@ -52,7 +53,7 @@ def _negative_friction(robot: Robot, estimate: Estimate) -> list[str]:
     }
     found = [
         joint
-        for joint in robot.joints
+        for joint in joints
         if sure.get(f'{joint}.fv', False) or sure.get(f'{joint}.fc', False)
     ]
     if not found:

@@ -202,9 +202,7 @@ def _write_friction(
         document.set(dynamics, attributes)
 
 
-def _write_comment(
-    document: Document, owners: tuple[str, ...], parameters: ParameterSet
-) -> None:
+def _write_comment(document: Document, owners: tuple[str, ...], parameters: ParameterSet) -> None:
     written = {f'{owner}.{symbol}' for owner in owners for symbol in ('fv', 'fc')}
     layout = parameters.layout
     inertial = {name for link in layout.links for name in layout.names[layout.of(link)]}

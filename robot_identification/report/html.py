@@ -73,7 +73,7 @@ def html(result: Result) -> str:
         tiles=list(_tiles(result)),
         notes=collect_notes(result),
         warnings=collect_warnings(result),
-        units=effort_units(result.robot),
+        units=_units(result),
         parameters=list(_parameters(result)),
         standard=list(_standard(result)),
         links=list(_links(result)),
@@ -88,6 +88,12 @@ def effort_units(robot: Robot) -> tuple[str, ...]:
     """Return the unit of each identified joint's effort: N m where it turns, N where it slides."""
     kinds = (robot.model.joints[i].shortname() for i in robot.joint_ids)
     return tuple('N' if 'JointModelP' in kind else 'N m' for kind in kinds)
+
+
+def _units(result: Result) -> tuple[str, ...]:
+    """Return the unit of each joint's rows, and behind them of the motors of elastic joints."""
+    units = effort_units(result.robot)
+    return units * (len(result.system.joints) // len(units))
 
 
 def collect_warnings(result: Result) -> tuple[str, ...]:
@@ -251,7 +257,7 @@ def _figures(result: Result) -> dict[str, Any]:
     # matplotlib takes long to import, and who identifies does not always want the report
     from . import plots
 
-    estimate, units = result.estimate, effort_units(result.robot)
+    estimate, units = result.estimate, _units(result)
     essential = None if result.essential is None else result.essential.essential
     settings = result.estimation.essential
     trace = result.system.trace.fit(estimate.base.values)

@@ -85,7 +85,9 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
         else:
             right.lines[0].set(color=RESIDUAL, linewidth=0.8)
         left.set_ylabel(f'{fit.joint}\n[{unit}]', fontsize=8)
-        corner_text(left, f'{fit.relative_error:.1f} %')
+        # rows without effort, such as those of links on elastic joints, have no relative error
+        if math.isfinite(fit.relative_error):
+            corner_text(left, f'{fit.relative_error:.1f} %')
         corner_text(right, f'rms {fit.rmse:.3g} {unit}')
     for column, title in enumerate(('measured and predicted effort', 'residual')):
         axes[0, column].set_title(title, fontsize=9, color=TEXT)
