@@ -47,6 +47,13 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags itself decompresses with.
 """
 
+OPTIONAL = {'clarabel'}
+"""
+Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
+
+`estimation.method: physical` says how to install it.
+"""
+
 UNIMPORTED = {'action_msgs', 'ros2bag', 'rosbag2_storage_mcap'}
 """Depended on without an import: part of every action's messages, and playing a bag."""
 
@@ -88,7 +95,19 @@ def setup_arguments():
 
 def test_package_xml_names_all_that_is_imported():
     modules = imported_modules(PACKAGE) | imported_modules(ROOT / 'launch')
+    modules -= OPTIONAL
     assert {KEYS.get(module, module) for module in modules} - exec_depends() == set()
+
+
+def test_optional_modules_are_imported_inside_functions_only():
+    at_import = {
+        alias.name.split('.')[0]
+        for path in PACKAGE.rglob('*.py')
+        for node in ast.parse(path.read_text(encoding='utf-8')).body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    assert not at_import & OPTIONAL
 
 
 def test_package_xml_names_nothing_that_is_not_imported():

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What makes standard parameters those of real links and drives, as affine functions in cones.
+
+A link's pseudo-inertia P (see `robot_identification.consistency`) is compared with that of a
+reference body, ``P0 = L L^T``: the eigenvalues of ``X = L^-1 P L^-T`` have no units and do not
+depend on the frame that P is taken in, and X is the identity for the reference body itself.
+Wensing, Kim and Slotine, "Linear matrix inequalities for physically consistent inertial parameter
+identification" (RA-L 2018), have P positive semidefinite; here X keeps a distance from the
+boundary of the cone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ..consistency import JOINT_SYMBOLS, pseudo_inertia
+from ..parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+from ..regressors.settings import ModelSettings
+from ..robot import Robot
+from .conic import Affine, svec
+
+_THINNEST = 1e-2
+"""Smallest second moment of a reference body's mass, relative to its largest."""
+
+_ROUNDING = 1e-9
+
+_RADIUS = 0.05
+"""Radius of gyration of a body of which nothing is known [m]."""
+
+_UNITS = np.eye(len(INERTIAL_SYMBOLS))
+
+
+@dataclass(frozen=True)
+class Body:
+    """
+    The reference body of a link.
+
+    Attributes
+    ----------
+    link:
+        Its name.
+    mass:
+        [kg].
+    pseudo_inertia:
+        (4, 4), positive definite.
+    repaired:
+        Whether the prior is no physical body, so that this is another one.
+
+    """
+
+    link: str
+    mass: float
+    pseudo_inertia: np.ndarray
+    repaired: bool
+
+    def relative(self, vector: np.ndarray) -> np.ndarray:
+        """
+        Return ``L^-1 P L^-T`` of inertial parameters.
+
+        Parameters
+        ----------
+        vector:
+            (10,) in the order of `INERTIAL_SYMBOLS`.
+
+        """
+        factor = np.linalg.cholesky(self.pseudo_inertia)
+        half = solve_triangular(factor, pseudo_inertia(vector), lower=True)
+        return solve_triangular(factor, half.T, lower=True)
+
+
+def body_links(layout: ParameterLayout) -> tuple[str, ...]:
+    """Links that have all ten inertial parameters."""
+    return tuple(
+        link
+        for link in layout.links
+        if all(f'{link}.{symbol}' in layout for symbol in INERTIAL_SYMBOLS)
+    )
+
+
+def reference_bodies(robot: Robot, prior: ParameterSet) -> tuple[Body, ...]:
+    """
+    Return a body of each link to measure by.
+
+    It is the prior's, thickened to a hundredth of its length where it is thinner; the URDF's where
+    the prior is no physical body; and where that is none either, a ball of the mean mass and size
+    of the others.
+
+    Parameters
+    ----------
+    robot:
+        Gives the URDF's inertias.
+    prior:
+        Standard parameters.
+
+    """
+    links = body_links(prior.layout)
+    own = {link: _thickened(prior.inertial(link)) for link in links}
+    urdf = robot.prior
+    drawn = {
+        link: _thickened(urdf.inertial(link)) if f'{link}.m' in urdf.layout else None
+        for link in links
+    }
+    known = [body for body in (*own.values(), *drawn.values()) if body is not None]
+    bodies = []
+    for link in links:
+        matrix, repaired = own[link], False
+        if matrix is None:
+            matrix, repaired = drawn[link], True
+        if matrix is None:
+            matrix = _ball(known)
+        bodies.append(Body(link, float(matrix[3, 3]), matrix, repaired))
+    return tuple(bodies)
+
+
+def inertia_cones(
+    bodies: tuple[Body, ...], layout: ParameterLayout, scale: np.ndarray, margin: float
+) -> tuple[Affine, ...]:
+    """
+    Return ``svec(X - margin)`` of each body as a function of ``z = parameters / scale``.
+
+    Parameters
+    ----------
+    bodies:
+        The reference bodies.
+    layout:
+        Of the p standard parameters.
+    scale:
+        (p,) positive sizes.
+    margin:
+        Least eigenvalue of X.
+
+    """
+    functions = []
+    for body in bodies:
+        matrix = np.zeros((len(INERTIAL_SYMBOLS), len(layout)))
+        matrix[:, layout.of(body.link)] = np.array([svec(body.relative(e)) for e in _UNITS]).T
+        functions.append(Affine(matrix * scale, -margin * svec(np.eye(4))))
+    return tuple(functions)
+
+
+def drive_signs(
+    layout: ParameterLayout, scale: np.ndarray, model: ModelSettings
+) -> tuple[Affine, tuple[str, ...]]:
+    """
+    Return what cannot be negative about the drives, as a function of ``z = parameters / scale``.
+
+    Rotor inertias and friction, and what a coupled motor leaves of the rotor inertia of the joints
+    that it turns with: the inertia of all rotors is positive definite as a matrix only if
+    ``Ia_j >= ratio_j^2 Iam``, as it is where every rotor has an inertia of its own.
+
+    Parameters
+    ----------
+    layout:
+        Of the p standard parameters.
+    scale:
+        (p,) positive sizes.
+    model:
+        Gives the coupled drives.
+
+    Returns
+    -------
+    tuple
+        The function, and the name of each of its entries.
+
+    """
+    places = [i for i, name in enumerate(layout) if name.rpartition('.')[2] in JOINT_SYMBOLS]
+    rows, names = [np.eye(len(layout))[i] for i in places], [layout.names[i] for i in places]
+    for joint, row in _own_rotors(layout, model).items():
+        rows.append(row)
+        names.append(f"{joint}.Ia less the coupled motors'")
+    matrix = np.array(rows).reshape(-1, len(layout)) * scale
+    # rows of norm 1: how much a kilogram or a N m counts is no matter here
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    return Affine(matrix, np.zeros(len(rows))), tuple(names)
+
+
+def total_mass(
+    bodies: tuple[Body, ...], layout: ParameterLayout, scale: np.ndarray, mass: float
+) -> Affine:
+    """Return how much heavier the bodies are together than ``mass``, relative to it."""
+    matrix = np.zeros((1, len(layout)))
+    for body in bodies:
+        matrix[0, layout.index(f'{body.link}.m')] = 1.0 / mass
+    return Affine(matrix * scale, -np.ones(1))
+
+
+def centre_bounds(
+    link: str, faces: np.ndarray, layout: ParameterLayout, scale: np.ndarray
+) -> Affine:
+    """
+    Return how far inside a convex shape the centre of mass of a link is, times the mass.
+
+    Parameters
+    ----------
+    link:
+        Its name.
+    faces:
+        (k, 4) outward unit normals and offsets: ``normal @ centre + offset <= 0`` inside [m].
+    layout, scale:
+        As above.
+
+    """
+    matrix = np.zeros((len(faces), len(layout)))
+    start = layout.of(link).start
+    matrix[:, start] = -faces[:, 3]
+    matrix[:, start + 1 : start + 4] = -faces[:, :3]
+    matrix *= scale
+    return Affine(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.zeros(len(faces)))
+
+
+def _own_rotors(layout: ParameterLayout, model: ModelSettings) -> dict[str, np.ndarray]:
+    """Rows that give each coupled joint's rotor inertia without the coupled motors' shares."""
+    rows: dict[str, np.ndarray] = {}
+    for drive in model.coupled_drives:
+        separate = f'{drive.motor}.Iam' in layout
+        source = f'{drive.motor}.{"Iam" if separate else "Ia"}'
+        if source not in layout:
+            continue
+        own = drive.ratios[drive.joints.index(drive.motor)]
+        for joint, ratio in zip(drive.joints, drive.ratios, strict=True):
+            if joint == drive.motor and not separate:
+                continue  # nothing but this motor is in it
+            if joint not in rows:
+                rows[joint] = np.zeros(len(layout))
+                rows[joint][layout.index(f'{joint}.Ia')] = 1.0
+            rows[joint][layout.index(source)] -= ratio**2 / (1.0 if separate else own**2)
+    return rows
+
+
+def _thickened(vector: np.ndarray) -> np.ndarray | None:
+    """Pseudo-inertia of a physical body, not thinner than `_THINNEST`; None where it is none."""
+    matrix = pseudo_inertia(vector)
+    mass = matrix[3, 3]
+    if not mass > 0.0:
+        return None
+    centre = matrix[:3, 3] / mass
+    spread = matrix[:3, :3] - mass * np.outer(centre, centre)
+    values, axes = np.linalg.eigh(spread)
+    if not values[-1] > 0.0 or values[0] < -_ROUNDING * values[-1]:
+        return None
+    values = np.maximum(values, _THINNEST * values[-1])
+    matrix[:3, :3] = (axes * values) @ axes.T + mass * np.outer(centre, centre)
+    return matrix
+
+
+def _ball(others: list[np.ndarray]) -> np.ndarray:
+    masses = [matrix[3, 3] for matrix in others]
+    mass = float(np.mean(masses)) if masses else 1.0
+    spreads = [
+        np.trace(m[:3, :3]) / m[3, 3] - (m[:3, 3] / m[3, 3]) @ (m[:3, 3] / m[3, 3]) for m in others
+    ]
+    square = float(np.mean(spreads)) / 3.0 if spreads else _RADIUS**2
+    return np.diag([mass * square] * 3 + [mass])
