@@ -3,12 +3,15 @@ r"""
 How well a motion tells the base parameters apart, as a function of the normal matrix of its rows.
 
 With the base regressor W of a motion, ``G = W^T W``.  Columns are scaled to unit length, so that
-the units of the parameters do not count: ``D^-1 G D^-1`` with ``D = diag(G)^(1/2)``.
+the units of the parameters do not count: ``D^-1 G D^-1`` with ``D = diag(G)^(1/2)``; but for the
+Frobenius condition number, which is that of G as it is.
 
 References
 ----------
 Gautier, Khalil, "Exciting trajectories for the identification of base inertial parameters of
 robots", Int. J. Robotics Research 11(4), 1992: the condition number as the criterion.
+Szabó, Szádeczky-Kardoss, "Dynamic parameter identification method for robotic arms with static
+friction modelling", Acta IMEKO 10(3), 2021, eq. (20): its Frobenius form.
 
 """
 
@@ -17,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+
+from .conditioning import log_spread
 
 POWER = 4
 """p of `smooth_condition_number`."""
@@ -82,6 +87,19 @@ def log_det(gram: np.ndarray) -> tuple[float, np.ndarray]:
     return float(value), -inverse / np.outer(length, length) / size
 
 
+def frobenius_condition_number(gram: np.ndarray) -> tuple[float, np.ndarray]:
+    r"""
+    Return the logarithm of the Frobenius condition number, :math:`\|G\|_F \|G^{-1}\|_F`.
+
+    It weighs parameters by their units: a small one in large units counts as little as the paper's
+    friction coefficients make of inertias.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, _TINY * values[-1])
+    value, slope = log_spread(values, 1.0)
+    return float(value), (vectors * slope) @ vectors.T
+
+
 def _scaled(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     length = np.sqrt(np.maximum(np.diagonal(gram), _TINY))
     return gram / np.outer(length, length), length
@@ -98,5 +116,6 @@ def _through_scaling(gradient: np.ndarray, scaled: np.ndarray, length: np.ndarra
 CRITERIA: dict[str, Criterion] = {
     'condition_number': smooth_condition_number,
     'log_det': log_det,
+    'frobenius': frobenius_condition_number,
 }
 """What can be minimised, by the name in the settings."""

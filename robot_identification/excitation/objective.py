@@ -249,6 +249,8 @@ class Objective:
 
     def _value(self, criterion: float, base: np.ndarray, penalty: float) -> Value:
         shown = criterion
+        if self.measure == 'frobenius':
+            shown = float(np.exp(criterion))
         if self.measure == 'condition_number':
             length = np.sqrt(np.maximum((base**2).sum(axis=0), 1e-300))
             values = np.linalg.eigvalsh(base.T @ base / np.outer(length, length))

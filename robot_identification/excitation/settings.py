@@ -28,8 +28,9 @@ class PlannerSettings:
     criterion: str = option(
         'condition_number',
         doc='What is minimised along the trajectory: the condition number of the column-scaled '
-        'base regressor, or minus the log-determinant of its normal matrix',
-        choices=('condition_number', 'log_det'),
+        'base regressor, minus the log-determinant of its normal matrix, or the Frobenius '
+        'condition number of that matrix, units as they are',
+        choices=('condition_number', 'log_det', 'frobenius'),
     )
     seed: int = option(0, doc='Seed of the random start values', minimum=0)
     max_iterations: int = option(150, doc='Bound on the iterations of the optimiser', minimum=1)

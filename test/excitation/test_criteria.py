@@ -8,14 +8,15 @@ import pytest
 from robot_identification.excitation.criteria import (
     column_scaled_condition_number,
     CRITERIA,
+    frobenius_condition_number,
     log_det,
     smooth_condition_number,
 )
 
 
-def matrix(seed, columns=6):
+def matrix(seed, columns=6, decades=2.0):
     rng = np.random.default_rng(seed)
-    return rng.standard_normal((50, columns)) * 10.0 ** rng.uniform(-2, 2, columns)
+    return rng.standard_normal((50, columns)) * 10.0 ** rng.uniform(-decades, decades, columns)
 
 
 @pytest.mark.parametrize('name', list(CRITERIA))
@@ -23,7 +24,8 @@ def matrix(seed, columns=6):
 @given(seed=st.integers(0, 10_000))
 def test_gradients_are_those_of_the_values(name, seed):
     criterion = CRITERIA[name]
-    W = matrix(seed)
+    # without a scaling, four decades of columns leave the smallest eigenvalue to rounding
+    W = matrix(seed, decades=0.5 if name == 'frobenius' else 2.0)
     G = W.T @ W
     length = np.sqrt(np.diagonal(G))
     change = np.random.default_rng(seed + 1).standard_normal(G.shape)
@@ -60,3 +62,12 @@ def test_log_det_is_the_determinants():
     assert log_det(W.T @ W)[0] == pytest.approx(-np.linalg.slogdet(W.T @ W)[1] / 6.0)
     # units add a constant
     assert log_det(4.0 * W.T @ W)[0] == pytest.approx(log_det(W.T @ W)[0] - np.log(4.0))
+
+
+def test_the_frobenius_condition_number_is_the_papers():
+    G = matrix(4).T @ matrix(4)
+    expected = np.linalg.norm(G) * np.linalg.norm(np.linalg.inv(G))
+    assert frobenius_condition_number(G)[0] == pytest.approx(np.log(expected), rel=1e-9)
+    # other than the scaled one it depends on units
+    units = np.diag([1e3, 1.0, 1.0, 1.0, 1.0, 1.0])
+    assert frobenius_condition_number(units @ G @ units)[0] > np.log(expected) + 1.0
