@@ -172,7 +172,7 @@ class Found:
     Attributes
     ----------
     x:
-        (k, 2, r + 1, n_joints) variables of the best sequences, the best one first.
+        (k, d) variables of the best sequences, the best one first.
     costs:
         (k,) their costs, without smoothing.
 
@@ -182,9 +182,29 @@ class Found:
     costs: np.ndarray
 
 
+@dataclass(frozen=True)
+class Problem:
+    """
+    What `search` works on.
+
+    Attributes
+    ----------
+    function:
+        Gives the logarithm of the cost with its gradient for a smoothing p, see `descend_all`.
+    draw:
+        Draws a number of random starts, (count, d).
+    renew:
+        Draws some of the points of sequences (count, d) anew, in place.
+
+    """
+
+    function: Callable[[float], Function]
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+    renew: Callable[[np.random.Generator, np.ndarray], None]
+
+
 def search(
-    function: Callable[[float], Function],
-    shape: tuple[int, int, int],
+    problem: Problem,
     random: np.random.Generator,
     *,
     starts: int,
@@ -196,11 +216,8 @@ def search(
 
     Parameters
     ----------
-    function:
-        Gives the logarithm of the cost with its gradient for a smoothing p, see `descend_all`;
-        variables are those of `shape`, made flat.
-    shape:
-        (2, r + 1, n_joints).
+    problem:
+        What is minimised over which variables.
     random:
         What draws the starts and new points.
     starts:
@@ -211,19 +228,20 @@ def search(
         Called with the best (smoothed) cost after each step; False ends the search early.
 
     """
-    size = int(np.prod(shape))
-    x, values = _select(function, random.standard_normal((starts, size)), SELECTION, look)
+    function = problem.function
+    x, values = _select(function, problem.draw(random, starts), SELECTION, look)
     x, values = _best_distinct(x, values)
     for _ in range(rounds):
         if not look(float(np.exp(values[0]))):
             break
-        children = _renewed(x, shape, random)
+        children = x[random.integers(0, len(x), CHILDREN)]
+        problem.renew(random, children)
         new, costs = _select(function, children, RENEWAL, look)
         x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
     x, _ = _select(function, x[:3], FINISH, look)
     costs = np.exp(function(np.inf)(x)[0])
     order = np.argsort(costs)
-    return Found(x[order].reshape(-1, *shape), costs[order])
+    return Found(x[order], costs[order])
 
 
 def _select(
@@ -250,22 +268,40 @@ def _best_distinct(x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nd
     return x[kept[:POPULATION]], values[kept[:POPULATION]]
 
 
-def _renewed(
-    x: np.ndarray, shape: tuple[int, int, int], random: np.random.Generator
-) -> np.ndarray:
-    """Return sequences some of whose points are new."""
-    children = x[random.integers(0, len(x), CHILDREN)].reshape(-1, *shape)
-    for child in children:
+def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """
+    Draw some of the points of sequences anew, in place.
+
+    Parameters
+    ----------
+    random:
+        What draws.
+    x:
+        (count, 2, r + 1, n_joints) variables.
+
+    Returns
+    -------
+    np.ndarray
+        (count, r + 1) bool, the points that are new.
+
+    """
+    new = np.zeros((len(x), x.shape[2]), dtype=bool)
+    for child, chosen in zip(x, new, strict=True):
         count = random.integers(1, NEW_POINTS + 1)
-        points = random.choice(shape[1], count, replace=False)
-        child[:, points] = random.standard_normal((2, count, shape[2]))
-    return children.reshape(CHILDREN, -1)
+        chosen[random.choice(x.shape[2], count, replace=False)] = True
+        child[:, chosen] = random.standard_normal((2, count, x.shape[3]))
+    return new
 
 
-def point_function(
-    equations: EnergyEquations, bounds: Bounds, cost: PointCost, shape: tuple[int, int, int]
-) -> Callable[[float], Function]:
-    """Return what `search` takes for points alone, wherever the path between them leads."""
+def point_problem(
+    equations: EnergyEquations, bounds: Bounds, cost: PointCost, n_equations: int
+) -> Problem:
+    """
+    Return the problem of the paper: points alone, wherever the path between them leads.
+
+    Its variables are those of `Bounds.sequence`, made flat.
+    """
+    shape = (2, n_equations + 1, bounds.lower.size)
 
     def smoothed(power: float) -> Function:
         def function(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -276,4 +312,10 @@ def point_function(
 
         return function
 
-    return smoothed
+    def draw(random: np.random.Generator, count: int) -> np.ndarray:
+        return random.standard_normal((count, int(np.prod(shape))))
+
+    def renew(random: np.random.Generator, flat: np.ndarray) -> None:
+        renew_points(random, flat.reshape(-1, *shape))
+
+    return Problem(smoothed, draw, renew)

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""
+How fast a quintic may lead from one point to the next within all limits, without iteration.
+
+Gautier and Khalil (1992), section 5: joints move from (q_a, dq_a) to (q_b, dq_b) by a quintic
+without acceleration at both ends, in a time u that all joints share and that is as short as
+velocity and acceleration limits allow.  On s = t / u in [0, 1], with polynomials b and m of s
+alone,
+
+.. math::
+
+    q = b + u m, \quad \dot q = m' + x b', \quad \ddot q = x m'' + x^2 b'', \quad x = 1 / u.
+
+- A position limit is linear in u for each s, so the times that keep it form one interval, from 0
+  to the smallest of ``(limit - b) / m``.
+- A velocity limit is linear in x and kept for x -> 0 (where the ends keep it), so the times that
+  keep it form one interval, too, from some time on.
+- An acceleration limit is quadratic in x.  The paper takes the peak for a decreasing function of
+  u, but it often is not (from 0 to 1 with speeds of 1 at both ends, it is 0 for u = 1 and larger
+  for shorter and for longer times), and the times that keep the limit can be several intervals.
+  They end where a peak is at the limit, that is, where the cubic ``ddq -+ limit`` of s has a
+  double root: at roots of its discriminant, a polynomial of degree six in x.
+
+So all times at which anything can change are roots of polynomials, and one look at each interval
+between them tells which ones are allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import Polynomial
+
+from ..errors import ExcitationError
+from ..splines import spline_coefficients
+from .limits import Limits
+from .points import PointTrajectory
+from .sequence import Sequence
+
+SHORTEST = 1e-2
+"""Least time from one point to the next, for points between which nothing moves [s]."""
+
+_LONGEST = 1e4
+_ROUNDING = 1e-11
+
+
+def segment_shapes() -> np.ndarray:
+    """Return (6, 4) ascending coefficients in s for a unit of q_a, u dq_a, q_b and u dq_b."""
+    unit = np.eye(4)
+    return spline_coefficients(np.array([0.0, 1.0]), unit[[0, 2]], unit[[1, 3]], np.zeros((2, 4)))[
+        0
+    ]
+
+
+_SHAPES = segment_shapes()
+
+
+@dataclass(frozen=True)
+class Segment:
+    """
+    The way of one joint from one point to the next.
+
+    Attributes
+    ----------
+    ends, speeds:
+        Position and velocity at both ends [rad, rad/s; m, m/s].
+
+    """
+
+    ends: tuple[float, float]
+    speeds: tuple[float, float]
+
+    @property
+    def rest(self) -> Polynomial:
+        """The position's part b of s that does not depend on the time u."""
+        return Polynomial(_SHAPES[:, [0, 2]] @ self.ends)
+
+    @property
+    def run(self) -> Polynomial:
+        """The position's part m of s that grows with u."""
+        return Polynomial(_SHAPES[:, [1, 3]] @ self.speeds)
+
+    def extremes(self, time: float) -> tuple[float, float, float, float]:
+        """Return lowest and highest position, largest speed and acceleration in a given time."""
+        position = self.rest + time * self.run
+        velocity, acceleration = position.deriv(), position.deriv(2)
+        q = position(_critical(velocity))
+        v = velocity(_critical(acceleration))
+        a = acceleration(_critical(position.deriv(3)))
+        largest = np.abs(v).max() / time, np.abs(a).max() / time**2
+        return float(q.min()), float(q.max()), *(float(peak) for peak in largest)
+
+    def keeps(
+        self, time: float, lower: float, upper: float, velocity: float, acceleration: float
+    ) -> bool:
+        """Tell whether all limits are kept in a given time."""
+        lowest, highest, speed, push = self.extremes(time)
+        slack = _ROUNDING * max(1.0, abs(lowest), abs(highest))
+        within = lowest >= lower - slack and highest <= upper + slack
+        more = 1.0 + _ROUNDING
+        return within and speed <= more * velocity and push <= more * acceleration
+
+    def changes(
+        self, lower: float, upper: float, velocity: float, acceleration: float
+    ) -> Iterator[float]:
+        """Iterate over the times at which a limit may begin or cease to be kept."""
+        yield from self._position_changes(lower, upper)
+        yield from self._velocity_changes(velocity)
+        yield from self._acceleration_changes(acceleration)
+
+    def _position_changes(self, lower: float, upper: float) -> Iterator[float]:
+        b, m = self.rest, self.run
+        for limit in (lower, upper):
+            if np.isfinite(limit):
+                s = _inner_roots(b.deriv() * m + (limit - b) * m.deriv())
+                run = m(s)
+                yield from (limit - b(s[run != 0.0])) / run[run != 0.0]
+
+    def _velocity_changes(self, velocity: float) -> Iterator[float]:
+        distance = self.ends[1] - self.ends[0]
+        if distance == 0.0:
+            return
+        # b' = c s^2 (1 - s)^2, so x grows to the least of left / (c s^2 (1 - s)^2)
+        c = 30.0 * abs(distance)
+        left = velocity - np.sign(distance) * self.run.deriv()
+        both = Polynomial([0.0, 1.0, -1.0])
+        s = _inner_roots(left.deriv() * both - 2.0 * left * both.deriv())
+        x = [*(left(s) / (c * both(s) ** 2)), *(0.5 * left.deriv(2)(np.array([0.0, 1.0])) / c)]
+        yield from (1.0 / value for value in x if value > 0.0)
+
+    def _acceleration_changes(self, acceleration: float) -> Iterator[float]:
+        # ddq = x (l_1 s + l_2 s^2 + l_3 s^3) with l_i linear in x
+        steady, changing = self.rest.deriv(2).coef, self.run.deriv(2).coef
+        l1, l2, l3 = (
+            Polynomial([changing[i] if i < changing.size else 0.0,
+                        steady[i] if i < steady.size else 0.0])
+            for i in (1, 2, 3)
+        )  # fmt: skip
+        x = Polynomial([0.0, 1.0])
+        for limit in (acceleration, -acceleration):
+            # the discriminant over x^2
+            discriminant = (
+                x**2 * l1**2 * (l2**2 - 4.0 * l1 * l3)
+                + x * limit * l2 * (4.0 * l2**2 - 18.0 * l1 * l3)
+                - 27.0 * limit**2 * l3**2
+            )
+            yield from (1.0 / root for root in _real_roots(discriminant) if root > 0.0)
+
+
+def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tuple[float, float]]:
+    """
+    Return the times in which all joints can go from one point to the next.
+
+    Parameters
+    ----------
+    start, end:
+        (2, n_joints) position and velocity.
+    limits:
+        Limits of position, velocity and acceleration.
+
+    Returns
+    -------
+    list of tuple of float
+        Closed intervals in ascending order [s]; empty where there is none.
+
+    """
+    segments = _segments(start, end)
+    bounds = list(
+        zip(limits.lower, limits.upper, limits.velocity, limits.acceleration, strict=True)
+    )
+    changes = {SHORTEST, _LONGEST}
+    for segment, bound in zip(segments, bounds, strict=True):
+        changes |= {float(u) for u in segment.changes(*bound) if SHORTEST < u < _LONGEST}
+    times = np.array(sorted(changes))
+    intervals: list[tuple[float, float]] = []
+    for low, high in zip(times[:-1], times[1:], strict=True):
+        middle = np.sqrt(low * high)
+        if all(s.keeps(middle, *bound) for s, bound in zip(segments, bounds, strict=True)):
+            if intervals and intervals[-1][1] == low:
+                intervals[-1] = (intervals[-1][0], float(high))
+            else:
+                intervals.append((float(low), float(high)))
+    return intervals
+
+
+def shortest_times(sequence: Sequence, limits: Limits) -> np.ndarray:
+    """
+    Return the shortest time of each segment within the limits, NaN where there is none.
+
+    Parameters
+    ----------
+    sequence:
+        r + 1 points.
+    limits:
+        Limits in force.
+
+    Returns
+    -------
+    np.ndarray
+        (r,) [s].
+
+    """
+    points = np.stack([sequence.position, sequence.velocity], axis=1)
+    times = np.full(len(points) - 1, np.nan)
+    for i, (start, end) in enumerate(zip(points[:-1], points[1:], strict=True)):
+        allowed = allowed_times(start, end, limits)
+        if allowed:
+            low, high = allowed[0]
+            # at the very end of the interval, rounding decides
+            times[i] = min(low * (1.0 + _ROUNDING), high)
+    return times
+
+
+def through(sequence: Sequence, times: np.ndarray, limits: Limits) -> PointTrajectory:
+    """
+    Return the quintics through the points of a sequence, in given times.
+
+    Parameters
+    ----------
+    sequence:
+        r + 1 points.
+    times:
+        (r,) [s], as `shortest_times` gives them.
+    limits:
+        They give the joints' names, and tell what is in the way.
+
+    Raises
+    ------
+    ExcitationError
+        naming a joint, where a time is NaN.
+
+    """
+    missing = np.flatnonzero(np.isnan(times))
+    if missing.size:
+        raise _impossible(sequence, int(missing[0]), limits)
+    return PointTrajectory(
+        limits.joints,
+        np.concatenate([[0.0], np.cumsum(times)]),
+        sequence.position,
+        sequence.velocity,
+        np.zeros_like(sequence.position),
+    )
+
+
+def _impossible(sequence: Sequence, segment: int, limits: Limits) -> ExcitationError:
+    """Return the error that names the joint which most hinders a segment."""
+    start, end = (
+        np.stack([sequence.position[i], sequence.velocity[i]]) for i in (segment, segment + 1)
+    )
+    longest = [_longest(s, limits, j) for j, s in enumerate(_segments(start, end))]
+    j = int(np.argmin(longest))
+    return ExcitationError(
+        f"from point {segment} to {segment + 1}, joint '{limits.joints[j]}' leaves its position "
+        f'limits unless it takes at most {longest[j]:.3g} s, which velocity and acceleration '
+        'limits do not allow',
+        joint=limits.joints[j],
+        key='position',
+        value=longest[j],
+        remedy='let the points keep further from the limits, or slower near them',
+    )
+
+
+def _longest(segment: Segment, limits: Limits, joint: int) -> float:
+    """Longest time that keeps the position limits of one joint [s]."""
+    lower, upper = limits.lower[joint], limits.upper[joint]
+    times = sorted(u for u in segment._position_changes(lower, upper) if u > 0.0)
+    kept = [u for u in times if segment.keeps(u * (1.0 - 1e-6), lower, upper, np.inf, np.inf)]
+    if segment.keeps(_LONGEST, lower, upper, np.inf, np.inf):
+        return _LONGEST
+    return max(kept, default=0.0)
+
+
+def _segments(start: np.ndarray, end: np.ndarray) -> list[Segment]:
+    return [
+        Segment((float(qa), float(qb)), (float(va), float(vb)))
+        for qa, va, qb, vb in zip(start[0], start[1], end[0], end[1], strict=True)
+    ]
+
+
+def _critical(polynomial: Polynomial) -> np.ndarray:
+    """Places in [0, 1] where an antiderivative may be extreme."""
+    return np.concatenate([[0.0, 1.0], _inner_roots(polynomial)])
+
+
+def _inner_roots(polynomial: Polynomial) -> np.ndarray:
+    roots = _real_roots(polynomial)
+    return roots[(roots > 0.0) & (roots < 1.0)]
+
+
+def _real_roots(polynomial: Polynomial) -> np.ndarray:
+    """Roots with an imaginary part that is rounding, of which double ones have much."""
+    coefficients = polynomial.coef
+    size = np.abs(coefficients).max()
+    if size == 0.0:
+        return np.empty(0)
+    # leading coefficients that are rounding would make roots out of nothing
+    top = np.flatnonzero(np.abs(coefficients) > 1e-14 * size)[-1]
+    roots = Polynomial(coefficients[: top + 1]).roots()
+    near = np.abs(roots.imag) <= 1e-5 * np.maximum(np.abs(roots), 1e-3)
+    return roots.real[near]
