@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The polynomial approximation sample by sample, as a controller runs it.
+
+Every sample that comes in completes a window, and gives position, velocity, acceleration and
+effort at the one moment t_d before it, the same numbers as `windows` finds offline.  A step is one
+product of the kernels with the window, about as many multiplications as the window has samples
+times the signals, and takes no memory beside its result.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .polynomial_approximation import PolynomialOperator
+
+
+class FilteredState(NamedTuple):
+    """
+    What a window gives, all at the moment `OnlineFilter.delay` before its newest sample.
+
+    Attributes
+    ----------
+    position, velocity, acceleration:
+        (n_joints,) [rad, rad/s, rad/s^2; m, m/s, m/s^2].
+    effort:
+        (n_joints,) [N m or N].
+    extra:
+        (n_extra,) the value of each further signal.
+
+    """
+
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    effort: np.ndarray
+    extra: np.ndarray
+
+
+class OnlineFilter:
+    """
+    Filters the samples of a uniform stream, one in and one out.
+
+    Parameters
+    ----------
+    operator:
+        P, for the stream's period.
+    n_joints:
+        Number of positions and of efforts.
+    n_extra:
+        Number of further signals that go through P, such as columns of friction.
+    effort_hold:
+        Whether an effort acts from its sample until the next one.
+
+    """
+
+    def __init__(
+        self,
+        operator: PolynomialOperator,
+        n_joints: int,
+        n_extra: int = 0,
+        *,
+        effort_hold: bool = False,
+    ) -> None:
+        self._n, self._taps = n_joints, operator.taps
+        self._delay = operator.instant
+        derivatives = [operator.derivative(k) for k in range(3)]
+        # one product for all of them: the last kernel is that of the effort
+        self._kernels = np.array([*derivatives, operator.value(hold=effort_hold)])
+        # every sample is written twice, a window's length apart, so that windows are contiguous
+        self._ring = np.zeros((2 * operator.taps, 2 * n_joints + n_extra))
+        self._offset = np.zeros(n_joints)
+        self._next = self._count = 0
+
+    @property
+    def delay(self) -> float:
+        """How long before the newest sample the results are valid: t_d [s]."""
+        return self._delay
+
+    @property
+    def ready(self) -> bool:
+        """Whether the window is full."""
+        return self._count >= self._taps
+
+    def reset(self) -> None:
+        """Forget all samples, as after a gap in the stream."""
+        self._next = self._count = 0
+
+    def push(
+        self,
+        position: np.ndarray,
+        effort: np.ndarray | None = None,
+        extra: np.ndarray | None = None,
+    ) -> FilteredState | None:
+        """
+        Take a sample.
+
+        Parameters
+        ----------
+        position:
+            (n_joints,) [rad or m].
+        effort:
+            (n_joints,) [N m or N]; None counts as 0.
+        extra:
+            (n_extra,) further signals; None counts as 0.
+
+        Returns
+        -------
+        FilteredState or None
+            None until the window is full.
+
+        """
+        n, row = self._n, self._next
+        if self._count == 0:
+            # positions far from 0 would cost digits of the acceleration
+            self._offset = np.array(position, dtype=float)
+        first, second = self._ring[row], self._ring[row + self._taps]
+        np.subtract(position, self._offset, out=first[:n])
+        first[n : 2 * n] = 0.0 if effort is None else effort
+        if first.size > 2 * n:
+            first[2 * n :] = 0.0 if extra is None else extra
+        second[:] = first
+        self._next = row + 1 if row + 1 < self._taps else 0
+        self._count += 1
+        if self._count < self._taps:
+            return None
+        # the oldest sample of the window stands where the next one will be written
+        products = self._kernels @ self._ring[self._next : self._next + self._taps]
+        value = products[0]
+        value[:n] += self._offset
+        return FilteredState(
+            value[:n], products[1, :n], products[2, :n], products[-1, n : 2 * n], value[2 * n :]
+        )
