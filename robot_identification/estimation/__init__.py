@@ -4,9 +4,12 @@
 from .essential import essential
 from .estimate import Estimate, Fit, JointFit, ParameterEstimate
 from .friction_slopes import find_slopes, FrictionSlopes, open_slopes
+from .irls import irls, IrlsSettings
 from .least_squares import evaluate, ols, wls
 from .methods import ESTIMATORS, Task
+from .mrls import mrls
 from .prior import body_scale, choose_prior, standard, standard_essential, standard_std
+from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
 from .rows import row_blocks, RowBlock, system_of
 from .settings import EssentialSettings, EstimationSettings
 from .system import accumulate, combine, from_rows, LinearSystem
@@ -20,9 +23,13 @@ __all__ = [
     'Fit',
     'FitTrace',
     'FrictionSlopes',
+    'IrlsSettings',
     'JointFit',
     'LinearSystem',
     'ParameterEstimate',
+    'RecursiveEstimate',
+    'RecursiveLeastSquares',
+    'RecursiveSettings',
     'RowBlock',
     'Task',
     'Trace',
@@ -34,6 +41,8 @@ __all__ = [
     'evaluate',
     'find_slopes',
     'from_rows',
+    'irls',
+    'mrls',
     'ols',
     'open_slopes',
     'row_blocks',

@@ -10,6 +10,8 @@ those of the full estimate, so that the residuals of successive models can be co
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import qr_delete, solve_triangular
 
@@ -48,7 +50,7 @@ def essential(
 
     """
     fixed = np.where(estimate.estimated, 0.0, estimate.base.values)
-    factor = system.stacked(estimate.weights)
+    factor = estimate.weighted(system)
     kept = _eliminate(factor, estimate.estimated, fixed, system.n_independent, max_relative_std)
     if not kept.any():
         raise IdentifiabilityError(
@@ -57,7 +59,7 @@ def essential(
             remedy='record a stronger motion, or raise estimation.essential.max_relative_std',
         )
     solution = solve(factor, kept, fixed, system.n_independent)
-    return assemble(
+    reduced = assemble(
         system,
         solution,
         Reach(estimate.excited, estimate.reasons),
@@ -66,6 +68,7 @@ def essential(
         robot=estimate.robot,
         essential=kept,
     )
+    return replace(reduced, factor=estimate.factor)
 
 
 def _eliminate(

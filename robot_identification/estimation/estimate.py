@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 import math
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from ..parameters import ParameterSet
+
+if TYPE_CHECKING:
+    from .system import LinearSystem
 
 IDENTIFIED = 'IDENTIFIED'
 NOT_EXCITED = 'NOT_EXCITED'
@@ -165,6 +168,9 @@ class Estimate:
         The standard parameters where the method itself finds them (``physical``), else None.
     notes:
         In words, what the method found out by the way, such as the share of outliers.
+    factor:
+        (b + 1, b + 1) R of [W | tau] of the rows as the method weighted them one by one, for what
+        is estimated from them afterwards; None where the joints' ``weights`` say it all.
 
     """
 
@@ -190,6 +196,7 @@ class Estimate:
     robot: str = ''
     standard: ParameterSet | None = None
     notes: tuple[str, ...] = ()
+    factor: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         b = len(self.base.layout)
@@ -200,6 +207,7 @@ class Estimate:
             'excited': (b,),
             'essential': (b,),
             'weights': (len(self.joints),),
+            'factor': (b + 1, b + 1),
         }
         for name, shape in shapes.items():
             value = getattr(self, name)
@@ -216,6 +224,10 @@ class Estimate:
     def fit(self) -> Fit:
         """How well the estimate explains the recordings that it comes from."""
         return Fit(self.joints, self.relative_error, self.raw_relative_error)
+
+    def weighted(self, system: LinearSystem) -> np.ndarray:
+        """Return (b + 1, b + 1) R of [W | tau] of ``system``'s rows as they were weighted."""
+        return system.stacked(self.weights) if self.factor is None else self.factor
 
     @property
     def estimated(self) -> np.ndarray:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ..parameters import ParameterSet
 from ..robot import Robot
 from .estimate import Estimate
+from .irls import irls
 from .least_squares import ols, wls
 from .mrls import mrls
 from .rows import RowBlock
@@ -52,11 +53,22 @@ def _wls(task: Task) -> Estimate:
     return wls(task.system, prior=task.prior, robot=task.robot.name)
 
 
+def _irls(task: Task) -> Estimate:
+    return irls(
+        task.system, task.rows, task.settings.irls, prior=task.prior, robot=task.robot.name
+    )
+
+
 def _mrls(task: Task) -> Estimate:
     return mrls(
         task.system, task.rows(), task.settings.mrls, prior=task.prior, robot=task.robot.name
     )
 
 
-ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {'ols': _ols, 'wls': _wls, 'mrls': _mrls}
+ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {
+    'ols': _ols,
+    'wls': _wls,
+    'irls': _irls,
+    'mrls': _mrls,
+}
 """Estimators by the name that `EstimationSettings.method` gives them."""

@@ -91,6 +91,7 @@ def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
 
     """
     scale = np.ones(len(layout))
+    robot = robot.opened
     inertias = [robot.model.inertias[i] for i in robot.joint_ids]
     sizes = np.array([(body.mass, 0.5 * np.trace(body.inertia)) for body in inertias])
     known = (sizes > 0.0).all(axis=1)
@@ -98,7 +99,8 @@ def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
         return scale
     sizes[~known] = sizes[known].mean(axis=0)
     for joint, link, (mass, moment) in zip(robot.joints, robot.links, sizes, strict=True):
-        scale[layout.of(link)] = [mass, *[np.sqrt(mass * moment)] * 3, *[moment] * 6]
+        if f'{link}.m' in layout:
+            scale[layout.of(link)] = [mass, *[np.sqrt(mass * moment)] * 3, *[moment] * 6]
         if f'{joint}.Ia' in layout:
             scale[layout.index(f'{joint}.Ia')] = moment
     return scale
@@ -159,7 +161,7 @@ def standard_essential(
         raise ValueError('the estimate has no essential parameters')
     reference = _reference(structure, prior)
     fixed = structure.regrouping @ reference
-    factor = system.stacked(estimate.weights)
+    factor = estimate.weighted(system)
     # tau - W_b G chi_ref in place of tau
     factor = np.column_stack([factor[:, :-1], factor[:, -1] - factor[:, :-1] @ fixed])
     free = np.asarray(estimate.essential)

@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..options import option
+from .irls import IrlsSettings
 from .recursive import RecursiveSettings
 
-METHODS = ('ols', 'wls', 'mrls')
+METHODS = ('ols', 'wls', 'irls', 'mrls')
 """Names of the estimators that `EstimationSettings.method` takes."""
 
 
@@ -31,7 +32,8 @@ class EstimationSettings:
     method: str = option(
         'wls',
         doc='How parameters are estimated: least squares with all rows alike (ols), or those of '
-        'each joint by its residual (wls); recursively from the prior (mrls)',
+        'each joint by its residual (wls), or each row by its own, robust against outliers '
+        '(irls); recursively from the prior (mrls)',
         choices=METHODS,
     )
     essential: EssentialSettings | None = option(
@@ -48,6 +50,9 @@ class EstimationSettings:
         'mass and radius of gyration, si counts kg, kg m and kg m^2 alike, as Gautier and Venture '
         'do',
         choices=('body', 'si'),
+    )
+    irls: IrlsSettings = option(
+        factory=IrlsSettings, doc='Of the reweighted least squares, for method irls'
     )
     mrls: RecursiveSettings = option(
         factory=RecursiveSettings, doc='Of the recursive estimator, for method mrls'
