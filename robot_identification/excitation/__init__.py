@@ -5,7 +5,8 @@ from .collisions import collision_model, CollisionModel
 from .constraints import check_trajectory, CollisionError, LimitViolation
 from .fourier import FourierTrajectory
 from .limits import Limits, motion_limits
-from .planner import Plan, plan, PlanningCanceled
+from .planner import plan
+from .plans import Plan, PlanningCanceled
 from .points import point_to_point, Points, PointTrajectory, to_points
 from .settings import PlannerSettings
 from .stopping import slow_down

@@ -227,8 +227,8 @@ class PathProblem:
             slopes.append(self.weight / SAMPLES * slope)
         if self.obstacles is not None:
             for k in range(len(value)):
-                states = [array[k].reshape(-1, self.start.size) for array in motion]
-                penalty, gradients = self.obstacles(Motion(*states))
+                flat = [array[k].reshape(-1, self.start.size) for array in motion]
+                penalty, gradients = self.obstacles(Motion(*flat))
                 value[k] += self.weight * penalty
                 for slope, gradient in zip(slopes, gradients, strict=True):
                     slope[k] += self.weight * gradient.reshape(slope[k].shape)

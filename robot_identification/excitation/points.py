@@ -112,6 +112,18 @@ class PointTrajectory:
             a = a * t + k * (k - 1) * c[:, k]
         return resting(q, v, a, outside)
 
+    def scaled(self, factor: float) -> PointTrajectory:
+        """Return the motion with the excursions from its first position scaled, in equal time."""
+        start = self.position[0]
+        acceleration = None if self.acceleration is None else factor * self.acceleration
+        return PointTrajectory(
+            self.joints,
+            self.time,
+            start + factor * (self.position - start),
+            factor * self.velocity,
+            acceleration,
+        )
+
 
 def point_to_point(
     joints: Sequence[str],

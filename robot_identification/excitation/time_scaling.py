@@ -89,8 +89,8 @@ class Segment:
         q = position(_critical(velocity))
         v = velocity(_critical(acceleration))
         a = acceleration(_critical(position.deriv(3)))
-        largest = np.abs(v).max() / time, np.abs(a).max() / time**2
-        return float(q.min()), float(q.max()), *(float(peak) for peak in largest)
+        speed, push = np.abs(v).max() / time, np.abs(a).max() / time**2
+        return float(q.min()), float(q.max()), float(speed), float(push)
 
     def keeps(
         self, time: float, lower: float, upper: float, velocity: float, acceleration: float

@@ -28,7 +28,8 @@ from robot_identification_msgs.action import Excite, PlanExcitation
 
 from ..errors import ExcitationError, ModelError, SettingsError
 from ..excitation.limits import Limits
-from ..excitation.planner import Plan, plan, PlanningCanceled
+from ..excitation.planner import plan
+from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.points import PointTrajectory, to_points
 from ..excitation.settings import PlannerSettings
 from ..options import from_mapping

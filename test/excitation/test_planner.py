@@ -16,7 +16,8 @@ from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory, CollisionError
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.objective import FeasibleSeries
-from robot_identification.excitation.planner import plan, PlanningCanceled
+from robot_identification.excitation.planner import plan
+from robot_identification.excitation.plans import PlanningCanceled
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.starting import limits_and_start
 from robot_identification.options import from_mapping
