@@ -100,14 +100,13 @@ def test_package_xml_names_all_that_is_imported():
 
 
 def test_optional_modules_are_imported_inside_functions_only():
-    at_import = {
-        alias.name.split('.')[0]
-        for path in PACKAGE.rglob('*.py')
-        for node in ast.parse(path.read_text(encoding='utf-8')).body
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
-    assert not at_import & OPTIONAL
+    for path in PACKAGE.rglob('*.py'):
+        for node in ast.parse(path.read_text(encoding='utf-8')).body:
+            if isinstance(node, ast.Import):
+                names = {alias.name.split('.')[0] for alias in node.names}
+                assert not names & OPTIONAL, path
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                assert node.module.split('.')[0] not in OPTIONAL, path
 
 
 def test_package_xml_names_nothing_that_is_not_imported():
