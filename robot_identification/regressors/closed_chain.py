@@ -16,7 +16,6 @@ joints is projected likewise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -33,8 +32,8 @@ from .settings import ModelSettings
 BLOCK = 512
 """Samples whose regressor of the tree is held at once."""
 
-REGULAR = 0.05
-"""Conditioning of the loops, relative to the assembly's, that random states have at least."""
+REGULAR = 0.5
+"""Conditioning of the loops, relative to its median, that random states have at least."""
 
 
 @dataclass(frozen=True)
@@ -188,22 +187,20 @@ class ClosedBodies:
                     remedy='give the actuated joints <limit lower upper> within which they close',
                 )
             wanted = random.uniform(low, high, (samples, low.size))
-            position, closed = self.closure.solve(wanted)
-            _, jacobian = self.closure.loops.linearised(position)
-            regular = self.closure.conditioning(jacobian) >= REGULAR * self._conditioning
-            found.append(wanted[closed & regular])
-            count, drawn = count + len(found[-1]), drawn + samples
+            position, closed = self.closure.solve(wanted, ordered=False)
+            drawn += samples
+            if closed.any():
+                # near singular states a few large rows would hide all others
+                _, jacobian = self.closure.loops.linearised(position[closed])
+                conditioning = self.closure.conditioning(jacobian)
+                found.append(wanted[closed][conditioning >= REGULAR * np.median(conditioning)])
+                count += len(found[-1])
         shape = (samples, low.size)
         return Motion(
             position=np.concatenate(found)[:samples],
             velocity=random.uniform(-3.0, 3.0, shape),
             acceleration=random.uniform(-10.0, 10.0, shape),
         )
-
-    @cached_property
-    def _conditioning(self) -> float:
-        _, jacobian = self.closure.loops.linearised(self.closure.assembly[None])
-        return float(self.closure.conditioning(jacobian)[0])
 
     def _fill_block(self, motion: Motion, jacobians: Jacobians, out: np.ndarray) -> None:
         n, c = self.n_joints, self.columns.size
@@ -216,7 +213,9 @@ class ClosedBodies:
             out[:, :, c : len(self.layout)] = turned * motion.velocity[:, None, n:]
 
     def _unclosed(self, motion: Motion, row: int, first: int) -> RecordingError:
-        loop = self.closure.open_loop(motion.position[row])
+        position, loop = self.closure.nearest(motion.position[row])
+        if loop is None:
+            return self._singular(motion, position, row, first)
         return RecordingError(
             f"loop '{loop}' cannot be closed {self._where(motion, row, first)}",
             value=loop,
@@ -229,8 +228,8 @@ class ClosedBodies:
     ) -> RecordingError:
         loop = self.closure.singular_loop(position)
         return RecordingError(
-            f"loop '{loop}' is singular {self._where(motion, row, first)}: there, the passive "
-            'joints do not follow from the actuated ones',
+            f"loop '{loop}' is singular {self._where(motion, row, first)}, or on the way there: "
+            'the passive joints do not follow from the actuated ones',
             value=loop,
             remedy='cut these rows from the recording, and keep away from that place',
         )

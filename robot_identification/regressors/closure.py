@@ -133,15 +133,17 @@ class Closure:
         closure._require_determined(joints)
         return closure
 
-    def solve(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def solve(self, wanted: np.ndarray, *, ordered: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """
         Close the loops for many positions of the actuated joints.
 
         Parameters
         ----------
         wanted:
-            (n_samples, n_actuated), consecutive samples near each other where they come from a
-            motion.
+            (n_samples, n_actuated).
+        ordered:
+            Whether the samples are one motion.  Then the way to one may lead over others where
+            the straight one is barred, up to the first that cannot be reached at all.
 
         Returns
         -------
@@ -150,18 +152,15 @@ class Closure:
             are closed there.
 
         """
-        marks = _marks(wanted * self.weights[: self.actuated], STEP * self.loops.scale)
+        n = self.actuated
+        marks = _marks(wanted * self.weights[:n], STEP * self.loops.scale)
         anchors = np.flatnonzero(np.diff(marks, prepend=-1))
         start = np.broadcast_to(self.assembly, (anchors.size, self.assembly.size))
-        known, closed = self._follow(start, wanted[anchors])
-        for order in (range(1, anchors.size), range(anchors.size - 2, -1, -1)):
-            back = order.step
-            for i in order:
-                # the straight way from the assembly may be barred where the robot's own is not
-                if not closed[i] and closed[i - back]:
-                    near = slice(i - back, i - back + 1)
-                    at, fine = self._follow(known[near], wanted[anchors[i : i + 1]])
-                    known[i], closed[i] = at[0], fine[0]
+        turns = self._whole_turns(wanted[anchors])
+        known, closed = self._follow(start, wanted[anchors] - turns)
+        known[:, :n] += turns
+        if ordered:
+            self._detour(known, closed, wanted[anchors])
         group = np.searchsorted(anchors, np.arange(len(wanted)), side='right') - 1
         position, reached = self._follow(known[group], wanted, usable=closed[group])
         return position, reached
@@ -191,11 +190,21 @@ class Closure:
         passive = jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
         return _conditioning(np.linalg.svd(passive, compute_uv=False), passive.shape[2])
 
-    def open_loop(self, wanted: np.ndarray) -> str:
-        """Name the loop that stays open the most at one position of the actuated joints."""
+    def nearest(self, wanted: np.ndarray) -> tuple[np.ndarray, str | None]:
+        """
+        Close the loops as far as possible at one position of the actuated joints.
+
+        Returns
+        -------
+        tuple
+            (n_joints,) positions, and the loop that stays open the most; None where all close.
+
+        """
         near = np.concatenate([wanted, self.assembly[self.actuated :]])
-        _, residual = _nearly_closed(self.loops, near, self.actuated, self.weights)
-        return self.loops.name_of(int(np.argmax(np.abs(residual))))
+        position, residual = _nearly_closed(self.loops, near, self.actuated, self.weights)
+        worst = int(np.argmax(np.abs(residual)))
+        closed = abs(residual[worst]) <= CLOSED * self.loops.scale
+        return position, None if closed else self.loops.name_of(worst)
 
     def singular_loop(self, position: np.ndarray) -> str:
         """Name the loop that is nearest to singular in one state."""
@@ -212,6 +221,29 @@ class Closure:
         inverted = np.where(small, 0.0, 1.0 / np.where(small, 1.0, values))
         inverse = right.transpose(0, 2, 1) @ (inverted[:, :, None] * left.transpose(0, 2, 1))
         return inverse / weights[:, None], _conditioning(values, weights.size)
+
+    def _whole_turns(self, wanted: np.ndarray) -> np.ndarray:
+        """Whole turns of the actuated joints from the assembly on, which change nothing."""
+        n = self.actuated
+        turns = np.trunc((wanted - self.assembly[:n]) / (2.0 * np.pi)) * (2.0 * np.pi)
+        for joint in self.loops.tree.joints:
+            if joint.column < n and not joint.revolute:
+                turns[:, joint.column] = 0.0
+        return turns
+
+    def _detour(self, known: np.ndarray, closed: np.ndarray, wanted: np.ndarray) -> None:
+        """Reach what is not closed from its neighbours, in place."""
+        last = len(closed) - 1
+        for order in (range(1, last + 1), range(last - 1, -1, -1)):
+            for i in order:
+                before = i - order.step
+                if closed[i] or not closed[before]:
+                    continue
+                near = slice(before, before + 1)
+                position, fine = self._follow(known[near], wanted[i : i + 1])
+                if not fine[0]:
+                    return
+                known[i], closed[i] = position[0], True
 
     def _follow(
         self, start: np.ndarray, wanted: np.ndarray, usable: np.ndarray | None = None
