@@ -125,7 +125,8 @@ class DeltaKinematics:
     def volume(self, position: np.ndarray) -> np.ndarray:
         """Volume that the directions of the forearms span, 0 to 1, (n_samples,); NaN likewise."""
         s = self.platform(position)[:, None] - self.elbows(position)
-        return np.abs(np.linalg.det(s / self.settings.forearm_length))
+        volume = _dot(s[:, 0], np.cross(s[:, 1], s[:, 2]))
+        return np.abs(volume) / self.settings.forearm_length**3
 
     @property
     def _side(self) -> float:
