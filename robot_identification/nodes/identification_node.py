@@ -200,8 +200,8 @@ class IdentificationNode(Node):
     def _validate(self, request: srv.Validate.Request, response: srv.Validate.Response) -> str:
         latest = self._require_latest()
         entries = self._settings.entries(self._source(request.source))
-        experiment = self._settings.experiment(entries=entries)
         result = latest.result
+        experiment = self._settings.experiment(entries=entries, model=result.model)
         (source, *_) = sources = experiment.sources('identification', result.robot.joints)
         self._progress(0.0, f'validating on {source.name}')
         # the newest figures of a recording replace those of an earlier request

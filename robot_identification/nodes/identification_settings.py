@@ -20,6 +20,7 @@ from rclpy.node import Node
 from ..drives import EFFORT_KINDS
 from ..errors import IdentificationError, RecordingError, SettingsError
 from ..estimation.settings import EstimationSettings
+from ..io.columns import MotorSide
 from ..io.document import read_document
 from ..io.entry import RecordingEntry
 from ..io.experiment import DataSettings, Experiment, experiment_from
@@ -48,6 +49,11 @@ class IdentificationOptions:
         '',
         doc='Topic of the joint states in bags; empty: that of the experiment file, or else the '
         "full name of this node's joint_states",
+    )
+    motor_topic: str = option(
+        '',
+        doc="Topic of the motors' states in bags, where joints are elastic; empty: that of the "
+        "experiment file, or else the full name of this node's motor_states",
     )
     output: str = option(
         '',
@@ -114,7 +120,10 @@ class Settings:
     # ------------------------------------------------------------------------------------- reading
 
     def experiment(
-        self, overrides: Mapping[str, str] | None = None, entries: Sequence[RecordingEntry] = ()
+        self,
+        overrides: Mapping[str, str] | None = None,
+        entries: Sequence[RecordingEntry] = (),
+        model: ModelSettings | None = None,
     ) -> Experiment:
         """
         Return the settings of one request.
@@ -125,6 +134,9 @@ class Settings:
             Values by dotted key, as YAML text.
         entries:
             The recordings.
+        model:
+            What a result was identified with, to read other recordings for it; None for the
+            settings.
 
         Raises
         ------
@@ -142,7 +154,25 @@ class Settings:
         experiment = experiment_from(
             document, self._base, overrides=overrides, path=self._path, check_data=False
         )
+        if model is not None:
+            experiment = replace(
+                experiment, robot=replace(experiment.robot, elastic=model.elastic)
+            )
+        if experiment.robot.elastic is not None:
+            entries = [self._with_motors(entry) for entry in entries]
         return replace(experiment, data=DataSettings(identification=tuple(entries)))
+
+    def _with_motors(self, entry: RecordingEntry) -> RecordingEntry:
+        """Say in which topic of a bag the motors' states are."""
+        if entry.kind(self._base) != 'rosbag2':
+            return entry
+        topic = read_options(self._node, IdentificationOptions).motor_topic
+        motor = entry.motor
+        if motor is not None and not topic:
+            return entry
+        motor = MotorSide() if motor is None else motor
+        topic = self._node.resolve_topic_name(topic or 'motor_states')
+        return replace(entry, motor=replace(motor, topic=topic))
 
     def entries(self, source: str) -> tuple[RecordingEntry, ...]:
         """
@@ -172,7 +202,7 @@ class Settings:
         known = () if self._file is None else (*own, *self._file.data.validation)
         alike = [e for e in known if e.file is not None and e.kind(self._base) == kind]
         if alike:
-            entry = replace(alike[0], file=str(path), rows=None, time_range=None)
+            entry = replace(_movable(alike[0]), file=str(path), rows=None, time_range=None)
         elif kind != 'rosbag2':
             raise RecordingError(
                 f"nothing tells which columns of '{path}' are what",
@@ -221,6 +251,18 @@ class Settings:
             'drives': None if drives is None else to_mapping(drives),
             **to_mapping(model),
         }
+
+
+def _movable(entry: RecordingEntry) -> RecordingEntry:
+    """Return an entry whose file can be replaced: all signals have to be in it."""
+    if entry.motor is not None and entry.motor.file is not None:
+        raise RecordingError(
+            f"the motors' side of '{entry.name}' is in a file of its own, '{entry.motor.file}'",
+            file=entry.name,
+            remedy='write both sides into one file, or leave source empty to identify from the '
+            "experiment file's own recordings",
+        )
+    return entry
 
 
 def result_name(source: FileSource, method: str) -> str:

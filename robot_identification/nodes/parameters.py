@@ -22,7 +22,7 @@ mapping, matrix           none: ROS has no such parameter; the experiment file h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, MISSING
+from dataclasses import dataclass, fields, MISSING, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -107,8 +107,12 @@ def read_options(node: Node, cls: type[Options], prefix: str = '') -> Options:
 # ---------------------------------------------------------------------------------- declaration
 
 
-def _declare_fields(node: Node, cls: type, prefix: str, defaults: Any) -> None:
+def _declare_fields(
+    node: Node, cls: type, prefix: str, defaults: Any, read_only: bool = False
+) -> None:
     for info in describe(cls):
+        # what a section holds can change no more than the section itself
+        info = replace(info, read_only=info.read_only or read_only)
         name = _join(prefix, info.name)
         default = info.default if defaults is None else getattr(defaults, info.name)
         inner, optional = nested(info.type)
@@ -118,7 +122,7 @@ def _declare_fields(node: Node, cls: type, prefix: str, defaults: Any) -> None:
             if optional:
                 switch = switch_of(info)
                 _declare(node, switch, _join(name, 'enabled'), present)
-            _declare_fields(node, inner, name, default if present else None)
+            _declare_fields(node, inner, name, default if present else None, info.read_only)
         elif entries is not None:
             _declare_listed(node, info, entries, name, () if default is MISSING else default)
         elif supported(info.type):

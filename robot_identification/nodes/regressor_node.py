@@ -90,11 +90,15 @@ class RegressorNode(Node):
     def _get_regressor(
         self, request: GetRegressor.Request, response: GetRegressor.Response
     ) -> None:
-        joints = self._robot.robot().joints
+        self._robot.robot()
         regressor = self._ready()
-        rows = regressor.rows(motion_of(request, joints))
+        rows = regressor.rows(motion_of(request, self._joints()))
         stamp = self.get_clock().now().to_msg()
         response.regressor = regressor_message(rows, regressor.layout, stamp)
+
+    def _joints(self) -> tuple[str, ...]:
+        """Names of what the regressor's states are of: the joints, and motors of elastic ones."""
+        return tuple(getattr(self._regressor, 'joints', self._robot.robot().joints))
 
     def _ready(self) -> Regressor:
         """Return the regressor of the robot that is known."""
@@ -114,7 +118,7 @@ class RegressorNode(Node):
 
     def _on_joint_state(self, message: JointState) -> None:
         try:
-            sample = joint_sample(message, self._robot.robot().joints)
+            sample = joint_sample(message, self._joints())
         except IdentificationError as error:
             self.get_logger().warning(str(error), throttle_duration_sec=5.0)
             return

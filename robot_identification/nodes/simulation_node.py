@@ -111,7 +111,11 @@ class Pace:
 
 
 class SimulationNode(Node):
-    """Publishes joint states, clock and robot description; takes trajectories."""
+    """
+    Publishes joint states, clock and robot description; takes trajectories.
+
+    Of a robot with elastic joints it publishes the motors' states, too.
+    """
 
     def __init__(self) -> None:
         super().__init__('simulation')
@@ -125,12 +129,12 @@ class SimulationNode(Node):
         if self._options.truth_file:
             write_truth(Path(self._options.truth_file), self._simulator)
 
-        self._state = state_message(robot.joints)
-        self._views = [
-            np.frombuffer(values, dtype=float)
-            for values in (self._state.position, self._state.velocity, self._state.effort)
-        ]
-        self._states = self.create_publisher(JointState, 'joint_states', JOINT_STATES)
+        self._joints = StatePublisher(self, robot.joints, 'joint_states')
+        self._motors: StatePublisher | None = None
+        elastic = self._settings.elastic
+        if elastic is not None:
+            self._motors = StatePublisher(self, elastic.motor_names(robot.joints), 'motor_states')
+            self._motor_scale = 1.0 / elastic.position_scale(robot.joints)
         self._clock_message = ClockMessage()
         # rcl's time sources subscribe best effort with a depth of 1; reliable serves all others
         self._clocks = self.create_publisher(ClockMessage, '/clock', QoSProfile(depth=10))
@@ -219,12 +223,45 @@ class SimulationNode(Node):
                     )
 
     def _publish(self, sample: JointSample, stamp: Time) -> None:
-        position, velocity, effort = self._views
-        position[:] = sample.position
-        velocity[:] = sample.velocity
-        effort[:] = sample.effort
+        self._joints.publish(stamp, sample.position, sample.velocity, sample.effort)
+        if self._motors is not None:
+            position, velocity = sample.motor_position, sample.motor_velocity
+            assert position is not None and velocity is not None
+            scale = self._motor_scale
+            self._motors.publish(stamp, scale * position, scale * velocity, sample.effort)
+
+
+class StatePublisher:
+    """
+    Publishes joint states of the same joints again and again.
+
+    Parameters
+    ----------
+    node:
+        Gets the publisher.
+    names:
+        What the joints are called.
+    topic:
+        Where to.
+
+    """
+
+    def __init__(self, node: Node, names: tuple[str, ...], topic: str) -> None:
+        self._state = state_message(names)
+        self._views = [
+            np.frombuffer(values, dtype=float)
+            for values in (self._state.position, self._state.velocity, self._state.effort)
+        ]
+        self._publisher = node.create_publisher(JointState, topic, JOINT_STATES)
+
+    def publish(
+        self, stamp: Time, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray
+    ) -> None:
+        """Publish one state, (n_joints,) each."""
+        for view, values in zip(self._views, (position, velocity, effort), strict=True):
+            view[:] = values
         self._state.header.stamp = stamp
-        self._states.publish(self._state)
+        self._publisher.publish(self._state)
 
 
 def state_message(joints: tuple[str, ...]) -> JointState:

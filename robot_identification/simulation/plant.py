@@ -14,7 +14,7 @@ sticking.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lxml import etree
 import mujoco
@@ -67,20 +67,40 @@ class Plant:
         slopes: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self.robot = robot
-        self.model = mujoco_model(robot, parameters)
+        self.model = self._make(parameters)
         self.model.opt.timestep = timestep
         self.data = mujoco.MjData(self.model)
-        joints = [self.model.joint(name) for name in robot.joints]
-        self._place = np.array([joint.qposadr[0] for joint in joints])
-        self._dof = np.array([joint.dofadr[0] for joint in joints])
+        self._place, self._dof = self._places(robot.joints)
+        self._owners, self._gears = self._drives()
+        self._drive_place, self._drive_dof = self._places(self._owners)
         self._viscous, self._coulomb, self._offset = (
             self._of_dofs(parameters, symbol) for symbol in ('fv', 'fc', 'off')
         )
+        # friction that is reduced to the joint, as the motor has it
+        self._viscous[self._drive_dof] /= self._gears**2
+        self._coulomb[self._drive_dof] /= np.abs(self._gears)
+        self._offset[self._drive_dof] /= self._gears
         self._static = self._static_friction(parameters, slopes)
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
         self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
+
+    def _make(self, parameters: ParameterSet) -> mujoco.MjModel:
+        """Make MuJoCo's model."""
+        return mujoco_model(self.robot, parameters, self._extend)
+
+    def _extend(self, spec: mujoco.MjSpec) -> None:
+        """Add to the mechanism what the URDF has not."""
+
+    def _drives(self) -> tuple[tuple[str, ...], np.ndarray]:
+        """Names that the drives' parameters and MuJoCo's joints have, and (n_joints,) gears."""
+        return self.robot.joints, np.ones(self.robot.n_joints)
+
+    def _places(self, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        joints = [self.model.joint(name) for name in names]
+        positions = np.array([joint.qposadr[0] for joint in joints])
+        return positions, np.array([joint.dofadr[0] for joint in joints])
 
     @property
     def position(self) -> np.ndarray:
@@ -111,8 +131,8 @@ class Plant:
 
         """
         model, data = self.model, self.data
-        drive = np.empty(model.nv)
-        drive[self._dof] = effort
+        drive = np.zeros(model.nv)
+        drive[self._drive_dof] = effort / self._gears
         drive -= self._offset
         h, velocity = model.opt.timestep, data.qvel
         mujoco.mj_solveM(model, data, self._inverse, self._identity)
@@ -120,7 +140,8 @@ class Plant:
         response = np.linalg.solve(
             self._identity + self._inverse * (0.5 * h * self._viscous), self._inverse
         )
-        free = velocity + h * (response @ (drive - data.qfrc_bias - self._viscous * velocity))
+        acting = drive + data.qfrc_passive - data.qfrc_bias - self._viscous * velocity
+        free = velocity + h * (response @ acting)
         if self._static is None:
             dry = coulomb(h * response, free, self._coulomb, self._stuck)
             self._stuck = np.abs(dry) < self._coulomb
@@ -154,22 +175,28 @@ class Plant:
         if slopes is None:
             raise ValueError('stiction and Stribeck friction need their slopes')
         ordered = {term: np.ones(self.model.nv) for term in slopes}
+        stiction[self._drive_dof] /= np.abs(self._gears)
+        stribeck[self._drive_dof] /= np.abs(self._gears)
         for term, values in slopes.items():
-            ordered[term][self._dof] = values
+            ordered[term][self._drive_dof] = values / np.abs(self._gears)
         return StaticFriction(stiction, stribeck, ordered['stiction'], ordered['stribeck'])
 
     def _of_dofs(self, parameters: ParameterSet, symbol: str) -> np.ndarray:
         values = np.zeros(self.model.nv)
-        values[self._dof] = [parameters.get(f'{joint}.{symbol}') for joint in self.robot.joints]
+        values[self._drive_dof] = [parameters.get(f'{owner}.{symbol}') for owner in self._owners]
         return values
 
 
-def mujoco_model(robot: Robot, parameters: ParameterSet) -> mujoco.MjModel:
+def mujoco_model(
+    robot: Robot,
+    parameters: ParameterSet,
+    extend: Callable[[mujoco.MjSpec], None] = lambda spec: None,
+) -> mujoco.MjModel:
     """
     Make MuJoCo's model of a robot from its URDF, with the inertias of ``parameters``.
 
     Other moving joints are locked as in ``robot``, fixed links are lumped with what carries them;
-    shapes, and tags that are not URDF's own, are left out.
+    shapes, and tags that are not URDF's own, are left out.  ``extend`` may add to it.
 
     Raises
     ------
@@ -179,6 +206,7 @@ def mujoco_model(robot: Robot, parameters: ParameterSet) -> mujoco.MjModel:
     """
     try:
         spec = mujoco.MjSpec.from_string(mechanism(robot))
+        extend(spec)
         spec.compiler.fusestatic = True
         model = spec.compile()
     except ValueError as error:
@@ -191,7 +219,7 @@ def mujoco_model(robot: Robot, parameters: ParameterSet) -> mujoco.MjModel:
     model.dof_frictionloss = 0.0
     for joint, link in zip(robot.joints, robot.links, strict=True):
         model.dof_armature[model.joint(joint).dofadr[0]] = parameters.get(f'{joint}.Ia')
-        _set_inertia(model, model.body(link).id, parameters.inertial(link))
+        set_inertia(model, model.body(link).id, parameters.inertial(link))
     mujoco.mj_setConst(model, mujoco.MjData(model))
     return model
 
@@ -255,7 +283,8 @@ def _numbers(element: etree._Element | None, name: str, default: tuple) -> tuple
     return default if text is None else tuple(float(number) for number in text.split())
 
 
-def _set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
+def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
+    """Give a body of MuJoCo's model the (10,) inertial parameters of a link."""
     if not inertial.any():
         model.body_mass[body] = 0.0
         model.body_inertia[body] = 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import SettingsError
 from ..options import option
+from ..regressors import ElasticJoints
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,26 @@ class SimulationSettings:
         doc='True offset of the friction; empty: random, with friction_perturbation times the '
         'Coulomb friction as standard deviation',
         unit='N m',
+        read_only=True,
+    )
+    elastic: ElasticJoints | None = option(
+        None,
+        doc='The motors of a robot with elastic joints, whose friction and rotor inertia are then '
+        'the ones given here; null for stiff joints',
+        read_only=True,
+    )
+    stiffness: tuple[float, ...] = option(
+        (10000.0,),
+        doc='True stiffness of the transmissions of elastic joints',
+        unit='N m/rad',
+        minimum=1.0,
+        read_only=True,
+    )
+    transmission_damping: tuple[float, ...] = option(
+        (0.0,),
+        doc='True damping of the transmissions of elastic joints',
+        unit='N m s/rad',
+        minimum=0.0,
         read_only=True,
     )
     encoder_counts: float = option(

@@ -14,6 +14,7 @@ from ..recording import Recording
 from ..regressors import ModelSettings, prior
 from ..regressors.friction import slopes_of
 from ..robot import Robot
+from .elastic import ElasticPlant, ElasticServo, require_rotors
 from .following import TrajectoryFollower, Waypoints
 from .plant import Plant
 from .servo import Servo
@@ -38,6 +39,8 @@ class JointSample:
     effort:
         (n_joints,) effort of the drives, before friction, averaged over one servo period around
         `time`, so that it belongs to position, velocity and acceleration of that instant [N m].
+    motor_position, motor_velocity:
+        (n_joints,) of the motors of elastic joints, reduced to the joints [rad, rad/s]; else None.
 
     """
 
@@ -45,6 +48,8 @@ class JointSample:
     position: np.ndarray
     velocity: np.ndarray
     effort: np.ndarray
+    motor_position: np.ndarray | None = None
+    motor_velocity: np.ndarray | None = None
 
 
 class Simulator:
@@ -88,12 +93,7 @@ class Simulator:
         self.robot = robot
         self.settings = settings = settings or SimulationSettings()
         self.parameters = truth(robot, settings) if parameters is None else parameters
-        nominal = prior(robot, ModelSettings())
-        rotor = {f'{joint}.Ia': self.parameters.get(f'{joint}.Ia') for joint in robot.joints}
-        step = 1.0 / (settings.servo_rate * settings.substeps)
-        slopes = slopes_of(true_model(robot, settings), robot.joints)
-        self.plant = Plant(robot, self.parameters, step, slopes)
-        self._servo = Servo(robot, nominal.updated(rotor), settings.bandwidth, settings.damping)
+        self.plant, self._servo = _mechanism(robot, settings, self.parameters)
         self._start = _initial_position(robot, settings)
         self._noise = _effort_noise(robot, settings)
         self._count = _encoder_count(robot, settings)
@@ -122,9 +122,9 @@ class Simulator:
         """Put the robot at rest into its initial position; time goes on."""
         self.plant.set_state(self._start, np.zeros(self.robot.n_joints))
         self.follower.hold(self._start)
-        effort = self._servo.effort(
-            self.follower.advance(self.time), self.plant.position, self.plant.velocity
-        )
+        if isinstance(self._servo, ElasticServo):
+            self._servo.restart()
+        effort = self._command(self.follower.advance(self.time))
         # the drives have held the robot there before
         self._applied = deque([effort] * (self._delay + 2), maxlen=self._delay + 2)
 
@@ -145,20 +145,39 @@ class Simulator:
         time = self.time
         position, velocity = self.plant.position, self.plant.velocity
         self._require_stable(velocity)
-        command = self._servo.effort(self.follower.advance(time), position, velocity)
+        motors = self._motors()
+        command = self._command(self.follower.advance(time))
         self._applied.append(command)
         effort = 0.5 * (self._applied[0] + self._applied[1])
         if self._noise.any():
             effort += self._noise * self._random.standard_normal(effort.size)
+        position, velocity = self._sensed(position, velocity)
+        sensed = () if motors is None else self._sensed(*motors)
+        for _ in range(self.settings.substeps):
+            self.plant.step(command)
+        self._periods += 1
+        return JointSample(time, position, velocity, effort, *sensed)
+
+    def _motors(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return positions and velocities of the motors of elastic joints, None for stiff ones."""
+        plant = self.plant
+        if not isinstance(plant, ElasticPlant):
+            return None
+        return plant.motor_position, plant.motor_velocity
+
+    def _command(self, reference: np.ndarray) -> np.ndarray:
+        """Efforts of the drives; the servo of elastic joints looks at the motors."""
+        sides = self._motors() or (self.plant.position, self.plant.velocity)
+        return self._servo.effort(reference, *sides)
+
+    def _sensed(self, position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what encoders make of positions and velocities."""
         if self._count is not None:
             position = np.round(position / self._count) * self._count
         if self.settings.velocity_noise > 0.0:
             noise = self._random.standard_normal(velocity.size)
             velocity = velocity + self.settings.velocity_noise * noise
-        for _ in range(self.settings.substeps):
-            self.plant.step(command)
-        self._periods += 1
-        return JointSample(time, position, velocity, effort)
+        return position, velocity
 
     def _require_stable(self, velocity: np.ndarray) -> None:
         if (np.abs(velocity) < RUNAWAY).all():
@@ -179,17 +198,28 @@ class Simulator:
         Returns
         -------
         Recording
-            With measured velocities, at ``settings.rate``.
+            With measured velocities, at ``settings.rate``; of elastic joints the links' columns
+            and then the motors', with efforts at the motors only.
 
         """
         periods = round(duration * self.settings.servo_rate)
         rows = [self.advance() for _ in range(periods)][:: self.settings.decimation]
+        position, velocity, effort = (
+            np.array([getattr(row, name) for row in rows])
+            for name in ('position', 'velocity', 'effort')
+        )
+        joints = self.joints
+        if self.settings.elastic is not None:
+            joints = self.settings.elastic.columns(joints)
+            position = np.hstack([position, [row.motor_position for row in rows]])
+            velocity = np.hstack([velocity, [row.motor_velocity for row in rows]])
+            effort = np.hstack([np.zeros_like(effort), effort])
         return Recording(
             time=np.array([row.time for row in rows]),
-            position=np.array([row.position for row in rows]),
-            effort=np.array([row.effort for row in rows]),
-            joints=self.joints,
-            velocity=np.array([row.velocity for row in rows]),
+            position=position,
+            effort=effort,
+            joints=joints,
+            velocity=velocity,
             source='simulation',
         )
 
@@ -210,6 +240,30 @@ def simulate(
     start = tuple(ordered.position[0].tolist())
     simulator = Simulator(robot, replace(settings, initial_position=start), parameters)
     return simulator.record(simulator.follow(ordered))
+
+
+def _mechanism(
+    robot: Robot, settings: SimulationSettings, parameters: ParameterSet
+) -> tuple[Plant, Servo | ElasticServo]:
+    nominal = prior(robot, ModelSettings())
+    elastic = settings.elastic
+    owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
+    rotor = {
+        f'{joint}.Ia': parameters.get(f'{owner}.Ia')
+        for joint, owner in zip(robot.joints, owners, strict=True)
+    }
+    step = 1.0 / (settings.servo_rate * settings.substeps)
+    slopes = slopes_of(true_model(robot, settings), robot.joints)
+    known = nominal.updated(rotor)
+    if elastic is None:
+        servo = Servo(robot, known, settings.bandwidth, settings.damping)
+        return Plant(robot, parameters, step, slopes), servo
+    require_rotors('rotor_inertia', np.array(list(rotor.values())), robot)
+    stiffness = np.array([parameters[f'{joint}.k'] for joint in robot.joints])
+    slow = ElasticServo(
+        robot, known, stiffness, settings.bandwidth, settings.damping, settings.servo_rate
+    )
+    return ElasticPlant(robot, parameters, elastic, step, slopes), slow
 
 
 def _initial_position(robot: Robot, settings: SimulationSettings) -> np.ndarray:

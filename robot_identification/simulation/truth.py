@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..errors import ModelError, SettingsError
 from ..parameters import ParameterSet
-from ..regressors import ModelSettings, prior
+from ..regressors import ElasticJoints, ModelSettings, prior
 from ..regressors.friction import slopes_of
 from ..robot import Robot
 from .settings import SimulationSettings
@@ -33,7 +34,8 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     -------
     ParameterSet
         In the layout of ``regressors.prior(robot, true_model(...))``: ten parameters a link, then
-        ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint.
+        ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
+        motors' where joints are elastic, which have their stiffness ``k`` and damping ``d``.
 
     Raises
     ------
@@ -44,7 +46,8 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
 
     """
     settings = settings or SimulationSettings()
-    nominal = prior(robot, true_model(robot, settings))
+    model = true_model(robot, settings)
+    nominal = prior(robot, replace(model, elastic=None))
     random = np.random.default_rng([settings.seed, 0])
     values: dict[str, float] = {}
     for link in robot.links:
@@ -56,7 +59,9 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     joint_values['Ia'] = _rotor_inertia(robot, settings)
     for symbol, entries in joint_values.items():
         values.update({f'{j}.{symbol}': v for j, v in zip(robot.joints, entries, strict=True)})
-    return nominal.updated(values)
+    if model.elastic is None:
+        return nominal.updated(values)
+    return prior(robot, model).updated(_of_elastic(robot, model.elastic, settings, values))
 
 
 def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
@@ -69,6 +74,10 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
         where both are given, slopes do not fit the robot, or Stribeck friction has no stiction.
 
     """
+    elastic = settings.elastic
+    if elastic is not None:
+        damped = any(value > 0.0 for value in settings.transmission_damping)
+        elastic = replace(elastic, damping=elastic.damping or damped)
     if not settings.stiction:
         if settings.stribeck:
             raise SettingsError(
@@ -77,7 +86,7 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
                 value=settings.stribeck,
                 remedy='give stiction, too: Stribeck friction is what it falls by',
             )
-        return ModelSettings()
+        return ModelSettings(elastic=elastic)
     if settings.coulomb:
         raise SettingsError(
             "both 'coulomb' and 'stiction' are given",
@@ -89,6 +98,7 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
         friction=('viscous', 'stiction', 'stribeck', 'offset'),
         stiction_slope=settings.stiction_slope,
         stribeck_slope=settings.stribeck_slope,
+        elastic=elastic,
     )
     slopes_of(model, robot.joints)
     return model
@@ -210,6 +220,31 @@ def require_movable(inertial: np.ndarray, link: str) -> None:
 
 _ROWS = np.array([0, 0, 1, 0, 1, 2])
 _COLUMNS = np.array([0, 1, 1, 2, 2, 2])
+
+
+def _of_elastic(
+    robot: Robot,
+    elastic: ElasticJoints,
+    settings: SimulationSettings,
+    values: Mapping[str, float],
+) -> dict[str, float]:
+    """Give the joints' own parameters to their motors, and add those of the transmissions."""
+    motors = dict(zip(robot.joints, elastic.motor_names(robot.joints), strict=True))
+    owned = {}
+    for name, value in values.items():
+        owner, _, symbol = name.rpartition('.')
+        owned[f'{motors.get(owner, owner)}.{symbol}'] = value
+    given = (
+        {'k': 'stiffness', 'd': 'transmission_damping'} if elastic.damping else {'k': 'stiffness'}
+    )
+    for symbol, key in given.items():
+        entries = per_joint(getattr(settings, key), robot, key)
+        if entries is None:
+            raise SettingsError(
+                f"'{key}' is empty", key=key, remedy='give one for every joint, or one for all'
+            )
+        owned.update({f'{j}.{symbol}': v for j, v in zip(robot.joints, entries, strict=True)})
+    return owned
 
 
 def _rotor_inertia(robot: Robot, settings: SimulationSettings) -> np.ndarray:
