@@ -10,15 +10,18 @@ from hypothesis import strategies as st
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import expression, structure
+from robot_identification.base_parameters import expression, reduced_row_echelon, structure
+from robot_identification.base_parameters.order import left_to_right
 from robot_identification.errors import (
     IdentifiabilityError,
     IdentificationError,
     IdentificationWarning,
+    SettingsError,
 )
 from robot_identification.parameters import ParameterSet
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, CoupledDrive, ModelSettings
+from robot_identification.regressors.settings import GROUPINGS
 from robot_identification.robot import Robot
 
 RIGID = ModelSettings(friction=(), rotor_inertia=False)
@@ -325,6 +328,55 @@ def test_base_parameters_carry_all_of_any_robots_dynamics(tree, tilted, model):
     again = structure(regressor, robot, seed=1)
     assert again.names == found.names
     assert again.expressions == found.expressions
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(tree=trees(), tilted=st.booleans(), model=st.sampled_from([RIGID, ModelSettings()]))
+def test_echelon_grouping_spans_the_same_as_the_preferred_one(tree, tilted, model):
+    text, joints = tree
+    robot = Robot.from_urdf(text, joints, gravity=(3, 4, -8) if tilted else (0, 0, -9.81))
+    regressor = build(robot, model)
+    preferred, echelon = (structure(regressor, robot, grouping=g) for g in GROUPINGS)
+    assert echelon.n_base == preferred.n_base
+    np.testing.assert_array_equal(echelon.unidentifiable, preferred.unidentifiable)
+    assert echelon.categories == preferred.categories
+    # each base parameter of one is a combination of those of the other
+    change = echelon.regrouping[:, preferred.independent]
+    scale = np.abs(echelon.regrouping).max()
+    np.testing.assert_allclose(
+        change @ preferred.regrouping, echelon.regrouping, atol=1e-9 * scale * len(change)
+    )
+    back = preferred.regrouping[:, echelon.independent]
+    np.testing.assert_allclose(change @ back, np.eye(len(change)), atol=1e-9 * scale * len(change))
+    # and a leading column depends on none to its left
+    place = left_to_right(echelon.layout)
+    for row, leading in zip(echelon.regrouping, echelon.independent, strict=True):
+        assert (place[np.flatnonzero(row)] >= place[leading]).all()
+
+
+def test_echelon_form_is_the_textbooks():
+    # worked by hand: the second column is twice the first, the last one 2 of the first and fourth
+    matrix = np.array([[1.0, 2, 2, 2, 6], [2, 4, 6, 8, 20], [3, 6, 8, 10, 26], [1, 2, 2, 3, 8]])
+    form, leading = reduced_row_echelon(matrix, 1e-12)
+    assert leading.tolist() == [0, 2, 3]
+    np.testing.assert_allclose(
+        form, [[1, 2, 0, 0, 2], [0, 0, 1, 0, 0], [0, 0, 0, 1, 2]], atol=1e-13
+    )
+    np.testing.assert_allclose(matrix[:, leading] @ form, matrix, atol=1e-12)
+
+
+def test_columns_may_be_put_first():
+    # masses first, where by themselves they go to the links before
+    robot = mdh_robot(GAUTIER_KHALIL)
+    masses = [f'{link}.m' for link in robot.links]
+    found = structure(build(robot, RIGID), robot, grouping='echelon', order=masses[::-1])
+    assert 'link_3.m' in found.names
+    assert 'link_3.m' not in structure(build(robot, RIGID), robot).names
+    with pytest.raises(IdentificationError, match='link_9'):
+        structure(build(robot, RIGID), robot, grouping='echelon', order=['link_9.m'])
+    with pytest.raises(SettingsError, match='preferred, echelon') as caught:
+        structure(build(robot, RIGID), robot, grouping='rref')
+    assert caught.value.key == 'grouping'
 
 
 def test_parameters_that_stand_alone_are_told_from_combinations():
