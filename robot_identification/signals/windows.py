@@ -23,6 +23,7 @@ from .polynomial_approximation import apply, PolynomialOperator
 from .polynomial_settings import PolynomialApproximation
 
 _ON_SAMPLE = 1e-6  # periods
+_LONGER = 1.5  # times the window, for the motion without phase shift
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,9 @@ class Windows:
     operator:
         P.
     centred:
-        A like operator without phase shift: its window has a sample in its middle and the delay
-        ends there.
+        The operator of the motion without phase shift: its window has a sample in its middle, and
+        the delay ends there.  Its degree is higher, because it matters when a velocity changes its
+        sign, and its window longer by as much as makes it no noisier.
 
     """
 
@@ -105,13 +107,13 @@ class Windows:
 
         """
         operator = settings.operator(rate)
-        half = math.ceil(0.5 * (operator.taps - 1))
+        half = math.ceil(0.5 * _LONGER * (operator.taps - 1))
         exponent = max(settings.alpha, settings.beta)
         # of even degree, because the middle of the window is a zero of odd polynomials
         centred = PolynomialOperator(
             2.0 * half / rate,
             1.0 / rate,
-            settings.degree + settings.degree % 2,
+            settings.degree + settings.degree % 2 + 2,
             exponent,
             exponent,
             half / rate,
