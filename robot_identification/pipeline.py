@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 import time
 from typing import Any
@@ -29,7 +30,9 @@ from .estimation import (
     ESTIMATORS,
     find_slopes,
     open_slopes,
+    Repair,
     row_blocks,
+    RowBlock,
     standard,
     standard_std,
     system_of,
@@ -174,15 +177,12 @@ def identify_sources(
         system = system_of(sources, regressor, base, problem.signals, progress=reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')
-        task = Task(
-            system=system,
-            robot=problem.robot,
-            prior=prior,
-            settings=problem.estimation,
-            rows=lambda: chain.from_iterable(
-                row_blocks(source, regressor, base, problem.signals) for source in sources
-            ),
-        )
+
+        def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
+            blocks = partial(row_blocks, signals=problem.signals, repair=repair)
+            return chain.from_iterable(blocks(source, regressor, base) for source in sources)
+
+        task = Task(system, problem.robot, prior, problem.estimation, rows=rows, repaired=rows)
         estimate, reduced = _estimate(task)
         estimate = replace(estimate, notes=(*found, *estimate.notes))
         sizes = body_scale(problem.robot, base.layout)

@@ -8,6 +8,7 @@ from .irls import irls, IrlsSettings
 from .least_squares import evaluate, ols, wls
 from .methods import ESTIMATORS, Task
 from .mrls import mrls
+from .outliers import Repair
 from .prior import body_scale, choose_prior, standard, standard_essential, standard_std
 from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
 from .rows import row_blocks, RowBlock, system_of
@@ -30,6 +31,7 @@ __all__ = [
     'RecursiveEstimate',
     'RecursiveLeastSquares',
     'RecursiveSettings',
+    'Repair',
     'RowBlock',
     'Task',
     'Trace',

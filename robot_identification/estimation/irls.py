@@ -11,8 +11,9 @@ bounded memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -22,20 +23,19 @@ from ..parameters import ParameterSet
 from .estimate import Estimate
 from .factor import GrowingFactor
 from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
+from .outliers import Magnitudes, Repair, SpikeRepair
 from .reach import Reach, reach
+from .row_cache import RowCache
 from .rows import RowBlock
 from .system import LinearSystem
 
 LOSSES = ('huber', 'tukey')
 
-CACHE_BYTES = 64_000_000
-"""Rows that take less than this are kept in memory and not read again for every iteration."""
+_DECIMATED = 1.5
+"""More samples than rows by this factor: an outlier is spread over several rows."""
 
-_MAGNITUDES = 1 << 17
-"""Residuals of a joint that its scale is taken over; of more, every second, fourth, ... one."""
-
-_NORMAL = 0.6744897501960817
-"""Median of the magnitude of a standard normal variable."""
+_ROUNDS, _SETTLED = 4, 0.1
+"""Times that samples are judged at most; a change [standard deviations] that needs no other."""
 
 _LEAST_SLOPE = 0.05
 """Smallest mean of psi' that is believed; it is 0.8 or more where most rows are good."""
@@ -70,6 +70,12 @@ class IrlsSettings:
         'deviations, and no scale by more than this share',
         minimum=1e-12,
     )
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What is minimised, one after the other."""
+        huber = Loss('huber', self.huber)
+        return (huber,) if self.loss == 'huber' else (huber, Loss('tukey', self.tukey))
 
 
 @dataclass(frozen=True)
@@ -111,9 +117,14 @@ def irls(
     *,
     prior: ParameterSet | None = None,
     robot: str = '',
+    repaired: Callable[[Repair], Iterator[RowBlock]] | None = None,
 ) -> Estimate:
     """
     Estimate robustly against outliers.
+
+    Where rows are decimated, samples whose residual exceeds ``settings.tukey`` standard deviations
+    of their joint's samples are first replaced by what the model predicts: the decimation would
+    make a dozen bad rows of one bad sample.
 
     Parameters
     ----------
@@ -127,6 +138,9 @@ def irls(
         Standard or base parameters; what the recording does not reach keeps their values.
     robot:
         Name for the summary.
+    repaired:
+        Starts a pass in which a function changes the samples' efforts, see `outliers`; None where
+        that cannot be.
 
     Returns
     -------
@@ -142,21 +156,50 @@ def irls(
     """
     require_motion(system)
     settings = IrlsSettings() if settings is None else settings
-    fixed = prior_base(system.structure, prior)
-    cache = _Cache(rows)
     weights = joint_weights(system)
+    fixed = prior_base(system.structure, prior)
     state = _State.start(system, system.stacked(weights), fixed, 1.0 / weights)
-    losses = [Loss('huber', settings.huber)]
-    if settings.loss == 'tukey':
-        losses.append(Loss('tukey', settings.tukey))
-    for loss in losses:
-        state = _settle(system, cache, state, loss, settings, fixed)
+    spikes: SpikeRepair | None = None
+    if repaired is None or system.raw_rows <= _DECIMATED * system.available_rows.max():
+        state = _robust(system, RowCache(rows), state, settings, fixed)
+    else:
+        state, spikes = _from_samples(system, repaired, state, settings, fixed)
+    return _estimate(system, state, spikes, settings, robot)
+
+
+def _robust(
+    system: LinearSystem, rows: RowCache, state: _State, settings: IrlsSettings, fixed: np.ndarray
+) -> _State:
+    """Estimate from rows, beginning at ``state``."""
+    for loss in settings.losses:
+        state = _settle(system, rows, state, loss, settings, fixed)
     layout = system.structure.base_layout
     if (state.known.excited != reach(state.factor, system.n_rows, layout).excited).any():
         # outliers hid what the rows tell, or made it up
         state = _State.start(system, state.factor, fixed, state.scales)
-        state = _settle(system, cache, state, losses[-1], settings, fixed)
-    return _estimate(system, state, losses[-1], settings, robot)
+        state = _settle(system, rows, state, settings.losses[-1], settings, fixed)
+    return state
+
+
+def _from_samples(
+    system: LinearSystem,
+    repaired: Callable[[Repair], Iterator[RowBlock]],
+    state: _State,
+    settings: IrlsSettings,
+    fixed: np.ndarray,
+) -> tuple[_State, SpikeRepair]:
+    """Estimate from rows without the samples that are far off, until these stay the same ones."""
+    spikes = SpikeRepair(state.solution.base, np.full(system.n_joints, np.inf))
+    for _ in repaired(spikes):
+        pass
+    for _ in range(_ROUNDS):
+        spikes = SpikeRepair(state.solution.base, settings.tukey * spikes.measured())
+        before = state.solution.base
+        state = _robust(system, RowCache(partial(repaired, spikes)), state, settings, fixed)
+        std = np.sqrt(np.diag(state.solution.covariance))
+        if np.nanmax(np.abs(state.solution.base - before) / std) < _SETTLED:
+            break
+    return state, spikes
 
 
 @dataclass(frozen=True)
@@ -219,7 +262,7 @@ class _Sums:
 
 def _settle(
     system: LinearSystem,
-    rows: Iterable[_Rows],
+    rows: RowCache,
     state: _State,
     loss: Loss,
     settings: IrlsSettings,
@@ -243,12 +286,12 @@ def _settle(
 
 
 def _pass(
-    system: LinearSystem, rows: Iterable[_Rows], state: _State, loss: Loss
+    system: LinearSystem, rows: RowCache, state: _State, loss: Loss
 ) -> tuple[np.ndarray, np.ndarray, _Sums]:
     """Weight all rows by their residual under ``state``; give R, new scales and sums."""
     n, b = system.n_joints, system.n_base
     factor = GrowingFactor(b + 1)
-    magnitudes = [_Thinned() for _ in range(n)]
+    magnitudes = [Magnitudes() for _ in range(n)]
     sums = _Sums(np.zeros(n), np.zeros(n), np.zeros(n))
     for block in rows:
         residual = block.augmented @ np.append(-state.solution.base, 1.0)
@@ -260,68 +303,18 @@ def _pass(
         sums.doubtful += (keep & (weight < 0.5)).sum(axis=0)
         for j in range(n):
             magnitudes[j].push(np.abs(residual[keep[:, j], j]))
-    effort = np.linalg.norm(system.factors[:, :, -1], axis=1) / np.sqrt(system.rows)
-    scales = np.array([np.median(m.values()) for m in magnitudes]) / _NORMAL
+    effort = np.linalg.norm(system.factors[:, :, -1]) / np.sqrt(system.n_rows)
+    scales = np.array([m.scale() for m in magnitudes])
     # below this the residual is rounding error
     return factor.result(), np.maximum(scales, 1e-12 * effort), sums
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """(m, n, b + 1) rows [W | tau], and (m, n) which of them count."""
-
-    augmented: np.ndarray
-    keep: np.ndarray
-
-
-class _Cache:
-    """Rows that are read once, where they fit into memory, and otherwise for every pass."""
-
-    def __init__(self, start: Callable[[], Iterator[RowBlock]]) -> None:
-        self._start = start
-        self._kept: list[_Rows] | None = None
-
-    def __iter__(self) -> Iterator[_Rows]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept, size = [], 0
-        for block in self._start():
-            augmented = np.concatenate([block.matrix, block.effort[:, :, None]], axis=2)
-            rows = _Rows(augmented, np.array(block.keep))
-            size += augmented.nbytes
-            if size <= CACHE_BYTES:
-                kept.append(rows)
-            else:
-                kept.clear()
-            yield rows
-        if size <= CACHE_BYTES:
-            self._kept = kept
-
-
-class _Thinned:
-    """Numbers, evenly thinned where there are too many."""
-
-    def __init__(self) -> None:
-        self._parts: list[np.ndarray] = []
-        self._stride, self._seen, self._held = 1, 0, 0
-
-    def push(self, numbers: np.ndarray) -> None:
-        part = numbers[-self._seen % self._stride :: self._stride]
-        self._seen += numbers.size
-        self._parts.append(part)
-        self._held += part.size
-        if self._held > _MAGNITUDES:
-            self._parts = [self.values()[::2]]
-            self._held = self._parts[0].size
-            self._stride *= 2
-
-    def values(self) -> np.ndarray:
-        return np.concatenate(self._parts)
-
-
 def _estimate(
-    system: LinearSystem, state: _State, loss: Loss, settings: IrlsSettings, robot: str
+    system: LinearSystem,
+    state: _State,
+    spikes: SpikeRepair | None,
+    settings: IrlsSettings,
+    robot: str,
 ) -> Estimate:
     covariance = _covariance(system, state)
     naive = np.diag(state.solution.covariance)
@@ -343,7 +336,9 @@ def _estimate(
             f'irls did not settle within {settings.max_iterations} iterations: raise '
             'estimation.irls.max_iterations, or take the loss huber',
         )
-    return replace(estimate, factor=factor, warnings=warnings, notes=_notes(system, state, loss))
+    return replace(
+        estimate, factor=factor, warnings=warnings, notes=_notes(system, state, spikes, settings)
+    )
 
 
 def _covariance(system: LinearSystem, state: _State) -> np.ndarray:
@@ -372,19 +367,23 @@ def _covariance(system: LinearSystem, state: _State) -> np.ndarray:
     return covariance
 
 
-def _notes(system: LinearSystem, state: _State, loss: Loss) -> tuple[str, ...]:
+def _notes(
+    system: LinearSystem, state: _State, spikes: SpikeRepair | None, settings: IrlsSettings
+) -> tuple[str, ...]:
     assert state.sums is not None
-    return tuple(
-        f"{100.0 * count / rows:.2f} % of the rows of '{joint}' have a weight below one half "
-        f'(residuals above {threshold:.3g} N m or N)'
-        for joint, count, rows, threshold in zip(
-            system.joints,
-            state.sums.doubtful,
-            system.rows,
-            _half(loss) * state.scales,
-            strict=True,
+    limits = _half(settings.losses[-1]) * state.scales
+    notes = []
+    for j, joint in enumerate(system.joints):
+        share = 100.0 * state.sums.doubtful[j] / system.rows[j]
+        text = (
+            f"{share:.2f} % of the rows of '{joint}' have a weight below one half (residuals "
+            f'above {limits[j]:.3g} N m or N)'
         )
-    )
+        if spikes is not None and spikes.samples[j]:
+            share = 100.0 * spikes.replaced[j] / spikes.samples[j]
+            text += f'; {share:.2f} % of its samples were left out before'
+        notes.append(text)
+    return tuple(notes)
 
 
 def _half(loss: Loss) -> float:

@@ -12,6 +12,7 @@ from .estimate import Estimate
 from .irls import irls
 from .least_squares import ols, wls
 from .mrls import mrls
+from .outliers import Repair
 from .rows import RowBlock
 from .settings import EstimationSettings
 from .system import LinearSystem
@@ -35,6 +36,9 @@ class Task:
     rows:
         Starts a fresh pass over the same rows, recording by recording, for estimators that have to
         see them one by one.
+    repaired:
+        Starts a pass with other efforts at some samples, see `outliers`; None where rows are not
+        made of samples.
 
     """
 
@@ -43,6 +47,7 @@ class Task:
     prior: ParameterSet
     settings: EstimationSettings = field(default_factory=EstimationSettings)
     rows: Callable[[], Iterator[RowBlock]] = field(default=lambda: iter(()))
+    repaired: Callable[[Repair], Iterator[RowBlock]] | None = None
 
 
 def _ols(task: Task) -> Estimate:
@@ -55,7 +60,12 @@ def _wls(task: Task) -> Estimate:
 
 def _irls(task: Task) -> Estimate:
     return irls(
-        task.system, task.rows, task.settings.irls, prior=task.prior, robot=task.robot.name
+        task.system,
+        task.rows,
+        task.settings.irls,
+        prior=task.prior,
+        robot=task.robot.name,
+        repaired=task.repaired,
     )
 
 

@@ -30,6 +30,7 @@ from ..signals import (
     stretches,
     WindowedSamples,
 )
+from .outliers import Repair
 from .system import accumulate, combine, LinearSystem
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def row_blocks(
     regressor: Regressor,
     structure: BaseStructure,
     signals: SignalSettings,
+    *,
+    repair: Repair | None = None,
 ) -> Iterator[RowBlock]:
     """
     Iterate over the rows that a recording gives, in blocks of a bounded size.
@@ -103,6 +106,9 @@ def row_blocks(
         Its independent columns are the ones that are kept.
     signals:
         Filter, decimation and dead zone.
+    repair:
+        Given the base columns, the efforts, and where joints move, it returns the efforts to
+        decimate, see `outliers`; None takes them as they are.
 
     """
     driven = driven_rows(regressor)
@@ -118,7 +124,7 @@ def row_blocks(
             for start in range(0, len(samples), BLOCK_SAMPLES):
                 piece = samples.rows(start, start + BLOCK_SAMPLES)
                 if stretch is None:
-                    stretch = _Stretch(samples, signals, zones, columns, segment, recorded)
+                    stretch = _Stretch(samples, signals, zones, columns, segment, recorded, repair)
                 yield stretch.push(piece)
         if stretch is not None:
             yield stretch.finish()
@@ -198,9 +204,10 @@ class _Stretch:
         columns: Projection,
         segment: int,
         recorded: float,
+        repair: Repair | None,
     ) -> None:
         self._zones, self._segment = zones, segment
-        self._columns = columns
+        self._columns, self._repair = columns, repair
         self._start, step = float(first.time[0]), _step(first)
         factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
         self._decimator = ParallelDecimator(factor)
@@ -221,6 +228,9 @@ class _Stretch:
         joined = np.empty((len(samples), n, b + 3))
         joined[:, :, :b] = self._columns.rows(samples)
         joined[:, :, b] = samples.effort
+        if self._repair is not None:
+            moving = np.abs(samples.velocity) >= self._zones
+            joined[:, :, b] = self._repair(joined[:, :, :b], samples.effort, moving)
         joined[:, :, b + 1] = samples.position
         joined[:, :, b + 2] = samples.velocity
         rows = self._decimator.push(joined)

@@ -2,7 +2,6 @@
 """Reweighted least squares: what outliers do to it, and what its robustness costs."""
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,6 +12,8 @@ from robot_identification.estimation import (
     irls,
     IrlsSettings,
     ols,
+    outliers,
+    row_cache,
     RowBlock,
     wls,
 )
@@ -21,7 +22,6 @@ from robot_identification.options import from_mapping
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-module = import_module('robot_identification.estimation.irls')
 losses = pytest.mark.parametrize('loss', ['huber', 'tukey'])
 
 
@@ -192,7 +192,7 @@ def test_rows_that_do_not_fit_into_memory_are_read_again(spoilt, loss, monkeypat
     chosen = IrlsSettings(loss=loss)
     held = irls(bad.system, start, chosen)
     assert len(passes) == 1
-    monkeypatch.setattr(module, 'CACHE_BYTES', 1000)
+    monkeypatch.setattr(row_cache, 'CACHE_BYTES', 1000)
     again = irls(bad.system, start, chosen)
     assert len(passes) > 4
     np.testing.assert_array_equal(held.base.values, again.base.values)
@@ -201,7 +201,7 @@ def test_rows_that_do_not_fit_into_memory_are_read_again(spoilt, loss, monkeypat
 def test_scales_come_from_evenly_thinned_residuals(spoilt, monkeypatch):
     _, bad = spoilt(2)
     whole = estimate(bad)
-    monkeypatch.setattr(module, '_MAGNITUDES', 500)
+    monkeypatch.setattr(outliers, '_HELD', 500)
     thinned = estimate(bad)
     np.testing.assert_allclose(thinned.weights, whole.weights, rtol=0.15)
     assert (np.abs(thinned.base.values - whole.base.values) < 0.3 * whole.std).all()
