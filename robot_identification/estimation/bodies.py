@@ -24,12 +24,15 @@ from ..robot import Robot
 from .conic import Affine, svec
 
 _THINNEST = 1e-2
-"""Smallest second moment of a reference body's mass, relative to its largest."""
+"""
+Smallest second moment of a reference body's mass, relative to its largest and to the robot's mean:
+a tenth of the length.
+"""
 
 _ROUNDING = 1e-9
 
 _RADIUS = 0.05
-"""Radius of gyration of a body of which nothing is known [m]."""
+"""Spread of a body of which nothing is known [m]."""
 
 _UNITS = np.eye(len(INERTIAL_SYMBOLS))
 
@@ -56,6 +59,12 @@ class Body:
     mass: float
     pseudo_inertia: np.ndarray
     repaired: bool
+
+    @property
+    def moment(self) -> float:
+        """Second moment of the mass about its centre: mass times radius of gyration squared."""
+        moment = self.pseudo_inertia[:3, 3]
+        return float(np.trace(self.pseudo_inertia[:3, :3]) - moment @ moment / self.mass)
 
     def relative(self, vector: np.ndarray) -> np.ndarray:
         """
@@ -85,9 +94,9 @@ def reference_bodies(robot: Robot, prior: ParameterSet) -> tuple[Body, ...]:
     """
     Return a body of each link to measure by.
 
-    It is the prior's, thickened to a hundredth of its length where it is thinner; the URDF's where
-    the prior is no physical body; and where that is none either, a ball of the mean mass and size
-    of the others.
+    It is the prior's; the URDF's where the prior is no physical body; and where that is none
+    either, a ball of the mean mass and size of the others.  Where it is thinner than a tenth of
+    its length or of the links' mean size, it is thickened to that.
 
     Parameters
     ----------
@@ -98,22 +107,50 @@ def reference_bodies(robot: Robot, prior: ParameterSet) -> tuple[Body, ...]:
 
     """
     links = body_links(prior.layout)
-    own = {link: _thickened(prior.inertial(link)) for link in links}
     urdf = robot.prior
+    own = {link: _spread(prior.inertial(link)) for link in links}
     drawn = {
-        link: _thickened(urdf.inertial(link)) if f'{link}.m' in urdf.layout else None
+        link: _spread(urdf.inertial(link)) if f'{link}.m' in urdf.layout else None
         for link in links
     }
     known = [body for body in (*own.values(), *drawn.values()) if body is not None]
-    bodies = []
-    for link in links:
-        matrix, repaired = own[link], False
-        if matrix is None:
-            matrix, repaired = drawn[link], True
-        if matrix is None:
-            matrix = _ball(known)
-        bodies.append(Body(link, float(matrix[3, 3]), matrix, repaired))
-    return tuple(bodies)
+    square = _RADIUS**2
+    if known:
+        square = float(np.mean([np.trace(body.spread) / body.mass for body in known])) / 3.0
+    mean_mass = float(np.mean([body.mass for body in known])) if known else 1.0
+    ball = _Spread(mean_mass, np.zeros(3), mean_mass * square * np.eye(3))
+    return tuple(
+        Body(
+            link=link,
+            mass=(body := own[link] or drawn[link] or ball).mass,
+            pseudo_inertia=body.thickened(square),
+            repaired=own[link] is None,
+        )
+        for link in links
+    )
+
+
+def body_sizes(bodies: tuple[Body, ...], robot: Robot, layout: ParameterLayout) -> np.ndarray:
+    """
+    Return sizes of the standard parameters in the reference bodies' own units.
+
+    As `prior.body_scale`, but that no body is smaller than its reference body.
+
+    Returns
+    -------
+    np.ndarray
+        (p,) positive [unit of each parameter].
+
+    """
+    sizes = np.ones(len(layout))
+    joints = dict(zip(robot.links, robot.joints, strict=True))
+    for body in bodies:
+        mass, moment = body.mass, body.moment
+        sizes[layout.of(body.link)] = [mass, *[np.sqrt(mass * moment)] * 3, *[moment] * 6]
+        rotor = f'{joints.get(body.link)}.Ia'
+        if rotor in layout:
+            sizes[layout.index(rotor)] = moment
+    return sizes
 
 
 def inertia_cones(
@@ -231,27 +268,35 @@ def _own_rotors(layout: ParameterLayout, model: ModelSettings) -> dict[str, np.n
     return rows
 
 
-def _thickened(vector: np.ndarray) -> np.ndarray | None:
-    """Pseudo-inertia of a physical body, not thinner than `_THINNEST`; None where it is none."""
+@dataclass(frozen=True)
+class _Spread:
+    """Mass, centre of mass and second moments about it."""
+
+    mass: float
+    centre: np.ndarray
+    spread: np.ndarray
+
+    def thickened(self, square: float) -> np.ndarray:
+        """Pseudo-inertia, with a spread of `_THINNEST` at least; ``square`` is the mean [m^2]."""
+        values, axes = np.linalg.eigh(self.spread)
+        values = np.maximum(values, _THINNEST * max(values[-1], self.mass * square))
+        matrix = np.empty((4, 4))
+        matrix[:3, 3] = matrix[3, :3] = self.mass * self.centre
+        matrix[3, 3] = self.mass
+        shift = self.mass * np.outer(self.centre, self.centre)
+        matrix[:3, :3] = (axes * values) @ axes.T + shift
+        return matrix
+
+
+def _spread(vector: np.ndarray) -> _Spread | None:
+    """Take a body apart; None where it is no physical one, but that it may be flat or a point."""
     matrix = pseudo_inertia(vector)
-    mass = matrix[3, 3]
+    mass = float(matrix[3, 3])
     if not mass > 0.0:
         return None
     centre = matrix[:3, 3] / mass
     spread = matrix[:3, :3] - mass * np.outer(centre, centre)
-    values, axes = np.linalg.eigh(spread)
-    if not values[-1] > 0.0 or values[0] < -_ROUNDING * values[-1]:
+    size = float(np.abs(np.linalg.eigvalsh(matrix[:3, :3])).max())
+    if np.linalg.eigvalsh(spread)[0] < -_ROUNDING * size:
         return None
-    values = np.maximum(values, _THINNEST * values[-1])
-    matrix[:3, :3] = (axes * values) @ axes.T + mass * np.outer(centre, centre)
-    return matrix
-
-
-def _ball(others: list[np.ndarray]) -> np.ndarray:
-    masses = [matrix[3, 3] for matrix in others]
-    mass = float(np.mean(masses)) if masses else 1.0
-    spreads = [
-        np.trace(m[:3, :3]) / m[3, 3] - (m[:3, 3] / m[3, 3]) @ (m[:3, 3] / m[3, 3]) for m in others
-    ]
-    square = float(np.mean(spreads)) / 3.0 if spreads else _RADIUS**2
-    return np.diag([mass * square] * 3 + [mass])
+    return _Spread(mass, centre, spread)

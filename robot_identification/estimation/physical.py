@@ -21,14 +21,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import null_space
 
 from ..errors import one_of, SettingsError
 from ..options import option
-from ..parameters import ParameterSet
+from ..parameters import ParameterLayout, ParameterSet
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
 from .bodies import (
     Body,
+    body_sizes,
     centre_bounds,
     drive_signs,
     inertia_cones,
@@ -40,7 +42,6 @@ from .entropy import minimise_entropic
 from .estimate import Estimate
 from .extent import box_faces, hull_faces, link_points, require_points
 from .least_squares import evaluate, wls
-from .prior import body_scale
 from .system import LinearSystem
 
 LEAST_NOISE = 1e-4
@@ -84,8 +85,9 @@ class PhysicalSettings:
     )
     weight: float = option(
         1e-4,
-        doc='What closeness to the prior counts beside the fit: it is as if the prior were '
-        "measured, with a standard deviation of 1/sqrt(weight) times each link's own size",
+        doc='What closeness to the prior counts beside the fit: it is as if what the data leave '
+        "open were measured, with a standard deviation of 1/sqrt(weight) times each link's own "
+        'size',
         minimum=1e-8,
         maximum=1e4,
     )
@@ -176,16 +178,13 @@ def _problem(
     distance: str,
 ) -> _Problem:
     layout = prior.layout
-    sizes = body_scale(robot, layout)
     bodies = reference_bodies(robot, prior)
     _check_settings(settings, bodies)
+    sizes = body_sizes(bodies, robot, layout)
     factor = _whitened(system, free)
-    far = sizes if distance == 'body' else np.ones(len(layout))
-    chosen = np.ones(len(layout), dtype=bool)
-    if settings.divergence == 'entropic':
-        for body in bodies:
-            chosen[layout.of(body.link)] = False
-    closeness = np.sqrt(settings.weight) * np.diag(sizes / far)[chosen]
+    closeness = np.sqrt(settings.weight) * _closeness(
+        system.structure.regrouping, free, bodies, layout, sizes, settings, distance
+    )
     signs, names = drive_signs(layout, sizes, model)
     masses = () if settings.total_mass is None else (settings.total_mass,)
     return _Problem(
@@ -202,6 +201,38 @@ def _problem(
         ),
         signs=names,
     )
+
+
+def _closeness(
+    regrouping: np.ndarray,
+    free: Estimate,
+    bodies: Sequence[Body],
+    layout: ParameterLayout,
+    sizes: np.ndarray,
+    settings: PhysicalSettings,
+    distance: str,
+) -> np.ndarray:
+    """
+    Rows that measure how far from the prior z is, in what the data leave open, and in that only.
+
+    Differences in the base parameters are the data's to decide.  So what is measured is the part
+    of z that lies in the null space of the regrouping, and base parameters that the recording does
+    not reach.  With the entropic divergence, the bodies' parameters are not measured here.
+    """
+    away = np.ones(len(layout), dtype=bool)
+    if settings.divergence == 'entropic':
+        for body in bodies:
+            away[layout.of(body.link)] = False
+    measure = sizes if distance == 'body' else np.ones(len(layout))
+    # differences measured by (chi - prior) / measure, with chi = sizes z
+    open_ = np.zeros((0, len(layout)))
+    if away.any():
+        kernel = null_space(regrouping[:, away] * measure[away], rcond=1e-9).T
+        open_ = np.zeros((len(kernel), len(layout)))
+        open_[:, away] = kernel * (sizes / measure)[away]
+    lost = regrouping[~free.excited] * sizes
+    norms = np.linalg.norm(lost, axis=1, keepdims=True)
+    return np.vstack([open_, lost / np.where(norms > 0.0, norms, 1.0)])
 
 
 def _whitened(system: LinearSystem, free: Estimate) -> np.ndarray:
