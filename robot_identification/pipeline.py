@@ -182,7 +182,15 @@ def identify_sources(
             blocks = partial(row_blocks, signals=problem.signals, repair=repair)
             return chain.from_iterable(blocks(source, regressor, base) for source in sources)
 
-        task = Task(system, problem.robot, prior, problem.estimation, rows=rows, repaired=rows)
+        task = Task(
+            system,
+            problem.robot,
+            prior,
+            problem.estimation,
+            rows=rows,
+            repaired=rows,
+            model=problem.model,
+        )
         estimate, reduced = _estimate(task)
         estimate = replace(estimate, notes=(*found, *estimate.notes))
         sizes = body_scale(problem.robot, base.layout)

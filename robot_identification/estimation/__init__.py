@@ -9,6 +9,7 @@ from .least_squares import evaluate, ols, wls
 from .methods import ESTIMATORS, Task
 from .mrls import mrls
 from .outliers import Repair
+from .physical import physical, PhysicalSettings
 from .prior import body_scale, choose_prior, standard, standard_essential, standard_std
 from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
 from .rows import row_blocks, RowBlock, system_of
@@ -28,6 +29,7 @@ __all__ = [
     'JointFit',
     'LinearSystem',
     'ParameterEstimate',
+    'PhysicalSettings',
     'RecursiveEstimate',
     'RecursiveLeastSquares',
     'RecursiveSettings',
@@ -47,6 +49,7 @@ __all__ = [
     'mrls',
     'ols',
     'open_slopes',
+    'physical',
     'row_blocks',
     'standard',
     'standard_essential',

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ..parameters import ParameterSet
+from ..regressors.settings import ModelSettings
 from ..robot import Robot
 from .estimate import Estimate
 from .irls import irls
 from .least_squares import ols, wls
 from .mrls import mrls
 from .outliers import Repair
+from .physical import physical
 from .rows import RowBlock
 from .settings import EstimationSettings
 from .system import LinearSystem
@@ -39,6 +41,8 @@ class Task:
     repaired:
         Starts a pass with other efforts at some samples, see `outliers`; None where rows are not
         made of samples.
+    model:
+        Terms of the dynamic model.
 
     """
 
@@ -48,6 +52,7 @@ class Task:
     settings: EstimationSettings = field(default_factory=EstimationSettings)
     rows: Callable[[], Iterator[RowBlock]] = field(default=lambda: iter(()))
     repaired: Callable[[Repair], Iterator[RowBlock]] | None = None
+    model: ModelSettings = field(default_factory=ModelSettings)
 
 
 def _ols(task: Task) -> Estimate:
@@ -75,10 +80,22 @@ def _mrls(task: Task) -> Estimate:
     )
 
 
+def _physical(task: Task) -> Estimate:
+    return physical(
+        task.system,
+        task.robot,
+        task.prior,
+        task.settings.physical,
+        model=task.model,
+        distance=task.settings.distance,
+    )
+
+
 ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {
     'ols': _ols,
     'wls': _wls,
     'irls': _irls,
     'mrls': _mrls,
+    'physical': _physical,
 }
 """Estimators by the name that `EstimationSettings.method` gives them."""

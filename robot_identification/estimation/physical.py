@@ -237,7 +237,7 @@ def _closeness(
 
 def _whitened(system: LinearSystem, free: Estimate) -> np.ndarray:
     """R of [W | tau] in units of the residual's standard deviation."""
-    factor = system.stacked(free.weights)
+    factor = free.weighted(system)
     least = LEAST_NOISE * np.linalg.norm(factor[:, -1]) / np.sqrt(system.n_independent)
     return factor / max(free.residual_std, least)
 

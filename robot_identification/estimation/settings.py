@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from ..options import option
 from .irls import IrlsSettings
+from .physical import PhysicalSettings
 from .recursive import RecursiveSettings
 
-METHODS = ('ols', 'wls', 'irls', 'mrls')
+METHODS = ('ols', 'wls', 'irls', 'mrls', 'physical')
 """Names of the estimators that `EstimationSettings.method` takes."""
 
 
@@ -33,7 +34,8 @@ class EstimationSettings:
         'wls',
         doc='How parameters are estimated: least squares with all rows alike (ols), or those of '
         'each joint by its residual (wls), or each row by its own, robust against outliers '
-        '(irls); recursively from the prior (mrls)',
+        '(irls); recursively from the prior (mrls); as wls over what real bodies can have '
+        '(physical)',
         choices=METHODS,
     )
     essential: EssentialSettings | None = option(
@@ -56,4 +58,7 @@ class EstimationSettings:
     )
     mrls: RecursiveSettings = option(
         factory=RecursiveSettings, doc='Of the recursive estimator, for method mrls'
+    )
+    physical: PhysicalSettings = option(
+        factory=PhysicalSettings, doc='Of the fit that real bodies can have, for method physical'
     )
