@@ -3,8 +3,8 @@
 How much the filter alone costs: a planar arm identified from noise-free samples.
 
 A swinging two-joint arm with viscous and Coulomb friction, 20 s at 250 Hz, without noise and
-decimation: what is wrong in the parameters is the filter's doing.  The motions are sums of sines up
-to the frequency of the column.  Printed is the mean relative error of all parameters, of the
+decimation: what is wrong in the parameters is the filter's doing.  The motions are sums of sines
+up to the frequency of the column.  Printed is the mean relative error of all parameters, of the
 inertial ones (inertias and first moments), and of Coulomb friction.
 """
 
