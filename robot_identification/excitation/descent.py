@@ -53,6 +53,7 @@ def descend_all(
     memory: int = 12,
     tolerance: float = 1e-5,
     patience: int = 10,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Descents:
     """
     Go down from each of several starts.
@@ -69,12 +70,14 @@ def descend_all(
         Steps that the curvature is taken from.
     tolerance, patience:
         A start rests when so many steps in a row have brought less than ``tolerance`` together.
+    go_on:
+        Asked before each evaluation; False ends all descents where they are.
 
     """
     state = _State.at(function, x, memory, patience)
     for _ in range(evaluations - 1):
         active = np.flatnonzero(~state.resting)
-        if active.size == 0:
+        if active.size == 0 or not go_on():
             break
         trial = state.x[active] + state.step[active, None] * state.direction[active]
         state.take(active, trial, *function(trial), tolerance)

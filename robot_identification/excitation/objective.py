@@ -9,6 +9,7 @@ by construction: too large efforts, and links that come close to each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -258,37 +259,72 @@ class Objective:
         return Value(criterion + penalty, shown, penalty)
 
     def _effort_penalty(self, rows: np.ndarray) -> tuple[float, np.ndarray]:
-        """Mean squared excess over 97 % of the limits, and its gradient (n_samples, n_joints)."""
-        limit = self.series.limits.effort
-        effort = rows @ self.prior.values
-        excess = np.maximum(np.abs(effort) / limit - 0.97, 0.0)
-        factor = 100.0 / len(rows)
-        gradient = np.where(excess > 0.0, 2.0 * factor * excess * np.sign(effort) / limit, 0.0)
-        return float(factor * (excess**2).sum()), gradient
+        return effort_penalty(rows @ self.prior.values, self.series.limits.effort)
 
     def _distance_penalty(self, motion: Motion) -> tuple[float, np.ndarray]:
-        if self.collisions is None:
-            return 0.0, np.zeros_like(motion.position)
-        value, gradient = self.collisions.penalty(motion.position, self.buffer)
-        factor = 10.0 / len(motion)
-        return factor * value, factor * gradient
+        return distance_penalty(self.collisions, motion, self.buffer)
 
     def _through_motion(self, motion: Motion, rows: np.ndarray, by_rows: np.ndarray) -> list:
-        """
-        Turn a gradient with respect to the rows into ones with respect to q, v and a.
+        """Turn a gradient with respect to the rows into ones with respect to q, v and a."""
+        return through_motion(self.rows, motion, rows, by_rows)
 
-        Each joint's state is moved a little for all samples at once: a sample's rows depend on
-        that sample's state alone, so 3 n_joints evaluations give the derivatives of all of them.
-        """
-        slopes = []
-        arrays = [motion.position, motion.velocity, motion.acceleration]
-        # rows are linear in the acceleration and quadratic in the velocity
-        for kind, step in enumerate((1e-6, 1e-5, 1.0)):
-            slope = np.empty_like(motion.position)
-            for joint in range(slope.shape[1]):
-                moved = [array.copy() if i == kind else array for i, array in enumerate(arrays)]
-                moved[kind][:, joint] += step
-                change = self.rows(Motion(*moved)) - rows
-                slope[:, joint] = np.einsum('sjp,sjp->s', change, by_rows) / step
-            slopes.append(slope)
-        return slopes
+
+def effort_penalty(effort: np.ndarray, limit: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean squared excess over 97 % of the limits, and its gradient (n_samples, n_joints)."""
+    excess = np.maximum(np.abs(effort) / limit - 0.97, 0.0)
+    factor = 100.0 / len(effort)
+    gradient = np.where(excess > 0.0, 2.0 * factor * excess * np.sign(effort) / limit, 0.0)
+    return float(factor * (excess**2).sum()), gradient
+
+
+def distance_penalty(
+    collisions: CollisionModel | None, motion: Motion, buffer: float
+) -> tuple[float, np.ndarray]:
+    """Mean penalty of links that are close, and its gradient by the position."""
+    if collisions is None:
+        return 0.0, np.zeros_like(motion.position)
+    value, gradient = collisions.penalty(motion.position, buffer)
+    factor = 10.0 / len(motion)
+    return factor * value, factor * gradient
+
+
+def through_motion(
+    function: Callable[[Motion], np.ndarray],
+    motion: Motion,
+    values: np.ndarray,
+    by_values: np.ndarray,
+) -> list[np.ndarray]:
+    """
+    Turn a gradient by what a function makes of a motion into ones by q, v and a.
+
+    Each joint's state is moved a little for all samples at once: a sample's values depend on that
+    sample's state alone, so 3 n_joints evaluations give the derivatives of all of them.
+
+    Parameters
+    ----------
+    function:
+        Takes a motion to (n_samples, ...) values, such as efforts or regressor rows.
+    motion, values:
+        Where, and the values there.
+    by_values:
+        Gradient by the values, of their shape.
+
+    Returns
+    -------
+    list of np.ndarray
+        (n_samples, n_joints) by position, velocity and acceleration.
+
+    """
+    slopes = []
+    arrays = [motion.position, motion.velocity, motion.acceleration]
+    by_values = by_values.reshape(len(motion), -1)
+    # rows are linear in the acceleration and quadratic in the velocity
+    for kind, step in enumerate((1e-6, 1e-5, 1.0)):
+        slope = np.empty_like(motion.position)
+        for joint in range(slope.shape[1]):
+            moved = [array.copy() if i == kind else array for i, array in enumerate(arrays)]
+            moved[kind][:, joint] += step
+            change = (function(Motion(*moved)) - values).reshape(len(motion), -1)
+            slope[:, joint] = np.einsum('sp,sp->s', change, by_values) / step
+        slopes.append(slope)
+    return slopes

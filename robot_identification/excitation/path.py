@@ -119,6 +119,14 @@ class PathProblem:
         nodes = self._with_ends(self.bounds.sequence(x))
         return Path(Sequence(nodes.position[0], nodes.velocity[0]), times[0])
 
+    def shrunk(self, flat: np.ndarray, factor: float) -> np.ndarray:
+        """Return variables (count, d) with the excursions from the start scaled, in equal time."""
+        size = int(np.prod(self.shape))
+        points = self.bounds.sequence(flat[:, :size].reshape(-1, *self.shape))
+        way = factor * (points.position - self.start)
+        x = self.bounds.variables(Sequence(self.start + way, factor * points.velocity))
+        return np.hstack([x.reshape(len(x), -1), flat[:, size:]])
+
     def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
         """Return random starts, (count, d)."""
         x = random.standard_normal((count, *self.shape))

@@ -32,6 +32,7 @@ from .plans import (
     plan_warnings,
     Watch,
 )
+from .point_planner import plan_points
 from .settings import PlannerSettings
 from .starting import limits_and_start
 
@@ -89,6 +90,10 @@ def plan(
         else None
     )
     limits, start = limits_and_start(robot, settings, collisions)
+    if settings.method == 'points':
+        return plan_points(
+            robot, settings, model or ModelSettings(), limits, start, collisions, watch
+        )
     objective = _objective(robot, settings, model or ModelSettings(), limits, start, collisions)
     checks = Checks(
         robot, limits, settings.check_rate, collisions, objective.regressor, objective.prior

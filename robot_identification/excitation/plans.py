@@ -60,6 +60,8 @@ class Plan:
         That it took [s].
     warnings:
         What a user should know.
+    points_condition_number:
+        Of the energy equations of the points, where there are such, in the columns' units [-].
 
     """
 
@@ -71,6 +73,7 @@ class Plan:
     settings: PlannerSettings
     seconds: float
     warnings: tuple[str, ...] = ()
+    points_condition_number: float | None = None
 
     def summary(self) -> str:
         """Return a few lines on the plan, with the share of each limit that it uses."""
@@ -110,14 +113,29 @@ class Watch:
     on_iteration: Callable[[int, float], None] | None
     history: list[float]
     begin: float
+    expected: int = 0
+    label: str = ''
+
+    def __post_init__(self) -> None:
+        self.expected = self.expected or self.settings.max_iterations
+        self.label = self.label or self.settings.criterion
 
     def look(self) -> None:
         """Raise `PlanningCanceled` or `OutOfTime` where the work is to end."""
+        self.look_for_cancel()
+        if self.history and self.late:
+            raise OutOfTime
+
+    def look_for_cancel(self) -> None:
+        """Raise `PlanningCanceled` where the caller wishes it."""
         if self.canceled is not None and self.canceled():
             raise PlanningCanceled('the planning was canceled', remedy='start it again')
+
+    @property
+    def late(self) -> bool:
+        """Whether the time budget is used up."""
         budget = self.settings.time_budget
-        if budget and self.history and time.monotonic() - self.begin > budget:
-            raise OutOfTime
+        return bool(budget) and time.monotonic() - self.begin > budget
 
     def iteration(self, criterion: float) -> None:
         """Take note of the criterion after an iteration."""
@@ -127,8 +145,8 @@ class Watch:
         if self.on_iteration is not None:
             self.on_iteration(count, best)
         if self.progress is not None:
-            share = min(1.0, count / self.settings.max_iterations)
-            self.progress(0.95 * share, f'{self.settings.criterion} {best:.4g}')
+            share = min(1.0, count / self.expected)
+            self.progress(0.95 * share, f'{self.label} {best:.4g}')
 
 
 @dataclass(frozen=True)

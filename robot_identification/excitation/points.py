@@ -192,11 +192,21 @@ def to_points(trajectory: Trajectory, rate: float) -> Points:
     """
     Sample a trajectory at equal steps of about ``1 / rate``, both ends included.
 
+    Points of a `PointTrajectory` are among the samples, and the steps equal between them: through
+    parts of a quintic leads the same quintic, so that the motion stays exactly what it was.
+
     A trajectory that comes to rest does so exactly: what rounding leaves of the last velocity
     would make a controller refuse it.
     """
-    n = max(2, int(np.ceil(trajectory.duration * rate - 1e-9)) + 1)
-    time = np.linspace(0.0, trajectory.duration, n)
+    knots = np.array([0.0, trajectory.duration])
+    if isinstance(trajectory, PointTrajectory) and trajectory.acceleration is not None:
+        knots = trajectory.time
+    counts = np.maximum(1, np.ceil(np.diff(knots) * rate - 1e-9).astype(int))
+    parts = [
+        np.linspace(low, high, count, endpoint=False)
+        for low, high, count in zip(knots[:-1], knots[1:], counts, strict=True)
+    ]
+    time = np.append(np.concatenate(parts), knots[-1])
     motion = trajectory.sample(time)
     velocity, acceleration = motion.velocity.copy(), motion.acceleration.copy()
     for array in (velocity, acceleration):

@@ -155,6 +155,17 @@ class Bounds:
             axis=-3,
         )
 
+    def variables(self, sequence: Sequence) -> np.ndarray:
+        """Return variables of points within the limits, (..., 2, r + 1, n_joints)."""
+        share = (sequence.position - self.lower) / (self.upper - self.lower)
+        return np.stack(
+            [
+                np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0))),
+                np.arcsin(np.clip(sequence.velocity / self.velocity, -1.0, 1.0)),
+            ],
+            axis=-3,
+        )
+
     def random(self, random: np.random.Generator, n_points: int) -> Sequence:
         """Return points that are uniform within the limits."""
         shape = (n_points, self.lower.size)
@@ -231,14 +242,17 @@ def search(
     function = problem.function
     x, values = _select(function, problem.draw(random, starts), SELECTION, look)
     x, values = _best_distinct(x, values)
+    in_time = True
     for _ in range(rounds):
-        if not look(float(np.exp(values[0]))):
+        in_time = in_time and look(float(np.exp(values[0])))
+        if not in_time:
             break
         children = x[random.integers(0, len(x), CHILDREN)]
         problem.renew(random, children)
         new, costs = _select(function, children, RENEWAL, look)
         x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
-    x, _ = _select(function, x[:3], FINISH, look)
+    if in_time:
+        x, _ = _select(function, x[:3], FINISH, look)
     costs = np.exp(function(np.inf)(x)[0])
     order = np.argsort(costs)
     return Found(x[order], costs[order])

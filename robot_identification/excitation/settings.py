@@ -9,6 +9,43 @@ from ..options import option
 
 
 @dataclass(frozen=True)
+class PointSettings:
+    """The sequence of points of Gautier and Khalil (1992), and the search for it."""
+
+    equations: int = option(
+        0,
+        doc='Energy differences of neighbouring points, at least one for each base parameter; 0 '
+        'takes twice as many, up to which more are worth while',
+        minimum=0,
+    )
+    measure: str = option(
+        'spectral',
+        doc='Condition number that is minimised: spectral, by singular values; qr, the estimate '
+        'from QR factors with column pivoting; frobenius, of W^T W',
+        choices=('spectral', 'qr', 'frobenius'),
+    )
+    condition_weight: float = option(
+        1.0, doc='What the condition number counts in the cost (lambda_1)', minimum=0.0
+    )
+    equilibrium_weight: float = option(
+        0.0,
+        doc='What the ratio S of the largest to the smallest entry of W counts in the cost '
+        '(lambda_2)',
+        minimum=0.0,
+    )
+    columns: str = option(
+        'typical',
+        doc='What the columns of W are divided by, fixed beforehand: typical, their size at '
+        'random points; si, nothing, so that the parameters count in kg, kg m and kg m^2',
+        choices=('typical', 'si'),
+    )
+    starts: int = option(32, doc='Random sequences to start from', minimum=1)
+    rounds: int = option(
+        6, doc='Rounds in which points of the best sequences are drawn anew', minimum=0
+    )
+
+
+@dataclass(frozen=True)
 class PlannerSettings:
     """
     What a plan has to look like, and how much is spent on finding it.
@@ -17,7 +54,18 @@ class PlannerSettings:
     gives.  The limits that count are these, shrunk by `margin`.
     """
 
-    duration: float = option(20.0, doc='Length of the trajectory', unit='s', minimum=0.5)
+    method: str = option(
+        'fourier',
+        doc='Kind of trajectory: fourier, periodic series of a given duration; points, quintics '
+        'through points that condition the energy equations well, in the shortest time',
+        choices=('fourier', 'points'),
+    )
+    points: PointSettings = option(
+        doc='What the sequence of points is like, where method is points', factory=PointSettings
+    )
+    duration: float = option(
+        20.0, doc='Length of the trajectory, where method is fourier', unit='s', minimum=0.5
+    )
     base_frequency: float = option(
         0.0,
         doc='Fundamental frequency of the Fourier series; 0 takes 1 / duration',

@@ -305,7 +305,7 @@ class _LinkState:
         return by_position, by_velocity
 
 
-def energy_of(regressor: Regressor) -> EnergyRegressor:
+def energy_of(regressor: Regressor, key: str = 'estimation.equations') -> EnergyRegressor:
     """
     Return the energies that belong to an inverse dynamics regressor.
 
@@ -313,6 +313,8 @@ def energy_of(regressor: Regressor) -> EnergyRegressor:
     ----------
     regressor:
         As `build` makes it for a tree of rigid links.
+    key:
+        Setting that asks for energies, for the error.
 
     Raises
     ------
@@ -324,10 +326,9 @@ def energy_of(regressor: Regressor) -> EnergyRegressor:
     rigid = [term for term in terms if isinstance(term, RigidBodies)]
     if len(rigid) != 1:
         raise SettingsError(
-            'energy equations are made for trees of rigid links',
-            key='estimation.equations',
-            value='energy',
-            remedy='take inverse_dynamics for robots with loops or elastic joints',
+            f"'{key}' asks for energy equations, which are made for trees of rigid links",
+            key=key,
+            remedy='robots with loops or elastic joints take what needs no energies',
         )
     others = tuple(term for term in terms if not isinstance(term, RigidBodies))
     return EnergyRegressor(regressor.layout, regressor.n_joints, rigid[0], others)

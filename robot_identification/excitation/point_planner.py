@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Planning by points: a sequence that conditions the energy equations well, and the way through it.
+
+Gautier and Khalil (1992), with the path's limits, collisions and efforts inside the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+import time
+
+import numpy as np
+
+from ..base_parameters import structure
+from ..errors import SettingsError
+from ..recording import Motion
+from ..regressors import build, ModelSettings, predict, prior
+from ..regressors.energy import energy_of
+from ..robot import Robot
+from .collisions import CollisionModel
+from .conditioning import PointCost
+from .descent import descend_all, Function
+from .limits import Limits
+from .objective import distance_penalty, effort_penalty, through_motion
+from .path import Obstacles, Path, PathProblem
+from .plans import (
+    BUFFER,
+    Checks,
+    condition_number,
+    largest_amplitude,
+    Plan,
+    plan_warnings,
+    Watch,
+)
+from .points import PointTrajectory
+from .sequence import Bounds, EnergyEquations, Problem, search, Sequence
+from .settings import PlannerSettings
+from .time_scaling import shortest_times, through
+
+STERN = 1e3
+"""Factor of the penalties once a sequence is found, in place of `PathProblem.weight`."""
+
+SHARP = 100.0
+"""p of the smoothing then."""
+
+_TYPICAL_POINTS = 2000
+
+
+def plan_points(
+    robot: Robot,
+    settings: PlannerSettings,
+    model: ModelSettings,
+    limits: Limits,
+    start: np.ndarray,
+    collisions: CollisionModel | None,
+    watch: Watch,
+) -> Plan:
+    """
+    Plan quintics through points that tell the base parameters apart by their energies.
+
+    Parameters
+    ----------
+    robot, settings, model:
+        As for `plan`.
+    limits, start:
+        Limits, finite for positions, and where the trajectory starts and ends.
+    collisions:
+        The robot's collision model; None leaves distances aside.
+    watch:
+        Ends the work where it has to end.
+
+    Raises
+    ------
+    SettingsError
+        where there are fewer equations than base parameters, or the robot is no tree of rigid
+        links.
+    ExcitationError
+        where no trajectory within the limits is found.
+
+    """
+    random = np.random.default_rng(settings.seed)
+    bounds = Bounds(limits.lower, limits.upper, limits.velocity)
+    equations = energy_equations(robot, model, bounds, settings.points.columns)
+    regressor, values = build(robot, model), prior(robot, model)
+    problem = PathProblem(
+        equations,
+        PointCost(
+            settings.points.measure,
+            settings.points.condition_weight,
+            settings.points.equilibrium_weight,
+        ),
+        limits,
+        start,
+        _n_equations(settings, equations.n_base),
+    )
+    checks = Checks(robot, limits, settings.check_rate, collisions, regressor, values)
+    rounds = settings.points.rounds
+    watch.expected, watch.label = 6 + 3 * rounds, 'cost of the points'
+    in_time = _InTime(watch)
+    found = search(
+        in_time.guarded(problem.problem()),
+        random,
+        starts=settings.points.starts,
+        rounds=rounds,
+        look=in_time.look,
+    )
+
+    def obstacles(motion: Motion) -> tuple[float, list[np.ndarray]]:
+        effort = predict(regressor, motion, values)
+        too_much, by_effort = effort_penalty(effort, limits.effort)
+        slopes = [np.zeros_like(motion.position) for _ in range(3)]
+        if too_much > 0.0:
+            slopes = through_motion(
+                lambda moved: predict(regressor, moved, values), motion, effort, by_effort
+            )
+        close, by_position = distance_penalty(collisions, motion, settings.clearance + BUFFER)
+        slopes[0] += by_position
+        return too_much + close, slopes
+
+    trajectory = _passable(problem, obstacles, found.x, checks, settings, in_time)
+    amplitude = largest_amplitude(trajectory, checks)
+    trajectory = trajectory.scaled(amplitude)
+    if watch.progress is not None:
+        watch.progress(1.0, 'checked')
+    points = Sequence(trajectory.position[1:-1], trajectory.velocity[1:-1])
+    base = structure(regressor, robot, grouping=model.grouping)
+    return Plan(
+        trajectory=trajectory,
+        limits=limits,
+        condition_number=condition_number(trajectory, regressor, base),
+        history=tuple(watch.history),
+        amplitude=amplitude,
+        settings=settings,
+        seconds=time.monotonic() - watch.begin,
+        warnings=plan_warnings(collisions, settings, amplitude, in_time.complete),
+        points_condition_number=float(np.linalg.cond(equations.matrix(points))),
+    )
+
+
+def energy_equations(
+    robot: Robot, model: ModelSettings, bounds: Bounds, columns: str
+) -> EnergyEquations:
+    """
+    Return the energy equations of a robot, over the base parameters that have an energy.
+
+    Parameters
+    ----------
+    robot, model:
+        The robot and its terms; friction, which has no energy, is left aside.
+    bounds:
+        Where typical points are drawn.
+    columns:
+        ``typical`` or ``si``, see `PointSettings.columns`.
+
+    Raises
+    ------
+    SettingsError
+        where the robot is no tree of rigid links.
+
+    """
+    regressor = build(robot, replace(model, friction=()))
+    energy = energy_of(regressor, key='planner.method')
+    base = structure(regressor, robot).independent
+    equations = EnergyEquations(energy, base, np.ones(base.size))
+    if columns == 'si':
+        return equations
+    # a seed of its own: the scale belongs to the robot and its limits, not to a plan
+    points = bounds.random(np.random.default_rng(19920801), _TYPICAL_POINTS)
+    size = np.sqrt((equations.matrix(points) ** 2).mean(axis=0))
+    return replace(equations, scale=np.maximum(size, 1e-9 * size.max()))
+
+
+def _n_equations(settings: PlannerSettings, n_base: int) -> int:
+    chosen = settings.points.equations or 2 * n_base
+    if chosen < n_base:
+        raise SettingsError(
+            f"'points.equations' is {chosen}, but there are {n_base} base parameters",
+            key='points.equations',
+            value=chosen,
+            remedy=f'take at least {n_base}, better {2 * n_base}',
+        )
+    return chosen
+
+
+def _passable(
+    problem: PathProblem,
+    obstacles: Obstacles,
+    x: np.ndarray,
+    checks: Checks,
+    settings: PlannerSettings,
+    in_time: _InTime,
+) -> PointTrajectory:
+    """
+    Return a way through points that passes the checks, or the one that comes nearest to it.
+
+    Where the points that were found do not pass, they give way to what is in the way.  Where they
+    cannot, because they lie on both sides of it, their motion is made so small that it is free of
+    it and then grows again: links that come close to each other from a free motion turn back.
+
+    Parameters
+    ----------
+    x:
+        (k, d) variables of the sequences that were found, the best one first.
+
+    """
+    trajectory, free = _timed(problem.path(x[0]), problem.limits, checks)
+    if free:
+        return trajectory
+    stern = replace(problem, weight=STERN, obstacles=obstacles)
+    grown = stern.shrunk(x[:1], _free_share(stern, x[:1])) if in_time.left() else x[:1]
+    for begin, powers in ((x[:1], (SHARP,)), (grown, (8.0, SHARP, SHARP))):
+        for power in powers:
+            if free or not in_time.left():
+                return trajectory
+            function = in_time.guarded(stern.problem()).function(power)
+            iterations = settings.max_iterations
+            begin = descend_all(function, begin, iterations, go_on=in_time.left).x
+        trajectory, free = _timed(stern.path(begin[0]), problem.limits, checks)
+    return trajectory
+
+
+def _free_share(problem: PathProblem, x: np.ndarray) -> float:
+    """Return the share of a motion's excursions from which on down it meets nothing."""
+    share = 1.0
+    while share > 0.02 and problem.penalty(problem.shrunk(x, share))[0] > 1e-4 * problem.weight:
+        share *= 0.7
+    return share
+
+
+def _timed(path: Path, limits: Limits, checks: Checks) -> tuple[PointTrajectory, bool]:
+    """Return a path in the shortest times, or in its own, and whether it passes the checks."""
+    shortest = shortest_times(path.points, limits)
+    trajectory = through(path.points, path.times, limits)
+    if not np.isnan(shortest).any():
+        quick = through(path.points, shortest, limits)
+        if checks.passes(quick):
+            return quick, True
+    return trajectory, checks.passes(trajectory)
+
+
+@dataclass
+class _InTime:
+    """Ends a search between its steps when time is up, and anywhere when it is canceled."""
+
+    watch: Watch
+    complete: bool = True
+
+    def look(self, cost: float) -> bool:
+        self.watch.iteration(cost)
+        return self.left()
+
+    def left(self) -> bool:
+        """Tell whether there is time left, and remember where there is not."""
+        self.complete = self.complete and not self.watch.late
+        return self.complete
+
+    def guarded(self, problem: Problem) -> Problem:
+        """Return the problem with a look at the watch before each evaluation."""
+
+        def smoothed(power: float) -> Function:
+            function = problem.function(power)
+
+            def watched(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+                self.watch.look_for_cancel()
+                return function(x)
+
+            return watched
+
+        return replace(problem, function=smoothed)

@@ -1,0 +1,181 @@
+"""Plans through points: within the limits, free of collision, for any robot."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_identification.errors import SettingsError
+from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.constraints import check_trajectory, LimitViolation
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.planner import plan
+from robot_identification.excitation.plans import PlanningCanceled
+from robot_identification.excitation.point_planner import energy_equations
+from robot_identification.excitation.points import PointTrajectory, to_points
+from robot_identification.excitation.sequence import Bounds, Sequence
+from robot_identification.excitation.settings import PlannerSettings, PointSettings
+from robot_identification.excitation.trajectories import Trajectory
+from robot_identification.options import from_mapping
+from robot_identification.regressors import ModelSettings
+from robot_identification.robot import Robot
+
+URDF = Path(__file__).resolve().parents[2] / 'urdf'
+QUICK = PlannerSettings(
+    method='points', points=PointSettings(starts=4, rounds=0), max_iterations=80
+)
+
+
+@pytest.fixture(scope='module')
+def planar():
+    return Robot.from_urdf(URDF / 'zollo_planar_2r.urdf')
+
+
+@pytest.fixture(scope='module')
+def folding():
+    """Return a robot whose third joint cannot pass from one side of its range to the other."""
+    return Robot.from_urdf(URDF / 'gautier_khalil_3r.urdf')
+
+
+@pytest.fixture(scope='module')
+def folding_plan(folding):
+    return plan(folding, QUICK)
+
+
+def test_a_plan_through_points_keeps_every_limit_and_its_distance(folding, folding_plan):
+    made = folding_plan
+    assert isinstance(made.trajectory, PointTrajectory)
+    assert made.amplitude == 1.0
+    # twice as many equations as base parameters with an energy: 15, and the third rotor
+    assert made.trajectory.time.size == 2 * 16 + 3
+    check_trajectory(
+        folding,
+        made.trajectory,
+        motion_limits(folding, QUICK),
+        rate=5000.0,
+        collisions=collision_model(folding, 0.01),
+    )
+    # it hurries: in each segment, some limit is all but reached
+    time = made.trajectory.time
+    dense = made.trajectory.sample((time[:-1, None] + np.diff(time)[:, None] * GRID).ravel())
+    use = np.maximum(
+        np.abs(dense.velocity) / made.limits.velocity,
+        np.abs(dense.acceleration) / made.limits.acceleration,
+    )
+    assert (use.max(axis=1).reshape(-1, GRID.size).max(axis=1) > 0.99).all()
+
+
+GRID = np.linspace(0.0, 1.0, 200)
+
+
+def test_a_plan_through_points_tells_the_parameters_apart(folding, folding_plan):
+    limits = folding_plan.limits
+    bounds = Bounds(limits.lower, limits.upper, limits.velocity)
+    equations = energy_equations(folding, ModelSettings(), bounds, 'typical')
+    random = np.random.default_rng(0)
+    chance = [np.linalg.cond(equations.matrix(bounds.random(random, 33))) for _ in range(50)]
+    points = folding_plan.trajectory.position[1:-1], folding_plan.trajectory.velocity[1:-1]
+    number = np.linalg.cond(equations.matrix(Sequence(*points)))
+    assert folding_plan.points_condition_number == pytest.approx(number)
+    assert number < 0.2 * np.median(chance)
+    # with friction, by the efforts along the motion
+    assert folding_plan.condition_number < 20.0
+    assert '35 points' in folding_plan.summary()
+
+
+def test_points_for_a_controller_make_the_same_motion(folding_plan):
+    trajectory = folding_plan.trajectory
+    resampled = to_points(trajectory, 50.0).trajectory()
+    time = np.linspace(0.0, trajectory.duration, 3001)
+    expected, got = trajectory.sample(time), resampled.sample(time)
+    assert np.diff(resampled.time).max() <= 0.02 + 1e-12
+    for name in ('position', 'velocity', 'acceleration'):
+        size = np.abs(getattr(expected, name)).max()
+        np.testing.assert_allclose(
+            getattr(got, name), getattr(expected, name), atol=1e-9 * size, err_msg=name
+        )
+
+
+def test_plans_are_the_same_for_the_same_seed_only(planar):
+    first, second = plan(planar, QUICK), plan(planar, QUICK)
+    np.testing.assert_array_equal(first.trajectory.position, second.trajectory.position)
+    assert first.history == second.history
+    other = plan(planar, replace(QUICK, seed=1))
+    assert np.abs(other.trajectory.position - first.trajectory.position).max() > 0.1
+
+
+def test_sliding_and_continuous_joints_and_friction_are_planned_for():
+    links = ''.join(
+        f'<link name="link_{i}"><inertial><origin xyz="0.05 0.02 0.1"/><mass value="2"/>'
+        '<inertia ixx="0.02" iyy="0.03" izz="0.02" ixy="0" ixz="0" iyz="0.001"/></inertial></link>'
+        for i in (1, 2, 3)
+    )
+    joints = ''.join(
+        f'<joint name="joint_{i}" type="{kind}"><parent link="{parent}"/><child link="link_{i}"/>'
+        f'<origin xyz="0.2 0 0.1" rpy="{rpy}"/><axis xyz="0 0 1"/>'
+        f'<limit {range_} velocity="{speed}" effort="200"/></joint>'
+        for i, kind, parent, rpy, range_, speed in (
+            (1, 'prismatic', 'base', '0 0 0', 'lower="0" upper="0.6"', 0.8),
+            (2, 'continuous', 'link_1', '1.5708 0 0', '', 2.0),
+            (3, 'revolute', 'link_2', '0 1.2 0', 'lower="-2" upper="1"', 3.0),
+        )
+    )
+    robot = Robot.from_urdf(f'<robot name="gantry"><link name="base"/>{links}{joints}</robot>')
+    model = ModelSettings(friction=('viscous', 'stiction', 'stribeck'))
+    made = plan(robot, QUICK, model=model)
+    check_trajectory(robot, made.trajectory, motion_limits(robot, QUICK))
+    assert np.isfinite(made.condition_number)
+
+
+def test_a_weak_robot_is_planned_for_within_its_efforts(planar):
+    text = planar.urdf
+    for effort in planar.limits.effort:
+        text = text.replace(f'effort="{effort:g}"', f'effort="{0.4 * effort:g}"')
+    weak = Robot.from_urdf(text)
+    assert (weak.limits.effort < planar.limits.effort).all()
+    made = plan(weak, QUICK)
+    strong = plan(planar, QUICK)
+    with pytest.raises(LimitViolation, match='effort'):
+        check_trajectory(weak, strong.trajectory, motion_limits(weak, QUICK))
+    check_trajectory(weak, made.trajectory, motion_limits(weak, QUICK))
+
+
+def test_progress_is_told_and_planning_can_be_canceled(planar):
+    told = []
+    plan(planar, QUICK, progress=lambda share, text: told.append((share, text)))
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert 'cost of the points' in told[0][1]
+    asked = []
+    with pytest.raises(PlanningCanceled):
+        plan(planar, QUICK, canceled=lambda: asked.append(1) or len(asked) > 5)
+    assert len(asked) == 6
+
+
+def test_the_time_budget_ends_the_search_with_a_plan(planar):
+    eager = replace(QUICK, time_budget=1e-3, points=PointSettings(rounds=10_000))
+    made = plan(planar, eager)
+    assert len(made.history) < 5
+    assert any('time_budget' in note for note in made.warnings)
+    check_trajectory(planar, made.trajectory, made.limits)
+
+
+def test_the_start_is_where_it_begins_and_ends(planar):
+    made = plan(planar, replace(QUICK, start=(0.4, -0.3)))
+    assert isinstance(made.trajectory, Trajectory)
+    ends = made.trajectory.sample(np.array([0.0, made.trajectory.duration]))
+    np.testing.assert_allclose(ends.position, [[0.4, -0.3]] * 2, atol=1e-12)
+    np.testing.assert_allclose(ends.velocity, 0.0, atol=1e-12)
+
+
+def test_wrong_settings_are_named(planar):
+    with pytest.raises(SettingsError, match="'points.equations' is 3, but there are") as caught:
+        plan(planar, replace(QUICK, points=PointSettings(equations=3)))
+    assert caught.value.key == 'points.equations'
+    weightless = PointSettings(condition_weight=0.0)
+    with pytest.raises(SettingsError, match='both 0') as caught:
+        plan(planar, replace(QUICK, points=weightless))
+    assert caught.value.key == 'points.condition_weight'
+    with pytest.raises(SettingsError, match=r"'points\.measure'"):
+        from_mapping(PlannerSettings, {'points': {'measure': 'x'}})
