@@ -34,6 +34,8 @@ from .estimation import (
     row_blocks,
     RowBlock,
     standard,
+    standard_base_columns,
+    standard_essential,
     standard_std,
     system_of,
     Task,
@@ -193,9 +195,7 @@ def identify_sources(
         )
         estimate, reduced = _estimate(task)
         estimate = replace(estimate, notes=(*found, *estimate.notes))
-        sizes = body_scale(problem.robot, base.layout)
-        scale = sizes if problem.estimation.distance == 'body' else None
-        closest = estimate.standard or standard(estimate, base, prior, scale=scale)
+        closest = estimate.standard or _standard(task, estimate, reduced)
         report = check(closest)
         watch.lap('estimation')
         validations: list[Validation] = []
@@ -321,6 +321,17 @@ def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:
         warnings.warn(str(error), IdentificationWarning, stacklevel=2)
         return estimate, None
     return replace(estimate, essential=reduced.essential), reduced
+
+
+def _standard(task: Task, estimate: Estimate, reduced: Estimate | None) -> ParameterSet:
+    """Return the prior with what the estimate says, as `EstimationSettings.standard` asks."""
+    settings, base = task.settings, task.system.structure
+    if settings.standard == 'base_columns':
+        return standard_base_columns(estimate, base, task.prior)
+    if settings.standard == 'essential' and reduced is not None:
+        return standard_essential(task.system, reduced, base, task.prior)
+    scale = body_scale(task.robot, base.layout) if settings.distance == 'body' else None
+    return standard(estimate, base, task.prior, scale=scale)
 
 
 def _share(sources: Sequence[Any], validation: Sequence[Any], done: int) -> float:

@@ -10,7 +10,14 @@ from .methods import ESTIMATORS, Task
 from .mrls import mrls
 from .outliers import Repair
 from .physical import physical, PhysicalSettings
-from .prior import body_scale, choose_prior, standard, standard_essential, standard_std
+from .prior import (
+    body_scale,
+    choose_prior,
+    standard,
+    standard_base_columns,
+    standard_essential,
+    standard_std,
+)
 from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
 from .rows import row_blocks, RowBlock, system_of
 from .settings import EssentialSettings, EstimationSettings
@@ -52,6 +59,7 @@ __all__ = [
     'physical',
     'row_blocks',
     'standard',
+    'standard_base_columns',
     'standard_essential',
     'standard_std',
     'system_of',

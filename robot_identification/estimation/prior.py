@@ -133,6 +133,30 @@ def standard_std(estimate: Estimate, structure: BaseStructure) -> np.ndarray:
     return std
 
 
+def standard_base_columns(
+    estimate: Estimate | ParameterSet,
+    structure: BaseStructure,
+    prior: ParameterSet | None = None,
+) -> ParameterSet:
+    """
+    Return the prior corrected in the independent parameters alone.
+
+    Eq. (30) with the base columns W_b in place of W, which is how Table II of the paper comes
+    about: parameters that base parameters are not named after keep the prior's value.  Which they
+    are depends on the structure's grouping.
+
+    Parameters
+    ----------
+    estimate, structure, prior:
+        As in `standard`.
+
+    """
+    base = estimate.base if isinstance(estimate, Estimate) else estimate
+    values = _reference(structure, prior)
+    values[np.asarray(structure.independent)] += base.values - structure.regrouping @ values
+    return ParameterSet(structure.layout, values)
+
+
 def standard_essential(
     system: LinearSystem,
     estimate: Estimate,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..errors import SettingsError
 from ..options import option
 from .irls import IrlsSettings
 from .physical import PhysicalSettings
@@ -12,6 +13,10 @@ from .recursive import RecursiveSettings
 
 METHODS = ('ols', 'wls', 'irls', 'mrls', 'physical')
 """Names of the estimators that `EstimationSettings.method` takes."""
+
+
+STANDARD = ('nearest', 'base_columns', 'essential')
+"""Ways from base parameters to standard ones, as `EstimationSettings.standard` names them."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,15 @@ class EssentialSettings:
 
 @dataclass(frozen=True)
 class EstimationSettings:
-    """How base parameters are estimated from the regressor's rows."""
+    """
+    How base parameters are estimated from the regressor's rows.
+
+    Raises
+    ------
+    SettingsError
+        where standard parameters are asked for in a way that the other settings do not allow.
+
+    """
 
     method: str = option(
         'wls',
@@ -53,6 +66,13 @@ class EstimationSettings:
         'do',
         choices=('body', 'si'),
     )
+    standard: str = option(
+        'nearest',
+        doc='What the data change in the prior: nearest, all standard parameters as little as '
+        'possible (30); base_columns, only those that base parameters are named after; essential, '
+        'only those of essential parameters (32). For all methods but physical',
+        choices=STANDARD,
+    )
     irls: IrlsSettings = option(
         factory=IrlsSettings, doc='Of the reweighted least squares, for method irls'
     )
@@ -62,3 +82,20 @@ class EstimationSettings:
     physical: PhysicalSettings = option(
         factory=PhysicalSettings, doc='Of the fit that real bodies can have, for method physical'
     )
+
+    def __post_init__(self) -> None:
+        if self.standard == 'essential' and self.essential is None:
+            raise SettingsError(
+                "standard is 'essential', but essential parameters are not asked for",
+                key='standard',
+                value=self.standard,
+                remedy='give estimation.essential, or another estimation.standard',
+            )
+        if self.method == 'physical' and self.standard != 'nearest':
+            raise SettingsError(
+                f"standard is '{self.standard}', but method physical finds standard parameters "
+                'itself',
+                key='standard',
+                value=self.standard,
+                remedy='leave estimation.standard out, or choose another estimation.method',
+            )

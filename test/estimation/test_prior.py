@@ -14,12 +14,15 @@ from robot_identification.estimation import (
     body_scale,
     choose_prior,
     essential,
+    EstimationSettings,
     from_rows,
     ols,
     standard,
+    standard_base_columns,
     standard_essential,
     standard_std,
 )
+from robot_identification.options import from_mapping
 from robot_identification.parameters import ParameterLayout, ParameterSet
 from robot_identification.regressors import build, ModelSettings
 from robot_identification.regressors import prior as urdf_prior
@@ -232,3 +235,32 @@ def test_nearest_in_body_sizes_does_not_depend_on_the_units(tx40):
         scale=factors * scale,
     )
     np.testing.assert_allclose(in_mm.values / factors, in_si.values, rtol=1e-7, atol=1e-12)
+
+
+def test_base_columns_alone_take_the_estimate(tx40):
+    """Eq. (30) with W_b: the printed Table II leaves just the other columns unchanged."""
+    structure_, prior = tx40
+    truth = prior.values + 0.1 * np.random.default_rng(2).normal(size=len(prior.layout))
+    base = structure_.project(ParameterSet(prior.layout, truth))
+    found = standard_base_columns(base, structure_, prior)
+    np.testing.assert_allclose(structure_.project(found).values, base.values, rtol=1e-10)
+    others = np.setdiff1d(np.arange(len(prior.layout)), structure_.independent)
+    np.testing.assert_array_equal(found.values[others], prior.values[others])
+    # the closest of all that fit is no farther away
+    nearest = standard(base, structure_, prior)
+    near, far = (np.linalg.norm(p.values - prior.values) for p in (nearest, found))
+    assert near < far
+
+
+@pytest.mark.parametrize(
+    ('settings', 'words'),
+    [
+        ({'standard': 'essential', 'essential': None}, 'give estimation.essential'),
+        ({'standard': 'base_columns', 'method': 'physical'}, 'finds standard parameters itself'),
+        ({'standard': 'closest'}, 'nearest, base_columns, essential'),
+    ],
+)
+def test_standard_parameters_that_cannot_be_had_are_refused(settings, words):
+    with pytest.raises(SettingsError, match=words) as caught:
+        from_mapping(EstimationSettings, settings)
+    assert caught.value.key == 'standard'
