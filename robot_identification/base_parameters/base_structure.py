@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..parameters import ParameterLayout, ParameterSet
+from .summary import structure_summary
 
 CATEGORIES = ('unidentifiable', 'combined', 'alone')
 """
@@ -111,6 +112,10 @@ class BaseStructure:
 
         """
         return self.categories[self.layout.index(name)]
+
+    def summary(self) -> str:
+        """Return the parameters by category as text, with the combinations."""
+        return structure_summary(self)
 
     def columns(self, rows: np.ndarray) -> np.ndarray:
         """Columns of the base parameters out of regressor rows, (n_rows, p) to (n_rows, b)."""
