@@ -205,7 +205,7 @@ def drive_signs(
 
     """
     places = [i for i, name in enumerate(layout) if name.rpartition('.')[2] in JOINT_SYMBOLS]
-    rows, names = [np.eye(len(layout))[i] for i in places], [layout.names[i] for i in places]
+    rows, names = list(np.eye(len(layout))[places]), [layout.names[i] for i in places]
     for joint, row in _own_rotors(layout, model).items():
         rows.append(row)
         names.append(f"{joint}.Ia less the coupled motors'")

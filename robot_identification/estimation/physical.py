@@ -158,18 +158,24 @@ def physical(
     settings = settings or PhysicalSettings()
     load_clarabel()
     free = wls(system, prior=prior, robot=robot.name)
-    problem = _problem(system, free, robot, prior, settings, model or ModelSettings(), distance)
+    factor = _whitened(system, free)
+    problem = _problem(
+        system, factor, free, robot, prior, settings, model or ModelSettings(), distance
+    )
     minimum = _solve(problem, robot, prior, settings)
     values = minimum.z * problem.scale
     # the solver stays on the boundary but for rounding, and a sign may be on its wrong side
     places = prior.layout.indices(name for name in problem.signs if name in prior.layout)
     values[places] = np.maximum(values[places], 0.0)
     found = ParameterSet(prior.layout, values)
-    return _estimate(system, free, found, _notes(system, free, found, problem, minimum))
+    estimate = _estimate(system, free, found)
+    moved = float(np.linalg.norm(factor[:, :-1] @ (estimate.base.values - free.base.values)))
+    return replace(estimate, notes=_notes(free, estimate, moved, problem, minimum))
 
 
 def _problem(
     system: LinearSystem,
+    factor: np.ndarray,
     free: Estimate,
     robot: Robot,
     prior: ParameterSet,
@@ -181,7 +187,6 @@ def _problem(
     bodies = reference_bodies(robot, prior)
     _check_settings(settings, bodies)
     sizes = body_sizes(bodies, robot, layout)
-    factor = _whitened(system, free)
     closeness = np.sqrt(settings.weight) * _closeness(
         system.structure.regrouping, free, bodies, layout, sizes, settings, distance
     )
@@ -331,9 +336,7 @@ def _faces(
     }
 
 
-def _estimate(
-    system: LinearSystem, free: Estimate, found: ParameterSet, notes: tuple[str, ...]
-) -> Estimate:
+def _estimate(system: LinearSystem, free: Estimate, found: ParameterSet) -> Estimate:
     """Put the physical parameters in the place of the unconstrained ones."""
     base = system.structure.project(found)
     fit = evaluate(system, base.values)
@@ -348,7 +351,6 @@ def _estimate(
         raw_relative_error=fit.raw_relative_error,
         method='physical',
         standard=found,
-        notes=notes,
         warnings=tuple(
             text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
         ),
@@ -356,16 +358,9 @@ def _estimate(
 
 
 def _notes(
-    system: LinearSystem,
-    free: Estimate,
-    found: ParameterSet,
-    problem: _Problem,
-    minimum: Minimum,
+    free: Estimate, estimate: Estimate, moved: float, problem: _Problem, minimum: Minimum
 ) -> tuple[str, ...]:
     """Say in words what the constraints did."""
-    base = system.structure.project(found).values
-    moved = np.linalg.norm(_whitened(system, free)[:, :-1] @ (base - free.base.values))
-    fit = evaluate(system, base).relative_error
     bodies = [
         body.link
         for body, function in zip(problem.bodies, problem.cones.semidefinite, strict=True)
@@ -380,7 +375,8 @@ def _notes(
     held += [one_of(signs)] if signs else []
     notes = [
         f'being physical moves the base parameters by {moved:.2g} standard deviations in all '
-        f'and the relative error from {free.relative_error:.3g} to {fit:.3g} %',
+        f'and the relative error from {free.relative_error:.3g} to '
+        f'{estimate.relative_error:.3g} %',
         'standard deviations are those of the fit without these constraints',
     ]
     if held:

@@ -81,7 +81,8 @@ def identified_urdf(
     if impossible:
         _warn(
             f'no physical body has the identified inertia of {one_of(impossible)}; '
-            'simulators such as MuJoCo and Gazebo refuse the URDF'
+            'simulators such as MuJoCo and Gazebo refuse the URDF; estimation.method: physical '
+            'finds one that a body can have'
         )
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
     for joint, owner in zip(robot.joints, owners, strict=True):
