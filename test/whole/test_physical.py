@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`method: physical` gives robots that simulators take, and that explain the effort as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.cli import main
+from robot_identification.consistency import check
+from robot_identification.estimation import PhysicalSettings
+from robot_identification.io.experiment import load_experiment
+from robot_identification.io.results import read_result
+from robot_identification.pipeline import identify
+
+ROOT = Path(__file__).resolve().parents[2]
+TX40 = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
+DATA = ROOT.parent / 'shared' / 'data' / 'tx40'
+POSTURES = 10_000
+
+needs_recording = pytest.mark.skipif(
+    not DATA.is_dir(), reason='the recording of the TX-40 is not beside the repository'
+)
+
+
+def least_eigenvalues(urdf, rotors):
+    """Smallest eigenvalue of the inertia matrix in random postures, by Pinocchio and MuJoCo."""
+    model = pin.buildModelFromUrdf(str(urdf))
+    data = model.createData()
+    simulated = mujoco.MjModel.from_xml_path(str(urdf))
+    state = mujoco.MjData(simulated)
+    n = model.nv
+    assert simulated.nv == n
+    q = np.random.default_rng(4).uniform(-np.pi, np.pi, (POSTURES, n))
+    matrices = np.empty((2, POSTURES, n, n))
+    full = np.empty((n, n))
+    for i, posture in enumerate(q):
+        matrices[0, i] = pin.crba(model, data, posture)
+        state.qpos[:] = posture
+        mujoco.mj_kinematics(simulated, state)
+        mujoco.mj_comPos(simulated, state)
+        mujoco.mj_crb(simulated, state)
+        mujoco.mj_fullM(simulated, state, full)
+        matrices[1, i] = full
+    upper = np.triu(matrices, 1)
+    matrices = np.triu(matrices) + np.swapaxes(upper, -1, -2)
+    np.testing.assert_allclose(matrices[0], matrices[1], rtol=1e-6, atol=1e-8)
+    bare, whole = np.linalg.eigvalsh(matrices[0]), np.linalg.eigvalsh(matrices[0] + rotors)
+    return bare.min(), whole.min()
+
+
+def rotor_matrix(stored):
+    """Inertia of the rotors as seen at the joints, with the coupled motors'."""
+    joints, found = stored.robot.joints, stored.standard
+    matrix = np.diag([found[f'{joint}.Ia'] for joint in joints])
+    for drive in stored.model.coupled_drives:
+        ratios = np.zeros(len(joints))
+        ratios[[joints.index(joint) for joint in drive.joints]] = drive.ratios
+        coupling = np.outer(ratios, ratios) * found[f'{drive.motor}.Iam']
+        matrix += coupling - np.diag(np.diag(coupling))
+    return matrix
+
+
+def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
+    """With so much noise that the unconstrained parameters are none."""
+    noisy = workspace.table()
+    noisy[:, 4:] += 2.0 * np.random.default_rng(0).standard_normal(noisy[:, 4:].shape)
+    workspace.write(noisy)
+    workspace.run('identify', 'experiment.yaml', '--require-physical', expect=3)
+    done = workspace.run(
+        'identify', 'experiment.yaml', '--require-physical', '--set', 'estimation.method=physical'
+    )
+    assert 'least squares over physical bodies' in done.stdout
+    assert 'on the boundary of what is physical' in done.stdout
+    stored = read_result(workspace.folder / 'results' / 'result.yaml')
+    rotors = rotor_matrix(stored)
+    bare, whole = least_eigenvalues(workspace.folder / 'results' / 'identified.urdf', rotors)
+    assert bare > 0.0 and whole > 0.0
+
+
+@needs_recording
+@pytest.mark.parametrize('divergence', ['euclidean', 'entropic'])
+def test_the_tx40_is_explained_as_well_as_without_constraints(tmp_path, divergence):
+    overrides = {'estimation.physical.divergence': divergence}
+    results = {
+        method: identify(load_experiment(TX40, {**overrides, 'estimation.method': method}))
+        for method in ('wls', 'physical')
+    }
+    free, found = results['wls'].estimate, results['physical'].estimate
+    assert not results['wls'].consistency.physical
+    assert results['physical'].consistency.physical
+    assert found.relative_error < 1.02 * free.relative_error
+    assert results['physical'].timing['estimation'] < 1.0 + results['wls'].timing['estimation']
+
+
+@needs_recording
+def test_the_tx40_is_taken_by_simulators(tmp_path):
+    arguments = ['--set', 'estimation.method=physical', '--require-physical', '--quiet']
+    assert main(['identify', str(TX40), '--out', str(tmp_path), *arguments]) == 0
+    stored = read_result(tmp_path / 'result.yaml')
+    assert check(stored.standard).physical
+    bare, whole = least_eigenvalues(tmp_path / 'identified.urdf', rotor_matrix(stored))
+    assert bare > 0.0 and whole > 0.0
+
+
+def test_settings_of_the_file_reach_the_method(workspace):
+    workspace.edit(
+        'method: wls',
+        'method: physical\n  physical: {margin: 0.01, center_of_mass: free, total_mass: 30.0}',
+    )
+    result = identify(load_experiment(workspace.experiment))
+    assert result.estimation.physical == PhysicalSettings(margin=0.01, total_mass=30.0)
+    total = sum(result.standard[f'{link}.m'] for link in result.robot.links)
+    assert total == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize(
+    ('setting', 'key'),
+    [
+        ('margin=2.0', 'estimation.physical.margin'),
+        ('total_mass=0.001', 'estimation.physical.total_mass'),
+        ('center_of_mass=hull', 'estimation.physical.center_of_mass'),
+        ('divergence=riemannian', 'estimation.physical.divergence'),
+    ],
+)
+def test_settings_that_cannot_be_met_are_named_in_one_line(workspace, setting, key):
+    arguments = ['--set', 'estimation.method=physical', '--set', f'estimation.physical.{setting}']
+    if 'center_of_mass' in setting:
+        bare = workspace.robot.urdf
+        for kind in ('collision', 'visual'):
+            while f'<{kind}' in bare:
+                start = bare.index(f'<{kind}')
+                end = bare.index(f'</{kind}>', start) + len(f'</{kind}>')
+                bare = bare[:start] + bare[end:]
+        (workspace.folder / 'bare.urdf').write_text(bare)
+        arguments += ['--set', 'robot.urdf=bare.urdf']
+    done = workspace.run('identify', 'experiment.yaml', *arguments, expect=2)
+    lines = done.stderr.strip().splitlines()
+    assert len([line for line in lines if line.startswith('error: ')]) == 1
+    assert key in done.stderr
