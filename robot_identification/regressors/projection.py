@@ -103,8 +103,7 @@ class Projection:
             (m, n_joints, b).
 
         """
-        motion = Motion(samples.position, samples.velocity, samples.acceleration)
-        rows = self._evaluate(motion)
+        rows = self._evaluate(samples)  # their times name a state that the robot cannot have
         if not isinstance(samples, WindowedSamples) or not len(samples):
             return rows
         if self._forms is None:
