@@ -21,6 +21,7 @@ from .errors import (
     ConsistencyError,
     IdentificationError,
     IdentificationWarning,
+    one_of,
     SettingsError,
 )
 from .progress import progress_bar
@@ -143,6 +144,33 @@ def _export(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _filters(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from .io.experiment import load_experiment
+    from .report.filters import curve_frequencies, figure, write_figure
+    from .signals import sample_rate
+    from .signals.responses import decimated_nyquist, frequency_response
+    from .signals.settings import METHODS
+
+    experiment = load_experiment(options.experiment, _overrides(options.overrides))
+    signals = experiment.signals
+    rate = options.rate or signals.sample_rate or sample_rate(experiment.sources()[0])
+    methods = dict.fromkeys((signals.method, *options.compare))
+    for method in methods:
+        if method not in METHODS:
+            raise SettingsError(
+                f"'--compare {method}' is no method", remedy=f'there are {one_of(METHODS)}'
+            )
+    chosen = [replace(signals, method=method) for method in methods]
+    print('\n\n'.join(frequency_response(each, rate).table() for each in chosen))
+    if options.out is not None:
+        curves = [frequency_response(each, rate, curve_frequencies(rate)) for each in chosen]
+        drawing = figure(curves, decimated_nyquist(signals, rate))
+        print(f'\nwrote {write_figure(drawing, options.out)}')
+    return EXIT_OK
+
+
 def _demo(options: argparse.Namespace) -> int:
     try:
         from .demo import run_demo
@@ -160,6 +188,7 @@ COMMANDS = {
     'validate': _validate,
     'check': _check,
     'export': _export,
+    'filters': _filters,
     'demo': _demo,
 }
 
@@ -216,7 +245,8 @@ def _physical(report: Any, required: bool) -> int:
     if required and not report.physical:
         raise ConsistencyError(
             'the parameters are not physically consistent',
-            remedy='see the table above for the links and joints concerned',
+            remedy='see the table above for the links and joints concerned; '
+            'estimation.method: physical finds parameters that are',
         )
     return EXIT_OK
 

@@ -42,6 +42,7 @@ def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     _add_validate(commands, run['validate'])
     _add_check(commands, run['check'])
     _add_export(commands, run['export'])
+    _add_filters(commands, run['filters'])
     _add_demo(commands, run['demo'])
     return parser
 
@@ -193,6 +194,51 @@ def _add_export(commands: Any, run: Run) -> None:
     parser.add_argument(
         '--out', type=Path, metavar='FILE', help='file to write (default: standard output)'
     )
+
+
+def _add_filters(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'filters',
+        run,
+        "show what an experiment file's filter does to motions and noise",
+        description="""
+            Print the frequency response of the method that signals.method names: what it makes of
+            the position, velocity, acceleration and effort of a sine, as a share of the true ones,
+            and how much noise it lets through. docs/filters.md tells how to choose by it.
+            """,
+        epilog="""
+            examples:
+              robot-identification filters experiment.yaml
+              robot-identification filters experiment.yaml --compare butterworth \\
+                  --set signals.method=polynomial_approximation --out filters.png
+            """,
+    )
+    parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
+    parser.add_argument(
+        '--rate',
+        type=_positive,
+        metavar='HZ',
+        help="sampling rate (default: the first recording's)",
+    )
+    parser.add_argument(
+        '--compare',
+        action='append',
+        default=[],
+        metavar='METHOD',
+        help='show another signals.method, too; may be given several times',
+    )
+    parser.add_argument(
+        '--out', type=Path, metavar='FILE', help='picture to write, .png, .svg or .pdf'
+    )
+    _add_overrides(parser)
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not number > 0.0:
+        raise argparse.ArgumentTypeError(f'{text} is not above 0')
+    return number
 
 
 def _add_demo(commands: Any, run: Run) -> None:

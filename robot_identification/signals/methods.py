@@ -113,6 +113,11 @@ def _difference(rows: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
     return np.sum(terms, axis=0) / 12.0
 
 
+def central_differences() -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights of five samples in the first and second derivative, for period 1."""
+    return np.array(_FIRST) / 12.0, np.array(_SECOND) / 12.0
+
+
 def _double(rows: np.ndarray) -> np.ndarray:
     return np.asarray(rows, dtype=float)
 

@@ -83,7 +83,28 @@ def test_export_to_a_file_and_to_standard_output(identified):
     assert text == (identified.folder / 'results' / 'identified.urdf').read_text()
 
 
-@pytest.mark.parametrize('command', ['identify', 'validate', 'check', 'export', 'demo'])
+def test_filters_shows_responses_and_draws_them(workspace):
+    done = workspace.run(
+        'filters', 'experiment.yaml', '--out', 'filters.png',
+        '--compare', 'polynomial_approximation', '--compare', 'butterworth',
+    )  # fmt: skip
+    # the file's own method first, each once, at the recording's rate
+    titles = [line for line in done.stdout.splitlines() if 'Hz, looks at' in line]
+    assert titles == [
+        'butterworth at 400 Hz, looks at all samples',
+        'polynomial_approximation at 400 Hz, looks at 0.044 s',
+    ]
+    assert 'wrote filters.png' in done.stdout
+    assert (workspace.folder / 'filters.png').read_bytes().startswith(b'\x89PNG')
+
+
+def test_filters_takes_another_rate(workspace):
+    done = workspace.run('filters', 'experiment.yaml', '--rate', '1000', '--out', 'filters.svg')
+    assert 'butterworth at 1000 Hz' in done.stdout
+    assert '<svg' in (workspace.folder / 'filters.svg').read_text()
+
+
+@pytest.mark.parametrize('command', ['identify', 'validate', 'check', 'export', 'filters', 'demo'])
 def test_help_teaches(workspace, command):
     done = workspace.run(command, '--help')
     assert 'usage: robot-identification ' + command in done.stdout
@@ -110,6 +131,9 @@ def test_version(workspace):
         (('validate', 'absent.yaml', 'experiment.yaml'), 'absent.yaml'),
         (('check', 'experiment.yaml'), 'experiment.yaml'),
         (('export', 'first.csv'), 'first.csv'),
+        (('filters', 'experiment.yaml', '--compare', 'fourier'), 'savitzky_golay'),
+        (('filters', 'experiment.yaml', '--rate', '0'), '--rate'),
+        (('filters', 'experiment.yaml', '--out', 'filters.txt'), '.png'),
     ],
 )
 def test_wrong_command_lines_get_one_line_and_exit_code_2(workspace, arguments, named):
