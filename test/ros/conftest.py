@@ -15,6 +15,7 @@ from robot_identification.robot import Robot
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
 RATE, DURATION = 250.0, 12.0
+SHORT = 6.0
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Arm:
     truth:
         Standard parameters, with friction and rotor inertia.
     bags:
-        Recordings by name; ``foreign`` has other joints' names.
+        Recordings by name; ``short`` is half as long, ``foreign`` has other joints' names.
 
     """
 
@@ -83,9 +84,9 @@ def efforts(robot, truth, motion):
     return tau
 
 
-def sines(robot, seed):
+def sines(robot, seed, duration=DURATION):
     random = np.random.default_rng(seed)
-    time = np.arange(int(RATE * DURATION)) / RATE
+    time = np.arange(int(RATE * duration)) / RATE
     position, velocity, acceleration = np.zeros((3, time.size, robot.n_joints))
     for j in range(robot.n_joints):
         for k in range(1, 5):
@@ -97,7 +98,9 @@ def sines(robot, seed):
     return time, Motion(position, velocity, acceleration)
 
 
-def write_bag(path, robot, truth, seed, topic='/joint_states', joints=None, noise=0.02):
+def write_bag(
+    path, robot, truth, seed, topic='/joint_states', joints=None, noise=0.02, duration=DURATION
+):
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import get_typestore, Stores
 
@@ -105,7 +108,7 @@ def write_bag(path, robot, truth, seed, topic='/joint_states', joints=None, nois
     kind = types.types['sensor_msgs/msg/JointState']
     stamp_type = types.types['builtin_interfaces/msg/Time']
     header_type = types.types['std_msgs/msg/Header']
-    time, motion = sines(robot, seed)
+    time, motion = sines(robot, seed, duration)
     tau = efforts(robot, truth, motion)
     tau += noise * np.random.default_rng(seed + 99).standard_normal(tau.shape)
     with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
@@ -135,6 +138,7 @@ def arm(tmp_path_factory):
     bags = {
         'first': write_bag(folder / 'first', robot, truth, seed=1),
         'second': write_bag(folder / 'second', robot, truth, seed=2),
+        'short': write_bag(folder / 'short', robot, truth, seed=3, duration=SHORT),
         'foreign': write_bag(folder / 'foreign', robot, truth, seed=1, joints=['a', 'b', 'c']),
     }
     return Arm(URDF, robot, truth, bags)

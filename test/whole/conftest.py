@@ -142,10 +142,21 @@ def make_recording(robot: Robot, truth: ParameterSet, seed: int, noise: float) -
 @pytest.fixture
 def workspace(tmp_path) -> Workspace:
     """Give a fresh folder with two different recordings."""
+    return new_workspace(tmp_path)
+
+
+@pytest.fixture(scope='session')
+def make_workspace():
+    """Give the function that makes such a folder of an empty one."""
+    return new_workspace
+
+
+def new_workspace(folder: Path) -> Workspace:
+    """Write an experiment file and two different recordings."""
     urdf = ROOT / 'urdf' / 'szabo_3r.urdf'
     robot = Robot.from_urdf(urdf, ('joint_1', 'joint_2', 'joint_3'))
     truth = make_truth(robot, np.random.default_rng(7))
-    made = Workspace(tmp_path, robot, truth)
+    made = Workspace(folder, robot, truth)
     made.experiment.write_text(EXPERIMENT.format(urdf=urdf))
     made.write(make_recording(robot, truth, 1, 0.05), 'first.csv')
     made.write(make_recording(robot, truth, 2, 0.05), 'second.csv')
