@@ -10,9 +10,10 @@ import pytest
 from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
 from robot_identification.recording import Recording
 from robot_identification.signals import process, SignalSettings, stream, stretches
+from robot_identification.signals.polynomial_settings import PolynomialApproximation
 
 FIELDS = ('time', 'position', 'velocity', 'acceleration', 'effort')
-METHODS = ('butterworth', 'measured_velocity', 'savitzky_golay')
+METHODS = ('butterworth', 'measured_velocity', 'savitzky_golay', 'polynomial_approximation')
 
 
 def sine(frequency, rate=1000.0, duration=8.0, start=0.0):
@@ -63,7 +64,9 @@ def test_savitzky_golay_has_3_db_near_the_cut_off():
 @pytest.mark.parametrize('method', METHODS)
 @pytest.mark.parametrize('frequency', [0.5, 2.0])
 def test_position_velocity_acceleration_and_effort_belong_to_one_instant(method, frequency):
-    samples = process(sine(frequency), SignalSettings(method=method, cutoff=25.0))
+    window = PolynomialApproximation(window=0.03)
+    settings_ = SignalSettings(method=method, cutoff=25.0, polynomial_approximation=window)
+    samples = process(sine(frequency), settings_)
     omega = 2 * np.pi * frequency
     quarter = 1000.0 / frequency / 4.0
     for name, amplitude, lead in (
