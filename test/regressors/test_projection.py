@@ -4,7 +4,14 @@
 import numpy as np
 import pytest
 from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, CoupledDrive, ModelSettings, projection
+from robot_identification.regressors import (
+    build,
+    CoupledDrive,
+    DeltaSettings,
+    ModelSettings,
+    projection,
+)
+from robot_identification.regressors.delta_robot import delta_robot
 from robot_identification.regressors.elastic import build_elastic, ElasticJoints
 from robot_identification.regressors.projection import forms, Projection
 from robot_identification.robot import Robot
@@ -47,19 +54,18 @@ def regressor():
     return build(Robot.from_urdf(TREE), MODEL)
 
 
-def motion_at(time, n):
+def motion_at(time, n, middle=0.0, size=0.6):
     """Give a motion of n coordinates and its derivatives."""
     omega = 2 * np.pi * np.linspace(0.6, 1.4, n)
     angle = omega * time[:, None] + np.linspace(0.3, 4.0, n)
-    return Motion(
-        0.6 * np.sin(angle), 0.6 * omega * np.cos(angle), -0.6 * omega**2 * np.sin(angle)
-    )
+    sine, cosine = size * np.sin(angle), size * np.cos(angle)
+    return Motion(middle + sine, omega * cosine, -(omega**2) * sine)
 
 
-def projected(regressor, n, duration=0.4, **parameters):
+def projected(regressor, n, duration=0.4, middle=0.0, size=0.6, **parameters):
     """Rows of `Projection`, and P of the rows of the exact motion; (m, rows, columns) each."""
     time = np.arange(round(duration * RATE)) / RATE
-    exact = motion_at(time, n)
+    exact = motion_at(time, n, middle, size)
     names = tuple(f'joint_{i}' for i in range(n))
     recording = Recording(time, exact.position, exact.velocity, names)
     settings = SignalSettings(
@@ -157,6 +163,27 @@ def test_elastic_joints_are_projected_too():
     assert {name.rpartition('.')[2] for name in names_of(elastic, found.other)} == {'fc'}
     for places in (found.linear, found.quadratic):
         assert error(elastic, 4, places, projection='products', stride=1) < 3e-5
+
+
+def test_a_closed_chain_is_projected_too():
+    # three coordinates about 0.35 rad, where the forearms are far from straight
+    geometry = DeltaSettings(
+        base_radius=0.14, platform_radius=0.04, arm_length=0.2, forearm_length=0.46
+    )
+    friction = ('viscous', 'coulomb')
+    delta = build(delta_robot(geometry), ModelSettings(friction, delta=geometry))
+    found = forms(delta, np.arange(len(delta.layout)), 3)
+    symbols = [
+        {name.rpartition('.')[2] for name in names_of(delta, places)}
+        for places in (found.linear, found.quadratic, found.other)
+    ]
+    assert symbols == [{'fv', 'J'}, {'mr', 'm4'}, {'fc'}]
+    composed, expanded = (
+        error(delta, 3, found.quadratic, middle=0.35, size=0.3, projection=way, stride=1)
+        for way in ('composition', 'products')
+    )
+    assert expanded < 1e-5
+    assert composed < 3e-3
 
 
 def test_samples_without_windows_are_evaluated_as_they_are(regressor):
