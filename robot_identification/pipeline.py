@@ -24,6 +24,7 @@ from .errors import (
 from .estimation import (
     body_scale,
     choose_prior,
+    Equations,
     essential,
     Estimate,
     EstimationSettings,
@@ -31,13 +32,11 @@ from .estimation import (
     find_slopes,
     open_slopes,
     Repair,
-    row_blocks,
     RowBlock,
     standard,
     standard_base_columns,
     standard_essential,
     standard_std,
-    system_of,
     Task,
 )
 from .io.experiment import Experiment
@@ -176,12 +175,13 @@ def identify_sources(
         reading = part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
         problem, found = _with_slopes(problem, sources, regressor, base)
         regressor = problem.regressor()
-        system = system_of(sources, regressor, base, problem.signals, progress=reading)
+        equations = Equations(problem.estimation)
+        system = equations.system(sources, regressor, base, problem.signals, progress=reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')
 
         def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
-            blocks = partial(row_blocks, signals=problem.signals, repair=repair)
+            blocks = partial(equations.blocks, signals=problem.signals, repair=repair)
             return chain.from_iterable(blocks(source, regressor, base) for source in sources)
 
         task = Task(
@@ -194,7 +194,7 @@ def identify_sources(
             model=problem.model,
         )
         estimate, reduced = _estimate(task)
-        estimate = replace(estimate, notes=(*found, *estimate.notes))
+        estimate = replace(estimate, notes=(*equations.notes, *found, *estimate.notes))
         closest = estimate.standard or _standard(task, estimate, reduced)
         report = check(closest)
         watch.lap('estimation')

@@ -30,7 +30,10 @@ def doubts(robot: Robot, system: LinearSystem, estimate: Estimate) -> tuple[str,
         Its friction shows whether efforts and velocities have signs that go together.
 
     """
-    return (*_wide(robot, system), *_negative_friction(system.joints, estimate))
+    return (
+        *_wide(robot, system),
+        *_negative_friction(tuple(dict.fromkeys((*robot.joints, *system.joints))), estimate),
+    )
 
 
 def _wide(robot: Robot, system: LinearSystem) -> list[str]:

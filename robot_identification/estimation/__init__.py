@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimation of base parameters from the rows of recordings, in memory that does not grow."""
 
+from .energy import energy_blocks, energy_system, EnergySettings
+from .equations import Equations
 from .essential import essential
 from .estimate import Estimate, Fit, JointFit, ParameterEstimate
 from .friction_slopes import find_slopes, FrictionSlopes, open_slopes
@@ -25,6 +27,10 @@ from .system import accumulate, combine, from_rows, LinearSystem
 from .trace import FitTrace, Trace
 
 __all__ = [
+    'EnergySettings',
+    'Equations',
+    'energy_blocks',
+    'energy_system',
     'ESTIMATORS',
     'EssentialSettings',
     'Estimate',

@@ -9,7 +9,7 @@ dead zone are marked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,12 @@ class RowBlock:
     independence: float = 1.0
 
 
+RowReader = Callable[
+    [RecordingSource, 'Regressor', 'BaseStructure', SignalSettings], Iterator[RowBlock]
+]
+"""Turns a recording into rows."""
+
+
 def row_blocks(
     source: RecordingSource,
     regressor: Regressor,
@@ -138,6 +144,8 @@ def system_of(
     *,
     progress: Progress | None = None,
     trace_points: int = 2000,
+    read: RowReader | None = None,
+    names: tuple[str, ...] | None = None,
 ) -> LinearSystem:
     """
     Build the linear system of one or several recordings in one pass over each.
@@ -150,6 +158,10 @@ def system_of(
         Told the share of the recordings that is done, and the seconds that are read.
     trace_points:
         Bound on the rows that are kept for plots, for each recording.
+    read:
+        Reads the rows; None for `row_blocks`.
+    names:
+        What the rows of a sample are called; None for the joints.
 
     Raises
     ------
@@ -162,7 +174,7 @@ def system_of(
     systems = []
     for number, source in enumerate(several):
         require_order(source, structure, regressor)
-        blocks = row_blocks(source, regressor, structure, signals)
+        blocks = (read or row_blocks)(source, regressor, structure, signals)
         if progress is not None:
             told = part(progress, number / len(several), (number + 1) / len(several))
             blocks = _reporting(blocks, source, told)
@@ -171,10 +183,10 @@ def system_of(
             accumulate(
                 blocks,
                 structure,
-                source.joints,
+                source.joints if names is None else names,
                 source=name,
                 trace_points=trace_points,
-                driven=driven_rows(regressor),
+                driven=driven_rows(regressor) if names is None else None,
             )
         )
     return combine(systems)

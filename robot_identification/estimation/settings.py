@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import SettingsError
 from ..options import option
+from .energy import EnergySettings
 from .irls import IrlsSettings
 from .physical import PhysicalSettings
 from .recursive import RecursiveSettings
@@ -50,6 +51,15 @@ class EstimationSettings:
         '(irls); recursively from the prior (mrls); as wls over what real bodies can have '
         '(physical)',
         choices=METHODS,
+    )
+    equations: str = option(
+        'inverse_dynamics',
+        doc='What the rows are: inverse_dynamics, the efforts of all joints at each instant; '
+        'energy, the work of all efforts over intervals, which takes no accelerations',
+        choices=('inverse_dynamics', 'energy'),
+    )
+    energy: EnergySettings = option(
+        factory=EnergySettings, doc='Of the energy equations, where equations is energy'
     )
     essential: EssentialSettings | None = option(
         doc='How to find the essential parameters; null keeps all base parameters',

@@ -8,7 +8,7 @@ What a reader has to know first stands first: the figures of merit, then the war
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 import io
@@ -25,6 +25,8 @@ import yaml
 
 from .. import __version__
 from ..errors import once
+from ..estimation import JointFit
+from ..estimation.energy import ENERGY
 from ..estimation.summary import METHOD_TITLES
 from ..io.keys import to_mapping
 from ..io.results import Result
@@ -90,10 +92,16 @@ def effort_units(robot: Robot) -> tuple[str, ...]:
     return tuple('N' if 'JointModelP' in kind else 'N m' for kind in kinds)
 
 
-def _units(result: Result) -> tuple[str, ...]:
-    """Return the unit of each joint's rows, and behind them of the motors of elastic joints."""
+def _units(result: Result) -> dict[str, str]:
+    """Return the unit of each joint's effort, of motors of elastic joints, and of energies."""
     units = effort_units(result.robot)
-    return units * (len(result.system.joints) // len(units))
+    rows = result.system.joints
+    motors = dict(zip(rows, units * (len(rows) // len(units)), strict=False))
+    return {**dict(zip(result.robot.joints, units, strict=True)), **motors, ENERGY: 'J'}
+
+
+def _in_order(fits: Sequence[JointFit], units: dict[str, str]) -> tuple[str, ...]:
+    return tuple(units[fit.joint] for fit in fits)
 
 
 def collect_warnings(result: Result) -> tuple[str, ...]:
@@ -257,7 +265,8 @@ def _figures(result: Result) -> dict[str, Any]:
     # matplotlib takes long to import, and who identifies does not always want the report
     from . import plots
 
-    estimate, units = result.estimate, _units(result)
+    estimate, names = result.estimate, _units(result)
+    units = _in_order(estimate.joints, names)
     essential = None if result.essential is None else result.essential.essential
     settings = result.estimation.essential
     trace = result.system.trace.fit(estimate.base.values)
@@ -272,8 +281,8 @@ def _figures(result: Result) -> dict[str, Any]:
     }
     images: dict[str, Any] = {name: image(figure) for name, figure in drawn.items()}
     images['validations'] = [
-        image(plots.effort_figure(validation.trace, validation.joints, units))
-        for validation in result.validations
+        image(plots.effort_figure(v.trace, v.joints, _in_order(v.joints, names)))
+        for v in result.validations
     ]
     return images
 

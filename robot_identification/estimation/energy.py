@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+From a recording to the rows of energy equations, one for each interval of time.
+
+Gautier and Khalil (1992), equations (1) to (10): over an interval, the work of the efforts is what
+the robot's energy grows by and what friction takes.  No accelerations are needed, the integral
+damps the noise of the efforts instead of a filter, and a row is a sum over all joints.  What that
+costs is the joints' separate equations: which joint an effort belongs to is told by their motion
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import IdentifiabilityError, SettingsError
+from ..options import option
+from ..progress import Progress
+from ..recording import Samples
+from ..regressors.energy import energy_of, EnergyRegressor
+from ..signals import dead_zones, RecordingSource, sample_rate, SignalSettings, stretches
+from .rows import RowBlock, system_of
+from .system import LinearSystem
+
+if TYPE_CHECKING:
+    from ..base_parameters import BaseStructure
+    from ..regressors import Regressor
+
+ENERGY = 'energy'
+"""What stands in place of a joint's name where rows are energy equations."""
+
+STILL = 1e-3
+"""A joint whose position stays within this [rad or m] has not moved."""
+
+_PIECE = 4096
+
+
+@dataclass(frozen=True)
+class EnergySettings:
+    """How recordings become energy equations."""
+
+    interval: float = option(
+        0.1,
+        doc='Time over which each equation reaches, rounded to whole samples (to an even number '
+        'of them for simpson); short ones keep apart what happens one after the other, long ones '
+        'let the noise of the efforts cancel out',
+        unit='s',
+        minimum=1e-4,
+    )
+    quadrature: str = option(
+        'simpson',
+        doc='How power is integrated: trapezoid, straight lines between samples; simpson, '
+        'parabolas through three of them',
+        choices=('trapezoid', 'simpson'),
+    )
+
+
+def quadrature_weights(quadrature: str, steps: int) -> np.ndarray:
+    """
+    Return the weights of samples in the integral over an interval, in sampling steps.
+
+    Parameters
+    ----------
+    quadrature:
+        ``trapezoid`` or ``simpson``, which takes an even number of steps.
+    steps:
+        Steps in the interval.
+
+    Returns
+    -------
+    np.ndarray
+        (steps + 1,); their sum is ``steps``.
+
+    """
+    if quadrature == 'trapezoid':
+        weights = np.ones(steps + 1)
+        weights[[0, -1]] = 0.5
+        return weights
+    if steps % 2:
+        raise ValueError(f'an interval of {steps} steps is not even')
+    weights = np.full(steps + 1, 2.0 / 3.0)
+    weights[1::2] = 4.0 / 3.0
+    weights[[0, -1]] = 1.0 / 3.0
+    return weights
+
+
+def energy_blocks(
+    source: RecordingSource,
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    settings: EnergySettings | None = None,
+) -> Iterator[RowBlock]:
+    """
+    Iterate over the energy equations that a recording gives, in blocks of a bounded size.
+
+    Parameters
+    ----------
+    source:
+        A recording, or anything with ``joints`` and ``blocks(size)``, with the regressor's joints.
+    regressor:
+        Inverse dynamics of a tree of rigid links; its energies are taken.
+    structure:
+        Its independent columns are the ones that are kept.
+    signals:
+        Filter and dead zone: an interval in which all joints stay in it is left out.  There is
+        nothing to decimate.
+    settings:
+        Interval and quadrature.
+
+    Raises
+    ------
+    SettingsError
+        where the robot or the filter has no energy equations.
+
+    """
+    if signals.method == 'polynomial_approximation':
+        raise SettingsError(
+            "'estimation.equations' is energy, for which 'signals.method' "
+            'polynomial_approximation has no operator',
+            key='signals.method',
+            value=signals.method,
+            remedy='take butterworth, or inverse_dynamics equations',
+        )
+    energy = energy_of(regressor)
+    zones = dead_zones(signals, tuple(source.joints))
+    recorded = np.inf if signals.sample_rate is None else sample_rate(source)
+    for segment, blocks in enumerate(stretches(source, signals)):
+        stretch: _Stretch | None = None
+        for samples in blocks:
+            for start in range(0, len(samples), _PIECE):
+                piece = samples.rows(start, start + _PIECE)
+                if stretch is None:
+                    stretch = _Stretch(
+                        energy,
+                        structure.independent,
+                        zones,
+                        settings or EnergySettings(),
+                        _step(samples),
+                        segment,
+                        recorded,
+                    )
+                yield stretch.push(piece)
+
+
+def energy_system(
+    sources: RecordingSource | Sequence[RecordingSource],
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    settings: EnergySettings | None = None,
+    *,
+    progress: Progress | None = None,
+    trace_points: int = 2000,
+) -> LinearSystem:
+    """
+    Build the linear system of energy equations of one or several recordings.
+
+    Parameters
+    ----------
+    sources, regressor, structure, signals, settings:
+        As for `energy_blocks`; several recordings are merged.
+    progress, trace_points:
+        As for `system_of`.
+
+    Returns
+    -------
+    LinearSystem
+        with one 'joint', whose effort is work [J].
+
+    Raises
+    ------
+    IdentifiabilityError
+        naming a joint that does not move.
+    RecordingError, SettingsError
+        as `system_of` and `energy_blocks`.
+
+    """
+    system = system_of(
+        sources,
+        regressor,
+        structure,
+        signals,
+        progress=progress,
+        trace_points=trace_points,
+        read=partial(energy_blocks, settings=settings),
+        names=(ENERGY,),
+    )
+    several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
+    for joint, moved in zip(several[0].joints, system.position_range, strict=True):
+        if moved < STILL:
+            raise IdentifiabilityError(
+                f"joint '{joint}' does not move in the recording",
+                joint=joint,
+                value=float(moved),
+                remedy='record a motion of it, or leave it out of robot.joints and lock it',
+            )
+    return system
+
+
+class _Stretch:
+    """A stretch of samples without gaps, cut into intervals."""
+
+    def __init__(
+        self,
+        energy: EnergyRegressor,
+        independent: np.ndarray,
+        zones: np.ndarray,
+        settings: EnergySettings,
+        step: float,
+        segment: int,
+        recorded: float,
+    ) -> None:
+        self._energy, self._independent = energy, independent
+        self._zones, self._segment, self._step = zones, segment, step
+        steps = max(1, round(settings.interval / step)) if step > 0.0 else 1
+        if settings.quadrature == 'simpson':
+            steps = 2 * max(1, round(steps / 2))
+        self._steps = steps
+        self._weights = step * quadrature_weights(settings.quadrature, steps)
+        # intervals shorter than a recorded sample tell nothing new
+        self._independence = min(1.0, recorded * steps * step)
+        self._held: list[np.ndarray] = []
+
+    def push(self, samples: Samples) -> RowBlock:
+        """Return the rows of the intervals that ``samples`` complete."""
+        position, velocity = samples.position, samples.velocity
+        efforts = (samples.effort, samples.measured_effort)
+        power = [np.einsum('sj,sj->s', effort, velocity)[:, None] for effort in efforts]
+        taken = self._energy.powers(position, velocity)[:, self._independent]
+        moving = (np.abs(velocity) >= self._zones).any(axis=1)
+        new = [samples.time, position, velocity, np.hstack([*power, taken]), moving]
+        if self._held:
+            new = [np.concatenate(pair) for pair in zip(self._held, new, strict=True)]
+        n_rows = max(0, (len(new[0]) - 1) // self._steps)
+        last = n_rows * self._steps
+        # the end of an interval is the beginning of the next one
+        self._held = [array[last:] for array in new]
+        return self._block(n_rows, *(array[: last + 1] for array in new))
+
+    def _block(
+        self,
+        n_rows: int,
+        time: np.ndarray,
+        position: np.ndarray,
+        velocity: np.ndarray,
+        power: np.ndarray,
+        moving: np.ndarray,
+    ) -> RowBlock:
+        inside = self._steps * np.arange(n_rows)[:, None] + np.arange(self._steps + 1)
+        work = np.einsum('k,rkc->rc', self._weights, power[inside])
+        ends = slice(None, None, self._steps)
+        stored = self._energy.rows(position[ends], velocity[ends])[:, self._independent]
+        matrix = (np.diff(stored, axis=0) + work[:, 2:])[:, None]
+        after = slice(self._steps, None, self._steps)
+        return RowBlock(
+            time=time[after],
+            position=position[after],
+            velocity=velocity[after],
+            matrix=matrix,
+            effort=work[:, :1],
+            keep=moving[inside].any(axis=1)[:, None],
+            raw_matrix=matrix,
+            raw_effort=work[:, 1:2],
+            segment=self._segment,
+            independence=self._independence,
+        )
+
+
+def _step(samples: Samples) -> float:
+    """Return the step of the time grid [s]; 0 where there is one sample alone."""
+    return float(samples.time[-1] - samples.time[0]) / max(1, len(samples) - 1)
