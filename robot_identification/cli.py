@@ -89,6 +89,8 @@ def _identify(options: argparse.Namespace) -> int:
         for validation in result.validations:
             print(f'\n{validation.summary()}')
         print(f'\n{result.consistency.summary()}')
+        if result.drive_gains is not None:
+            print(f'\n{result.drive_gains.summary()}')
     # the summary has those of the estimate
     shown = () if options.quiet else result.estimate.warnings
     _warn(text for text in result.warnings if text not in shown)
@@ -144,6 +146,17 @@ def _export(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _structure(options: argparse.Namespace) -> int:
+    from .base_parameters import structure
+    from .io.experiment import load_experiment
+    from .pipeline import Problem
+
+    problem = Problem.of(load_experiment(options.experiment, _overrides(options.overrides)))
+    base = structure(problem.regressor(), problem.robot, grouping=problem.model.grouping)
+    print(base.summary())
+    return EXIT_OK
+
+
 def _filters(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
@@ -188,6 +201,7 @@ COMMANDS = {
     'validate': _validate,
     'check': _check,
     'export': _export,
+    'structure': _structure,
     'filters': _filters,
     'demo': _demo,
 }

@@ -42,6 +42,7 @@ def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     _add_validate(commands, run['validate'])
     _add_check(commands, run['check'])
     _add_export(commands, run['export'])
+    _add_structure(commands, run['structure'])
     _add_filters(commands, run['filters'])
     _add_demo(commands, run['demo'])
     return parser
@@ -194,6 +195,27 @@ def _add_export(commands: Any, run: Run) -> None:
     parser.add_argument(
         '--out', type=Path, metavar='FILE', help='file to write (default: standard output)'
     )
+
+
+def _add_structure(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'structure',
+        run,
+        'tell which parameters any motion can tell apart',
+        description="""
+            Print the parameters of the robot and the model that an experiment file describes by
+            what can be known of them at best: those that can be identified alone, those that can
+            in combination with others, with the combinations, and those that act in no motion.
+            No recording is read.
+            """,
+        epilog="""
+            example:
+              robot-identification structure experiment.yaml --set robot.gravity='[0, -9.81, 0]'
+            """,
+    )
+    parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
+    _add_overrides(parser)
 
 
 def _add_filters(commands: Any, run: Run) -> None:

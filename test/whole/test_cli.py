@@ -104,7 +104,25 @@ def test_filters_takes_another_rate(workspace):
     assert '<svg' in (workspace.folder / 'filters.svg').read_text()
 
 
-@pytest.mark.parametrize('command', ['identify', 'validate', 'check', 'export', 'filters', 'demo'])
+def test_structure_tells_what_can_be_identified(workspace):
+    upright = workspace.run('structure', 'experiment.yaml').stdout
+    tilted = workspace.run('structure', 'experiment.yaml', '--set', 'robot.gravity=[3, 0, -9]')
+    assert 'What any motion can tell' in upright
+    assert 'not at all' in upright
+
+    def count(text):
+        return int(
+            next(line for line in text.splitlines() if 'base parameters of' in line).split()[0]
+        )
+
+    # gravity that is not along the first axis tells where the first link's mass is
+    assert count(tilted.stdout) == count(upright) + 2
+
+
+COMMANDS = ['identify', 'validate', 'check', 'export', 'structure', 'filters', 'demo']
+
+
+@pytest.mark.parametrize('command', COMMANDS)
 def test_help_teaches(workspace, command):
     done = workspace.run(command, '--help')
     assert 'usage: robot-identification ' + command in done.stdout
