@@ -13,6 +13,7 @@ import warnings
 
 from .base_parameters import BaseStructure, structure
 from .consistency import check
+from .drive_gains import DriveGains, identify_gains, load_on
 from .drives import Drives
 from .errors import (
     collected_warnings,
@@ -40,6 +41,7 @@ from .estimation import (
     Task,
 )
 from .io.experiment import Experiment
+from .io.load import KnownLoad
 from .io.results import Result, StoredResult
 from .parameters import ParameterSet
 from .plausibility import doubts
@@ -72,6 +74,8 @@ class Problem:
         What the recorded efforts are (see `robot_identification.drives.EFFORT_KINDS`).
     drives:
         How recorded signals became those at the joints, for the record; the sources convert.
+    known_load:
+        The load of the recordings that drive gains are identified from; None for none.
 
     """
 
@@ -82,6 +86,7 @@ class Problem:
     name: str = ''
     effort_kind: str = 'joint_torque'
     drives: Drives | None = None
+    known_load: KnownLoad | None = None
 
     @classmethod
     def of(cls, experiment: Experiment) -> Problem:
@@ -94,6 +99,7 @@ class Problem:
             name=experiment.name,
             effort_kind=experiment.robot.effort_kind,
             drives=experiment.robot.drives,
+            known_load=experiment.data.known_load,
         )
 
     def regressor(self) -> Regressor:
@@ -135,7 +141,8 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         joints = problem.robot.joints
         sources = experiment.sources('identification', joints)
         validation = experiment.sources('validation', joints)
-    result = identify_sources(problem, sources, validation, progress=progress)
+        loaded = experiment.sources('known_load', joints)
+    result = identify_sources(problem, sources, validation, loaded=loaded, progress=progress)
     return replace(result, warnings=once(notes, result.warnings))
 
 
@@ -144,6 +151,7 @@ def identify_sources(
     sources: Sequence[Any],
     validation: Sequence[Any] = (),
     *,
+    loaded: Sequence[Any] = (),
     progress: Progress = silent,
 ) -> Result:
     """
@@ -157,6 +165,8 @@ def identify_sources(
         Recordings to identify from: `Recording` objects or opened files.
     validation:
         Recordings that the identification does not see.
+    loaded:
+        Recordings with the problem's known load, for the drive gains.
     progress:
         Told about the progress.
 
@@ -203,6 +213,8 @@ def identify_sources(
             progress(_share(sources, validation, len(validations)), f'validating {_name(source)}')
             validations.append(validate(estimate, source, regressor, base, problem.signals))
         watch.lap('validation')
+        gains = _drive_gains(problem, sources, loaded, regressor, base)
+        watch.lap('drive gains')
         progress(1.0, 'done')
     return Result(
         name=problem.name or problem.robot.name,
@@ -223,7 +235,13 @@ def identify_sources(
         timing=watch.laps,
         effort_kind=problem.effort_kind,
         drives=problem.drives,
-        warnings=once(notes, doubts(problem.robot, system, estimate), estimate.warnings),
+        drive_gains=gains,
+        warnings=once(
+            notes,
+            doubts(problem.robot, system, estimate),
+            estimate.warnings,
+            () if gains is None else gains.warnings,
+        ),
     )
 
 
@@ -306,6 +324,32 @@ def _with_slopes(
         return problem, ()
     found = find_slopes(sources, regressor, base, problem.model, problem.signals)
     return replace(problem, model=found.settings(problem.model)), found.notes
+
+
+def _drive_gains(
+    problem: Problem,
+    sources: Sequence[Any],
+    loaded: Sequence[Any],
+    regressor: Regressor,
+    base: BaseStructure,
+) -> DriveGains | None:
+    """Identify drive gains where there is a known load."""
+    known = problem.known_load
+    if known is None or not loaded:
+        return None
+    load = load_on(
+        problem.robot, known.mass, known.center_of_mass, known.inertia, frame=known.frame
+    )
+    return identify_gains(
+        sources,
+        loaded,
+        load,
+        regressor,
+        base,
+        problem.signals,
+        drives=problem.drives,
+        method=known.method,
+    )
 
 
 def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:

@@ -24,6 +24,8 @@ ROOMS = (
     'consistency',
     'excitation',
     'estimation',
+    'drive_gains',
+    'payload',
     'validation',
     'plausibility',
     'io',

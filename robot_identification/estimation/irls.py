@@ -47,8 +47,8 @@ class IrlsSettings:
 
     loss: str = option(
         'huber',
-        doc='huber bounds the pull of a residual, and has one solution; tukey takes rows with '
-        'large residuals out altogether, starting from the solution of huber',
+        doc='What residuals count: huber bounds the pull of each, with one solution; tukey takes '
+        'rows with large residuals out altogether, starting from the solution of huber',
         choices=LOSSES,
     )
     huber: float = option(

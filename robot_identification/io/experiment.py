@@ -35,6 +35,7 @@ from .document import Document, read_document
 from .entry import RecordingEntry
 from .experiment_checks import check_experiment
 from .keys import nearest, override, walk
+from .load import KnownLoad, LoadRecordings
 from .sources import open_recording
 
 
@@ -147,6 +148,32 @@ class DataSettings:
     validation: tuple[RecordingEntry, ...] = option(
         (), doc='Recordings that the identification does not see, to validate it on'
     )
+    known_load: KnownLoad | None = option(
+        None,
+        doc='Recordings with a load of known mass, to identify the gains of the drives; null for '
+        'none',
+    )
+
+    def entries(self, kind: str) -> tuple[tuple[str, RecordingEntry], ...]:
+        """
+        Return the recordings of one kind with their key paths.
+
+        Parameters
+        ----------
+        kind:
+            Name of a field.
+
+        """
+        section = getattr(self, kind)
+        path = f'data.{kind}'
+        if isinstance(section, LoadRecordings):
+            section, path = section.recordings, f'{path}.recordings'
+        return tuple((f'{path}[{i}]', entry) for i, entry in enumerate(section or ()))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the fields."""
+        return tuple(f.name for f in fields(self))
 
 
 @dataclass(frozen=True)
@@ -199,7 +226,7 @@ class Experiment:
         Parameters
         ----------
         kind:
-            ``identification`` or ``validation``.
+            ``identification``, ``validation`` or ``known_load``.
         joints:
             The identified joints where the caller has built the robot; None: those of the file, or
             the URDF's.
@@ -223,10 +250,10 @@ class Experiment:
                 joints,
                 self.robot.drives,
                 self.base,
-                f'data.{kind}[{i}]',
+                path,
                 self.robot.elastic,
             )
-            for i, entry in enumerate(getattr(self.data, kind))
+            for path, entry in self.data.entries(kind)
         )
 
     @property

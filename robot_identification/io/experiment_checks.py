@@ -12,6 +12,7 @@ from ..regressors import build
 from ..robot import Robot
 from ..signals.settings import dead_zones
 from .entry import RecordingEntry
+from .load import LoadRecordings
 from .motor_side import check_sides
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
     _check_model(experiment.robot, robot)
     dead_zones(experiment.signals, robot.joints)
     _check_files(experiment)
+    _check_known_load(experiment, robot)
     if not check_data:
         return
     if not experiment.data.identification:
@@ -52,9 +54,59 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
             key='data.identification',
             remedy='give at least one, for example {file: run.csv, format: csv, ...}',
         )
-    for kind in ('identification', 'validation'):
-        for i, entry in enumerate(getattr(experiment.data, kind)):
-            _check_recording(entry, experiment, robot, f'data.{kind}[{i}]')
+    for kind in experiment.data.kinds:
+        for path, entry in experiment.data.entries(kind):
+            _check_recording(entry, experiment, robot, path)
+
+
+def _check_known_load(experiment: Experiment, robot: Robot) -> None:
+    load, drives = experiment.data.known_load, experiment.robot.drives
+    if load is None:
+        return
+    check_load(load, 'data.known_load', robot)
+    if experiment.robot.elastic is not None:
+        raise SettingsError(
+            "'data.known_load' is given beside 'robot.elastic'",
+            key='data.known_load',
+            remedy='identify drive gains with the joints taken as stiff, or leave the load out',
+        )
+    if drives is not None and drives.effort is not None:
+        width = len(drives.effort.matrix[0])
+        if width != robot.n_joints:
+            raise SettingsError(
+                f"'robot.drives.effort.matrix' takes {width} recorded efforts for "
+                f"{robot.n_joints} joints, but 'data.known_load' is given",
+                key='robot.drives.effort.matrix',
+                remedy='drive gains need one recorded effort for each joint; give a square matrix',
+            )
+
+
+def check_load(load: LoadRecordings, key: str, robot: Robot) -> None:
+    """
+    Check that there are recordings with a load, and that something moves it.
+
+    Raises
+    ------
+    SettingsError
+        naming the part of ``key`` that is missing or wrong.
+
+    """
+    if not load.recordings:
+        raise SettingsError(
+            f"'{key}.recordings' lists no recording",
+            key=f'{key}.recordings',
+            remedy='give at least one of the robot carrying the load',
+        )
+    try:
+        robot.attachment(load.frame)
+    except ModelError as error:
+        raise SettingsError(
+            f"'{key}.frame': {error.message}",
+            key=f'{key}.frame',
+            value=load.frame,
+            link=error.link,
+            remedy=error.remedy,
+        ) from error
 
 
 def _check_recording(

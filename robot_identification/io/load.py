@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..drive_gains import METHODS
 from ..errors import SettingsError
 from ..options import option
 from .entry import RecordingEntry
@@ -15,7 +16,9 @@ class LoadRecordings:
     """Recordings with a load, and where on the robot it sits."""
 
     recordings: tuple[RecordingEntry, ...] = option(
-        (), doc='Recordings of the same robot carrying the load; at least one'
+        (),
+        doc='Recordings of the same robot carrying the load, with the keys of '
+        '`data.identification[i]`; at least one',
     )
     frame: str | None = option(
         None,
@@ -27,9 +30,9 @@ class LoadRecordings:
 @dataclass(frozen=True, kw_only=True)
 class KnownLoad(LoadRecordings):
     """
-    A load of known mass, for the drive gains.
+    A load of known mass, from which drive gains are identified.
 
-    What is not given of it is identified along with the gains.
+    What is not given of it is estimated along with the gains.
     """
 
     mass: float = option(doc='Its mass, weighed', unit='kg', minimum=1e-6)
@@ -41,6 +44,13 @@ class KnownLoad(LoadRecordings):
         doc='Its inertia about the centre of mass along the axes of `frame`: Ixx, Ixy, Iyy, Ixz, '
         'Iyz, Izz; null where it is not known',
         unit='kg m^2',
+    )
+    method: str = option(
+        'total',
+        doc='How the gains are estimated: total least squares, in which noise of the efforts '
+        'makes no bias (total), or least squares with the load on the right-hand side '
+        '(constrained)',
+        choices=METHODS,
     )
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ def key_tables(cls: type = Experiment) -> str:
         sections[:0] = inner
         if path.endswith(('.velocity', '.effort', '.motor.position')) and path.startswith('data'):
             continue  # the same as position
-        if path.startswith('data.validation[i]'):
+        if path.startswith('data.validation[i]') or '.recordings[i]' in path:
             continue  # the same as identification
         texts.append('\n'.join([head, '', *rows]))
     return '\n\n'.join(texts)

@@ -20,6 +20,7 @@ import warnings
 import numpy as np
 
 from .. import __version__
+from ..drive_gains import DriveGains
 from ..drives import Drives
 from ..errors import IdentificationError, IdentificationWarning, SettingsError
 from ..estimation.estimate import Estimate
@@ -83,6 +84,8 @@ class Result:
     effort_kind, drives:
         What the recorded efforts are, and how recorded signals became those at the joints (None
         where they were recorded there).
+    drive_gains:
+        Gains of the drives, where there were recordings with a known load; else None.
 
     """
 
@@ -105,6 +108,7 @@ class Result:
     warnings: tuple[str, ...] = ()
     effort_kind: str = 'joint_torque'
     drives: Drives | None = None
+    drive_gains: DriveGains | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,7 @@ def result_document(result: Result) -> dict[str, Any]:
         'parameters': [parameter.to_dict() for parameter in estimate],
         'essential_parameters': [] if essential is None else _essential(essential),
         'standard_parameters': _standard(result),
+        'drive_gains': None if result.drive_gains is None else result.drive_gains.to_dict(),
         'warnings': list(result.warnings),
         'timing': dict(result.timing),
         'settings': {

@@ -161,7 +161,10 @@ class IdentificationNode(Node):
             warnings.simplefilter('ignore', IdentificationWarning)
             problem = replace(pipeline.Problem.of(experiment), name='')
         sources = experiment.sources('identification', problem.robot.joints)
-        result = pipeline.identify_sources(problem, sources, progress=self._progress)
+        loaded = experiment.sources('known_load', problem.robot.joints)
+        result = pipeline.identify_sources(
+            problem, sources, loaded=loaded, progress=self._progress
+        )
         folder = self._settings.output() / result_name(sources[0], problem.estimation.method)
         self._keep(result, folder)
         estimate = result.estimate
@@ -316,6 +319,9 @@ def _summary(result: Result) -> str:
     )
     if result.essential is not None and result.essential.essential is not None:
         text += f', {int(result.essential.essential.sum())} essential'
+    if result.drive_gains is not None:
+        changes = ', '.join(f'{gain.relative_change:+.1f}' for gain in result.drive_gains)
+        text += f'; drive gains differ from the assumed ones by {changes} %'
     if not result.consistency.physical:
         text += '; the standard parameters are not physically consistent'
     return text

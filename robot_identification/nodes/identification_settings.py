@@ -160,7 +160,9 @@ class Settings:
             )
         if experiment.robot.elastic is not None:
             entries = [self._with_motors(entry) for entry in entries]
-        return replace(experiment, data=DataSettings(identification=tuple(entries)))
+        data = DataSettings() if self._file is None else self._file.data
+        data = replace(data, identification=tuple(entries), validation=())
+        return replace(experiment, data=data)
 
     def _with_motors(self, entry: RecordingEntry) -> RecordingEntry:
         """Say in which topic of a bag the motors' states are."""
