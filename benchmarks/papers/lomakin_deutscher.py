@@ -35,7 +35,7 @@ from robot_identification.signals.polynomial_approximation import (
     product,
 )
 from robot_identification.signals.polynomial_settings import PolynomialApproximation
-from robot_identification.simulation.delta import DeltaPlant, drive, track
+from robot_identification.simulation.delta import DeltaPlant, drive, multisine, track
 from scipy.signal import savgol_filter
 
 from .page import figure, Page, Row, Table
@@ -83,29 +83,9 @@ def table_1(column: int = 1) -> ParameterSet:
     return ParameterSet(layout, np.array([values[name] for name in layout]))
 
 
-def multisine(random: np.random.Generator, samples: int) -> Motion:
-    """
-    Return a motion of sines of 0.25 to 4 Hz with random phases around arms that hang a little.
-
-    It keeps within 0.7 rad of 0.35 rad and reaches some 4 rad/s and 60 rad/s^2.
-    """
-    time = PERIOD * np.arange(samples)[:, None]
-    rates = 2.0 * np.pi * np.array([0.25, 0.6, 1.1, 1.7, 2.4, 3.2, 4.0])
-    motion = np.empty((3, samples, 3))
-    for joint, detuned in enumerate((0.94, 1.0, 1.06)):
-        rate = detuned * rates
-        size = random.uniform(0.5, 1.0, rate.size) / rate**0.7
-        size *= 0.7 / size.sum()
-        angle = rate * time + random.uniform(0.0, 2.0 * np.pi, rate.size)
-        motion[0, :, joint] = 0.35 + np.sin(angle) @ size
-        motion[1, :, joint] = np.cos(angle) @ (size * rate)
-        motion[2, :, joint] = -np.sin(angle) @ (size * rate**2)
-    return Motion(*motion)
-
-
 def clean_recording(samples: int = 20_000, seed: int = 1) -> tuple[Recording, ...]:
     """Return positions and the efforts that belong to them at the same instant, exactly."""
-    motion = multisine(np.random.default_rng(seed), samples)
+    motion = multisine(np.random.default_rng(seed), samples, PERIOD)
     effort = (model()[1].rows(motion) @ table_1().values).reshape(-1, 3)
     return (Recording(PERIOD * np.arange(samples), motion.position, effort, ARMS, source='clean'),)
 
@@ -119,7 +99,7 @@ def held_recordings(
     ``noise`` is the standard deviation of position [rad] and effort [N m].
     """
     random = np.random.default_rng(seed)
-    references = [multisine(random, samples) for _ in range(runs)]
+    references = [multisine(random, samples, PERIOD) for _ in range(runs)]
     plant = DeltaPlant.of(GEOMETRY, ARMS, table_1())
     return track(
         plant,
@@ -389,8 +369,7 @@ paper's Table I fc grows and fv shrinks in this way. Noise and joints that stick
 back leave about 1 % in the held data.
 
 A window of T = 44 ms of PA is about as long as the filters' 11 samples. Savitzky-Golay filters of
-order 4 leave the states alone, and would be as good as PA were the effort a signal as smooth as
-the position; it is held, and only PA can say so.
+order 4 leave the states alone and do well with clean data; held efforts they do not know.
 """
 
 

@@ -27,6 +27,7 @@ from ..errors import ModelError, RecordingError
 from ..parameters import ParameterLayout
 from ..recording import Motion
 from ..robot import Robot
+from .kinematics import cross
 from .mechanisms import DeltaSettings
 
 PLATFORM = 'platform'
@@ -98,10 +99,10 @@ class DeltaKinematics:
         """Return the platform's centre below the arms, (n_samples, 3) [m]; NaN out of reach."""
         elbows = self.elbows(position)
         a, b = elbows[:, 1] - elbows[:, 0], elbows[:, 2] - elbows[:, 0]
-        normal = np.cross(a, b)
+        normal = cross(a, b)
         area = _dot(normal, normal)
         with np.errstate(invalid='ignore', divide='ignore'):
-            centre = np.cross(_dot(a, a)[:, None] * b - _dot(b, b)[:, None] * a, normal)
+            centre = cross(_dot(a, a)[:, None] * b - _dot(b, b)[:, None] * a, normal)
             centre /= 2.0 * area[:, None]
             height = np.sqrt((self.settings.forearm_length**2 - _dot(centre, centre)) / area)
         return elbows[:, 0] + centre + self._side * height[:, None] * normal
@@ -125,7 +126,7 @@ class DeltaKinematics:
     def volume(self, position: np.ndarray) -> np.ndarray:
         """Volume that the directions of the forearms span, 0 to 1, (n_samples,); NaN likewise."""
         s = self.platform(position)[:, None] - self.elbows(position)
-        volume = _dot(s[:, 0], np.cross(s[:, 1], s[:, 2]))
+        volume = _dot(s[:, 0], cross(s[:, 1], s[:, 2]))
         return np.abs(volume) / self.settings.forearm_length**3
 
     @property
@@ -142,7 +143,7 @@ class DeltaKinematics:
     def _inverse(self, s: np.ndarray) -> np.ndarray:
         """Inverse of S by cofactors, which are cross products of its rows; NaN where singular."""
         with np.errstate(invalid='ignore', divide='ignore'):
-            columns = np.cross(np.roll(s, -1, axis=1), np.roll(s, -2, axis=1))
+            columns = cross(s[:, [1, 2, 0]], s[:, [2, 0, 1]])
             determinant = _dot(s[:, 0], columns[:, 0])
             return columns.transpose(0, 2, 1) / determinant[:, None, None]
 

@@ -33,7 +33,7 @@ _ARM = """\
   </joint>
   <link name="{joint}_link">
     <inertial>
-      <origin xyz="{half:.17g} 0 0"/>
+      <origin xyz="{half:.15g} 0 0"/>
       <mass value="0.5"/>
       <inertia ixx="1e-4" ixy="0" ixz="0" iyy="{moment:.17g}" iyz="0" izz="{moment:.17g}"/>
     </inertial>
@@ -65,7 +65,7 @@ _PLATFORM = """\
   <link name="{platform}">
     <inertial>
       <mass value="0.5"/>
-      <inertia ixx="1e-4" ixy="0" ixz="0" iyy="1e-4" iyz="0" izz="2e-4"/>
+      <inertia ixx="2e-4" ixy="0" ixz="0" iyy="2e-4" iyz="0" izz="3e-4"/>
     </inertial>
   </link>
 </robot>

@@ -86,17 +86,17 @@ def rates(tree: Tree, at: Poses, velocity: np.ndarray) -> Rates:
         p = joint.parent
         own = at.axis[i] * velocity[:, joint.column, None]
         arm = at.origin[i] - at.origin[p]
-        turning = np.cross(angular[p], arm)
+        turning = cross(angular[p], arm)
         angular[i], angular_bias[i] = angular[p], angular_bias[p]
         linear[i] = linear[p] + turning
-        linear_bias[i] = linear_bias[p] + np.cross(angular_bias[p], arm)
-        linear_bias[i] += np.cross(angular[p], turning)
+        linear_bias[i] = linear_bias[p] + cross(angular_bias[p], arm)
+        linear_bias[i] += cross(angular[p], turning)
         if joint.revolute:
             angular[i] += own
-            angular_bias[i] += np.cross(angular[p], own)
+            angular_bias[i] += cross(angular[p], own)
         else:
             linear[i] += own
-            linear_bias[i] += 2.0 * np.cross(angular[p], own)
+            linear_bias[i] += 2.0 * cross(angular[p], own)
     return Rates(angular, linear, angular_bias, linear_bias)
 
 
@@ -134,7 +134,7 @@ class Vector:
             joint, axis = tree.joints[i], at.axis[i]
             if joint.revolute:
                 arm = here if self.free else here - at.origin[i]
-                slopes[:, :, joint.column] = np.cross(axis, arm)
+                slopes[:, :, joint.column] = cross(axis, arm)
             elif not self.free:
                 slopes[:, :, joint.column] = axis
         return slopes
@@ -143,8 +143,8 @@ class Vector:
         """Return its velocity, and its acceleration without joint accelerations."""
         j = self.joint
         arm = at.rotation[j] @ self.local
-        velocity = np.cross(rates.angular[j], arm)
-        bias = np.cross(rates.angular_bias[j], arm) + np.cross(rates.angular[j], velocity)
+        velocity = cross(rates.angular[j], arm)
+        bias = cross(rates.angular_bias[j], arm) + cross(rates.angular[j], velocity)
         if self.free:
             return velocity, bias
         return velocity + rates.linear[j], bias + rates.linear_bias[j]
@@ -153,3 +153,11 @@ class Vector:
 def cross_matrix(a: np.ndarray) -> np.ndarray:
     """Return the (3, 3) matrix of the cross product with ``a`` from the left."""
     return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
+
+
+def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return cross products along the last axis; NumPy's own takes three times as long for few."""
+    product = np.empty(np.broadcast_shapes(a.shape, b.shape))
+    for i, (j, k) in enumerate(((1, 2), (2, 0), (0, 1))):
+        product[..., i] = a[..., j] * b[..., k] - a[..., k] * b[..., j]
+    return product

@@ -184,6 +184,36 @@ class DeltaPlant:
         )
 
 
+def multisine(random: np.random.Generator, samples: int, period: float) -> Motion:
+    """
+    Return a motion of seven sines a joint, of 0.25 to 4 Hz, with random sizes and phases.
+
+    It keeps within 0.7 rad of arms that hang by 0.35 rad, and reaches some 4 rad/s and 60 rad/s^2.
+
+    Parameters
+    ----------
+    random:
+        Source of the sizes and phases.
+    samples:
+        How many.
+    period:
+        Between samples [s].
+
+    """
+    time = period * np.arange(samples)[:, None]
+    rates = 2.0 * np.pi * np.array([0.25, 0.6, 1.1, 1.7, 2.4, 3.2, 4.0])
+    motion = np.empty((3, samples, 3))
+    for joint, detuned in enumerate((0.94, 1.0, 1.06)):
+        rate = detuned * rates
+        size = random.uniform(0.5, 1.0, rate.size) / rate**0.7
+        size *= 0.7 / size.sum()
+        angle = rate * time + random.uniform(0.0, 2.0 * np.pi, rate.size)
+        motion[0, :, joint] = 0.35 + np.sin(angle) @ size
+        motion[1, :, joint] = np.cos(angle) @ (size * rate)
+        motion[2, :, joint] = -np.sin(angle) @ (size * rate**2)
+    return Motion(*motion)
+
+
 def track(
     plant: DeltaPlant,
     reference: Sequence[Motion],

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example of a delta robot, from its recording to its parameters, in both descriptions."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+import shutil
+
+import numpy as np
+import pytest
+from robot_identification.errors import SettingsError
+from robot_identification.io.document import read_document
+from robot_identification.io.experiment import experiment_from, load_experiment
+from robot_identification.io.results import read_result
+from robot_identification.pipeline import identify, validate_stored
+from robot_identification.regressors.delta_robot import delta_urdf
+from robot_identification.robot import Robot
+from robot_identification.saving import save
+
+ROOT = Path(__file__).resolve().parents[2]
+DELTA = ROOT / 'examples' / 'delta'
+
+spec = importlib.util.spec_from_file_location('record', DELTA / 'record.py')
+record = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(record)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """Make a user's copy of the repository's example, with recordings of 6 s."""
+    root = tmp_path_factory.mktemp('suite')
+    folder = root / 'examples' / 'delta'
+    shutil.copytree(DELTA, folder, ignore=shutil.ignore_patterns('*.csv', 'results*'))
+    shutil.copytree(ROOT / 'urdf', root / 'urdf')
+    record.main(folder, seconds=6.0)
+    return folder
+
+
+def found(result):
+    return dict(zip(result.structure.names, result.estimate.base.values, strict=True))
+
+
+def test_thirteen_parameters_are_found_from_the_geometry(folder):
+    result = identify(load_experiment(folder / 'experiment.yaml'))
+    values = found(result)
+    assert len(values) == 13
+    for symbol, true in record.PARAMETERS.items():
+        ours = [values[f'arm_{i}.{symbol}'] for i in (1, 2, 3)]
+        np.testing.assert_allclose(ours, true, rtol=0.06)
+    assert values['platform.m4'] == pytest.approx(record.PLATFORM, rel=0.04)
+    assert all(fit.relative_error < 7.0 for fit in result.validations[0].joints)
+    saved = save(result, folder / 'results')
+    stored = read_result(folder / 'results' / 'result.yaml')
+    assert stored.model == result.model and stored.robot.passive == result.robot.passive
+    (again,) = validate_stored(
+        stored, load_experiment(folder / 'experiment.yaml').sources('validation')
+    )
+    assert again.joints[0].rmse == pytest.approx(result.validations[0].joints[0].rmse)
+    text = (folder / 'results' / 'identified.urdf').read_text()
+    assert 'arm_1.J = ' in text and 'platform.m4 = ' in text
+    assert saved is not None
+
+
+def test_the_general_description_finds_the_same(folder):
+    one = found(identify(load_experiment(folder / 'experiment.yaml')))
+    result = identify(load_experiment(folder / 'experiment_loops.yaml'))
+    other = found(result)
+    assert len(other) == 16
+    for i in (1, 2, 3):
+        assert other[f'arm_{i}_link.Iyy'] == pytest.approx(one[f'arm_{i}.J'], rel=0.02)
+        assert other[f'arm_{i}.fc'] == pytest.approx(one[f'arm_{i}.fc'], rel=0.01)
+    assert other['platform.m'] == pytest.approx(one['platform.m4'], rel=0.02)
+    # the passive platform's mass is written back, too
+    save(result, folder / 'results_loops')
+    again = Robot.from_urdf(
+        folder / 'results_loops' / 'identified.urdf', result.robot.joints, passive=None
+    )
+    identified = again.opened.prior.get('platform.m')
+    assert identified == pytest.approx(other['platform.m'], rel=1e-9)
+
+
+def test_the_urdf_is_that_of_the_geometry():
+    experiment = load_settings('experiment.yaml')
+    text = (ROOT / 'urdf' / 'delta.urdf').read_text()
+    assert text.endswith(delta_urdf(experiment.robot.delta))
+
+
+def load_settings(name):
+    return experiment_from(read_document(DELTA / name), DELTA, check_data=False)
+
+
+@pytest.mark.parametrize(
+    ('name', 'overrides', 'key', 'words'),
+    [
+        ('experiment.yaml', {'robot.delta.arm_length': '0'}, 'robot.delta.arm_length', 'above 0'),
+        ('experiment.yaml', {'robot.urdf': 'delta.urdf'}, 'robot.urdf', 'leave one of them out'),
+        ('experiment.yaml', {'robot.joints': '[a, b]'}, 'robot.joints', 'three'),
+        ('experiment_loops.yaml', {'robot.loops[1].link_a': 'arm'}, 'robot.loops', "'arm'"),
+        ('experiment_loops.yaml', {'robot.loops[1].kind': 'weld'}, 'robot.loops[1].kind', 'rod'),
+        ('experiment_loops.yaml', {'robot.loops[0].length': '2.0'}, 'robot.loops', "'forearm"),
+        ('experiment_loops.yaml', {'robot.assembly': '{arm: 1.0}'}, 'robot.assembly.arm', 'arm_1'),
+        ('experiment_loops.yaml', {'robot.joints': '[arm_1]'}, 'robot.loops', 'robot.joints'),
+        ('experiment.yaml', {'robot.loops': '[]', 'robot.delta': 'null'}, 'robot.urdf', 'missing'),
+    ],
+)
+def test_wrong_descriptions_are_refused_by_key(folder, name, overrides, key, words):
+    with pytest.raises(SettingsError) as error:
+        load_experiment(folder / name, overrides)
+    assert error.value.key == key
+    assert words in str(error.value)
