@@ -86,6 +86,7 @@ class Model:
     """A robot with elastic joints and what can be identified of it."""
 
     robot: Robot
+    settings: ModelSettings
     regressor: ElasticRegressor
     structure: BaseStructure
 
@@ -94,7 +95,7 @@ class Model:
         """Make the regressor and find its base parameters."""
         regressor = build(robot, settings)
         assert isinstance(regressor, ElasticRegressor)
-        return cls(robot, regressor, structure(regressor, robot))
+        return cls(robot, settings, regressor, structure(regressor, robot))
 
     def true(self, values: dict[str, float]) -> ParameterSet:
         """Return the base parameters of the URDF's bodies and the other ``values``."""

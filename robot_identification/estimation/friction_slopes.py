@@ -33,7 +33,7 @@ from ..regressors.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
 from .factor import GrowingFactor
 from .reach import TOLERANCE
-from .rows import require_order, row_blocks
+from .rows import driven_rows, require_order, row_blocks
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -167,6 +167,7 @@ class _Candidates:
         names = tuple(f'candidate.{i}' for i in range(NODES))
         self.layout = regressor.layout + ParameterLayout(names, ('',) * NODES)
         self.n_joints = regressor.n_joints
+        self.driven = driven_rows(regressor)
         self._slopes = np.exp(_MIDDLE + _HALF * _POINTS)
 
     def rows(self, motion: Motion) -> np.ndarray:

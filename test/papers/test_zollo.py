@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from robot_identification.pipeline import identify_sources, Problem
 
 from benchmarks.papers import zollo_robots as zollo
 from benchmarks.papers.elastic_robot import quantised
@@ -43,6 +44,21 @@ def test_planar_robot_with_friction_modelled(method, run):
     _, parts = zollo.modelled_errors(0, method)
     assert parts.size == 16
     assert parts.mean() <= 0.03
+
+
+def test_slopes_of_friction_are_sought_at_the_motors(run):
+    """The slope itself is hardly told at speed; the friction there, f1 v + f2 - f5, is."""
+    model = zollo.planar_model(('viscous', 'stiction', 'stribeck'), stiction_slope=1000.0)
+    recording = run.recording(quantised(run.position, zollo.ENCODER))
+    problem = Problem(model.robot, model.settings, zollo.MODELLED)
+    result = identify_sources(problem, [recording])
+    assert len(result.model.stribeck_slope) == 2
+    assert any(note.startswith('joint_1_motor: stribeck_slope') for note in result.estimate.notes)
+    for i, motor in enumerate(('joint_1_motor', 'joint_2_motor')):
+        base = result.estimate.base
+        assert base[f'{motor}.fv'] == pytest.approx(zollo.F1[i], rel=2e-3)
+        level = base[f'{motor}.ts'] + base[f'{motor}.tsc']
+        assert level == pytest.approx(zollo.F2[i] - zollo.F5[i], abs=1e-3)
 
 
 def test_weighting_does_not_give_up_the_equations_without_effort(run):
