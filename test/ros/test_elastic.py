@@ -73,9 +73,10 @@ def recorded(ros, tmp_path):
     ros.start('recorder', parameters=parameters)
     sender = ros.publisher(JointTrajectory, 'joint_trajectory', wait_for_subscribers=1)
     started = ros.call(StartRecording, '/recorder/start', name='both')
-    assert started.success and not started.message, started.message
+    assert started.success, started.message
+    ros.spin(0.5)  # until the recorder has found both topics
     sender.publish(trajectory())
-    ros.spin(0.5 * SECONDS + 1.0)
+    ros.spin(0.5 * SECONDS + 0.5)
     stopped = ros.call(StopRecording, '/recorder/stop')
     assert stopped.success and stopped.dropped == 0, stopped.message
     return stopped.path
