@@ -324,8 +324,8 @@ class Closure:
             raise ModelError(
                 f"the loops do not determine passive joint '{loose}' at the assembly",
                 joint=loose,
-                remedy='name it in robot.joints if it has a drive, or lock it, or declare the loop '
-                'that moves it; where the assembly is singular give another one in robot.assembly',
+                remedy='name it in robot.joints if it has a drive, lock it, or declare the loop that '
+                'moves it; where the assembly is singular give another one in robot.assembly',
             )
         inverse, _ = self._inverse(jacobian[:, :, n:])
         blocked = jacobian[0][:, :n] - jacobian[0][:, n:] @ inverse[0] @ jacobian[0][:, :n]
