@@ -29,7 +29,7 @@ from ..errors import IdentifiabilityError, ModelError, SettingsError
 from ..estimation import evaluate, Fit, LinearSystem
 from ..estimation.bodies import Body, body_links, inertia_cones
 from ..estimation.conic import Affine, Cones, minimise
-from ..estimation.least_squares import joint_weights, require_motion, solve
+from ..estimation.least_squares import joint_weights, solve
 from ..estimation.reach import reach
 from ..options import option
 from ..parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
@@ -37,7 +37,7 @@ from ..robot import Robot
 from .result import Payload
 
 _TOLERANCE = 1e-6
-_RANGE = 1e-9
+_RANGE, _READABLE = 1e-9, 1e-3
 _MARGIN = 1e-3
 _RADIUS = 0.05
 _CLOSENESS = 1e-2
@@ -109,7 +109,6 @@ def payload(
 
     """
     settings = settings or PayloadSettings()
-    require_motion(loaded)
     structure = without.structure
     link, placement = robot.attachment(frame)
     if link not in body_links(structure.layout):
@@ -122,7 +121,7 @@ def payload(
     layout = ParameterLayout.inertial(('load',))
     weights = joint_weights(without)
     rows = _rows(without, loaded, weights, columns, settings)
-    chosen, regrouping, expressions = _combinations(columns, layout)
+    chosen, regrouping = _combinations(columns)
     told_layout = layout.select(chosen)
     factor = np.column_stack([rows.factor[:, chosen], rows.factor[:, -1]])
     known = reach(factor, int(rows.independent), told_layout)
@@ -133,6 +132,7 @@ def payload(
             remedy='move the joints before it, with and without the load',
         )
     solution = solve(factor, known.excited, np.zeros(len(chosen)), rows.independent)
+    regrouping = _recorded(factor[:, :-1], known.excited) @ regrouping
     alone = (np.count_nonzero(regrouping, axis=1) == 1) & known.excited
     told = np.isin(np.arange(len(INERTIAL_SYMBOLS)), chosen[alone])
     free = np.zeros(len(INERTIAL_SYMBOLS))
@@ -144,7 +144,10 @@ def payload(
         link=link,
         frame=frame or link,
         base=ParameterSet(told_layout, solution.base),
-        expressions=expressions,
+        expressions=tuple(
+            expression(row, layout.names, first=int(place))
+            for row, place in zip(regrouping, chosen, strict=True)
+        ),
         covariance=solution.covariance,
         reasons=known.reasons,
         standard=standard,
@@ -202,25 +205,34 @@ def _rows(
     return _Rows(factor, without.n_independent + loaded.n_independent - basis.shape[1])
 
 
-def _combinations(
-    columns: np.ndarray, layout: ParameterLayout
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Independent parameters of the load, what combines with them, and the same in words."""
+def _combinations(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the load's parameters that any motion tells, and what combines with them, (k, 10)."""
     norms = np.linalg.norm(columns, axis=0)
     living = norms > _TOLERANCE * norms.max(initial=0.0)
     scaled = columns / np.where(living, norms, 1.0)
-    order = [i for i in _ORDER if living[i]]
-    chosen = greedy_basis(scaled, order, _TOLERANCE)
+    chosen = greedy_basis(scaled, [i for i in _ORDER if living[i]], _TOLERANCE)
     rest = np.setdiff1d(np.flatnonzero(living), chosen)
-    regrouping = np.zeros((chosen.size, len(layout)))
+    regrouping = np.zeros((chosen.size, columns.shape[1]))
     regrouping[np.arange(chosen.size), chosen] = 1.0
-    scaled_part = coefficients(scaled, chosen, rest)
-    regrouping[:, rest] = scaled_part * norms[rest] / norms[chosen, None]
-    words = tuple(
-        expression(row, layout.names, first=int(place))
-        for row, place in zip(regrouping, chosen, strict=True)
-    )
-    return chosen, regrouping, words
+    part = coefficients(scaled, chosen, rest)
+    regrouping[:, rest] = part * norms[rest] / norms[chosen, None]
+    return chosen, regrouping
+
+
+def _recorded(matrix: np.ndarray, excited: np.ndarray) -> np.ndarray:
+    """
+    Return what the parameters that the recordings tell stand for, (k, k).
+
+    Those that they do not tell are held at 0, and others take over what they explain of them.
+    """
+    norms = np.linalg.norm(matrix, axis=0)
+    scaled = matrix / np.where(norms > 0.0, norms, 1.0)
+    lost = np.flatnonzero(~excited)
+    regrouping = np.eye(excited.size)
+    part = np.linalg.lstsq(scaled[:, excited], scaled[:, lost], rcond=None)[0]
+    part[np.abs(part) < _READABLE] = 0.0
+    regrouping[np.ix_(excited, lost)] = part * norms[lost] / norms[excited, None]
+    return regrouping
 
 
 def _consistency(vector: np.ndarray, layout: ParameterLayout) -> LinkConsistency:
