@@ -6,7 +6,7 @@ First the figures of windows: delay t_d as a share of the window T; frequencies 
 the response is off by 1 % and has half its power; noise of position, velocity and acceleration for
 white noise of 1, times T^(k + 1/2) and the square root of the sampling rate.
 
-Then a planar arm identified from noise-free samples.
+Then the online filter's speed, and a planar arm identified from noise-free samples.
 
 A swinging two-joint arm with viscous and Coulomb friction, 20 s at 250 Hz, without noise and
 decimation: what is wrong in the parameters is the filter's doing.  The motions are sums of sines
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 import itertools
+import time
 
 import numpy as np
 from robot_identification.base_parameters import structure
@@ -28,6 +29,8 @@ from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import build, ModelSettings, prior
 from robot_identification.robot import Robot
 from robot_identification.signals import SignalSettings
+from robot_identification.signals.online import OnlineFilter
+from robot_identification.signals.polynomial_approximation import PolynomialOperator
 from robot_identification.signals.polynomial_settings import PolynomialApproximation
 from robot_identification.signals.responses import frequency_response
 
@@ -123,20 +126,20 @@ def record(
 ) -> Recording:
     """Sample sums of five sines, and the efforts that they take."""
     random = np.random.default_rng(seed)
-    time = PERIOD * np.arange(SAMPLES)
+    stamps = PERIOD * np.arange(SAMPLES)
     q, v, a = np.zeros((3, SAMPLES, 2))
     for part in np.linspace(0.2, 1.0, 5):
         omega = 2.0 * np.pi * frequency * part * random.uniform(0.95, 1.0, 2)
         size = random.uniform(0.1, 0.3, 2) / (frequency * part)
         phase = random.uniform(0.0, 2.0 * np.pi, 2)
-        angle = omega * time[:, None] + phase
+        angle = omega * stamps[:, None] + phase
         q += size * np.sin(angle)
         v += size * omega * np.cos(angle)
         a -= size * omega**2 * np.sin(angle)
     effort = (rows(Motion(q, v, a)) @ truth.values).reshape(q.shape)  # type: ignore[operator]
     q = q + noise[0] * random.normal(size=q.shape)
     effort = effort + noise[1] * random.normal(size=q.shape)
-    return Recording(time, q, effort, joints)
+    return Recording(stamps, q, effort, joints)
 
 
 def windows() -> None:
@@ -154,9 +157,22 @@ def windows() -> None:
         print(f'{degree:>12}{exponent:>12.0f}' + ''.join(f'{figure:>12.3g}' for figure in figures))
 
 
+def online() -> None:
+    """Print the time of a step of the online filter."""
+    filtering = OnlineFilter(PolynomialOperator(0.044, PERIOD), 7)
+    samples = np.random.default_rng(0).normal(size=(20_000, 7))
+    start = time.perf_counter()
+    for sample in samples:
+        filtering.push(sample, sample)
+    spent = (time.perf_counter() - start) / len(samples)
+    print(f'online, seven joints, windows of 12 samples: {1e6 * spent:.1f} us a sample')
+
+
 def main() -> None:
     """Print the tables."""
     windows()
+    print()
+    online()
     for noise, decimate_to in (((0.0, 0.0), None), ((1e-4, 0.2), 25.0)):
         print(f'\nnoise {noise[0]:g} rad, {noise[1]:g} N m, decimated to {decimate_to} Hz')
         print('mean relative error: all / inertial / Coulomb friction')
