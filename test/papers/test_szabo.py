@@ -3,37 +3,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-import sys
-
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.papers import szabo
 
 
 @pytest.fixture(scope='module')
-def szabo():
-    """Return the script of the paper, which stands beside the package."""
-    sys.path.insert(0, str(ROOT))
-    try:
-        from benchmarks.papers import szabo
-    finally:
-        sys.path.remove(str(ROOT))
-    return szabo
-
-
-@pytest.fixture(scope='module')
-def paper(szabo):
+def paper():
     return szabo.PaperRegressor()
 
 
 @pytest.fixture(scope='module')
-def excitation(szabo, paper):
+def excitation(paper):
     return szabo.excitation(paper, 2, iterations=40)
 
 
-def test_24_parameters_with_the_expressions_of_table_2(szabo, paper):
+def test_24_parameters_with_the_expressions_of_table_2(paper):
     base = paper.base
     assert base.n_base == 24
     assert [base.layout.names[i] for i in base.unidentifiable] == [
@@ -45,12 +31,12 @@ def test_24_parameters_with_the_expressions_of_table_2(szabo, paper):
         assert found == pytest.approx(szabo.combination(name), abs=1e-12), name
 
 
-def test_exact_values_of_table_2(szabo, paper):
+def test_exact_values_of_table_2(paper):
     for name, entry in szabo.TABLE_2.items():
         assert paper.exact[name] == pytest.approx(entry[1], abs=5e-4), name
 
 
-def test_excitation_within_limits_halves_the_condition_number(szabo, paper, excitation):
+def test_excitation_within_limits_halves_the_condition_number(paper, excitation):
     trajectory, condition, begun = excitation
     assert condition < 0.7 * np.median(begun)
     motion = trajectory.sample(np.linspace(0.0, szabo.DURATION, 20001))
@@ -65,7 +51,7 @@ def test_excitation_within_limits_halves_the_condition_number(szabo, paper, exci
     assert condition == pytest.approx(np.linalg.norm(gram) * np.linalg.norm(np.linalg.inv(gram)))
 
 
-def test_means_and_variances_of_ls_and_wls(szabo, paper, excitation):
+def test_means_and_variances_of_ls_and_wls(paper, excitation):
     runs = 40
     studies = szabo.noise_study(paper, excitation[0], range(runs))
     low, high = szabo.spread_bounds(runs, 24, 0.999)
@@ -83,7 +69,7 @@ def test_means_and_variances_of_ls_and_wls(szabo, paper, excitation):
     )
 
 
-def test_wrong_slopes_bias_friction_alone(szabo, paper, excitation):
+def test_wrong_slopes_bias_friction_alone(paper, excitation):
     errors = szabo.shape_errors(paper, excitation[0])
     names = paper.base.names
     friction = np.array([name.startswith('joint') for name in names])
@@ -97,7 +83,7 @@ def test_wrong_slopes_bias_friction_alone(szabo, paper, excitation):
     assert errors[1000.0, 5.0][at['tsc']] == pytest.approx(0.75, abs=0.2)
 
 
-def test_the_search_finds_the_slopes_of_the_robot(szabo, paper, excitation):
+def test_the_search_finds_the_slopes_of_the_robot(paper, excitation):
     stiff, slow = szabo.searched_slopes(paper, excitation[0], 0.0)
     np.testing.assert_allclose(stiff, szabo.STICTION_SLOPE, rtol=0.01)
     np.testing.assert_allclose(slow, szabo.STRIBECK_SLOPE, rtol=0.01)
