@@ -91,6 +91,8 @@ def _identify(options: argparse.Namespace) -> int:
         print(f'\n{result.consistency.summary()}')
         if result.drive_gains is not None:
             print(f'\n{result.drive_gains.summary()}')
+        if result.payload is not None:
+            print(f'\n{result.payload.summary()}')
     # the summary has those of the estimate
     shown = () if options.quiet else result.estimate.warnings
     _warn(text for text in result.warnings if text not in shown)

@@ -41,9 +41,10 @@ from .estimation import (
     Task,
 )
 from .io.experiment import Experiment
-from .io.load import KnownLoad
+from .io.load import KnownLoad, PayloadRecordings
 from .io.results import Result, StoredResult
 from .parameters import ParameterSet
+from .payload import Payload, payload
 from .plausibility import doubts
 from .progress import part, Progress, silent
 from .regressors import build, ModelSettings, Regressor
@@ -76,6 +77,8 @@ class Problem:
         How recorded signals became those at the joints, for the record; the sources convert.
     known_load:
         The load of the recordings that drive gains are identified from; None for none.
+    payload:
+        Where the load sits that is to be identified, and how; None for none.
 
     """
 
@@ -87,6 +90,7 @@ class Problem:
     effort_kind: str = 'joint_torque'
     drives: Drives | None = None
     known_load: KnownLoad | None = None
+    payload: PayloadRecordings | None = None
 
     @classmethod
     def of(cls, experiment: Experiment) -> Problem:
@@ -100,6 +104,7 @@ class Problem:
             effort_kind=experiment.robot.effort_kind,
             drives=experiment.robot.drives,
             known_load=experiment.data.known_load,
+            payload=experiment.data.payload,
         )
 
     def regressor(self) -> Regressor:
@@ -142,7 +147,10 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         sources = experiment.sources('identification', joints)
         validation = experiment.sources('validation', joints)
         loaded = experiment.sources('known_load', joints)
-    result = identify_sources(problem, sources, validation, loaded=loaded, progress=progress)
+        carrying = experiment.sources('payload', joints)
+    result = identify_sources(
+        problem, sources, validation, loaded=loaded, carrying=carrying, progress=progress
+    )
     return replace(result, warnings=once(notes, result.warnings))
 
 
@@ -152,6 +160,7 @@ def identify_sources(
     validation: Sequence[Any] = (),
     *,
     loaded: Sequence[Any] = (),
+    carrying: Sequence[Any] = (),
     progress: Progress = silent,
 ) -> Result:
     """
@@ -167,6 +176,8 @@ def identify_sources(
         Recordings that the identification does not see.
     loaded:
         Recordings with the problem's known load, for the drive gains.
+    carrying:
+        Recordings with the load that is to be identified.
     progress:
         Told about the progress.
 
@@ -215,6 +226,14 @@ def identify_sources(
         watch.lap('validation')
         gains = _drive_gains(problem, sources, loaded, regressor, base)
         watch.lap('drive gains')
+        found_load: Payload | None = None
+        if problem.payload is not None and carrying:
+            heavy = equations.system(carrying, regressor, base, problem.signals)
+            wanted = problem.payload
+            found_load = payload(
+                system, heavy, problem.robot, frame=wanted.frame, settings=wanted.settings
+            )
+            watch.lap('payload')
         progress(1.0, 'done')
     return Result(
         name=problem.name or problem.robot.name,
@@ -236,11 +255,13 @@ def identify_sources(
         effort_kind=problem.effort_kind,
         drives=problem.drives,
         drive_gains=gains,
+        payload=found_load,
         warnings=once(
             notes,
             doubts(problem.robot, system, estimate),
             estimate.warnings,
             () if gains is None else gains.warnings,
+            () if found_load is None else found_load.warnings,
         ),
     )
 

@@ -35,7 +35,7 @@ from .document import Document, read_document
 from .entry import RecordingEntry
 from .experiment_checks import check_experiment
 from .keys import nearest, override, walk
-from .load import KnownLoad, LoadRecordings
+from .load import KnownLoad, LoadRecordings, PayloadRecordings
 from .sources import open_recording
 
 
@@ -153,6 +153,11 @@ class DataSettings:
         doc='Recordings with a load of known mass, to identify the gains of the drives; null for '
         'none',
     )
+    payload: PayloadRecordings | None = option(
+        None,
+        doc='Recordings with a load that is to be identified, while those of `identification` are '
+        'without it; null for none',
+    )
 
     def entries(self, kind: str) -> tuple[tuple[str, RecordingEntry], ...]:
         """
@@ -226,7 +231,7 @@ class Experiment:
         Parameters
         ----------
         kind:
-            ``identification``, ``validation`` or ``known_load``.
+            ``identification``, ``validation``, ``known_load`` or ``payload``.
         joints:
             The identified joints where the caller has built the robot; None: those of the file, or
             the URDF's.

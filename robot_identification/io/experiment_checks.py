@@ -46,6 +46,8 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
     dead_zones(experiment.signals, robot.joints)
     _check_files(experiment)
     _check_known_load(experiment, robot)
+    if experiment.data.payload is not None:
+        check_load(experiment.data.payload, 'data.payload', robot)
     if not check_data:
         return
     if not experiment.data.identification:

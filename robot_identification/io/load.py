@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..drive_gains import METHODS
 from ..errors import SettingsError
 from ..options import option
+from ..payload import PayloadSettings
 from .entry import RecordingEntry
 
 
@@ -60,3 +61,17 @@ class KnownLoad(LoadRecordings):
                 key='data.known_load.center_of_mass',
                 remedy='give the centre of mass that the inertia is taken about',
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayloadRecordings(LoadRecordings, PayloadSettings):
+    """
+    A load that is to be identified.
+
+    The fields of `PayloadSettings` belong to it, too.
+    """
+
+    @property
+    def settings(self) -> PayloadSettings:
+        """The part that says how it is identified."""
+        return PayloadSettings(self.own_friction)

@@ -28,6 +28,7 @@ from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
 from ..options import from_mapping
 from ..parameters import ParameterLayout, ParameterSet
+from ..payload import Payload
 from ..regressors import ModelSettings
 from ..robot import Robot
 from ..signals import SignalSettings
@@ -86,6 +87,8 @@ class Result:
         where they were recorded there).
     drive_gains:
         Gains of the drives, where there were recordings with a known load; else None.
+    payload:
+        The load, where there were recordings with one that was to be identified; else None.
 
     """
 
@@ -109,6 +112,7 @@ class Result:
     effort_kind: str = 'joint_torque'
     drives: Drives | None = None
     drive_gains: DriveGains | None = None
+    payload: Payload | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,7 @@ def result_document(result: Result) -> dict[str, Any]:
         'essential_parameters': [] if essential is None else _essential(essential),
         'standard_parameters': _standard(result),
         'drive_gains': None if result.drive_gains is None else result.drive_gains.to_dict(),
+        'payload': None if result.payload is None else result.payload.to_dict(),
         'warnings': list(result.warnings),
         'timing': dict(result.timing),
         'settings': {

@@ -162,8 +162,9 @@ class IdentificationNode(Node):
             problem = replace(pipeline.Problem.of(experiment), name='')
         sources = experiment.sources('identification', problem.robot.joints)
         loaded = experiment.sources('known_load', problem.robot.joints)
+        carrying = experiment.sources('payload', problem.robot.joints)
         result = pipeline.identify_sources(
-            problem, sources, loaded=loaded, progress=self._progress
+            problem, sources, loaded=loaded, carrying=carrying, progress=self._progress
         )
         folder = self._settings.output() / result_name(sources[0], problem.estimation.method)
         self._keep(result, folder)
@@ -322,6 +323,8 @@ def _summary(result: Result) -> str:
     if result.drive_gains is not None:
         changes = ', '.join(f'{gain.relative_change:+.1f}' for gain in result.drive_gains)
         text += f'; drive gains differ from the assumed ones by {changes} %'
+    if result.payload is not None and result.payload.body is not None:
+        text += f'; payload of {result.payload.body.mass:.4g} kg'
     if not result.consistency.physical:
         text += '; the standard parameters are not physically consistent'
     return text
