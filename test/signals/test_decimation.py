@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.signals import ParallelDecimator
+from robot_identification.signals import independence, ParallelDecimator
 from scipy.signal import firwin, freqz
 
 
@@ -114,3 +114,19 @@ def test_refuses_another_shape_and_a_factor_below_one():
     decimator.push(np.zeros((5, 2)))
     with pytest.raises(ValueError, match='shape'):
         decimator.push(np.zeros((5, 3)))
+
+
+@pytest.mark.parametrize(
+    ('length', 'stride', 'rows'), [(8, 1, 1 / 8), (8, 4, 1 / 2), (8, 8, 1.0), (8, 30, 1.0)]
+)
+def test_means_that_overlap_are_less_independent(length, stride, rows):
+    mean = np.full(length, 1 / length)
+    assert independence(1, mean, stride) == pytest.approx(rows)
+
+
+def test_a_filter_before_decimation_counts_where_it_is_the_narrower_one():
+    assert independence(5, np.ones(1)) == pytest.approx(independence(5), rel=1e-3)
+    assert independence(1, np.ones(1)) == 1.0
+    narrow = firwin(801, 0.02)
+    # variance and density both are those of the filter before
+    assert independence(5, narrow) == pytest.approx(5 * np.sum(narrow**2), rel=1e-3)
