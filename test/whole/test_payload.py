@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -14,6 +11,8 @@ from robot_identification.io.experiment import load_experiment
 from robot_identification.pipeline import identify
 from robot_identification.saving import save
 import yaml
+
+from .conftest import make_recording
 
 LOAD = pin.Inertia(2.0, np.array([0.05, -0.02, 0.1]), np.diag([0.01, 0.012, 0.008]))
 SECTION = """\
@@ -24,16 +23,6 @@ signals:
 """
 
 
-def whole_conftest():
-    """Return the makers of recordings beside this file."""
-    path = Path(__file__).with_name('conftest.py')
-    spec = importlib.util.spec_from_file_location('whole_conftest', path)
-    module = importlib.util.module_from_spec(spec)
-    __import__('sys').modules.setdefault('whole_conftest', module)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def loaded(workspace):
     """Give a folder in which there is a recording with two kilograms on the last link."""
@@ -42,7 +31,7 @@ def loaded(workspace):
     part = workspace.truth.layout.of(link)
     names = workspace.truth.layout.names[part]
     heavier = workspace.truth.updated(dict(zip(names, body.toDynamicParameters(), strict=True)))
-    table = whole_conftest().make_recording(workspace.robot, heavier, 3, 0.05)
+    table = make_recording(workspace.robot, heavier, 3, 0.05)
     workspace.write(table, 'loaded.csv')
     workspace.edit('signals:\n', SECTION)
     return workspace
