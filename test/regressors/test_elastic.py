@@ -243,6 +243,17 @@ def test_rotors_matter_in_these_trees():
     assert not np.delete(rows[:, :, place], 8, axis=1).any()
 
 
+def test_a_motor_that_turns_the_other_way_about_the_opposite_axis_is_the_same():
+    axes = ((0, 0, 1), (1, 0, 0), (0, 1, 0), (1, 2, 3), (0, 0, -1), (1, 1, 0))
+    elastic = ElasticJoints(gear_ratios=(30.0,) * 6, rotor_axes=axes)
+    opposite = ElasticJoints(
+        gear_ratios=(-30.0,) * 6, rotor_axes=tuple((-x, -y, -z) for x, y, z in axes)
+    )
+    one, other = (build(tx40(), replace(PLAIN, elastic=each)) for each in (elastic, opposite))
+    motion = one.random_motion(np.random.default_rng(4), 30)
+    assert one.rows(motion) == pytest.approx(other.rows(motion), rel=1e-14, abs=1e-14)
+
+
 def mujoco_twin(robot: Robot, truth: WithRotors) -> mujoco.MjModel:
     """MuJoCo's model: rotors as bodies, transmissions as springs of its tendons."""
     spec = mujoco.MjSpec.from_string(mechanism(robot))
