@@ -20,7 +20,7 @@ the load is beside the noise; total least squares (``total``) does not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh
@@ -41,7 +41,8 @@ NOT_TOLD = 0.25
 
 _TOLERANCE = 1e-9
 _SEPARATE = 1e-6
-_ROUNDS = 4
+_EXACT = 1e-12
+_ROUNDS = 6
 _LEAST = 0.05
 
 
@@ -141,27 +142,75 @@ def drive_gains(
         where there are fewer rows than unknowns.
 
     """
-    n = len(drives)
+    n, b = len(drives), structure.n_base
     columns = structure.regrouping[:, structure.layout.of(load.link)]
-    parts = columns[:, load.known] @ load.parameters[load.known], columns[:, ~load.known]
-    noise = _drive_noise(_row_spread(without, structure.n_base), assumed)
-    found = _Solution(np.ones(n), np.eye(n), np.zeros(n))
-    for _ in range(_ROUNDS):
-        found = _weighted(without, loaded, load, parts, assumed, noise, found.factors, method)
-        if method == 'constrained':
-            # shrunk gains would give their rows more and more weight
+    known, unknown = columns[:, load.known] @ load.parameters[load.known], columns[:, ~load.known]
+    runs = _Runs(without, loaded, known, unknown, load.link)
+    factors, shrinkage, std = (np.full(n, np.nan) for _ in range(3))
+    covariance = np.full((n, n), np.nan)
+    told = np.ones(n, dtype=bool)
+    while told.any():
+        # a drive that is not told is noise in all rows that it acts on
+        joints = ~(assumed[:, ~told] != 0.0).any(axis=1)
+        told &= (assumed[joints] != 0.0).any(axis=0)
+        if not told.any():
             break
-    std = np.sqrt(np.diag(found.covariance))
-    told = (std < NOT_TOLD * np.abs(found.factors)) & (found.factors > _LEAST)
+        found = _iterated(runs.part(joints, told, b), assumed[np.ix_(joints, told)], method)
+        relative = np.sqrt(np.diag(found.covariance)) / np.maximum(found.factors, 1e-9)
+        if relative.max() > NOT_TOLD or found.factors.min() < _LEAST:
+            told[np.flatnonzero(told)[relative.argmax()]] = False
+            continue
+        factors[told], shrinkage[told] = found.factors, found.shrinkage
+        covariance[np.ix_(told, told)] = found.covariance
+        std = np.sqrt(np.diag(covariance))
+        break
     return DriveGains(
         drives=tuple(drives),
-        factors=np.where(told, found.factors, np.nan),
-        covariance=np.where(told[:, None] & told, found.covariance, np.nan),
+        factors=factors,
+        covariance=covariance,
         assumed=assumed,
         method=method,
         recordings=tuple(recordings),
-        warnings=_warnings(drives, found, std, told),
+        warnings=_warnings(drives, factors, std, shrinkage),
     )
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """
+    Rows without and with the load, and what the load adds to the base parameters.
+
+    Attributes
+    ----------
+    without, loaded:
+        The rows.
+    known:
+        (b,) what the known parameters of the load add.
+    unknown:
+        (b, u) what each of the others adds for one unit of it.
+    link:
+        The carrier, for messages.
+
+    """
+
+    without: GainRows
+    loaded: GainRows
+    known: np.ndarray
+    unknown: np.ndarray
+    link: str
+
+    def part(self, joints: np.ndarray, drives: np.ndarray, b: int) -> _Runs:
+        """Return the rows of some joints with the columns of some drives, (n,) bool each."""
+        columns = np.append(np.ones(b, dtype=bool), drives)
+
+        def few(rows: GainRows) -> GainRows:
+            return GainRows(
+                rows.factors[joints][:, :, columns],
+                rows.rows[joints],
+                rows.independent_rows[joints],
+            )
+
+        return replace(self, without=few(self.without), loaded=few(self.loaded))
 
 
 @dataclass(frozen=True)
@@ -173,26 +222,32 @@ class _Solution:
     shrinkage: np.ndarray
 
 
+def _iterated(runs: _Runs, assumed: np.ndarray, method: str) -> _Solution:
+    """Solve again and again with the noise in the rows as it is at the gains found so far."""
+    n = assumed.shape[1]
+    found = _Solution(np.ones(n), np.eye(n), np.zeros(n))
+    for _ in range(_ROUNDS):
+        gains = np.maximum(found.factors, _LEAST)
+        spread = _row_spread(runs.without, len(runs.known), gains)
+        found = _weighted(runs, assumed, _drive_noise(spread, assumed * gains), gains, method)
+        if method == 'constrained':
+            # shrunk gains would give their rows more and more weight
+            break
+    return found
+
+
 def _weighted(
-    without: GainRows,
-    loaded: GainRows,
-    load: Load,
-    parts: tuple[np.ndarray, np.ndarray],
-    assumed: np.ndarray,
-    noise: np.ndarray,
-    factors: np.ndarray,
-    method: str,
+    runs: _Runs, assumed: np.ndarray, noise: np.ndarray, gains: np.ndarray, method: str
 ) -> _Solution:
-    """Solve with the joints' rows weighted by the currents' noise at gains ``factors``."""
-    gains = np.maximum(factors, _LEAST)
+    """Solve with the joints' rows weighted by the currents' noise at given gains."""
     # what the currents' noise amounts to in each joint's rows
     deviation = np.sqrt(assumed**2 @ (noise * gains**2))
-    nuisance, right, efforts = _stack(without, loaded, *parts, 1.0 / deviation)
-    right, efforts, rank = _projected(nuisance, right, efforts, load)
-    weights = (without.rows + loaded.rows) / deviation**2
+    nuisance, right, efforts = _stack(runs, 1.0 / deviation)
+    right, efforts, rank = _projected(nuisance, right, efforts, runs.link)
+    weights = (runs.without.rows + runs.loaded.rows) / deviation**2
     C = np.diag(noise * (weights @ assumed**2))
     x, inverse, shrinkage = _solve(efforts, right, C, method)
-    rows = (without.independent_rows + loaded.independent_rows).sum()
+    rows = (runs.without.independent_rows + runs.loaded.independent_rows).sum()
     residual = efforts @ x - right
     scale = float(residual @ residual) / max(rows - rank - x.size, 1.0)
     return _Solution(x, scale * inverse, shrinkage)
@@ -208,57 +263,52 @@ def _inverse(assumed: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.inv(assumed))
 
 
-def _row_spread(rows: GainRows, b: int) -> np.ndarray:
-    """(n,) residual variance of each joint's own least squares, with the assumed gains."""
+def _row_spread(rows: GainRows, b: int, gains: np.ndarray) -> np.ndarray:
+    """(n,) residual variance of each joint's own least squares at given gains."""
     variances = np.empty(len(rows.factors))
     for j, factor in enumerate(rows.factors):
-        matrix, effort = factor[:, :b], factor[:, b:].sum(axis=1)
+        matrix, effort = factor[:, :b], factor[:, b:] @ gains
         basis = _range(matrix)
         residual = effort - basis @ (basis.T @ effort)
         freedom = max(1.0, rows.independent_rows[j] - basis.shape[1])
-        floor = 1e-24 * (effort @ effort) / max(1, rows.rows[j])
+        floor = _EXACT * (effort @ effort) / max(1, rows.rows[j])
         variances[j] = max(residual @ residual / freedom, floor)
     return variances
 
 
-def _drive_noise(spread: np.ndarray, assumed: np.ndarray) -> np.ndarray:
-    """(n,) variances of the drives' efforts that explain those of the joints' rows."""
-    noise, _ = nnls(assumed**2, spread)
-    # a drive without noise of its own would make the others' gains exact
-    return np.maximum(noise, 1e-3 * spread.min() / (assumed**2).max())
+def _drive_noise(spread: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """(n,) variances of the drives' efforts c that explain those of the rows ``matrix @ c``."""
+    size = np.abs(matrix).max(axis=0)
+    noise, _ = nnls((matrix / size) ** 2, spread)
+    # no drive is without noise of its own because its neighbour's explains all
+    return np.maximum(noise, 1e-3 * spread.min()) / size**2
 
 
-def _stack(
-    without: GainRows,
-    loaded: GainRows,
-    known: np.ndarray,
-    unknown: np.ndarray,
-    weights: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _stack(runs: _Runs, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Columns of beta and the load's unknown parameters; effort of the known ones; drives'."""
-    b = len(known)
-    light = (weights[:, None, None] * without.factors).reshape(-1, without.factors.shape[2])
-    heavy = (weights[:, None, None] * loaded.factors).reshape(-1, loaded.factors.shape[2])
+    b, width = len(runs.known), runs.without.factors.shape[2]
+    light = (weights[:, None, None] * runs.without.factors).reshape(-1, width)
+    heavy = (weights[:, None, None] * runs.loaded.factors).reshape(-1, width)
     nuisance = np.block(
         [
-            [light[:, :b], np.zeros((len(light), unknown.shape[1]))],
-            [heavy[:, :b], heavy[:, :b] @ unknown],
+            [light[:, :b], np.zeros((len(light), runs.unknown.shape[1]))],
+            [heavy[:, :b], heavy[:, :b] @ runs.unknown],
         ]
     )
-    right = np.concatenate([np.zeros(len(light)), heavy[:, :b] @ known])
+    right = np.concatenate([np.zeros(len(light)), heavy[:, :b] @ runs.known])
     return nuisance, right, np.concatenate([light[:, b:], heavy[:, b:]])
 
 
 def _projected(
-    nuisance: np.ndarray, right: np.ndarray, efforts: np.ndarray, load: Load
+    nuisance: np.ndarray, right: np.ndarray, efforts: np.ndarray, link: str
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Take away what parameters that are not asked for can explain; tell how many there are."""
     basis = _range(nuisance)
     left = right - basis @ (basis.T @ right)
     if np.linalg.norm(left) <= _SEPARATE * np.linalg.norm(right):
         raise IdentifiabilityError(
-            f"what is known of the load on '{load.link}' cannot be told from what is not",
-            link=load.link,
+            f"what is known of the load on '{link}' cannot be told from what is not",
+            link=link,
             remedy='give its centre of mass (data.known_load.center_of_mass), or move more joints '
             'in the recordings with and without it',
         )
@@ -287,10 +337,11 @@ def _solve(
     alone = A - np.outer(product, product) / (right @ right)
     smallest = float(eigh(alone, C, eigvals_only=True, subset_by_index=(0, 0))[0])
     exact = A - max(0.0, smallest) * C
-    values, vectors = eigh(exact, C)
+    size = np.sqrt(np.diag(A))
+    values, vectors = np.linalg.eigh(exact / np.outer(size, size))
     # a direction with less than rounding in it is not told: a huge variance, not a negative one
-    values = np.maximum(values, _TOLERANCE * values.max())
-    inverse = (vectors / values) @ vectors.T
+    vectors /= size[:, None]
+    inverse = (vectors / np.maximum(values, _TOLERANCE)) @ vectors.T
     total = inverse @ product
     if method == 'total':
         return total, inverse, np.zeros(total.size)
@@ -307,27 +358,26 @@ def _range(matrix: np.ndarray) -> np.ndarray:
 
 
 def _warnings(
-    drives: Sequence[str], found: _Solution, std: np.ndarray, told: np.ndarray
+    drives: Sequence[str], factors: np.ndarray, std: np.ndarray, shrinkage: np.ndarray
 ) -> tuple[str, ...]:
     notes = []
     for k, drive in enumerate(drives):
-        change = found.factors[k] - 1.0
-        if not told[k]:
+        if np.isnan(factors[k]):
             notes.append(
                 f"the load does not tell the gain of drive '{drive}': take a heavier one, or a "
                 'motion that makes it felt there'
             )
             continue
+        change = factors[k] - 1.0
         if abs(change) > max(0.01, 3.0 * std[k]):
             notes.append(
                 f"the gain of drive '{drive}' differs by {100.0 * change:+.1f} % from the assumed "
                 'one, and so do the parameters: put the matrix of drive_gains into '
                 'robot.drives.effort.matrix and identify again'
             )
-        missing = found.shrinkage[k]
-        if missing > std[k]:
+        if shrinkage[k] > std[k]:
             notes.append(
-                f"noise makes the gain of drive '{drive}' about {100.0 * missing:.1f} % "
+                f"noise makes the gain of drive '{drive}' about {100.0 * shrinkage[k]:.1f} % "
                 'too small in the constrained fit: say data.known_load.method: total'
             )
     return tuple(notes)
