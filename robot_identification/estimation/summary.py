@@ -94,7 +94,7 @@ def _header(estimate: Estimate) -> list[str]:
         left[2] = ('essential', f'{int(estimate.essential.sum())} of {len(estimate)} parameters')
     lines = [_rule(title, '=')]
     for (a, b), (c, d) in zip(left, right, strict=True):
-        lines.append(f'{a:<18}{b:<30}{c:<20}{d}'.rstrip())
+        lines.append(f'{a:<17}{b:<38}{c:<20}{d}'.rstrip())
     return lines
 
 
