@@ -100,17 +100,17 @@ def test_without_noise_the_gains_are_exact(arm, how, assumed, method):
 @pytest.mark.parametrize('assumed', [DIAGONAL, COUPLED])
 @pytest.mark.parametrize('how', ['mass', 'centre', 'all'])
 def test_total_least_squares_is_unbiased_and_its_standard_deviations_are_true(arm, how, assumed):
-    """Over 40 recordings, with another noise in every drive."""
+    """Over 80 recordings, with another noise in every drive."""
     errors, scores = [], []
-    for seed in range(40):
+    for seed in range(80):
         gains = found(arm, how, seed, (0.2, 0.6, 0.3), assumed)
         errors.append(gains.factors - TRUE)
         scores.append(errors[-1] / gains.std)
-        assert (np.abs(scores[-1]) < 4.0).all()
-    bias = np.mean(errors, axis=0) / (np.std(errors, axis=0) / np.sqrt(40))
+    assert np.abs(scores).max() < 5.0
+    bias = np.mean(errors, axis=0) / (np.std(errors, axis=0) / np.sqrt(80))
     assert (np.abs(bias) < 3.5).all()
-    # 40 squares of normal variables with the variance 2
-    assert (np.abs(np.mean(np.square(scores), axis=0) - 1.0) < 4.0 * np.sqrt(2.0 / 40)).all()
+    # 240 squares of normal variables with the variance 2, hardly correlated
+    assert abs(np.mean(np.square(scores)) - 1.0) < 4.0 * np.sqrt(2.0 / 240)
 
 
 def test_strong_noise_shrinks_the_constrained_fit_but_not_the_total_one(arm):
