@@ -2,6 +2,10 @@
 """From recordings to samples: uniform grid, filtering, differentiation, parallel decimation."""
 
 from .decimation import independence, ParallelDecimator
+from .online import OnlineFilter
+from .polynomial_approximation import PolynomialOperator
+from .polynomial_settings import PolynomialApproximation
+from .responses import frequency_response
 from .sampling import sample_rate
 from .settings import dead_zones, decimation_factor, SignalSettings
 from .source import RecordingSource
@@ -9,12 +13,16 @@ from .stream import process, stream, stretches
 from .windows import WindowedSamples
 
 __all__ = [
+    'OnlineFilter',
     'ParallelDecimator',
+    'PolynomialApproximation',
+    'PolynomialOperator',
     'RecordingSource',
     'SignalSettings',
     'WindowedSamples',
     'dead_zones',
     'decimation_factor',
+    'frequency_response',
     'independence',
     'process',
     'sample_rate',

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.signals.jacobi import orthonormal
+from robot_identification.signals.jacobi import orthonormal, weighted
 from robot_identification.signals.polynomial_approximation import (
     admissible_delays,
     apply,
@@ -85,6 +85,15 @@ def test_a_constant_has_no_derivatives(operator):
     for order in (1, 2):
         kernel = operator.derivative(order)
         assert abs(kernel.sum()) < 1e-14 * np.abs(kernel).sum()
+
+
+def test_sampling_the_kernel_instead_would_give_a_constant_an_acceleration():
+    # the figure that the documentation quotes
+    operator = PolynomialOperator(0.044, PERIOD)
+    s = np.linspace(-1.0, 1.0, 12)
+    at = orthonormal(2, 3.0, 3.0, 1 - 2 * operator.instant / 0.044)
+    kernel = (1 - s) * (1 + s) * weighted(at, 2, 3.0, 3.0, s) * (2 / 0.044) ** 3
+    assert PERIOD * kernel.sum() == pytest.approx(-593.0, abs=0.5)
 
 
 @pytest.mark.parametrize('operator', OPERATORS)
