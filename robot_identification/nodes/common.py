@@ -23,6 +23,8 @@ from std_msgs.msg import String
 
 from ..errors import IdentificationError, IdentificationWarning, ModelError, SettingsError
 from ..options import option
+from ..regressors import ModelSettings
+from ..regressors.delta_robot import delta_robot
 from ..robot import Robot
 from .parameters import declare_options, read_options
 from .running import answer, explain, run
@@ -134,15 +136,22 @@ class RobotOptions:
                 remedy='give one position a joint',
             )
 
-    def build(self, urdf: str) -> Robot:
-        """Read the robot from ``urdf`` (text, path or package://)."""
+    def build(self, urdf: str, model: ModelSettings | None = None) -> Robot:
+        """
+        Read the robot from ``urdf`` (text, path or package://).
+
+        Where ``model`` has closed loops, other joints are passive; a delta robot needs no URDF.
+        """
         with warnings.catch_warnings():
             # the robot keeps its warnings, and `RobotDescription` logs them
             warnings.simplefilter('ignore', IdentificationWarning)
+            if model is not None and model.delta is not None:
+                return delta_robot(model.delta, self.joints or None, gravity=self.gravity)
             return Robot.from_urdf(
                 urdf,
                 self.joints or None,
                 locked=dict(zip(self.locked_joints, self.locked_positions, strict=True)),
+                passive=None if model is not None and model.loops else (),
                 gravity=self.gravity,
             )
 
@@ -162,6 +171,8 @@ class RobotDescription:
         Called with the robot each time that a description has been read.
     callback_group:
         Of the subscription.
+    model:
+        Its closed loops, or the delta robot that it is without any description.
 
     Raises
     ------
@@ -175,14 +186,17 @@ class RobotDescription:
         node: Node,
         on_change: Callable[[Robot], None] | None = None,
         callback_group: CallbackGroup | None = None,
+        model: ModelSettings | None = None,
     ) -> None:
         self._node = node
+        self._model = model
         self._on_change = on_change
         self._robot: Robot | None = None
         self._error: IdentificationError | None = None
         self._topic = node.resolve_topic_name('robot_description')
         self.options = declare_options(node, RobotOptions)
-        if self.options.robot_description:
+        delta = model is not None and model.delta is not None
+        if delta or self.options.robot_description:
             self._use(self.options.robot_description)
         else:
             node.create_subscription(
@@ -227,7 +241,7 @@ class RobotDescription:
             self._node.get_logger().error(f"description on topic '{self._topic}': {error}")
 
     def _use(self, urdf: str) -> None:
-        robot = self.options.build(urdf)
+        robot = self.options.build(urdf, self._model)
         self._robot, self._error = robot, None
         logger = self._node.get_logger()
         logger.info(f"robot '{robot.name}' with joints {', '.join(robot.joints)}")

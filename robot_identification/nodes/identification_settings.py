@@ -100,7 +100,8 @@ class Settings:
         self._declare_sections(given)
         self._description: RobotDescription | None = None
         if given is None:
-            self._description = RobotDescription(node)
+            model = read_options(node, ModelOptions, 'robot')
+            self._description = RobotDescription(node, model=model)
         else:
             self._robot_options = declare_options(node, RobotOptions, defaults=_robot_of(given))
             self.experiment()  # refuses parameters that contradict the file at once
@@ -235,19 +236,18 @@ class Settings:
         return None if self._file is None else self._file.path
 
     def _robot_mapping(self) -> dict[str, Any]:
-        if self._description is not None:
-            options, robot = self._description.options, self._description.robot()
-            urdf = robot.urdf
-        else:
-            options = self._robot_options
-            urdf = options.robot_description
         model = read_options(self._node, ModelOptions, 'robot')
-        locked = dict(zip(options.locked_joints, options.locked_positions, strict=True))
-        drives = None if self._file is None else self._file.robot.drives
+        described = self._description
+        options = self._robot_options if described is None else described.options
+        robot: dict[str, Any] = {}
         # a delta robot is made of its geometry, whatever is described
-        described = {} if model.delta is not None else {'urdf': urdf, 'locked': locked}
+        if model.delta is None:
+            urdf = options.robot_description if described is None else described.robot().urdf
+            locked = dict(zip(options.locked_joints, options.locked_positions, strict=True))
+            robot = {'urdf': urdf, 'locked': locked}
+        drives = None if self._file is None else self._file.robot.drives
         return {
-            **described,
+            **robot,
             'joints': list(options.joints) or None,
             'gravity': list(options.gravity),
             'drives': None if drives is None else to_mapping(drives),

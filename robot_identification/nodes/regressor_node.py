@@ -65,7 +65,7 @@ class RegressorNode(Node):
         self._options = declare_options(self, RegressorOptions)
         self._settings = declare_options(self, ModelSettings, 'robot')
         self._regressor: Regressor | None = None
-        self._robot = RobotDescription(self, self._on_robot)
+        self._robot = RobotDescription(self, self._on_robot, model=self._settings)
         self._states: Subscription | None = None
         self._fit = LocalFit(self._options.window)
         self._due = 0
@@ -119,13 +119,12 @@ class RegressorNode(Node):
     def _on_joint_state(self, message: JointState) -> None:
         try:
             sample = joint_sample(message, self._joints())
+            self._fit.push(sample.stamp, sample.position, sample.effort)
+            if sample.stamp < self._due - self._period or sample.stamp >= self._due:
+                self._due = sample.stamp + self._period
+                self._publish(self._fit.state())
         except IdentificationError as error:
             self.get_logger().warning(str(error), throttle_duration_sec=5.0)
-            return
-        self._fit.push(sample.stamp, sample.position, sample.effort)
-        if sample.stamp < self._due - self._period or sample.stamp >= self._due:
-            self._due = sample.stamp + self._period
-            self._publish(self._fit.state())
 
     @property
     def _period(self) -> int:
