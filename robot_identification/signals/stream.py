@@ -46,7 +46,8 @@ def stream(
     settings:
         Method, cut-off frequency, rate and trim.
     block:
-        Rows of a block; the last of a gap-free stretch may be shorter.
+        Rows of a block (fewer where windows of the polynomial approximation are apart by a
+        stride); the last of a gap-free stretch may be shorter.
 
     Yields
     ------

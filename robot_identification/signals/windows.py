@@ -171,19 +171,20 @@ class Windows:
         trim:
             Time without windows at both ends [s].
         block:
-            Windows of a block; the last one may be shorter.
+            Rows that the windows of a block are apart in all; the last one may be shorter.
 
         """
         first, last = self.cuts(trim)
         start += first * self.operator.period + self.lead
         reach = 2 * self._margin + self.operator.taps - self.stride
+        size = max(1, block // self.stride)
         held: np.ndarray | None = None
         count = 0
         for rows in _between(blocks, first, last):
             held = rows if held is None else np.concatenate((held, rows))
-            while len(held) >= reach + block * self.stride:
-                yield self._block(held[: reach + block * self.stride], start, count, joints)
-                held, count = held[block * self.stride :], count + block
+            while len(held) >= reach + size * self.stride:
+                yield self._block(held[: reach + size * self.stride], start, count, joints)
+                held, count = held[size * self.stride :], count + size
         if held is None:
             return
         windows = (len(held) - reach) // self.stride

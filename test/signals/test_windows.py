@@ -97,7 +97,7 @@ def test_blocks_make_no_difference(n_rows, block, stride, window):
     recording, options = random_recording(n_rows), signals(window=window, stride=stride)
     whole = process(recording, options)
     parts = list(stream(recording, options, block=block))
-    assert all(len(part) == block for part in parts[:-1])
+    assert all(len(part) == max(1, block // stride) for part in parts[:-1])
     for name in FIELDS:
         joined = np.concatenate([getattr(part, name) for part in parts])
         expected = getattr(whole, name)
