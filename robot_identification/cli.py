@@ -134,7 +134,7 @@ def _export(options: argparse.Namespace) -> int:
     from .io.urdf import identified_urdf
 
     result = read_result(options.result)
-    text = identified_urdf(result.robot, result.standard, result.model.elastic)
+    text = identified_urdf(result.robot, result.standard, result.model)
     if options.out is None:
         sys.stdout.write(text)
         return EXIT_OK

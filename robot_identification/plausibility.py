@@ -57,7 +57,7 @@ def _negative_friction(joints: tuple[str, ...], estimate: Estimate) -> list[str]
     found = [
         joint
         for joint in joints
-        if sure.get(f'{joint}.fv', False) or sure.get(f'{joint}.fc', False)
+        if any(sure.get(f'{joint}.{symbol}', False) for symbol in ('fv', 'fc', 'ts'))
     ]
     if not found:
         return []

@@ -97,7 +97,7 @@ def _write_urdf(result: Result, path: Path) -> tuple[Path | None, tuple[str, ...
     failure = None
     with collected_warnings() as notes:
         try:
-            text = identified_urdf(result.robot, result.standard, result.model.elastic)
+            text = identified_urdf(result.robot, result.standard, result.model)
         except IdentificationError as error:
             failure = f'{path.name} is not written: {error}'
     if failure is not None:

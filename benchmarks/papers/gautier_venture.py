@@ -386,9 +386,9 @@ def _consistency_table(nearest: Result, by_base: Result, by_essential: Result) -
         rows,
         'Counted is a link whose inertia at the centre of mass (36) has pivots of the '
         'factorisation L D Lᵀ that all exceed the tolerance [kg m²]; the paper does not say what '
-        'the tolerance is compared with. With this definition its own Table II does not '
-        'give its Table III: chi_0b has XX2 = -0.47, which no tolerance of 0.04 accepts, and link 6 of chi_0e is a '
-        'point, which a strict test refuses. So the counts of the paper are shown only. That the '
-        'essential version keeps all inertias positive definite is a property of its recording, '
-        'not of the method; `method: physical` keeps them so for certain.',
+        'the tolerance is compared with. With this definition its own Table II does not give its '
+        'Table III: chi_0b has XX2 = -0.47, which no tolerance of 0.04 accepts, and link 6 of '
+        'chi_0e is a point, which a strict test refuses. So the counts of the paper are shown '
+        'only. That the essential version keeps all inertias positive definite is a property of '
+        'its recording, not of the method; `method: physical` keeps them so for certain.',
     )

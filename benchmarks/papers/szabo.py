@@ -309,7 +309,7 @@ def _summary_table(
             ),
         ]
     ls, weighted = pooled
-    told = weighted.told / weighted.theory
+    told = studies[1].told / studies[1].theory
     rows.append(
         Row(
             'WLS: variance that the estimates state over that of the formula',

@@ -16,7 +16,9 @@ import numpy as np
 
 from ..errors import ConsistencyError, IdentificationWarning, one_of
 from ..parameters import ParameterSet
-from ..regressors import ElasticJoints
+from ..regressors import ModelSettings
+from ..regressors.friction import slopes_of
+from ..regressors.settings import SLOPES
 from ..robot import Robot
 from .urdf_bodies import lumped_inertias, RigidBody
 from .urdf_text import Document, Element
@@ -28,7 +30,7 @@ _SCALED = ('value', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
 
 
 def identified_urdf(
-    robot: Robot, parameters: ParameterSet, elastic: ElasticJoints | None = None
+    robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None
 ) -> str:
     """
     Return the robot's URDF with identified inertials and friction.
@@ -46,10 +48,11 @@ def identified_urdf(
         Its URDF text (for a xacro file the expanded text) is what is edited.
     parameters:
         Standard parameters; links and joints that they do not name are left alone.
-    elastic:
-        The motors of a robot with elastic joints.  Their friction, which is reduced to the joints,
-        goes to the joints' ``<dynamics>``, as it acts there in a model with stiff joints; their
-        rotor inertias and the stiffnesses are among those in the comment.
+    model:
+        What the parameters belong to, where it has elastic joints or slopes of friction.  The
+        friction of motors behind elastic joints, which is reduced to the joints, goes to the
+        joints' ``<dynamics>``, as it acts there in a model with stiff joints; their rotor inertias
+        and the stiffnesses are among those in the comment, and so are slopes.
 
     Returns
     -------
@@ -84,10 +87,11 @@ def identified_urdf(
             'simulators such as MuJoCo and Gazebo refuse the URDF; estimation.method: physical '
             'finds one that a body can have'
         )
+    elastic = None if model is None else model.elastic
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
     for joint, owner in zip(robot.joints, owners, strict=True):
         _write_friction(document, owner, parameters, joints[joint])
-    _write_comment(document, owners, parameters)
+    _write_comment(document, owners, parameters, model)
     return document.text()
 
 
@@ -203,7 +207,12 @@ def _write_friction(
         document.set(dynamics, attributes)
 
 
-def _write_comment(document: Document, owners: tuple[str, ...], parameters: ParameterSet) -> None:
+def _write_comment(
+    document: Document,
+    owners: tuple[str, ...],
+    parameters: ParameterSet,
+    model: ModelSettings | None,
+) -> None:
     written = {f'{owner}.{symbol}' for owner in owners for symbol in ('fv', 'fc')}
     layout = parameters.layout
     inertial = {name for link in layout.links for name in layout.names[layout.of(link)]}
@@ -212,6 +221,14 @@ def _write_comment(document: Document, owners: tuple[str, ...], parameters: Para
         for name, unit in zip(layout.names, layout.units, strict=True)
         if name not in written and name not in inertial
     ]
+    if model is not None:
+        slopes = slopes_of(model, owners)
+        lines += [
+            f'{SLOPES[term]} of {owner} = {_number(slope)}'
+            for term in SLOPES
+            if term in model.friction
+            for owner, slope in zip(owners, slopes[term], strict=True)
+        ]
     document.set_comment(_MARK, lines)
 
 

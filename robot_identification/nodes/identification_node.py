@@ -229,7 +229,7 @@ class IdentificationNode(Node):
         result = self._require_latest().result
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter('always', IdentificationWarning)
-            response.urdf = identified_urdf(result.robot, result.standard, result.model.elastic)
+            response.urdf = identified_urdf(result.robot, result.standard, result.model)
         if request.path:
             path = Path(request.path).expanduser().absolute()
             try:

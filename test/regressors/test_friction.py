@@ -70,10 +70,12 @@ def test_the_urdf_gets_the_friction_that_stiction_falls_to(arm):
     values = prior(arm, ModelSettings(friction=STATIC)).updated(
         {'joint_2.ts': 1.0, 'joint_2.tsc': -0.25}
     )
-    text = identified_urdf(arm, values)
+    model = ModelSettings(friction=STATIC, stiction_slope=(90.0, 80.5, 70.0))
+    text = identified_urdf(arm, values, model)
     again = prior(Robot.from_urdf(text), ModelSettings())
     assert again['joint_2.fc'] == 0.75
     assert 'joint_2.tsc = -0.25' in text
+    assert 'stiction_slope of joint_2 = 80.5' in text
     assert layout == values.layout
 
 
