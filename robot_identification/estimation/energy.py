@@ -116,9 +116,10 @@ def energy_blocks(
     Raises
     ------
     SettingsError
-        where the robot or the filter has no energy equations.
+        where the robot or the filter has no energy equations, or the interval is too long.
 
     """
+    settings, rows = settings or EnergySettings(), 0
     if signals.method == 'polynomial_approximation':
         raise SettingsError(
             "'estimation.equations' is energy, for which 'signals.method' "
@@ -140,12 +141,22 @@ def energy_blocks(
                         energy,
                         structure.independent,
                         zones,
-                        settings or EnergySettings(),
+                        settings,
                         _step(samples),
                         segment,
                         recorded,
                     )
-                yield stretch.push(piece)
+                block = stretch.push(piece)
+                rows += len(block.time)
+                yield block
+    if not rows:
+        raise SettingsError(
+            f"'estimation.energy.interval' is {settings.interval:g} s, longer than any stretch of "
+            f'{getattr(source, "source", "recording")} without a gap',
+            key='estimation.energy.interval',
+            value=settings.interval,
+            remedy='shorten it, or record for longer',
+        )
 
 
 def energy_system(

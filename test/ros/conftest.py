@@ -50,6 +50,15 @@ class Arm:
             'signals.trim': 0.3,
         }
 
+    def write(self, path, seed, *, load=None, gains=1.0):
+        """Write a bag, with ten more inertial parameters at the last link, efforts over gains."""
+        truth = self.truth
+        if load is not None:
+            values = truth.values.copy()
+            values[truth.layout.of(self.robot.links[-1])] += load
+            truth = ParameterSet(truth.layout, values)
+        return write_bag(path, self.robot, truth, seed, gains=gains)
+
     def sines(self, seed):
         """Return the times and the states of a motion."""
         return sines(self.robot, seed)
@@ -98,9 +107,8 @@ def sines(robot, seed, duration=DURATION):
     return time, Motion(position, velocity, acceleration)
 
 
-def write_bag(
-    path, robot, truth, seed, topic='/joint_states', joints=None, noise=0.02, duration=DURATION
-):
+def write_states(path, joints, time, position, velocity, effort, topic='/joint_states'):
+    """Write joint states into a bag and return its path."""
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import get_typestore, Stores
 
@@ -108,24 +116,29 @@ def write_bag(
     kind = types.types['sensor_msgs/msg/JointState']
     stamp_type = types.types['builtin_interfaces/msg/Time']
     header_type = types.types['std_msgs/msg/Header']
-    time, motion = sines(robot, seed, duration)
-    tau = efforts(robot, truth, motion)
-    tau += noise * np.random.default_rng(seed + 99).standard_normal(tau.shape)
     with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         connection = writer.add_connection(topic, kind.__msgtype__, typestore=types)
         for i, t in enumerate(time):
             nanoseconds = 1_000_000_000 + round(t * 1e9)
+            stamp = stamp_type(*divmod(nanoseconds, 1_000_000_000))
             message = kind(
-                header=header_type(
-                    stamp=stamp_type(*divmod(nanoseconds, 1_000_000_000)), frame_id=''
-                ),
-                name=list(joints or robot.joints),
-                position=motion.position[i],
-                velocity=motion.velocity[i],
-                effort=tau[i],
+                header=header_type(stamp=stamp, frame_id=''),
+                name=list(joints),
+                position=np.ascontiguousarray(position[i]),
+                velocity=np.ascontiguousarray(velocity[i]),
+                effort=np.ascontiguousarray(effort[i]),
             )
             writer.write(connection, nanoseconds, types.serialize_cdr(message, kind.__msgtype__))
     return path
+
+
+def write_bag(path, robot, truth, seed, *, joints=None, duration=DURATION, gains=1.0):
+    """Write a motion of the robot, with noise on the efforts, which are divided by ``gains``."""
+    time, motion = sines(robot, seed, duration)
+    tau = efforts(robot, truth, motion)
+    tau += 0.02 * np.random.default_rng(seed + 99).standard_normal(tau.shape)
+    names = joints or robot.joints
+    return write_states(path, names, time, motion.position, motion.velocity, tau / gains)
 
 
 @pytest.fixture(scope='session')
@@ -142,6 +155,12 @@ def arm(tmp_path_factory):
         'foreign': write_bag(folder / 'foreign', robot, truth, seed=1, joints=['a', 'b', 'c']),
     }
     return Arm(URDF, robot, truth, bags)
+
+
+@pytest.fixture(scope='session', name='write_states')
+def _write_states():
+    """Give the function that writes joint states into a bag."""
+    return write_states
 
 
 @pytest.fixture
