@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment file's data and robot ask for, through the service: loads, gains, loops."""
+"""What the experiment file's data ask for through the service: loads and gains; delta robots."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-import shutil
 
 import numpy as np
 import pinocchio as pin
@@ -67,38 +66,12 @@ def test_drive_gains_of_the_experiment_file(ros, identify, arm, tmp_path):
     assert np.diag(found['matrix']) == pytest.approx(GAINS, rel=0.05)
 
 
-@pytest.fixture(scope='module')
-def delta(tmp_path_factory):
-    """Make a user's copy of the example of a delta robot, with short recordings."""
-    root = tmp_path_factory.mktemp('suite')
-    folder = root / 'examples' / 'delta'
-    shutil.copytree(ROOT / 'examples' / 'delta', folder)
-    shutil.copytree(ROOT / 'urdf', root / 'urdf')
-    spec = importlib.util.spec_from_file_location('record', folder / 'record.py')
+def test_a_delta_robot_needs_no_description(ros, identify, write_states, tmp_path):
+    spec = importlib.util.spec_from_file_location('record', ROOT / 'examples/delta/record.py')
     record = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(record)
-    record.main(folder, seconds=4.0)
-    return folder, record
-
-
-@pytest.mark.parametrize('name', ['experiment', 'experiment_loops'])
-def test_a_delta_robot_by_its_geometry_and_by_its_loops(ros, identify, delta, name):
-    folder, record = delta
-    start(ros, folder / f'{name}.yaml', f'/{name}')
-    answer = identify(ros, folder / 'identification.csv', namespace=f'/{name}')
-    assert answer.success, answer.message
-    found = {p.name: p.value for p in answer.base.parameters}
-    for symbol in ('fc', 'fv'):
-        ours = [found[f'arm_{i}.{symbol}'] for i in (1, 2, 3)]
-        assert ours == pytest.approx(record.PARAMETERS[symbol], rel=0.1)
-    assert [fit.joint for fit in answer.joints] == ['arm_1', 'arm_2', 'arm_3']
-    answer = identify(ros, options=[('data.payload', 'null')], namespace=f'/{name}')
-    assert not answer.success and "'data.payload'" in answer.message
-
-
-def test_a_delta_robot_needs_no_description(ros, identify, delta, write_states, tmp_path):
-    folder, record = delta
-    table = np.loadtxt(folder / 'identification.csv', delimiter=',', skiprows=1)
+    record.main(tmp_path, seconds=3.0)
+    table = np.loadtxt(tmp_path / 'identification.csv', delimiter=',', skiprows=1)
     joints = ['arm_1', 'arm_2', 'arm_3']
     bag = write_states(
         tmp_path / 'bag', joints, table[:, 0], table[:, 1:4], 0.0 * table[:, 1:4], table[:, 4:]
