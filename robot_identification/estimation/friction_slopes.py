@@ -168,6 +168,8 @@ class _Candidates:
         self.layout = regressor.layout + ParameterLayout(names, ('',) * NODES)
         self.n_joints = regressor.n_joints
         self.driven = driven_rows(regressor)
+        if hasattr(regressor, 'random_motion'):
+            self.random_motion = regressor.random_motion
         self._slopes = np.exp(_MIDDLE + _HALF * _POINTS)
 
     def rows(self, motion: Motion) -> np.ndarray:
@@ -194,8 +196,10 @@ def _with_candidates(
 
 def _owners(regressor: Regressor, term: str) -> dict[str, int]:
     """Row of the regressor that each joint's friction acts in, by the joint's name."""
+    own = getattr(regressor, 'random_motion', None)
     ones = np.ones((1, regressor.n_joints))
-    rows = regressor.rows(Motion(ones, ones, ones))
+    motion = Motion(ones, ones, ones) if own is None else own(np.random.default_rng(0), 1)
+    rows = regressor.rows(motion)
     owners = {}
     for column, name in enumerate(regressor.layout):
         owner, _, symbol = name.rpartition('.')

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,13 @@ from robot_identification.estimation import find_slopes, friction_slopes, open_s
 from robot_identification.io.results import read_result, write_result
 from robot_identification.pipeline import identify_sources, Problem
 from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, ModelSettings, predict, prior
+from robot_identification.regressors import (
+    build,
+    ElasticJoints,
+    ModelSettings,
+    predict,
+    prior,
+)
 from robot_identification.robot import Robot
 from robot_identification.signals import SignalSettings
 from scipy.optimize import least_squares
@@ -40,12 +47,15 @@ def model(arm):
     return regressor, structure(regressor, arm)
 
 
-def motion_of(duration=10.0, seed=0):
+def motion_of(duration=10.0, seed=0, n_joints=3):
     """Fourier series of 0.1 to 0.6 Hz, with exact derivatives; (time, motion)."""
     random = np.random.default_rng(seed)
     time = np.arange(0.0, duration, 1.0 / RATE)
     omega = 2.0 * np.pi * 0.1 * np.arange(1, 7)
-    size, phase = random.uniform(0.2, 0.7, (6, 3)), random.uniform(0.0, 2.0 * np.pi, (6, 3))
+    size, phase = (
+        random.uniform(0.2, 0.7, (6, n_joints)),
+        random.uniform(0.0, 2.0 * np.pi, (6, n_joints)),
+    )
     angle = omega[:, None] * time[:, None, None] + phase
     return time, Motion(
         np.sum(size * np.sin(angle) / omega[:, None], axis=1),
@@ -177,6 +187,31 @@ def test_slopes_that_the_recording_does_not_tell_are_named(arm, model):
     made = recording(arm, 0.3, amplitudes=((0.0, 1.0, 1.0), (0.0, -0.5, -0.5)))
     found = find_slopes([made], *model, OPEN, SIGNALS)
     assert 'the recordings hardly tell' in found.notes[0]
+
+
+def test_motors_behind_elastic_joints_have_slopes_of_their_own():
+    robot = Robot.from_urdf(FOLDER / 'zollo_planar_2r.urdf', gravity=(0.0, -9.81, 0.0))
+    settings = ModelSettings(friction=STATIC, elastic=ElasticJoints())
+    true = replace(settings, stiction_slope=(80.0, 120.0), stribeck_slope=(4.0, 6.0))
+    time, motion = motion_of(n_joints=4)
+    friction = {'ts': 2.0, 'tsc': -0.6}
+    values = {f'{j}_motor.{s}': value for j in robot.joints for s, value in friction.items()}
+    made = Recording(
+        time=time,
+        position=motion.position,
+        velocity=motion.velocity,
+        effort=predict(build(robot, true), motion, prior(robot, true).updated(values)),
+        joints=(*robot.joints, *(f'{joint}_motor' for joint in robot.joints)),
+        source='made',
+    )
+    regressor = build(robot, settings)
+    base = structure(regressor, robot)
+    for zone in (0.0, (0.002, 0.001)):  # a dead zone for each motor; links have none
+        signals = replace(SIGNALS, cutoff=200.0, dead_zone=zone)
+        found = find_slopes([made], regressor, base, settings, signals)
+        np.testing.assert_allclose(found.slopes['stiction'], (80.0, 120.0), rtol=1e-3)
+        np.testing.assert_allclose(found.slopes['stribeck'], (4.0, 6.0), rtol=1e-3)
+        assert found.notes[1].startswith('joint_2_motor: ')
 
 
 def test_a_recording_of_other_joints_is_refused(arm, model):
