@@ -252,7 +252,7 @@ class Robot:
             (n_samples, nq) or (nq,); a continuous joint takes two entries (cosine, sine).
 
         """
-        self._require_tree()
+        self.require_tree()
         position = np.asarray(position, dtype=float)
         q = np.empty((*position.shape[:-1], self.model.nq))
         for column, index in enumerate(self.joint_ids):
@@ -266,18 +266,20 @@ class Robot:
 
     def tangent(self, vectors: np.ndarray) -> np.ndarray:
         """Reorder (..., n_joints) velocities, accelerations or efforts into Pinocchio's order."""
-        self._require_tree()
+        self.require_tree()
         vectors = np.asarray(vectors, dtype=float)
         reordered = np.empty_like(vectors)
         reordered[..., self.columns] = vectors
         return reordered
 
-    def _require_tree(self) -> None:
+    def require_tree(self) -> None:
+        """Raise `ModelError` where the robot has passive joints, and so is more than its joints."""
         if self.passive:
             raise ModelError(
                 f"robot '{self.name}' has passive joints, whose places only its loops tell",
                 joint=self.passive[0],
-                remedy='plan and simulate it elsewhere; it can be identified from recordings',
+                remedy='robots with closed loops can be identified from recordings, by inverse '
+                'dynamics; plan and simulate their motions elsewhere',
             )
 
     def with_parameters(self, parameters: ParameterSet) -> pin.Model:

@@ -75,7 +75,13 @@ def tree_of(robot: Robot) -> Tree:
     robot:
         With revolute, continuous and prismatic joints alone, which `Robot` sees to.
 
+    Raises
+    ------
+    ModelError
+        where the robot has passive joints: then it is `Robot.opened` that is a tree.
+
     """
+    robot.require_tree()
     model = robot.model
     data = model.createData()
     pin.computeJointJacobians(model, data, pin.neutral(model))
