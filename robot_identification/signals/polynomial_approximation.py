@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 import math
 
 import numpy as np
-from scipy.special import roots_jacobi
 
 from ..errors import SettingsError
-from .jacobi import orthonormal, product_series, weighted, zeros
+from .jacobi import orthonormal, product_series, zeros
+from .quadrature import SampledWindow
 
 KEY = 'signals.polynomial_approximation'
 """Where the parameters stand in the experiment file; named in errors."""
@@ -35,7 +35,6 @@ INTERPOLATION = 5
 """Degree of the polynomials through the samples, if the kernel does not ask for more; odd."""
 
 _WHOLE = 1e-6  # periods: a window nearer than this to a whole number of them has that number
-_SPARE = 12  # nodes beyond those that polynomials take, for weights with broken exponents
 _BAND = 64  # windows whose weights are in one matrix, at least
 
 
@@ -198,7 +197,7 @@ class PolynomialOperator:
         return self._kernel(series, order, False)
 
     def _kernel(self, series: np.ndarray, order: int, hold: bool) -> np.ndarray:
-        """Integrals of a kernel, given by its series, over what each sample contributes."""
+        """Integrate a kernel, given by its series, over what each sample contributes."""
         for name in ('alpha', 'beta'):
             if order > 0 and getattr(self, name) < order:
                 raise _wrong(
@@ -206,59 +205,14 @@ class PolynomialOperator:
                     getattr(self, name),
                     f'derivatives of order {order} take {order} or more',
                 )
-        places, weights, cells = self._quadrature(len(series) + order, order)
-        values = weights * weighted(series, order, self.alpha, self.beta, places)
-        values *= (-2.0 / self.window) ** order
-        kernel = np.zeros(self.taps)
-        if hold:
-            np.add.at(kernel, cells, values.sum(axis=1))
-            return kernel
-        last = self.taps - 1
-        degree = min(self.interpolation, last)
-        first = np.clip(cells - (degree - 1) // 2, 0, last - degree)
-        moments = last - (1.0 - places) * (0.5 * self.window / self.period) - first[:, None]
-        shares = _lagrange(degree, moments)
-        np.add.at(kernel, first[:, None] + np.arange(degree + 1), _sum_nodes(shares, values))
-        return kernel
-
-    def _quadrature(self, count: int, order: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """
-        Nodes between the samples.
-
-        Returns
-        -------
-        Places and weights, (pieces, nodes) each, and the sample before each piece.  The weights
-        have the factor ``(1 - s)^(alpha - k) (1 + s)^(beta - k)`` in them.
-
-        """
-        a, b = self.alpha - order, self.beta - order
-        n = math.ceil(0.5 * (count + self.interpolation + max(a, 0.0) + max(b, 0.0))) + _SPARE
-        ends, cells = self._cells()
-        half, middle = 0.5 * np.diff(ends)[:, None], 0.5 * (ends[1:] + ends[:-1])[:, None]
-        nodes, plain = np.polynomial.legendre.leggauss(n)
-        places = middle + half * nodes
-        weights = half * plain * (1.0 - places) ** a * (1.0 + places) ** b
-        # where the weight ends in a power, a rule for that power
-        nodes, powered = roots_jacobi(n, a, 0.0)
-        places[-1] = middle[-1] + half[-1] * nodes
-        weights[-1] = half[-1] ** (a + 1.0) * powered * (1.0 + places[-1]) ** b
-        nodes, powered = roots_jacobi(n, 0.0, b)
-        places[0] = middle[0] + half[0] * nodes
-        weights[0] = half[0] ** (b + 1.0) * powered * (1.0 - places[0]) ** a
-        return places, weights, cells
-
-    def _cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the pieces, ascending, and the sample before each piece."""
-        step = 2.0 * self.period / self.window
-        ends = 1.0 - np.arange(self.taps - 1, -1, -1) * step
-        ends[0] = -1.0
-        # the window may begin shortly before a sample: pieces grow with the distance from its end,
-        # where a weight with a broken exponent is no polynomial
-        cuts: list[float] = []
-        while 3.0 * (ends[1] + 1.0) < step * 3.0 ** -len(cuts):
-            cuts.append(ends[2] - step + step * 3.0 ** -(len(cuts) + 1))
-        cells = np.concatenate(([0], np.full(len(cuts), 1), np.arange(1, self.taps - 1)))
-        return np.concatenate((ends[:2], cuts[::-1], ends[2:])), cells
+        window = SampledWindow(
+            step=2.0 * self.period / self.window,
+            taps=self.taps,
+            alpha=self.alpha,
+            beta=self.beta,
+            degree=self.interpolation,
+        )
+        return (-2.0 / self.window) ** order * window.integrals(series, order, hold=hold)
 
 
 def admissible_delays(
@@ -442,22 +396,6 @@ def triple_product(
 def _unit(index: int) -> np.ndarray:
     """Series of the orthonormal polynomial of degree ``index``."""
     return np.eye(index + 1)[index]
-
-
-def _lagrange(degree: int, places: np.ndarray) -> np.ndarray:
-    """Cardinal polynomials of the samples 0 to ``degree``, (degree + 1, ...)."""
-    samples = np.arange(degree + 1)
-    shares = np.ones((degree + 1, *places.shape))
-    for i in samples:
-        for j in samples:
-            if i != j:
-                shares[i] *= (places - j) / (i - j)
-    return shares
-
-
-def _sum_nodes(shares: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Sum over the nodes of each cell, (cells, degree + 1)."""
-    return np.einsum('icn,cn->ci', shares, values)
 
 
 def _wrong(name: str, value: float | None, remedy: str, unit: str = '') -> SettingsError:
