@@ -52,7 +52,7 @@ def test_excitation_within_limits_halves_the_condition_number(paper, excitation)
 
 
 def test_means_and_variances_of_ls_and_wls(paper, excitation):
-    runs = 40
+    runs = 25
     studies = szabo.noise_study(paper, excitation[0], range(runs))
     low, high = szabo.spread_bounds(runs, 24, 0.999)
     for study in studies:

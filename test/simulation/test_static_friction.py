@@ -121,13 +121,13 @@ def test_truths_that_cannot_be_are_refused(arm, changes, key, words):
 
 def test_friction_and_its_shape_are_identified_from_a_simulated_arm(arm):
     random = np.random.default_rng(2)
-    knots = np.linspace(0.0, 20.0, 14)
-    through = np.zeros((14, 3))
-    through[1:-1] = random.uniform(-1.2, 1.2, (12, 3))
+    knots = np.linspace(0.0, 12.0, 10)
+    through = np.zeros((10, 3))
+    through[1:-1] = random.uniform(-1.2, 1.2, (8, 3))
     spline = make_interp_spline(
         knots, through, k=5, bc_type=([(1, np.zeros(3)), (2, np.zeros(3))],) * 2
     )
-    time = np.arange(0.0, 20.001, 0.01)
+    time = np.arange(0.0, 12.001, 0.01)
     waypoints = Waypoints(arm.joints, time, spline(time), spline(time, 1), spline(time, 2))
     recording = simulate(arm, waypoints, FRICTION)
     model = ModelSettings(friction=('viscous', 'stiction', 'stribeck'), rotor_inertia=False)
