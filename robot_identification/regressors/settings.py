@@ -217,6 +217,12 @@ class ModelSettings:
                     value=name,
                     remedy='give each a name of its own',
                 )
+        if self.passive_viscous and not self.loops:
+            raise SettingsError(
+                "'passive_viscous' is true, but there are no loops, and so no passive joints",
+                key='passive_viscous',
+                remedy='declare the loops, or leave it out',
+            )
         if self.delta is not None and self.coupled_drives:
             raise SettingsError(
                 'a delta robot has coupled drives',

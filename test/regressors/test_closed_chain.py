@@ -605,6 +605,8 @@ def test_settings_of_two_kinds_of_robots_do_not_go_together():
         ModelSettings(elastic=ElasticJoints(), loops=(PIN,))
     with pytest.raises(SettingsError, match="two loops are called 'pin'"):
         ModelSettings(loops=(PIN, PIN))
+    with pytest.raises(SettingsError, match="'passive_viscous' is true, but there are no loops"):
+        ModelSettings(passive_viscous=True)
 
 
 def rocking_bar():
