@@ -25,7 +25,7 @@ import pinocchio as pin
 from ..base_parameters import expression
 from ..base_parameters.dependences import coefficients, greedy_basis
 from ..consistency import check, from_pseudo_inertia, LinkConsistency, pseudo_inertia
-from ..errors import IdentifiabilityError, ModelError, SettingsError
+from ..errors import IdentifiabilityError, ModelError, RecordingError, SettingsError
 from ..estimation import evaluate, Fit, LinearSystem
 from ..estimation.bodies import Body, body_links, inertia_cones
 from ..estimation.conic import Affine, Cones, minimise
@@ -119,7 +119,7 @@ def payload(
         )
     columns = structure.regrouping[:, structure.layout.of(link)] @ _moved(placement)
     layout = ParameterLayout.inertial(('load',))
-    weights = joint_weights(without)
+    weights = _weights(without, loaded)
     rows = _rows(without, loaded, weights, columns, settings)
     chosen, regrouping = _combinations(columns)
     told_layout = layout.select(chosen)
@@ -162,6 +162,16 @@ def payload(
     )
 
 
+def _weights(without: LinearSystem, loaded: LinearSystem) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the joints in both runs, which may be noisy to different degrees."""
+    weights = joint_weights(without)
+    try:
+        return weights, joint_weights(loaded)
+    except RecordingError:
+        # so short that its residuals tell nothing of its noise
+        return weights, weights
+
+
 def _moved(placement: pin.SE3) -> np.ndarray:
     """(10, 10) that takes inertial parameters in a frame to those in the frame it is placed in."""
     transform = placement.homogeneous
@@ -186,11 +196,11 @@ def _robot_columns(
 def _rows(
     without: LinearSystem,
     loaded: LinearSystem,
-    weights: np.ndarray,
+    weights: tuple[np.ndarray, np.ndarray],
     columns: np.ndarray,
     settings: PayloadSettings,
 ) -> _Rows:
-    light, heavy = without.stacked(weights), loaded.stacked(weights)
+    light, heavy = without.stacked(weights[0]), loaded.stacked(weights[1])
     robot = _robot_columns(without, settings, light, heavy)
     load = np.vstack([np.zeros((len(light), columns.shape[1])), heavy[:, :-1] @ columns])
     effort = np.concatenate([light[:, -1], heavy[:, -1]])
@@ -284,7 +294,7 @@ def _body(
 def _fit(
     without: LinearSystem,
     loaded: LinearSystem,
-    weights: np.ndarray,
+    weights: tuple[np.ndarray, np.ndarray],
     load: np.ndarray,
     settings: PayloadSettings,
 ) -> tuple[Fit, Fit]:
@@ -293,7 +303,7 @@ def _fit(
 
     ``load`` is what the load adds to the base parameters, (b,).
     """
-    light, heavy = without.stacked(weights), loaded.stacked(weights)
+    light, heavy = without.stacked(weights[0]), loaded.stacked(weights[1])
     robot = _robot_columns(without, settings, light, heavy)
     effort = np.concatenate([light[:, -1], heavy[:, -1] - heavy[:, :-1] @ load])
     together = _least_squares(robot, effort)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reference bodies, and what makes parameters physical as functions in cones."""
+
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.consistency import pseudo_inertia
+from robot_identification.estimation.bodies import (
+    body_links,
+    body_sizes,
+    centre_bounds,
+    drive_signs,
+    inertia_cones,
+    reference_bodies,
+    total_mass,
+)
+from robot_identification.estimation.conic import unpack
+from robot_identification.parameters import ParameterLayout, ParameterSet
+from robot_identification.regressors import CoupledDrive, ModelSettings
+from robot_identification.regressors import prior as urdf_prior
+from robot_identification.robot import Robot
+
+URDF = Path(__file__).parents[2] / 'urdf'
+
+
+@pytest.fixture(scope='module')
+def arm():
+    robot = Robot.from_urdf(URDF / 'demo_arm.urdf')
+    return robot, urdf_prior(robot)
+
+
+def test_a_decent_body_is_its_own_reference(arm):
+    robot, prior = arm
+    for body in reference_bodies(robot, prior):
+        own = prior.inertial(body.link)
+        assert not body.repaired and body.mass == own[0]
+        if np.linalg.eigvalsh(body.relative(own)).min() > 0.999:
+            np.testing.assert_allclose(body.pseudo_inertia, pseudo_inertia(own), atol=1e-12)
+        # thickened at most, never thinned
+        assert np.linalg.eigvalsh(body.pseudo_inertia - pseudo_inertia(own)).min() > -1e-12
+
+
+def test_bodies_that_cannot_be_are_replaced_by_the_urdfs_or_a_ball(arm):
+    robot, prior = arm
+    wrong = prior.updated({'link_2.m': -1.0, 'link_3.Ixx': -5.0})
+    bodies = {body.link: body for body in reference_bodies(robot, wrong)}
+    assert [link for link, body in bodies.items() if body.repaired] == ['link_2', 'link_3']
+    assert bodies['link_2'].mass == prior['link_2.m']
+    for body in bodies.values():
+        assert np.linalg.eigvalsh(body.pseudo_inertia)[0] > 0.0
+
+
+def test_a_point_mass_gets_a_size():
+    robot = Robot.from_urdf(URDF / 'tx40.urdf')
+    prior = urdf_prior(robot).updated({'link_6.Izz': 0.0})
+    tip = reference_bodies(robot, prior)[-1]
+    assert np.sqrt(tip.moment / tip.mass) > 0.005
+    sizes = body_sizes((tip,), robot, prior.layout)
+    assert sizes[prior.layout.index('joint_6.Ia')] == pytest.approx(tip.moment)
+    assert sizes[prior.layout.index('link_6.m')] == 0.2
+
+
+def test_cones_hold_exactly_the_bodies_with_the_margin(arm):
+    robot, prior = arm
+    rng = np.random.default_rng(1)
+    bodies = reference_bodies(robot, prior)
+    scale = body_sizes(bodies, robot, prior.layout)
+    margin = 0.1
+    functions = inertia_cones(bodies, prior.layout, scale, margin)
+    for body, function in zip(bodies, functions, strict=True):
+        for _ in range(20):
+            values = prior.values + scale * rng.normal(size=len(scale)) * 0.3
+            inside = np.linalg.eigvalsh(unpack(function(values / scale)))[0] >= 0.0
+            kept = pseudo_inertia(values[prior.layout.of(body.link)])
+            kept = kept - margin * body.pseudo_inertia
+            assert inside == (np.linalg.eigvalsh(kept)[0] >= 0.0)
+
+
+def test_relative_inertia_does_not_depend_on_the_frame(arm):
+    robot, prior = arm
+    turn = pin.SE3(pin.rpy.rpyToMatrix(0.3, -0.5, 0.7), np.array([0.1, 0.2, -0.3]))
+    other = pin.Inertia(1.7, np.array([0.1, 0.0, 0.2]), np.diag([0.1, 0.2, 0.15]))
+    body = reference_bodies(robot, prior)[1]
+    here = np.linalg.eigvalsh(body.relative(other.toDynamicParameters()))
+    transform = turn.homogeneous
+    moved = pseudo_inertia(turn.act(other).toDynamicParameters())
+    there = np.linalg.eigvals(
+        np.linalg.solve(transform @ body.pseudo_inertia @ transform.T, moved)
+    )
+    np.testing.assert_allclose(np.sort(there.real), here, rtol=1e-7)
+
+
+def test_signs_of_drives_and_what_coupled_motors_leave():
+    joints = ('joint_5', 'joint_6')
+    layout = ParameterLayout(
+        ('joint_5.Ia', 'joint_5.off', 'joint_6.Ia', 'joint_6.fc', 'joint_6.Iam'), ('',) * 5
+    )
+    drive = CoupledDrive(motor='joint_6', joints=joints, ratios=(1.0, 2.0))
+    function, names = drive_signs(layout, np.ones(5), ModelSettings(coupled_drives=(drive,)))
+    assert names[:4] == ('joint_5.Ia', 'joint_6.Ia', 'joint_6.fc', 'joint_6.Iam')
+    good, bad = np.array([1.0, -9.0, 5.0, 0.0, 1.0]), np.array([1.0, -9.0, 3.0, 0.0, 1.0])
+    assert (function(good) >= 0.0).all()
+    assert names[int(np.argmin(function(bad)))] == "joint_6.Ia less the coupled motors'"
+    assert function(bad).min() < 0.0
+    # the motor's own joint has nothing else where they are tied
+    tied = CoupledDrive(motor='joint_6', joints=joints, inertia='tied', ratios=(1.0, 2.0))
+    shorter = layout.select(range(4))
+    function, names = drive_signs(shorter, np.ones(4), ModelSettings(coupled_drives=(tied,)))
+    assert names[-1] == "joint_5.Ia less the coupled motors'" and len(names) == 4
+    assert function(np.array([1.0, 0.0, 4.0, 0.0]))[-1] == pytest.approx(0.0)
+
+
+def test_mass_and_centre_of_mass(arm):
+    robot, prior = arm
+    bodies = reference_bodies(robot, prior)
+    scale = body_sizes(bodies, robot, prior.layout)
+    mass = sum(prior[f'{body.link}.m'] for body in bodies)
+    assert total_mass(bodies, prior.layout, scale, mass)(prior.values / scale) == pytest.approx(
+        0.0
+    )
+    centre = prior.inertial('link_2')[1:4] / prior['link_2.m']
+    # a plane 1 cm beyond the centre of mass, and one 1 cm before it
+    for distance, sign in ((0.01, 1.0), (-0.01, -1.0)):
+        faces = np.array([[1.0, 0.0, 0.0, -(centre[0] + distance)]])
+        value = centre_bounds('link_2', faces, prior.layout, scale)(prior.values / scale)
+        assert np.sign(value[0]) == sign
+
+
+def test_links_without_all_ten_parameters_are_passed_over():
+    layout = ParameterLayout.inertial(('a',)) + ParameterLayout(('b.m', 'b.mx'), ('kg', 'kg m'))
+    assert body_links(layout) == ('a',)
+    assert ParameterSet(layout, np.zeros(12))['b.m'] == 0.0
