@@ -98,7 +98,7 @@ class Known:
         )
 
 
-def known(name: str, problem: Problem | None = None, seed: int = 0) -> Known:
+def known(name: str, seed: int = 0) -> Known:
     """
     Make a robot with known parameters.
 
@@ -106,16 +106,14 @@ def known(name: str, problem: Problem | None = None, seed: int = 0) -> Known:
     ----------
     name:
         One of `ROBOTS`; without fingers and grippers.
-    problem:
-        Settings; its robot is replaced.
     seed:
         Of the parameters.
 
     """
-    robot = Robot.from_urdf(ROBOTS[name])
-    joints = [joint for joint in robot.joints if 'finger' not in joint and 'gripper' not in joint]
-    if len(joints) < robot.n_joints:
-        robot = Robot.from_urdf(ROBOTS[name], joints)
+    names = list(pin.buildModelFromUrdf(str(ROBOTS[name])).names)[1:]
+    joints = [joint for joint in names if 'finger' not in joint and 'gripper' not in joint]
+    locked = {joint: 0.0 for joint in names if joint not in joints}
+    robot = Robot.from_urdf(ROBOTS[name], joints, locked=locked)
     rng = np.random.default_rng(seed)
     prior = urdf_prior(robot)
     values = prior.values.copy()
@@ -131,7 +129,7 @@ def known(name: str, problem: Problem | None = None, seed: int = 0) -> Known:
             for symbol, limits in drives.items()
         }
     )
-    return Known(Problem(robot) if problem is None else problem, truth)
+    return Known(Problem(robot), truth)
 
 
 def rotor_matrix(result: Result | StoredResult) -> np.ndarray:
