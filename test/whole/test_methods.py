@@ -21,6 +21,7 @@ def folder(tmp_path_factory, make_workspace):
 
 
 def run(workspace, options):
+    options = {**options, 'data.validation': '[]'}
     settings = [word for key, value in options.items() for word in ('--set', f'{key}={value}')]
     return main(['identify', str(workspace.experiment), '--quiet', *settings])
 
