@@ -118,14 +118,16 @@ def test_it_is_the_nonlinear_least_squares_of_the_joints_rows(arm, model):
     velocity = np.concatenate([block.velocity for block in blocks])
     for j, joint in enumerate(arm.joints):
         rest = [i for i, name in enumerate(base.names) if name.split('.')[1] not in ('ts', 'tsc')]
-        others = matrix[:, j][:, rest]
-        others = others[:, np.abs(others).max(axis=0) > 0.0]
+        u, s, _ = np.linalg.svd(matrix[:, j][:, rest], full_matrices=False)
+        u = u[:, s > 1e-10 * s[0]]
 
-        def residual(logs, j=j, others=others):
+        def without_others(columns, u=u):
+            return columns - u @ (u.T @ columns)
+
+        def residual(logs, j=j, without_others=without_others):
             shaped = 2.0 / np.pi * np.arctan(velocity[:, j, None] * np.exp(logs))
-            columns = np.hstack([others, shaped])
-            fitted = np.linalg.lstsq(columns, effort[:, j], rcond=1e-10)[0]
-            return effort[:, j] - columns @ fitted
+            columns, left = without_others(shaped), without_others(effort[:, j])
+            return left - columns @ np.linalg.lstsq(columns, left, rcond=None)[0]
 
         start = np.log([STIFF[j], SLOW[j]])
         best = least_squares(residual, start, xtol=1e-12, ftol=1e-14, gtol=1e-14)
