@@ -106,7 +106,9 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
     """
     Inverse of the residual's standard deviation of each joint's own least squares.
 
-    Gautier and Venture, section III: "ordinary LS solution of the equations of joint j".
+    Gautier and Venture, section III: "ordinary LS solution of the equations of joint j".  The
+    equations of links on elastic joints have no effort, so that their own solution is nothing at
+    all; they are weighed by their residual in the solution of all equations.
 
     Returns
     -------
@@ -119,12 +121,12 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
         naming a joint that has no more rows than parameters act on it.
 
     """
-    weights = np.empty(system.n_joints)
+    weights = np.ones(system.n_joints)
     for j, joint in enumerate(system.joints):
-        matrix, effort = system.factors[j, :, :-1], system.factors[j, :, -1]
-        norms = np.linalg.norm(matrix, axis=0)
         if not system.driven[j]:
             continue
+        matrix, effort = system.factors[j, :, :-1], system.factors[j, :, -1]
+        norms = np.linalg.norm(matrix, axis=0)
         seen = norms > 0.0
         u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
         u = u[:, s > TOLERANCE * s.max(initial=0.0)]
@@ -140,8 +142,6 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
         # below this the residual is rounding error, and its inverse no weight
         floor = 1e-12 * np.linalg.norm(effort) / np.sqrt(system.rows[j])
         weights[j] = 1.0 / max(residual, floor)
-    return weights
-
     return weights if system.driven.all() else _with_equilibria(system, weights)
 
 
@@ -160,6 +160,8 @@ def _with_equilibria(system: LinearSystem, weights: np.ndarray) -> np.ndarray:
         residual = np.linalg.norm(terms.sum(axis=2), axis=1) / rows
         floor = 1e-12 * np.linalg.norm(terms, axis=(1, 2)) / rows
         weights[others] = 1.0 / np.maximum(residual, np.maximum(floor, np.finfo(float).tiny))
+    return weights
+
 
 def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float) -> Solution:
     """
@@ -317,6 +319,7 @@ def assemble(
         essential=essential,
         warnings=_warnings(structure.base_layout.names, known, solution, fit),
         robot=robot,
+        notes=_notes(system),
     )
 
 
@@ -324,7 +327,6 @@ def _estimate(
     system: LinearSystem,
     weights: np.ndarray,
     method: str,
-        notes=_notes(system),
     prior: ParameterSet | None,
     robot: str,
 ) -> Estimate:
@@ -340,13 +342,6 @@ def _estimate(
     return assemble(system, solution, known, weights=weights, method=method, robot=robot)
 
 
-def _warnings(names: Sequence[str], known: Reach, solution: Solution, fit: Fit) -> tuple[str, ...]:
-    warnings = [
-        f'{name} is not identified and keeps its prior value: {reason}'
-        for name, reason in zip(names, known.reasons, strict=True)
-        if reason
-    ]
-    if solution.condition_number > ILL_CONDITIONED:
 def _notes(system: LinearSystem) -> tuple[str, ...]:
     if system.driven.all():
         return ()
@@ -359,6 +354,13 @@ def _notes(system: LinearSystem) -> tuple[str, ...]:
     )
 
 
+def _warnings(names: Sequence[str], known: Reach, solution: Solution, fit: Fit) -> tuple[str, ...]:
+    warnings = [
+        f'{name} is not identified and keeps its prior value: {reason}'
+        for name, reason in zip(names, known.reasons, strict=True)
+        if reason
+    ]
+    if solution.condition_number > ILL_CONDITIONED:
         warnings.append(
             f'the condition number {solution.condition_number:.0f} (column-scaled) is high: the '
             'motion hardly tells some parameters apart; a planned excitation does better'
