@@ -40,10 +40,12 @@ def test_a_description_fits_into_a_sentence():
     assert words['gravity'].startswith('acceleration of free fall')
 
 
-def test_example_on_the_page_has_known_keys():
-    (block,) = re.findall(r'```yaml\n(.*?)```', PAGE.read_text(), re.DOTALL)
-    experiment = from_mapping(Experiment, yaml.safe_load(block))
+def test_examples_on_the_page_have_known_keys():
+    whole, *parts = re.findall(r'```yaml\n(.*?)```', PAGE.read_text(), re.DOTALL)
+    experiment = from_mapping(Experiment, yaml.safe_load(whole))
     assert len(experiment.data.validation) == 1
+    for part in parts:
+        from_mapping(Experiment, {**yaml.safe_load(whole), **yaml.safe_load(part)})
 
 
 def test_links_on_the_page_exist():
