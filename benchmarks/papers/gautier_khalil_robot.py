@@ -173,14 +173,25 @@ def optimum(
 ) -> Optimum:
     """Search for the best sequence within the matched limits."""
     begin = time.process_time()
-    problem = point_problem(equations(), MATCHED, cost or PointCost(), n_equations)
-    return _optimum(problem, n_equations, starts, rounds, seed, begin)
+    cost = cost or PointCost()
+    problem, whole = (
+        point_problem(equations(), MATCHED, c, n_equations) for c in (cost.condition, cost)
+    )
+    equilibrated = whole if cost.equilibrium_weight > 0.0 else None
+    return _optimum(problem, n_equations, starts, rounds, seed, begin, equilibrated)
 
 
 def _optimum(
-    problem: Problem, n_equations: int, starts: int, rounds: int, seed: int, begin: float
+    problem: Problem,
+    n_equations: int,
+    starts: int,
+    rounds: int,
+    seed: int,
+    begin: float,
+    equilibrated: Problem | None = None,
 ) -> Optimum:
-    found = search(problem, np.random.default_rng(seed), starts=starts, rounds=rounds)
+    random = np.random.default_rng(seed)
+    found = search(problem, random, starts=starts, rounds=rounds, equilibrated=equilibrated)
     sequence = MATCHED.sequence(found.x[0].reshape(2, n_equations + 1, 3))
     seconds = time.process_time() - begin
     matrix = equations().matrix(sequence)
@@ -243,6 +254,15 @@ def planned(*, starts: int = 32, rounds: int = 4, seed: int = 0) -> Plan:
         time_budget=0.0,
     )
     return plan(robot(), settings, model=RIGID)
+
+
+def deviation(trajectory: Trajectory, noise: float, seeds: int = 10) -> float:
+    """Return the root mean square of errors over standard deviations of `identified`."""
+    misses = []
+    for seed in range(seeds):
+        estimate = identified(trajectory, noise, seed)
+        misses.append((estimate.base.values - true_base()) / estimate.std)
+    return float(np.sqrt(np.mean(np.square(misses))))
 
 
 def identified(trajectory: Trajectory, noise: float, seed: int = 0) -> Estimate:

@@ -149,6 +149,11 @@ class PointCost:
                 remedy='weigh at least one of them',
             )
 
+    @property
+    def condition(self) -> PointCost:
+        """The cost of the condition number alone, also where that weighs nothing."""
+        return PointCost(self.measure)
+
     def value(self, matrix: np.ndarray, power: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """
         Return the logarithm of the cost and its gradient by the matrix.

@@ -1,0 +1,145 @@
+"""Sequences of points: exact gradients, limits by construction, better than chance."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_identification.excitation.conditioning import PointCost
+from robot_identification.excitation.limits import Limits
+from robot_identification.excitation.path import PathProblem
+from robot_identification.excitation.point_planner import energy_equations
+from robot_identification.excitation.sequence import Bounds, point_problem, search, Sequence
+from robot_identification.excitation.time_scaling import shortest_times, through
+from robot_identification.regressors import ModelSettings
+from robot_identification.robot import Robot
+
+URDF = Path(__file__).resolve().parents[2] / 'urdf'
+BOUNDS = Bounds(np.array([-2.5, -2.3, 0.6]), np.array([2.5, -0.4, 3.0]), np.array([0.9, 0.6, 4.0]))
+LIMITS = Limits(
+    joints=('joint_1', 'joint_2', 'joint_3'),
+    units=('rad',) * 3,
+    lower=BOUNDS.lower,
+    upper=BOUNDS.upper,
+    velocity=BOUNDS.velocity,
+    acceleration=4.0 * BOUNDS.velocity,
+    effort=np.full(3, np.inf),
+)
+START = 0.5 * (BOUNDS.lower + BOUNDS.upper)
+
+
+@pytest.fixture(autouse=True)
+def short_searches(monkeypatch):
+    """Let searches be short: what they do is the same."""
+    for name, value in (
+        ('SELECTION', ((2.0, 40, 2), (8.0, 80, 2), (40.0, 80, 1))),
+        ('RENEWAL', ((8.0, 30, 2), (40.0, 60, 1))),
+        ('FINISH', ((100.0, 80, 1),)),
+        ('EQUILIBRATION', ((4.0, 80, 3), (20.0, 80, 1))),
+        ('CHILDREN', 6),
+        ('COPIES', 3),
+    ):
+        monkeypatch.setattr(f'robot_identification.excitation.sequence.{name}', value)
+
+
+@pytest.fixture(scope='module')
+def equations():
+    robot = Robot.from_urdf(URDF / 'gautier_khalil_3r.urdf')
+    return energy_equations(robot, ModelSettings(rotor_inertia=False), BOUNDS, 'si')
+
+
+def test_no_variables_lead_out_of_the_limits_and_back_again():
+    x = 30.0 * np.random.default_rng(0).standard_normal((4, 2, 9, 3))
+    points = BOUNDS.sequence(x)
+    assert (points.position >= BOUNDS.lower).all()
+    assert (points.position <= BOUNDS.upper).all()
+    assert (np.abs(points.velocity) <= BOUNDS.velocity).all()
+    again = BOUNDS.sequence(BOUNDS.variables(points))
+    np.testing.assert_allclose(again.position, points.position, atol=1e-12)
+    np.testing.assert_allclose(again.velocity, points.velocity, atol=1e-12)
+
+
+def test_rows_are_differences_of_neighbouring_points(equations):
+    points = BOUNDS.random(np.random.default_rng(1), 8)
+    matrix = equations.matrix(points)
+    assert matrix.shape == (7, 15)
+    pair = Sequence(points.position[3:5], points.velocity[3:5])
+    np.testing.assert_allclose(equations.matrix(pair)[0], matrix[3], atol=1e-12)
+    # a robot whose first axis is vertical does not tell where that stands
+    turned = replace(points, position=points.position + [0.7, 0.0, 0.0])
+    np.testing.assert_allclose(equations.matrix(turned), matrix, atol=1e-9)
+
+
+@pytest.mark.parametrize('weight', [0.0, 0.01])
+def test_the_gradient_by_the_variables_is_exact(equations, weight):
+    cost = PointCost('spectral', 1.0, weight)
+    obstacles = lambda motion: (  # noqa: E731
+        float((motion.position**2).sum() + (motion.velocity * motion.acceleration).sum()) / 1e3,
+        [2.0 * motion.position / 1e3, motion.acceleration / 1e3, motion.velocity / 1e3],
+    )
+    path = PathProblem(equations, cost, LIMITS, START, 18, obstacles=obstacles)
+    assert path.penalty(path.draw(np.random.default_rng(2), 2)).min() > 1.0
+    for problem in (point_problem(equations, BOUNDS, cost, 18), path.problem()):
+        random = np.random.default_rng(2)
+        x = problem.draw(random, 2)
+        function = problem.function(8.0)
+        _, gradient = function(x)
+        change, step = random.standard_normal(x.shape), 1e-6
+        slope = (function(x + step * change)[0] - function(x - step * change)[0]) / (2.0 * step)
+        np.testing.assert_allclose((gradient * change).sum(axis=1), slope, rtol=1e-5)
+
+
+def test_a_search_beats_chance_by_far_and_is_the_same_each_time(equations):
+    random = np.random.default_rng(3)
+    chance = [np.linalg.cond(equations.matrix(BOUNDS.random(random, 21))) for _ in range(50)]
+    problem = point_problem(equations, BOUNDS, PointCost(), 20)
+    found, again = (
+        search(problem, np.random.default_rng(0), starts=8, rounds=1) for _ in range(2)
+    )
+    np.testing.assert_array_equal(found.x, again.x)
+    points = BOUNDS.sequence(found.x[0].reshape(2, 21, 3))
+    assert found.costs[0] == pytest.approx(np.linalg.cond(equations.matrix(points)))
+    assert found.costs[0] < 40.0 < 0.1 * min(chance)
+
+
+def test_the_equilibrium_is_had_nearly_for_nothing(equations):
+    cost = PointCost('spectral', 1.0, 0.003)
+    problems = [point_problem(equations, BOUNDS, c, 20) for c in (cost.condition, cost)]
+    found = search(
+        problems[0], np.random.default_rng(0), starts=8, rounds=0, equilibrated=problems[1]
+    )
+    W = equations.matrix(BOUNDS.sequence(found.x[0].reshape(2, 21, 3)))
+    assert np.linalg.cond(W) < 60.0
+    assert np.abs(W).max() / np.abs(W).min() < 1000.0
+
+
+def test_a_path_keeps_its_limits_between_the_points(equations):
+    path = PathProblem(equations, PointCost(), LIMITS, START, 20)
+    found = search(path.problem(), np.random.default_rng(0), starts=8, rounds=0)
+    points = path.path(found.x[0]).points
+    times = shortest_times(points, LIMITS)
+    trajectory = through(points, times, LIMITS)
+    motion = trajectory.sample(np.linspace(0.0, trajectory.duration, 40_001))
+    slack = 1.0 + 1e-9
+    assert (motion.position >= LIMITS.lower - 1e-9).all()
+    assert (motion.position <= LIMITS.upper + 1e-9).all()
+    assert (np.abs(motion.velocity) <= slack * LIMITS.velocity).all()
+    assert (np.abs(motion.acceleration) <= slack * LIMITS.acceleration).all()
+    inner = Sequence(points.position[1:-1], points.velocity[1:-1])
+    assert np.linalg.cond(equations.matrix(inner)) < 40.0
+    # chance does not find such a path
+    random = BOUNDS.random(np.random.default_rng(1), 23)
+    assert np.isnan(shortest_times(random, LIMITS)).any()
+
+
+def test_a_search_ends_early_where_it_is_told_to(equations):
+    seen = []
+    problem = point_problem(equations, BOUNDS, PointCost(), 20)
+
+    def look(cost):
+        seen.append(cost)
+        return len(seen) < 2
+
+    search(problem, np.random.default_rng(0), starts=4, rounds=50, look=look)
+    assert len(seen) <= 3
+    assert seen == sorted(seen, reverse=True)
