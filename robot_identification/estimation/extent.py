@@ -99,6 +99,7 @@ def require_points(points: dict[str, np.ndarray], links: tuple[str, ...], choice
 
 
 def _points(robot: Robot, kind: str) -> dict[str, np.ndarray]:
+    robot = robot.opened
     geometry = read_shapes(robot, kind).geometry
     names = dict(zip(robot.joint_ids, robot.links, strict=True))
     parts: dict[str, list[np.ndarray]] = {}

@@ -18,7 +18,7 @@ Joint positions are compared in metres: angles times the robot's size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -92,6 +92,7 @@ class Closure:
     actuated: int
     assembly: np.ndarray
     weights: np.ndarray
+    _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, loops: Loops, joints: tuple[str, ...], actuated: int, near: np.ndarray) -> Closure:
@@ -142,8 +143,9 @@ class Closure:
         wanted:
             (n_samples, n_actuated).
         ordered:
-            Whether the samples are one motion.  Then the way to one may lead over others where
-            the straight one is barred, up to the first that cannot be reached at all.
+            Whether the samples are one motion, in parts perhaps.  Then the way to one may lead
+            over others, or from the end of the part before, where the straight one is barred; it
+            ends at the first that cannot be reached at all.
 
         Returns
         -------
@@ -163,6 +165,8 @@ class Closure:
             self._detour(known, closed, wanted[anchors])
         group = np.searchsorted(anchors, np.arange(len(wanted)), side='right') - 1
         position, reached = self._follow(known[group], wanted, usable=closed[group])
+        if ordered and reached.size and reached[-1]:
+            self._last[:] = [position[-1]]
         return position, reached
 
     def jacobians(self, position: np.ndarray, velocity: np.ndarray) -> Jacobians:
@@ -232,7 +236,11 @@ class Closure:
         return turns
 
     def _detour(self, known: np.ndarray, closed: np.ndarray, wanted: np.ndarray) -> None:
-        """Reach what is not closed from its neighbours, in place."""
+        """Reach in place, from its neighbours or the last motion's end, what is not closed."""
+        if self._last and not closed[0]:
+            position, fine = self._follow(self._last[0][None], wanted[:1])
+            if fine[0]:
+                known[0], closed[0] = position[0], True
         last = len(closed) - 1
         for order in (range(1, last + 1), range(last - 1, -1, -1)):
             for i in order:
@@ -324,8 +332,8 @@ class Closure:
             raise ModelError(
                 f"the loops do not determine passive joint '{loose}' at the assembly",
                 joint=loose,
-                remedy='name it in robot.joints if it has a drive, lock it, or declare the loop that '
-                'moves it; where the assembly is singular give another one in robot.assembly',
+                remedy='name it in robot.joints if it has a drive, lock it, or declare the loop '
+                'that moves it; if the assembly is singular give another in robot.assembly',
             )
         inverse, _ = self._inverse(jacobian[:, :, n:])
         blocked = jacobian[0][:, :n] - jacobian[0][:, n:] @ inverse[0] @ jacobian[0][:, :n]
