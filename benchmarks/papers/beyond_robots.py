@@ -58,8 +58,6 @@ class Known:
         duration: float = 20.0,
         noise: float = 0.1,
         load: tuple[str, pin.Inertia] | None = None,
-        outliers: float = 0.0,
-        gains: np.ndarray | float = 1.0,
     ) -> Recording:
         """
         Let the robot move; the effort is measured with noise.
@@ -67,7 +65,7 @@ class Known:
         Parameters
         ----------
         seed:
-            Of motion, noise and outliers.
+            Of motion and noise.
         duration:
             [s].
         noise:
@@ -75,10 +73,6 @@ class Known:
             load.
         load:
             A link and the body that it carries, at the link's joint frame.
-        outliers:
-            Share of the samples whose noise is 50 times as large.
-        gains:
-            True gain of each joint's drive over the one by which its effort is recorded.
 
         """
         motion, time = _motion(self.robot.n_joints, duration, np.random.default_rng(seed))
@@ -91,11 +85,8 @@ class Known:
             truth = truth.updated(dict(zip(truth.layout.names[part], heavy, strict=True)))
         effort = predict(regressor, motion, truth)
         rng = np.random.default_rng([seed, 1])
-        bad = np.random.default_rng([seed, 2]).random(effort.shape) < outliers
-        effort = effort + np.where(bad, 50.0, 1.0) * size * rng.standard_normal(effort.shape)
-        return Recording(
-            time, motion.position, effort / gains, self.robot.joints, source=f'run {seed}'
-        )
+        effort = effort + size * rng.standard_normal(effort.shape)
+        return Recording(time, motion.position, effort, self.robot.joints, source=f'run {seed}')
 
 
 def known(name: str, seed: int = 0) -> Known:

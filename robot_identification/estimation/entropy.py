@@ -68,6 +68,9 @@ def minimise_entropic(
 
     """
     root = float(np.sqrt(weight))
+    # the rows enter by their R factor alone, which is formed once
+    joined = np.asarray(np.linalg.qr(np.column_stack([matrix, target]), mode='r'))
+    matrix, target = joined[:, :-1], joined[:, -1]
     # near the boundary the divergence grows without bound: the cones seldom hold anything back
     held: tuple[int, ...] = ()
     start = _model_step(matrix, target, cones, functions, root, None, tolerance)
@@ -122,7 +125,10 @@ def _model_step(
         present = np.eye(unpack(function.offset).shape[0]) if z is None else unpack(function(z))
         # with X = L L^T, tr Y - logdet Y is ||L^-1 (Y - X) L^-T + (L^T L - 1)||^2 / 2 near X
         factor = np.linalg.cholesky(present)
-        turned = svec(_congruence(factor, unpack(function.matrix.T))).T
+        # an X depends on few entries of z
+        own = np.flatnonzero(function.matrix.any(axis=0))
+        turned = np.zeros_like(function.matrix)
+        turned[:, own] = svec(_congruence(factor, unpack(function.matrix[:, own].T))).T
         offset = svec(_congruence(factor, unpack(function.offset)))
         rows.append(root * turned)
         rights.append(root * (svec(2.0 * np.eye(len(factor)) - factor.T @ factor) - offset))

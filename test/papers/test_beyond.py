@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What none of the papers does, in small: the functions behind the figures of the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.papers import beyond
+
+
+@pytest.mark.parametrize('divergence', ['euclidean', 'entropic'])
+def test_seven_links_take_less_than_a_second_and_come_nearer_to_the_truth(divergence):
+    found = beyond.simulated('panda', duration=10.0, divergence=divergence)
+    assert found['links'] == 7 and found['time'] < 1.0
+    assert found['unphysical'] > 0 == found['left']
+    assert found['ratio'] < 1.02
+    assert found['error'] < 1.02 * found['error_free']
+
+
+@pytest.mark.slow
+def test_a_humanoid_of_thirty_joints_is_physical_too():
+    found = beyond.simulated('talos', duration=6.0)
+    assert found['links'] == 30 and found['time'] < 20.0
+    assert found['unphysical'] > 0 == found['left']
+    assert found['ratio'] < 1.02 and found['error'] < 1.02 * found['error_free']
+
+
+def test_two_kilograms_are_found():
+    found = beyond.payloads(3, duration=10.0)
+    assert found['mass'] < 0.03 and found['mass_std'] < 3.5 and found['centre'] < 0.01
+    # thirty squares: five standard deviations of their mean
+    assert abs(found['square'] - 1.0) < 5.0 * (2.0 / 30.0) ** 0.5
