@@ -134,6 +134,8 @@ def find_slopes(
     """
     terms = open_slopes(model)
     owners = _owners(regressor, terms[0])
+    if not owners:  # a model with friction of its own kind
+        return FrictionSlopes({}, {})
     candidates = _Candidates(regressor)
     columns = _with_candidates(structure, candidates.layout, terms)
     factors = {row: GrowingFactor(columns.n_base + 1) for row in owners.values()}

@@ -247,3 +247,12 @@ def test_wrong_slopes_bias_friction_and_the_search_does_not(arm):
     assert abs(biased['joint_1.ts'] - 2.0) > 0.3
     assert searched['joint_1.ts'] == pytest.approx(2.0, abs=5e-3)
     assert searched['joint_1.tsc'] == pytest.approx(-0.6, abs=1e-2)
+
+
+def test_a_model_without_such_columns_stays_as_it_is(arm):
+    # a delta robot's regressor brings its own friction, whatever the settings say
+    regressor = build(arm, ModelSettings(friction=('viscous',), rotor_inertia=False))
+    base = structure(regressor, arm)
+    found = find_slopes([recording(arm)], regressor, base, OPEN, SIGNALS)
+    assert found.notes == ()
+    assert found.settings(OPEN) == OPEN
