@@ -6,17 +6,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.papers import szabo
+from benchmarks.papers import szabo_robot as robot
+from benchmarks.papers import szabo_study as study
 
 
 @pytest.fixture(scope='module')
 def paper():
-    return szabo.PaperRegressor()
+    return robot.PaperRegressor()
 
 
 @pytest.fixture(scope='module')
 def excitation(paper):
-    return szabo.excitation(paper, 2, iterations=40)
+    return robot.excitation(paper, 2, iterations=40)
 
 
 def test_24_parameters_with_the_expressions_of_table_2(paper):
@@ -25,40 +26,40 @@ def test_24_parameters_with_the_expressions_of_table_2(paper):
     assert [base.layout.names[i] for i in base.unidentifiable] == [
         f'link_1.{symbol}' for symbol in ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Ixz', 'Iyz', 'Izz')
     ]
-    assert {*base.names} == {*szabo.TABLE_2}
+    assert {*base.names} == {*robot.TABLE_2}
     for name, row in zip(base.names, base.regrouping, strict=True):
         found = {base.layout.names[i]: row[i] for i in np.flatnonzero(row)}
-        assert found == pytest.approx(szabo.combination(name), abs=1e-12), name
+        assert found == pytest.approx(robot.combination(name), abs=1e-12), name
 
 
 def test_exact_values_of_table_2(paper):
-    for name, entry in szabo.TABLE_2.items():
+    for name, entry in robot.TABLE_2.items():
         assert paper.exact[name] == pytest.approx(entry[1], abs=5e-4), name
 
 
 def test_excitation_within_limits_halves_the_condition_number(paper, excitation):
     trajectory, condition, begun = excitation
     assert condition < 0.7 * np.median(begun)
-    motion = trajectory.sample(np.linspace(0.0, szabo.DURATION, 20001))
+    motion = trajectory.sample(np.linspace(0.0, robot.DURATION, 20001))
     assert np.abs(motion.position).max() < np.pi
     assert np.abs(motion.velocity).max() < 3.0
     assert np.abs(motion.acceleration).max() < 10.0
     for state in (motion.position, motion.velocity, motion.acceleration):
         np.testing.assert_allclose(state[[0, -1]], 0.0, atol=1e-9)
     # the value by plain algebra, over the samples
-    rows = szabo.base_rows(paper, trajectory).reshape(-1, 24)
+    rows = robot.base_rows(paper, trajectory).reshape(-1, 24)
     gram = rows.T @ rows
     assert condition == pytest.approx(np.linalg.norm(gram) * np.linalg.norm(np.linalg.inv(gram)))
 
 
 def test_means_and_variances_of_ls_and_wls(paper, excitation):
     runs = 25
-    studies = szabo.noise_study(paper, excitation[0], range(runs))
-    low, high = szabo.spread_bounds(runs, 24, 0.999)
-    for study in studies:
-        assert np.abs(study.z).max() < szabo.largest_z(24, 0.999)
-        assert low < study.spread.min()
-        assert study.spread.max() < high
+    studies = study.noise_study(paper, excitation[0], range(runs))
+    low, high = study.spread_bounds(runs, 24, 0.999)
+    for found in studies:
+        assert np.abs(found.z).max() < study.largest_z(24, 0.999)
+        assert low < found.spread.min()
+        assert found.spread.max() < high
     plain, weighted = studies
     np.testing.assert_allclose(weighted.told, weighted.theory, rtol=0.05)
     # friction gains least from weights, what gravity shows most
@@ -70,7 +71,7 @@ def test_means_and_variances_of_ls_and_wls(paper, excitation):
 
 
 def test_wrong_slopes_bias_friction_alone(paper, excitation):
-    errors = szabo.shape_errors(paper, excitation[0])
+    errors = study.shape_errors(paper, excitation[0])
     names = paper.base.names
     friction = np.array([name.startswith('joint') for name in names])
     for slopes, error in errors.items():
@@ -84,6 +85,6 @@ def test_wrong_slopes_bias_friction_alone(paper, excitation):
 
 
 def test_the_search_finds_the_slopes_of_the_robot(paper, excitation):
-    stiff, slow = szabo.searched_slopes(paper, excitation[0], 0.0)
-    np.testing.assert_allclose(stiff, szabo.STICTION_SLOPE, rtol=0.01)
-    np.testing.assert_allclose(slow, szabo.STRIBECK_SLOPE, rtol=0.01)
+    stiff, slow = study.searched_slopes(paper, excitation[0], 0.0)
+    np.testing.assert_allclose(stiff, robot.STICTION_SLOPE, rtol=0.01)
+    np.testing.assert_allclose(slow, robot.STRIBECK_SLOPE, rtol=0.01)
