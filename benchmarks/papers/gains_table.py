@@ -55,7 +55,7 @@ def table(seeds: int = 10) -> Table:
         limit = {'equal': 0.0, 'within': 0.5} if method == 'total' else {}
         rows.append(figure(text, None, float(100.0 * error), why=why, **limit))
     return Table(
-        'Drive gains',
+        'Drive gains of a three-joint arm, by what is known of the load',
         rows,
         f'A simulated arm of three joints whose gains are off by +15, -10 and +5 %, with and '
         f'without a load of {MASS:g} kg, over {seeds} pairs of recordings of 12 s; noise of 0.05 '

@@ -38,6 +38,7 @@ from robot_identification.signals.polynomial_settings import PolynomialApproxima
 from robot_identification.simulation.delta import DeltaPlant, drive, multisine, track
 from scipy.signal import savgol_filter
 
+from . import recursive_table
 from .page import figure, Page, Row, Table
 
 PERIOD = 0.004
@@ -278,6 +279,7 @@ def page() -> Page:
         text=_TEXT,
         tables=(
             _kernels(),
+            recursive_table.table(),
             _accuracy(clean, held),
             _parameters(held),
             _robustness(clean, held),

@@ -61,7 +61,7 @@ def table(seeds: int = 10) -> Table:
                     )
                 )
     return Table(
-        'Outliers',
+        'Outliers at a three-joint arm, with and without decimation',
         rows,
         f'{100 * SHARE:.0f} % of the samples of every effort of a simulated arm are wrong by '
         f'{SIZE:.0f} times the noise; the worst of {seeds} recordings and 25 parameters.',
