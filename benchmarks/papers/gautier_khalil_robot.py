@@ -175,10 +175,10 @@ def optimum(
     begin = time.process_time()
     cost = cost or PointCost()
     problem, whole = (
-        point_problem(equations(), MATCHED, c, n_equations) for c in (cost.condition, cost)
+        point_problem(equations(), MATCHED, c, n_equations) for c in (cost.first, cost)
     )
-    equilibrated = whole if cost.equilibrium_weight > 0.0 else None
-    return _optimum(problem, n_equations, starts, rounds, seed, begin, equilibrated)
+    then = None if cost == cost.first else whole
+    return _optimum(problem, n_equations, starts, rounds, seed, begin, then)
 
 
 def _optimum(
@@ -188,10 +188,10 @@ def _optimum(
     rounds: int,
     seed: int,
     begin: float,
-    equilibrated: Problem | None = None,
+    then: Problem | None = None,
 ) -> Optimum:
     random = np.random.default_rng(seed)
-    found = search(problem, random, starts=starts, rounds=rounds, equilibrated=equilibrated)
+    found = search(problem, random, starts=starts, rounds=rounds, then=then)
     sequence = MATCHED.sequence(found.x[0].reshape(2, n_equations + 1, 3))
     seconds = time.process_time() - begin
     matrix = equations().matrix(sequence)

@@ -114,7 +114,7 @@ class _State:
             changes=np.zeros((starts, memory, size)),
             inverse=np.zeros((starts, memory)),
             recent=np.full((starts, patience), np.inf),
-            resting=~gradient.any(axis=1),
+            resting=np.asarray(~gradient.any(axis=1)),
         )
         state.aim(np.arange(starts))
         return state

@@ -99,14 +99,12 @@ def plan_points(
     watch.expected, watch.label = 6 + 3 * rounds, 'cost of the points'
     in_time = _InTime(watch)
     found = search(
-        in_time.guarded(replace(problem, cost=problem.cost.condition).problem()),
+        in_time.guarded(replace(problem, cost=problem.cost.first).problem()),
         random,
         starts=settings.points.starts,
         rounds=rounds,
         look=in_time.look,
-        equilibrated=in_time.guarded(problem.problem())
-        if problem.cost.equilibrium_weight > 0.0
-        else None,
+        then=None if problem.cost == problem.cost.first else in_time.guarded(problem.problem()),
     )
 
     def obstacles(motion: Motion) -> tuple[float, list[np.ndarray]]:

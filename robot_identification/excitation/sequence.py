@@ -35,8 +35,8 @@ RENEWAL = ((8.0, 50, 3), (40.0, 120, 1))
 FINISH = ((100.0, 300, 1), (300.0, 500, 3))
 """The same for the best sequences in the end."""
 
-EQUILIBRATION = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
-"""The same for the best sequence, moved a little, when the equilibrium joins the cost."""
+SECOND_COST = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
+"""The same for the best sequence, moved a little, by the cost that is meant in the end."""
 
 MOVED, COPIES = 0.02, 12
 """How much its variables are moved, and how often."""
@@ -227,7 +227,7 @@ def search(
     starts: int,
     rounds: int,
     look: Callable[[float], bool] = lambda cost: True,
-    equilibrated: Problem | None = None,
+    then: Problem | None = None,
 ) -> Found:
     """
     Search for sequences of least cost.
@@ -244,10 +244,9 @@ def search(
         Rounds in which points are drawn anew.
     look:
         Called with the best (smoothed) cost after each step; False ends the search early.
-    equilibrated:
-        The problem with the equilibrium in its cost, where that counts.  From random points the
-        equilibrium, which is large, leads to where the condition is poor; from a good condition,
-        it is had nearly for nothing.
+    then:
+        The problem with the cost that is meant, where ``problem`` has the one to search by first
+        (see `PointCost.first`).
 
     """
     function = problem.function
@@ -264,10 +263,10 @@ def search(
         x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
     if in_time:
         x, _ = _select(function, x[:3], FINISH, look)
-    if equilibrated is not None:
-        function = equilibrated.function
+    if then is not None:
+        function = then.function
         x = x[:1] + MOVED * random.standard_normal((COPIES, x.shape[1]))
-        x, _ = _select(function, x, EQUILIBRATION, look)
+        x, _ = _select(function, x, SECOND_COST, look)
     costs = np.exp(function(np.inf)(x)[0])
     order = np.argsort(costs)
     return Found(x[order], costs[order])

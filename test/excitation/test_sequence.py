@@ -35,7 +35,7 @@ def short_searches(monkeypatch):
         ('SELECTION', ((2.0, 40, 2), (8.0, 80, 2), (40.0, 80, 1))),
         ('RENEWAL', ((8.0, 30, 2), (40.0, 60, 1))),
         ('FINISH', ((100.0, 80, 1),)),
-        ('EQUILIBRATION', ((4.0, 80, 3), (20.0, 80, 1))),
+        ('SECOND_COST', ((4.0, 80, 3), (20.0, 80, 1))),
         ('CHILDREN', 6),
         ('COPIES', 3),
     ):
@@ -104,10 +104,8 @@ def test_a_search_beats_chance_by_far_and_is_the_same_each_time(equations):
 
 def test_the_equilibrium_is_had_nearly_for_nothing(equations):
     cost = PointCost('spectral', 1.0, 0.003)
-    problems = [point_problem(equations, BOUNDS, c, 20) for c in (cost.condition, cost)]
-    found = search(
-        problems[0], np.random.default_rng(0), starts=8, rounds=0, equilibrated=problems[1]
-    )
+    problems = [point_problem(equations, BOUNDS, c, 20) for c in (cost.first, cost)]
+    found = search(problems[0], np.random.default_rng(0), starts=8, rounds=0, then=problems[1])
     W = equations.matrix(BOUNDS.sequence(found.x[0].reshape(2, 21, 3)))
     assert np.linalg.cond(W) < 60.0
     assert np.abs(W).max() / np.abs(W).min() < 1000.0
