@@ -46,7 +46,8 @@ EXPERIMENT = """\
 robot:
   urdf: {urdf}
   joints: [joint_1, joint_2, joint_3]
-  effort_kind: joint_torque
+  effort_kind: motor_torque
+  drives: {{effort: {{matrix: [[80, 0, 0], [0, 60, 0], [0, 0, -50]]}}}}
   elastic: {{gear_ratios: [80, 60, -50], motor_position: motor}}
 data:
   identification:
@@ -100,14 +101,14 @@ def excite(robot: Robot, seed: int) -> Recording:
 
 
 def write_csv(path: Path, recording: Recording) -> None:
-    """Write both sides; the motors' positions are their own, as the file says."""
+    """Write both sides; the motors' positions and efforts are their own, as the file says."""
     names = [f'{letter}{i}' for letter in 'qmu' for i in (1, 2, 3)]
     table = np.column_stack(
         [
             recording.time,
             recording.position[:, :3],
             recording.position[:, 3:] * GEARS,
-            recording.effort[:, 3:],
+            recording.effort[:, 3:] / GEARS,
         ]
     )
     np.savetxt(path, table, '%.12g', ',', header=','.join(['t', *names]), comments='')
@@ -139,7 +140,7 @@ def write_bag(path: Path, recording: Recording) -> None:
                     name=list(names),
                     position=np.ascontiguousarray(position[i]),
                     velocity=np.ascontiguousarray(velocity[i]),
-                    effort=np.ascontiguousarray(effort[i]),
+                    effort=np.ascontiguousarray(effort[i] / GEARS),
                 )
                 writer.write(connection, stamp, store.serialize_cdr(message, kind))
 
