@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 import time
@@ -14,7 +14,6 @@ import warnings
 from .base_parameters import BaseStructure, structure
 from .consistency import check
 from .drive_gains import DriveGains, identify_gains, load_on
-from .drives import Drives
 from .errors import (
     collected_warnings,
     IdentifiabilityError,
@@ -24,13 +23,12 @@ from .errors import (
 )
 from .estimation import (
     body_scale,
-    choose_prior,
     Equations,
     essential,
     Estimate,
-    EstimationSettings,
     ESTIMATORS,
     find_slopes,
+    LinearSystem,
     open_slopes,
     Repair,
     RowBlock,
@@ -41,87 +39,15 @@ from .estimation import (
     Task,
 )
 from .io.experiment import Experiment
-from .io.load import KnownLoad, PayloadRecordings
 from .io.results import Result, StoredResult
 from .parameters import ParameterSet
 from .payload import Payload, payload
 from .plausibility import doubts
+from .problem import Problem
 from .progress import part, Progress, silent
-from .regressors import build, ModelSettings, Regressor
-from .regressors import prior as urdf_prior
-from .robot import Robot
+from .regressors import build, Regressor
 from .signals import SignalSettings
 from .validation import validate, Validation
-
-
-@dataclass(frozen=True)
-class Problem:
-    """
-    What is to be identified and how, apart from the recordings.
-
-    Attributes
-    ----------
-    robot:
-        The robot as its URDF says.
-    model:
-        Terms of the dynamic model.
-    signals:
-        How recordings become samples.
-    estimation:
-        How samples become parameters.
-    name:
-        What the result is called.
-    effort_kind:
-        What the recorded efforts are (see `robot_identification.drives.EFFORT_KINDS`).
-    drives:
-        How recorded signals became those at the joints, for the record; the sources convert.
-    known_load:
-        The load of the recordings that drive gains are identified from; None for none.
-    payload:
-        Where the load sits that is to be identified, and how; None for none.
-
-    """
-
-    robot: Robot
-    model: ModelSettings = field(default_factory=ModelSettings)
-    signals: SignalSettings = field(default_factory=SignalSettings)
-    estimation: EstimationSettings = field(default_factory=EstimationSettings)
-    name: str = ''
-    effort_kind: str = 'joint_torque'
-    drives: Drives | None = None
-    known_load: KnownLoad | None = None
-    payload: PayloadRecordings | None = None
-
-    @classmethod
-    def of(cls, experiment: Experiment) -> Problem:
-        """Return the problem that an experiment file states; reads its URDF."""
-        return cls(
-            robot=experiment.build_robot(),
-            model=experiment.robot.model,
-            signals=experiment.signals,
-            estimation=experiment.estimation,
-            name=experiment.name,
-            effort_kind=experiment.robot.effort_kind,
-            drives=experiment.robot.drives,
-            known_load=experiment.data.known_load,
-            payload=experiment.data.payload,
-        )
-
-    def regressor(self) -> Regressor:
-        """Return the regressor of the robot with the terms of `model`."""
-        return build(self.robot, self.model)
-
-    def prior(self) -> ParameterSet:
-        """
-        Return the standard parameters that `estimation.prior` names.
-
-        Raises
-        ------
-        SettingsError
-            where it is a file that cannot be read or has unknown parameters.
-
-        """
-        return choose_prior(self.estimation.prior, urdf_prior(self.robot, self.model))
 
 
 def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
@@ -196,28 +122,13 @@ def identify_sources(
         reading = part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
         problem, found = _with_slopes(problem, sources, regressor, base)
         regressor = problem.regressor()
-        equations = Equations(problem.estimation)
-        system = equations.system(sources, regressor, base, problem.signals, progress=reading)
+        task = _task(problem, sources, regressor, base, prior, reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')
-
-        def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
-            blocks = partial(equations.blocks, signals=problem.signals, repair=repair)
-            return chain.from_iterable(blocks(source, regressor, base) for source in sources)
-
-        task = Task(
-            system,
-            problem.robot,
-            prior,
-            problem.estimation,
-            rows=rows,
-            repaired=rows,
-            model=problem.model,
-        )
         estimate, reduced = _estimate(task)
-        estimate = replace(estimate, notes=(*equations.notes, *found, *estimate.notes))
+        told = Equations(problem.estimation).notes
+        estimate = replace(estimate, notes=(*told, *found, *estimate.notes))
         closest = estimate.standard or _standard(task, estimate, reduced)
-        report = check(closest)
         watch.lap('estimation')
         validations: list[Validation] = []
         for source in validation:
@@ -226,14 +137,8 @@ def identify_sources(
         watch.lap('validation')
         gains = _drive_gains(problem, sources, loaded, regressor, base)
         watch.lap('drive gains')
-        found_load: Payload | None = None
-        if problem.payload is not None and carrying:
-            heavy = equations.system(carrying, regressor, base, problem.signals)
-            wanted = problem.payload
-            found_load = payload(
-                system, heavy, problem.robot, frame=wanted.frame, settings=wanted.settings
-            )
-            watch.lap('payload')
+        carried = _payload(problem, task.system, carrying, regressor)
+        watch.lap('payload')
         progress(1.0, 'done')
     return Result(
         name=problem.name or problem.robot.name,
@@ -243,25 +148,25 @@ def identify_sources(
         estimation=problem.estimation,
         prior=prior,
         structure=base,
-        system=system,
+        system=task.system,
         estimate=estimate,
         essential=reduced,
         standard=closest,
         standard_std=standard_std(estimate, base),
-        consistency=report,
+        consistency=check(closest),
         validations=tuple(validations),
         recordings=tuple(_name(source) for source in sources),
         timing=watch.laps,
         effort_kind=problem.effort_kind,
         drives=problem.drives,
         drive_gains=gains,
-        payload=found_load,
+        payload=carried,
         warnings=once(
             notes,
-            doubts(problem.robot, system, estimate),
+            doubts(problem.robot, task.system, estimate),
             estimate.warnings,
-            () if gains is None else gains.warnings,
-            () if found_load is None else found_load.warnings,
+            gains.warnings if gains else (),
+            carried.warnings if carried else (),
         ),
     )
 
@@ -345,6 +250,45 @@ def _with_slopes(
         return problem, ()
     found = find_slopes(sources, regressor, base, problem.model, problem.signals)
     return replace(problem, model=found.settings(problem.model)), found.notes
+
+
+def _task(
+    problem: Problem,
+    sources: Sequence[Any],
+    regressor: Regressor,
+    base: BaseStructure,
+    prior: ParameterSet,
+    progress: Progress,
+) -> Task:
+    """Read the recordings once; estimators that need to can do so again."""
+    equations = Equations(problem.estimation)
+
+    def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
+        blocks = partial(equations.blocks, signals=problem.signals, repair=repair)
+        return chain.from_iterable(blocks(source, regressor, base) for source in sources)
+
+    return Task(
+        equations.system(sources, regressor, base, problem.signals, progress=progress),
+        problem.robot,
+        prior,
+        problem.estimation,
+        rows=rows,
+        repaired=rows,
+        model=problem.model,
+    )
+
+
+def _payload(
+    problem: Problem, system: LinearSystem, carrying: Sequence[Any], regressor: Regressor
+) -> Payload | None:
+    """Identify the load of the recordings that have one."""
+    wanted = problem.payload
+    if wanted is None or not carrying:
+        return None
+    loaded = Equations(problem.estimation).system(
+        carrying, regressor, system.structure, problem.signals
+    )
+    return payload(system, loaded, problem.robot, frame=wanted.frame, settings=wanted.settings)
 
 
 def _drive_gains(

@@ -32,6 +32,7 @@ ROOMS = (
     'report',
     'simulation',
     'saving',
+    'problem',
     'pipeline',
     'nodes',
     'demo',

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be identified and how: all that an experiment file says but the recordings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .drives import Drives
+from .estimation import choose_prior, EstimationSettings
+from .io.experiment import Experiment
+from .io.load import KnownLoad, PayloadRecordings
+from .parameters import ParameterSet
+from .regressors import build, ModelSettings, Regressor
+from .regressors import prior as urdf_prior
+from .robot import Robot
+from .signals import SignalSettings
+
+
+@dataclass(frozen=True)
+class Problem:
+    """
+    What is to be identified and how, apart from the recordings.
+
+    Attributes
+    ----------
+    robot:
+        The robot as its URDF says.
+    model:
+        Terms of the dynamic model.
+    signals:
+        How recordings become samples.
+    estimation:
+        How samples become parameters.
+    name:
+        What the result is called.
+    effort_kind:
+        What the recorded efforts are (see `robot_identification.drives.EFFORT_KINDS`).
+    drives:
+        How recorded signals became those at the joints, for the record; the sources convert.
+    known_load:
+        The load of the recordings that drive gains are identified from; None for none.
+    payload:
+        Where the load sits that is to be identified, and how; None for none.
+
+    """
+
+    robot: Robot
+    model: ModelSettings = field(default_factory=ModelSettings)
+    signals: SignalSettings = field(default_factory=SignalSettings)
+    estimation: EstimationSettings = field(default_factory=EstimationSettings)
+    name: str = ''
+    effort_kind: str = 'joint_torque'
+    drives: Drives | None = None
+    known_load: KnownLoad | None = None
+    payload: PayloadRecordings | None = None
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Problem:
+        """Return the problem that an experiment file states; reads its URDF."""
+        return cls(
+            robot=experiment.build_robot(),
+            model=experiment.robot.model,
+            signals=experiment.signals,
+            estimation=experiment.estimation,
+            name=experiment.name,
+            effort_kind=experiment.robot.effort_kind,
+            drives=experiment.robot.drives,
+            known_load=experiment.data.known_load,
+            payload=experiment.data.payload,
+        )
+
+    def regressor(self) -> Regressor:
+        """Return the regressor of the robot with the terms of `model`."""
+        return build(self.robot, self.model)
+
+    def prior(self) -> ParameterSet:
+        """
+        Return the standard parameters that `estimation.prior` names.
+
+        Raises
+        ------
+        SettingsError
+            where it is a file that cannot be read or has unknown parameters.
+
+        """
+        return choose_prior(self.estimation.prior, urdf_prior(self.robot, self.model))
