@@ -171,7 +171,9 @@ def _optima(optima: dict[int, Optimum]) -> Table:
         why = 'limits, weights and starts of the paper are not printed'
         rows += [
             figure(f'r = {r}', paper, found.condition, at_most=paper, why=why),
-            figure(f'r = {r}, beside plain multi-start', None, found.condition, at_most=REACHED[r]),
+            figure(
+                f'r = {r}, beside plain multi-start', None, found.condition, at_most=REACHED[r]
+            ),
             figure(f'r = {r}: processor time [s]', None, found.seconds, at_most=20.0),
             figure(f'r = {r}: with columns scaled to norm 1', None, found.scaled_condition),
         ]

@@ -8,7 +8,7 @@ from .limits import Limits, motion_limits
 from .planner import plan
 from .plans import Plan, PlanningCanceled
 from .points import point_to_point, Points, PointTrajectory, to_points
-from .settings import PlannerSettings
+from .settings import PlannerSettings, PointSettings
 from .stopping import slow_down
 from .trajectories import concatenate, Trajectory
 
@@ -28,6 +28,7 @@ __all__ = [
     'PlanningCanceled',
     'point_to_point',
     'Points',
+    'PointSettings',
     'PointTrajectory',
     'slow_down',
     'to_points',

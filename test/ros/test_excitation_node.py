@@ -241,6 +241,24 @@ def test_a_plan_is_executed_from_planning_to_recording(arm, tmp_path):
         )
 
 
+def test_a_plan_through_points_is_played(arm):
+    start_node(
+        arm,
+        **{
+            'planner.method': 'points',
+            'planner.points.equations': 10,
+            'planner.points.starts': 4,
+            'planner.points.rounds': 0,
+        },
+    )
+    status, plan, _ = arm.act(PlanExcitation, 'excitation/plan')
+    assert (status, plan.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')
+    status, result, feedback = excite(arm, plan_id=plan.plan_id)
+    assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')
+    assert max(message.tracking_error for message in feedback) < 0.1
+    assert is_at_rest(arm)
+
+
 def test_cancel_brings_the_arm_to_rest_along_the_path(arm):
     start_node(arm, **{'planner.duration': 8.0})
     plan = arm.act(PlanExcitation, 'excitation/plan')[1]
