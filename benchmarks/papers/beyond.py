@@ -133,7 +133,7 @@ def _unphysical(result: Result) -> int:
 
 def _simulated_rows() -> list[Row]:
     rows = []
-    for name, title, limit in (('panda', 'Panda', 1.0), ('talos', 'Talos', 20.0)):
+    for name, title, limit in (('panda', 'Panda', 1.0), ('talos', 'Talos', 5.0)):
         for divergence in ('euclidean', 'entropic'):
             found = simulated(name, divergence=divergence)
             head = f'{title} ({found["links"]:.0f} joints), {divergence}'

@@ -139,6 +139,47 @@ def unpack(vector: np.ndarray) -> np.ndarray:
     return matrix
 
 
+@dataclass(frozen=True)
+class Coordinates:
+    """
+    Coordinates v in which a loss ``||A z - b||^2`` is ``||v||^2`` and a constant.
+
+    Attributes
+    ----------
+    factor:
+        (p, p) upper triangular T.
+    norms:
+        (p,) of the columns of A; z = (centre + T^-1 v) / norms.
+    centre:
+        (p,) where the loss is smallest, times ``norms``.
+
+    """
+
+    factor: np.ndarray
+    norms: np.ndarray
+    centre: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray, target: np.ndarray) -> Coordinates:
+        """Take those of a loss whose ``matrix`` has full column rank."""
+        p = matrix.shape[1]
+        norms = np.linalg.norm(matrix, axis=0)
+        joined = np.column_stack([matrix / norms, target])
+        triangle = np.asarray(np.linalg.qr(joined, mode='r'))
+        factor = triangle[:p, :p]
+        return cls(factor, norms, solve_triangular(factor, triangle[:p, p]))
+
+    def turned(self, function: Affine) -> Affine:
+        """Return a function of z as one of v."""
+        scaled = function.matrix / self.norms
+        matrix = solve_triangular(self.factor, scaled.T, trans='T').T
+        return Affine(matrix, function.offset + scaled @ self.centre)
+
+    def point(self, v: np.ndarray) -> np.ndarray:
+        """Return the z of a v."""
+        return np.asarray((self.centre + solve_triangular(self.factor, v)) / self.norms)
+
+
 def minimise(
     matrix: np.ndarray, target: np.ndarray, cones: Cones, tolerance: float = TOLERANCE
 ) -> Minimum:
@@ -165,46 +206,76 @@ def minimise(
 
     """
     p = matrix.shape[1]
-    norms = np.linalg.norm(matrix, axis=0)
-    triangle = np.asarray(np.linalg.qr(np.column_stack([matrix / norms, target]), mode='r'))
-    factor, right = triangle[:p, :p], triangle[:p, p]
-    free = solve_triangular(factor, right)
-    whole = Affine.stack([cones.zero, cones.nonnegative, *cones.semidefinite], p)
-    scaled = whole.matrix / norms
-    turned = Affine(solve_triangular(factor, scaled.T, trans='T').T, whole.offset + scaled @ free)
-    v, error, iterations = _nearest(turned, cones, tolerance)
-    return Minimum((free + solve_triangular(factor, v)) / norms, error, iterations)
+    coordinates = Coordinates.of(matrix, target)
+    function, kinds = stacked_cones(cones, p)
+    v, error, iterations = solve_program(
+        np.eye(p), np.zeros(p), coordinates.turned(function), kinds, tolerance
+    )
+    return Minimum(coordinates.point(v), error, iterations)
 
 
-def _nearest(function: Affine, cones: Cones, tolerance: float) -> tuple[np.ndarray, float, int]:
-    """Return the v nearest to 0 whose ``function`` lies in the cones, and how near it may be."""
+def stacked_cones(cones: Cones, columns: int) -> tuple[Affine, list[Any]]:
+    """Return all cones' functions below one another, and Clarabel's cones for their rows."""
     clarabel = load_clarabel()
-    p = function.matrix.shape[1]
     kinds: list[Any] = []
     if cones.zero.offset.size:
         kinds.append(clarabel.ZeroConeT(cones.zero.offset.size))
     if cones.nonnegative.offset.size:
         kinds.append(clarabel.NonnegativeConeT(cones.nonnegative.offset.size))
     kinds += [clarabel.PSDTriangleConeT(unpack(f.offset).shape[0]) for f in cones.semidefinite]
+    return Affine.stack([cones.zero, cones.nonnegative, *cones.semidefinite], columns), kinds
+
+
+def solve_program(
+    square: np.ndarray, slope: np.ndarray, function: Affine, kinds: list[Any], tolerance: float
+) -> tuple[np.ndarray, float, int]:
+    """
+    Minimise ``x square x / 2 + slope x`` where ``function`` lies in cones.
+
+    Parameters
+    ----------
+    square, slope:
+        (n, n) positive semidefinite, and (n,).
+    function:
+        Of x.
+    kinds:
+        Clarabel's cones, for its rows one after the other.
+    tolerance:
+        Root of twice the gap between the objective and its bound at which to stop.
+
+    Returns
+    -------
+    tuple
+        x; the root of twice the gap that is left, which bounds how far x is from the minimum
+        where ``square`` is the identity; and the number of iterations.
+
+    Raises
+    ------
+    Infeasible
+        where no x does.
+
+    """
+    clarabel = load_clarabel()
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
-    # the loss curves as ||v||^2 / 2 does, so v is off by at most the root of twice the gap
     settings.tol_gap_abs = 0.5 * tolerance**2
     settings.tol_gap_rel = _ROUNDING
-    identity = csc_array((np.ones(p), (np.arange(p), np.arange(p))), shape=(p, p))
     solver = clarabel.DefaultSolver(
-        identity, np.zeros(p), csc_array(-function.matrix), function.offset, kinds, settings
+        csc_array(np.triu(square)),
+        slope,
+        csc_array(-function.matrix),
+        function.offset,
+        kinds,
+        settings,
     )
     solution = solver.solve()
     if str(solution.status) in ('PrimalInfeasible', 'AlmostPrimalInfeasible'):
         raise Infeasible
-    v, dual = np.asarray(solution.x), np.asarray(solution.z)
-    gap = 0.5 * (v @ v) + 0.5 * np.sum((function.matrix.T @ dual) ** 2) + dual @ function.offset
-    error = float(np.sqrt(2.0 * max(gap, 0.0)))
+    error = float(np.sqrt(2.0 * max(solution.obj_val - solution.obj_val_dual, 0.0)))
     if not np.isfinite(error):
         raise Infeasible
-    return v, error, int(solution.iterations)
+    return np.asarray(solution.x), error, int(solution.iterations)
 
 
 def load_clarabel() -> Any:

@@ -20,7 +20,7 @@ def test_seven_links_take_less_than_a_second_and_come_nearer_to_the_truth(diverg
 @pytest.mark.slow
 def test_a_humanoid_of_thirty_joints_is_physical_too():
     found = beyond.simulated('talos', duration=6.0)
-    assert found['links'] == 30 and found['time'] < 20.0
+    assert found['links'] == 30 and found['time'] < 5.0
     assert found['unphysical'] > 0 == found['left']
     assert found['ratio'] < 1.02 and found['error'] < 1.02 * found['error_free']
 
