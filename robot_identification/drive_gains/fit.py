@@ -228,8 +228,14 @@ def _iterated(runs: _Runs, assumed: np.ndarray, method: str) -> _Solution:
     found = _Solution(np.ones(n), np.eye(n), np.zeros(n))
     for _ in range(_ROUNDS):
         gains = np.maximum(found.factors, _LEAST)
-        spread = _row_spread(runs.without, len(runs.known), gains)
-        found = _weighted(runs, assumed, _drive_noise(spread, assumed * gains), gains, method)
+        # each kind of run has its own noise: a heavy load makes gears and currents rougher
+        noise = np.array(
+            [
+                _drive_noise(_row_spread(rows, len(runs.known), gains), assumed * gains)
+                for rows in (runs.without, runs.loaded)
+            ]
+        )
+        found = _weighted(runs, assumed, noise, gains, method)
         if method == 'constrained':
             # shrunk gains would give their rows more and more weight
             break
@@ -239,13 +245,13 @@ def _iterated(runs: _Runs, assumed: np.ndarray, method: str) -> _Solution:
 def _weighted(
     runs: _Runs, assumed: np.ndarray, noise: np.ndarray, gains: np.ndarray, method: str
 ) -> _Solution:
-    """Solve with the joints' rows weighted by the currents' noise at given gains."""
-    # what the currents' noise amounts to in each joint's rows
-    deviation = np.sqrt(assumed**2 @ (noise * gains**2))
-    nuisance, right, efforts = _stack(runs, 1.0 / deviation)
+    """Solve with rows weighted by the currents' (2, n) noise, without and with load."""
+    # what the currents' noise amounts to in the rows of each run and joint
+    variances = (noise * gains**2) @ (assumed**2).T
+    nuisance, right, efforts = _stack(runs, 1.0 / np.sqrt(variances))
     right, efforts, rank = _projected(nuisance, right, efforts, runs.link)
-    weights = (runs.without.rows + runs.loaded.rows) / deviation**2
-    C = np.diag(noise * (weights @ assumed**2))
+    weights = np.array([runs.without.rows, runs.loaded.rows]) / variances
+    C = np.diag((noise * (weights @ assumed**2)).sum(axis=0))
     x, inverse, shrinkage = _solve(efforts, right, C, method)
     rows = (runs.without.independent_rows + runs.loaded.independent_rows).sum()
     residual = efforts @ x - right
@@ -287,8 +293,8 @@ def _drive_noise(spread: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 def _stack(runs: _Runs, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Columns of beta and the load's unknown parameters; effort of the known ones; drives'."""
     b, width = len(runs.known), runs.without.factors.shape[2]
-    light = (weights[:, None, None] * runs.without.factors).reshape(-1, width)
-    heavy = (weights[:, None, None] * runs.loaded.factors).reshape(-1, width)
+    light = (weights[0, :, None, None] * runs.without.factors).reshape(-1, width)
+    heavy = (weights[1, :, None, None] * runs.loaded.factors).reshape(-1, width)
     nuisance = np.block(
         [
             [light[:, :b], np.zeros((len(light), runs.unknown.shape[1]))],

@@ -76,10 +76,12 @@ def known(arm, how):
     return load_on(arm.robot, MASS, *given)
 
 
-def found(arm, how='all', seed=0, noise=(0.3, 0.3, 0.3), assumed=DIAGONAL, method='total'):
+def found(
+    arm, how='all', seed=0, noise=(0.3, 0.3, 0.3), assumed=DIAGONAL, method='total', heavier=1.0
+):
     return drive_gains(
         arm.rows(False, seed, noise, assumed),
-        arm.rows(True, seed, noise, assumed),
+        arm.rows(True, seed, heavier * np.array(noise), assumed),
         known(arm, how),
         arm.structure,
         arm.robot.joints,
@@ -113,6 +115,18 @@ def test_total_least_squares_is_unbiased_and_its_standard_deviations_are_true(ar
     assert abs(np.mean(np.square(scores)) - 1.0) < 4.0 * np.sqrt(2.0 / 240)
 
 
+@pytest.mark.parametrize('heavier', [0.2, 5.0])
+def test_runs_may_differ_in_their_noise(arm, heavier):
+    errors, scores = [], []
+    for seed in range(40):
+        gains = found(arm, 'all', seed, (0.2, 0.4, 0.3), heavier=heavier)
+        errors.append(gains.factors - TRUE)
+        scores.append(errors[-1] / gains.std)
+    bias = np.mean(errors, axis=0) / (np.std(errors, axis=0) / np.sqrt(40))
+    assert (np.abs(bias) < 3.5).all()
+    assert abs(np.mean(np.square(scores)) - 1.0) < 4.0 * np.sqrt(2.0 / 120)
+
+
 def test_strong_noise_shrinks_the_constrained_fit_but_not_the_total_one(arm):
     noise = (1.0, 1.0, 1.0)
     total = [found(arm, seed=seed, noise=noise) for seed in range(20)]
@@ -137,7 +151,7 @@ def test_a_drive_that_the_load_does_not_reach_is_told(arm):
     load = Load('link_1', parameters)
     columns = arm.structure.regrouping[:, arm.structure.layout.of('link_1')]
     heavy = Arm(arm.robot, arm.structure, arm.matrix, arm.truth, arm.truth + columns @ parameters)
-    noise = (0.02, 0.02, 20.0)
+    noise = (0.02, 0.02, 100.0)
     without, loaded = heavy.rows(False, 0, noise), heavy.rows(True, 0, noise)
     gains = drive_gains(without, loaded, load, arm.structure, arm.robot.joints, DIAGONAL)
     seen = np.isfinite(gains.factors)
