@@ -293,7 +293,11 @@ class Robot:
         for index, link in zip(self.joint_ids, self.links, strict=True):
             if f'{link}.{INERTIAL_SYMBOLS[0]}' in parameters.layout:
                 vector = parameters.inertial(link)
-                model.inertias[index] = pin.Inertia.FromDynamicParameters(vector)
+                # without a body, as a frame between joints is, the centre would be 0 / 0
+                some = vector.any()
+                model.inertias[index] = (
+                    pin.Inertia.FromDynamicParameters(vector) if some else pin.Inertia.Zero()
+                )
         return model
 
 

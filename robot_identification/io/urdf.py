@@ -112,7 +112,11 @@ def _write_link(
             f"the identified inertia of link '{link}' leaves no room for what hangs on it by "
             f'fixed or locked joints; {one_of(lumped)} got {100 * share:.3g} % of their own'
         )
-    own = RigidBody.from_vector(identified - share * sum(lumped.values(), np.zeros(10)))
+    rest = identified - share * sum(lumped.values(), np.zeros(10))
+    if not rest.any() and links[link].child('inertial') is None:
+        # a frame without a body stays one: readers divide by a mass of 0
+        return True
+    own = RigidBody.from_vector(rest)
     _require_expressible(own, link)
     _write_inertial(document, links[link], own)
     return own.physical

@@ -96,7 +96,10 @@ def test_a_missing_velocity_limit_is_asked_for():
 
 
 def test_every_robot_here_has_usable_limits():
+    """Nothing is planned for the delta robot, whose joints are bound by its loops."""
     for path in (Path(__file__).resolve().parents[2] / 'urdf').glob('*.urdf'):
+        if path.stem == 'delta':
+            continue
         robot = Robot.from_urdf(path)
         settings = PlannerSettings()
         start_position(robot, settings, motion_limits(robot, settings))
