@@ -273,7 +273,7 @@ class Robot:
         return reordered
 
     def require_tree(self) -> None:
-        """Raise `ModelError` where the robot has passive joints, and so is more than its joints."""
+        """Raise `ModelError` where the robot has passive joints, hence more than its own."""
         if self.passive:
             raise ModelError(
                 f"robot '{self.name}' has passive joints, whose places only its loops tell",
