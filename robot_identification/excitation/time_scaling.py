@@ -116,7 +116,9 @@ class Segment:
             if np.isfinite(limit):
                 s = _inner_roots(b.deriv() * m + (limit - b) * m.deriv())
                 run = m(s)
-                yield from (limit - b(s[run != 0.0])) / run[run != 0.0]
+                # a run of rounding size asks for no time that there is
+                some = np.abs(run) > np.finfo(float).eps * np.abs(m.coef).max()
+                yield from (limit - b(s[some])) / run[some]
 
     def _velocity_changes(self, velocity: float) -> Iterator[float]:
         distance = self.ends[1] - self.ends[0]
