@@ -14,6 +14,9 @@ import yaml
 
 from ..errors import IdentificationError
 
+_BREAKS = frozenset('\r\x85\u2028\u2029')
+"""Line breaks in YAML 1.1 that a reader turns into others."""
+
 
 def write_whole(path: Path, text: str) -> None:
     """
@@ -105,12 +108,15 @@ _Dumper.add_representer(
 _Dumper.add_representer(
     _Row, lambda dumper, data: dumper.represent_sequence('tag:yaml.org,2002:seq', data, True)
 )
-_Dumper.add_representer(
-    str,
-    lambda dumper, data: dumper.represent_scalar(
-        'tag:yaml.org,2002:str', data, style='|' if '\n' in data else None
-    ),
-)
+
+
+def _represent_text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
+    """Write long texts as blocks, and with escapes what other styles would break or fold."""
+    style = '"' if _BREAKS.intersection(data) else '|' if '\n' in data else None
+    return dumper.represent_scalar('tag:yaml.org,2002:str', data, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
 
 
 def dump(document: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
@@ -187,6 +187,8 @@ def test_failing_write_leaves_the_old_file(result, tmp_path, monkeypatch):
         max_leaves=8,
     )
 )
+@example('\x85')
+@example('a\u2028b\n\r')
 def test_any_document_reads_back(value):
     assert yaml.safe_load(dump({'key': value})) == {'key': value}
 
