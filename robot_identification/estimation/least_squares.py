@@ -34,6 +34,9 @@ ILL_CONDITIONED = 300.0
 POOR_FIT = 30.0
 """Relative error of a joint [%] from which a warning is given."""
 
+_ROUNDING = 1e-13
+"""A column this small beside the largest of a joint's rows is rounding, and no parameter."""
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -127,7 +130,7 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
             continue
         matrix, effort = system.factors[j, :, :-1], system.factors[j, :, -1]
         norms = np.linalg.norm(matrix, axis=0)
-        seen = norms > 0.0
+        seen = norms > _ROUNDING * norms.max(initial=0.0)
         u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
         u = u[:, s > TOLERANCE * s.max(initial=0.0)]
         freedom = system.independent_rows[j] - u.shape[1]
