@@ -144,7 +144,8 @@ def physical(
     Estimate
         with ``standard``, the parameters found; ``base``, what they amount to; and the covariance
         of the unconstrained weighted least squares, which is that of the constrained fit where no
-        constraint is active and an upper bound elsewhere.
+        constraint is active.  Elsewhere the errors are smaller taken together, measured by that
+        covariance, as the truth is physical; a single one may be larger.
 
     Raises
     ------

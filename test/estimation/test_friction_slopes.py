@@ -214,6 +214,11 @@ def test_motors_behind_elastic_joints_have_slopes_of_their_own():
         np.testing.assert_allclose(found.slopes['stiction'], (80.0, 120.0), rtol=1e-3)
         np.testing.assert_allclose(found.slopes['stribeck'], (4.0, 6.0), rtol=1e-3)
         assert found.notes[1].startswith('joint_2_motor: ')
+    # the columns that stand for candidates go through the windows, too
+    windows = SignalSettings(method='polynomial_approximation')
+    found = find_slopes([made], regressor, base, settings, windows)
+    np.testing.assert_allclose(found.slopes['stiction'], (80.0, 120.0), rtol=1e-3)
+    np.testing.assert_allclose(found.slopes['stribeck'], (4.0, 6.0), rtol=1e-3)
 
 
 def test_a_recording_of_other_joints_is_refused(arm, model):
