@@ -45,6 +45,7 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
     _check_model(experiment.robot, robot)
     dead_zones(experiment.signals, robot.joints)
     _check_files(experiment)
+    _check_loads_of_delta(experiment)
     _check_known_load(experiment, robot)
     if experiment.data.payload is not None:
         check_load(experiment.data.payload, 'data.payload', robot)
@@ -59,6 +60,20 @@ def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool =
     for kind in experiment.data.kinds:
         for path, entry in experiment.data.entries(kind):
             _check_recording(entry, experiment, robot, path)
+
+
+def _check_loads_of_delta(experiment: Experiment) -> None:
+    # its thirteen columns hold no link's ten parameters, which a load would add to
+    if experiment.robot.delta is None:
+        return
+    for key in ('payload', 'known_load'):
+        if getattr(experiment.data, key) is not None:
+            raise SettingsError(
+                f"'data.{key}' is given beside 'robot.delta'",
+                key=f'data.{key}',
+                remedy='leave it out: a load on the platform is the difference of two '
+                "identifications' platform.m4",
+            )
 
 
 def _check_known_load(experiment: Experiment, robot: Robot) -> None:

@@ -109,3 +109,13 @@ def test_wrong_descriptions_are_refused_by_key(folder, name, overrides, key, wor
         load_experiment(folder / name, overrides)
     assert error.value.key == key
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize('key', ['payload', 'known_load'])
+def test_loads_do_not_go_with_thirteen_parameters(folder, key):
+    run = {'file': 'identification.csv', 'time': 'time'}
+    run |= {'position': ['q1', 'q2', 'q3'], 'effort': ['tau1', 'tau2', 'tau3']}
+    load = {'recordings': [run], **({'mass': 1.0} if key == 'known_load' else {})}
+    with pytest.raises(SettingsError, match='robot.delta') as caught:
+        load_experiment(folder / 'experiment.yaml', {f'data.{key}': load})
+    assert caught.value.key == f'data.{key}'
