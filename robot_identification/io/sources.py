@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from ..drives import Drives
 from ..recording import Recording
@@ -18,8 +19,41 @@ from .motor_side import check_sides, TwoSides
 from .readers import no_samples, read_tables
 
 
+class _Entry:
+    """What sources of all kinds tell about their file."""
+
+    entry: RecordingEntry
+    base: Path
+
+    @property
+    def name(self) -> str:
+        """The file's name as the entry gives it."""
+        return self.entry.name
+
+    @property
+    def source(self) -> str:
+        """The file's name, as `Recording.source`."""
+        return self.entry.name
+
+    @property
+    def duration(self) -> float:
+        """Length of the recording [s] for telling progress: about right, 0 where not known."""
+        kind = self.entry.kind(self.base)
+        file = self.entry.files(self.base)['position']
+        if kind == 'rosbag2':
+            duration = bag_duration(file)
+        elif kind == 'csv':
+            duration = estimated_rows(file) / (
+                self.entry.rate or sample_rate(cast(RecordingSource, self))
+            )
+        else:
+            return 0.0
+        begin, end = self.entry.time_range or (None, None)
+        return duration if end is None else min(duration, end - (begin or 0.0))
+
+
 @dataclass(frozen=True)
-class FileSource:
+class FileSource(_Entry):
     """
     A recording in files; see `robot_identification.signals.source.RecordingSource`.
 
@@ -40,21 +74,6 @@ class FileSource:
     joints: tuple[str, ...]
     drives: Drives
     base: Path
-
-    @property
-    def name(self) -> str:
-        """The file's name as the entry gives it."""
-        return self.entry.name
-
-    @property
-    def source(self) -> str:
-        """The file's name, as `Recording.source`."""
-        return self.entry.name
-
-    @property
-    def duration(self) -> float:
-        """Length of the recording [s] for telling progress: about right, 0 where not known."""
-        return _duration(self.entry, self.base, self)
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """
@@ -93,7 +112,7 @@ class FileSource:
 
 
 @dataclass(frozen=True)
-class ElasticSource:
+class ElasticSource(_Entry):
     """
     A recording of a robot with elastic joints: the links' columns, then the motors'.
 
@@ -121,21 +140,6 @@ class ElasticSource:
     def joints(self) -> tuple[str, ...]:
         """Names of the 2n columns."""
         return self.elastic.columns(self.robot_joints)
-
-    @property
-    def name(self) -> str:
-        """The file's name as the entry gives it."""
-        return self.entry.name
-
-    @property
-    def source(self) -> str:
-        """The file's name, as `Recording.source`."""
-        return self.entry.name
-
-    @property
-    def duration(self) -> float:
-        """Length of the recording [s] for telling progress: about right, 0 where not known."""
-        return _duration(self.entry, self.base, self)
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """
@@ -208,16 +212,3 @@ def open_recording(
         return ElasticSource(entry, joints, drives, base, elastic)
     entry.check(joints, drives, base, path)
     return FileSource(entry, joints, drives, base)
-
-
-def _duration(entry: RecordingEntry, base: Path, source: RecordingSource) -> float:
-    kind = entry.kind(base)
-    file = entry.files(base)['position']
-    if kind == 'rosbag2':
-        duration = bag_duration(file)
-    elif kind == 'csv':
-        duration = estimated_rows(file) / (entry.rate or sample_rate(source))
-    else:
-        return 0.0
-    begin, end = entry.time_range or (None, None)
-    return duration if end is None else min(duration, end - (begin or 0.0))

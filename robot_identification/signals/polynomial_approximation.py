@@ -340,10 +340,8 @@ def product(
         (rows,) or (rows, m), see `apply`.
 
     """
-    indices = range(degree + 1)
-    expansion = np.array([operator.coefficient(i, orders[0]) for i in indices])
-    kernels = np.array([operator.modified(i, order=orders[1]) for i in indices])
-    coefficients = apply(expansion, first, stride=stride)
+    kernels = np.array([operator.modified(i, order=orders[1]) for i in range(degree + 1)])
+    coefficients = _expanded(operator, first, degree, orders[0], stride)
     return np.sum(coefficients * apply(kernels, second, stride=stride), axis=0)
 
 
@@ -380,17 +378,21 @@ def triple_product(
 
     """
     indices = range(degree + 1)
-    expansions = [
-        apply(np.array([operator.coefficient(i, order) for i in indices]), x, stride=stride)
-        for x, order in ((first, orders[0]), (second, orders[1]))
-    ]
-    total = None
+    outer = _expanded(operator, first, degree, orders[0], stride)
+    inner = _expanded(operator, second, degree, orders[1], stride)
+    total = np.zeros_like(outer[0])
     for i in indices:
         kernels = np.array([operator.modified(i, j, order=orders[2]) for j in indices])
-        inner = np.sum(expansions[1] * apply(kernels, third, stride=stride), axis=0)
-        total = expansions[0][i] * inner + (0.0 if total is None else total)
-    assert total is not None
+        total += outer[i] * np.sum(inner * apply(kernels, third, stride=stride), axis=0)
     return total
+
+
+def _expanded(
+    operator: PolynomialOperator, signal: np.ndarray, degree: int, order: int, stride: int
+) -> np.ndarray:
+    """(degree + 1, rows, ...) coefficients of a signal's derivative in each window."""
+    kernels = [operator.coefficient(i, order) for i in range(degree + 1)]
+    return apply(np.array(kernels), signal, stride=stride)
 
 
 def _unit(index: int) -> np.ndarray:
