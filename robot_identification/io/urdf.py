@@ -71,6 +71,7 @@ def identified_urdf(
         and negative friction is written as 0.
 
     """
+    n_driven = robot.n_joints
     robot = robot.opened
     document = Document(robot.urdf)
     links = {element.attributes['name']: element for element in document.root.children('link')}
@@ -91,7 +92,7 @@ def identified_urdf(
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
     for joint, owner in zip(robot.joints, owners, strict=True):
         _write_friction(document, owner, parameters, joints[joint])
-    _write_comment(document, owners, parameters, model)
+    _write_comment(document, owners, n_driven, parameters, model)
     return document.text()
 
 
@@ -214,6 +215,7 @@ def _write_friction(
 def _write_comment(
     document: Document,
     owners: tuple[str, ...],
+    n_driven: int,
     parameters: ParameterSet,
     model: ModelSettings | None,
 ) -> None:
@@ -226,12 +228,14 @@ def _write_comment(
         if name not in written and name not in inertial
     ]
     if model is not None:
-        slopes = slopes_of(model, owners)
+        # passive joints, which come last, have no friction with a slope
+        driven = owners[:n_driven]
+        slopes = slopes_of(model, driven)
         lines += [
             f'{SLOPES[term]} of {owner} = {_number(slope)}'
             for term in SLOPES
             if term in model.friction
-            for owner, slope in zip(owners, slopes[term], strict=True)
+            for owner, slope in zip(driven, slopes[term], strict=True)
         ]
     document.set_comment(_MARK, lines)
 

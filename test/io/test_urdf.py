@@ -13,6 +13,8 @@ import pytest
 from robot_identification.errors import ConsistencyError, IdentificationWarning
 from robot_identification.io.urdf import identified_urdf
 from robot_identification.parameters import ParameterLayout, ParameterSet
+from robot_identification.regressors import DeltaSettings, ModelSettings, prior
+from robot_identification.regressors.delta_robot import delta_robot
 from robot_identification.robot import Robot
 
 ROBOTS = Path(pin.__file__).parents[4] / 'share' / 'example-robot-data' / 'robots'
@@ -296,3 +298,16 @@ def test_our_own_robots_round_trip_and_load_in_mujoco(path):
         assert reasons[path.stem] in str(refusal)
         return
     assert mujoco.MjModel.from_xml_string(text).njnt >= robot.n_joints
+
+
+@pytest.mark.parametrize('slopes', [(40.0, 50.0, 60.0), 50.0])
+def test_slopes_of_friction_are_those_of_driven_joints_alone(slopes):
+    geometry = DeltaSettings(
+        base_radius=0.14, platform_radius=0.04, arm_length=0.2, forearm_length=0.46
+    )
+    robot = delta_robot(geometry, ['a', 'b', 'c'])
+    model = ModelSettings(('viscous', 'stiction'), stiction_slope=slopes, delta=geometry)
+    text = identified_urdf(robot, prior(robot, model), model)
+    found = re.findall(r'stiction_slope of (\w+) = (\S+)', text)
+    expected = np.broadcast_to(slopes, 3)
+    assert found == [(joint, repr(float(s))) for joint, s in zip('abc', expected, strict=True)]
