@@ -142,10 +142,11 @@ class ConsistencyReport:
         """Return a table of the links, the joints' problems and the Cholesky counts."""
         width = max([len('link'), *(len(link.link) for link in self.links)])
         verdict = 'consistent' if self.physical else 'NOT consistent'
-        lines = [
-            f'Physical consistency: {verdict} (tolerance {self.tolerance:g})',
-            f'{"link":<{width}}  mass  inertia  triangle  pseudo-inertia  smallest eigenvalue',
-        ]
+        lines = [f'Physical consistency: {verdict} (tolerance {self.tolerance:g})']
+        if self.links:
+            lines.append(
+                f'{"link":<{width}}  mass  inertia  triangle  pseudo-inertia  smallest eigenvalue'
+            )
         for link in self.links:
             lines.append(
                 f'{link.link:<{width}}  {_word(link.mass_positive):<4}  '
@@ -158,10 +159,11 @@ class ConsistencyReport:
         counts = ', '.join(
             f'{count} at {tolerance:g}' for tolerance, count in self.cholesky_counts
         )
-        lines.append(
-            f'of {len(self.links)} inertia matrices a Cholesky factorisation passes with a '
-            f'tolerance: {counts}'
-        )
+        if self.links:
+            lines.append(
+                f'of {len(self.links)} inertia matrices a Cholesky factorisation passes with a '
+                f'tolerance: {counts}'
+            )
         return '\n'.join(lines)
 
 

@@ -289,6 +289,12 @@ def test_cholesky_is_that_of_numpy_without_tolerance():
     assert not passes_cholesky(-box())
 
 
+def test_summary_of_a_model_without_links_has_no_table():
+    layout = ParameterLayout(('arm.fv',), ('N m s/rad',))
+    text = check(ParameterSet(layout, [0.1])).summary()
+    assert text == 'Physical consistency: consistent (tolerance 0)'
+
+
 def test_summary_names_what_is_wrong():
     parameters = tx40(FROM_BASE)
     extended = ParameterSet(

@@ -47,6 +47,9 @@ from .system import LinearSystem
 LEAST_NOISE = 1e-4
 """Residual that is counted at least, relative to the effort: no sensor is better than this."""
 
+_DEAR = 1.2
+"""Relative error over that of the free fit from which constraints contradict the recording."""
+
 _ACTIVE = 1e-5
 _ROUNDS, _FACES, _OUTSIDE = 40, 3, 1e-9
 
@@ -171,7 +174,11 @@ def physical(
     found = ParameterSet(prior.layout, values)
     estimate = _estimate(system, free, found)
     moved = float(np.linalg.norm(factor[:, :-1] @ (estimate.base.values - free.base.values)))
-    return replace(estimate, notes=_notes(free, estimate, moved, problem, minimum))
+    return replace(
+        estimate,
+        notes=_notes(free, estimate, moved, problem, minimum),
+        warnings=(*estimate.warnings, *_misfit(free, estimate)),
+    )
 
 
 def _problem(
@@ -355,6 +362,18 @@ def _estimate(system: LinearSystem, free: Estimate, found: ParameterSet) -> Esti
         warnings=tuple(
             text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
         ),
+    )
+
+
+def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
+    """Warn where no parameters within the constraints explain the efforts as well as others."""
+    dear = max(_DEAR * free.relative_error, 100.0 * LEAST_NOISE)
+    if estimate.relative_error <= dear:
+        return ()
+    return (
+        f'the constraints raise the relative error from {free.relative_error:.3g} to '
+        f'{estimate.relative_error:.3g} %: efforts of another sign or scale do so, or an '
+        'estimation.physical.total_mass, margin or center_of_mass that the robot does not have',
     )
 
 

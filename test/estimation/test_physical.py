@@ -261,6 +261,14 @@ def test_total_mass_is_kept(arm):
     found = sum(estimate.standard[f'{link}.m'] for link in arm.robot.links)
     assert found == pytest.approx(mass, rel=1e-6)
     assert check(estimate.standard).physical
+    assert not any('constraints raise' in text for text in estimate.warnings)
+
+
+def test_a_mass_that_the_recording_contradicts_is_warned_of(arm):
+    mass = 0.1 * sum(arm.truth[f'{link}.m'] for link in arm.robot.links)
+    estimate = arm.physical(total_mass=mass)
+    text = next(text for text in estimate.warnings if 'constraints raise' in text)
+    assert f'to {estimate.relative_error:.3g} %' in text and 'total_mass' in text
 
 
 @pytest.mark.parametrize(
