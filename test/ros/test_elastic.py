@@ -62,10 +62,16 @@ def trajectory():
     return message
 
 
+def seconds(message):
+    """Return the stamp of a message [s]."""
+    return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+
+
 @pytest.fixture
 def recorded(ros, tmp_path):
     """Let the simulation move while both topics are recorded; return the bag."""
     from robot_identification_msgs.srv import StartRecording, StopRecording
+    from sensor_msgs.msg import JointState
     from trajectory_msgs.msg import JointTrajectory
 
     simulation = ros.start('simulation', parameters=SIMULATION)
@@ -75,8 +81,12 @@ def recorded(ros, tmp_path):
     started = ros.call(StartRecording, '/recorder/start', name='both')
     assert started.success, started.message
     ros.spin(0.5)  # until the recorder has found both topics
+    states = ros.subscribe(JointState, 'joint_states')
+    ros.wait_until(lambda: states, what='joint states')
+    end = seconds(states[-1]) + SECONDS + 1.0
     sender.publish(trajectory())
-    ros.spin(0.5 * SECONDS + 0.5)
+    # by the simulation's own clock: on a busy machine it is slower than asked for
+    ros.wait_until(lambda: seconds(states[-1]) > end, 60.0, 'end of the motion')
     stopped = ros.call(StopRecording, '/recorder/stop')
     assert stopped.success and stopped.dropped == 0, stopped.message
     assert simulation.stop() == 0
