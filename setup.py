@@ -62,10 +62,13 @@ setup(
         'pip': [
             'clarabel>=0.10',
             'coal',
+            'dask',
+            'distributed',
             'jinja2',
             'lxml',
             'matplotlib',
             'mujoco>=3.2',
+            'numba>=0.58',
             'numpy>=1.26',
             'pin>=4.0',
             'pyyaml',

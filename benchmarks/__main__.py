@@ -2,32 +2,110 @@
 """
 Run benchmarks, each in a process of its own: all of them, or those named.
 
-    .venv/bin/python -m benchmarks [regressor streaming_qr recording_length ...]
+    .venv/bin/python -m benchmarks [regressor streaming_qr ...]
+
+What they find goes to ``benchmarks/results.json`` and, as tables, to ``docs/performance.md``;
+naming some renews their sections alone.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from importlib import import_module
+import json
+import os
 from pathlib import Path
 import subprocess
 import sys
+import tempfile
+import time
+
+from .document import machine, write_document
 
 FOLDER = Path(__file__).resolve().parent
+RESULTS = FOLDER / 'results.json'
+BENCHMARKS = (
+    'regressor',
+    'streaming_qr',
+    'samples_to_parameters',
+    'recording_length',
+    'bootstrap',
+    'conic',
+    'online',
+    'online_node',
+    'reading',
+    'fleet',
+    'filters',
+    'planner',
+    'energy_tx40',
+)
+"""In the order of the sections."""
 
 
 def main(names: list[str]) -> int:
-    """Run the benchmarks called ``names``; return the number that failed."""
-    known = sorted(path.stem for path in FOLDER.glob('[!_]*.py'))
+    """Run the benchmarks called ``names`` or all; return how many failed or missed a bound."""
+    known = [name for name in BENCHMARKS if (FOLDER / f'{name}.py').is_file()]
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f'error: no benchmark {unknown[0]}: there are {", ".join(known)}', file=sys.stderr)
         return 2
-    failed = 0
+    results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    troubles = 0
     for name in names or known:
         print(f'\n== {name}', flush=True)
-        done = subprocess.run([sys.executable, FOLDER / f'{name}.py'], cwd=FOLDER.parent)
-        failed += done.returncode != 0
-    return failed
+        found = _run(name)
+        if found is None:
+            print(f'{name} failed', file=sys.stderr)
+            troubles += 1
+            continue
+        troubles += _tell(found)
+        results[name] = found
+    ordered = {name: results[name] for name in known if name in results}
+    RESULTS.write_text(json.dumps(ordered, indent=1) + '\n')
+    write_document(ordered)
+    return 1 if troubles else 0
+
+
+def _run(name: str) -> dict | None:
+    """Run one benchmark in a fresh process, so that none inherits another's memory or threads."""
+    environment = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1', **os.environ}
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / 'section.json'
+        command = [sys.executable, '-m', 'benchmarks', '--one', name, str(out)]
+        subprocess.run(command, cwd=FOLDER.parent, env=environment)
+        return json.loads(out.read_text()) if out.is_file() else None
+
+
+def _one(name: str, out: Path) -> None:
+    start = time.perf_counter()
+    section = import_module(f'benchmarks.{name}').section()
+    found = asdict(section)
+    for kept, figure in zip(found['figures'], section.figures, strict=True):
+        kept.update(bound=figure.bound, met=figure.met)
+    found.update(seconds=round(time.perf_counter() - start, 1), machine=machine())
+    out.write_text(json.dumps(found))
+
+
+def _tell(found: dict) -> int:
+    """Print the tables of a section; return how many of its figures miss their bound."""
+    for table in found['tables']:
+        print(f'\n{table["title"]}' if table['title'] else '')
+        cells = [table['columns'], *table['rows']]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            first, *others = zip(row, widths, strict=True)
+            right = '  '.join(cell.rjust(width) for cell, width in others)
+            print(f'{first[0].ljust(first[1])}  {right}')
+    missed = [figure for figure in found['figures'] if not figure['met']]
+    for figure in missed:
+        unit = f' {figure["unit"]}' if figure['unit'] else ''
+        print(f'MISSED {figure["name"]}: {figure["value"]:.4g}{unit}, held to {figure["bound"]}')
+    print(f'({found["seconds"]:.0f} s)', flush=True)
+    return len(missed)
 
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))
+    if sys.argv[1:2] == ['--one']:
+        _one(sys.argv[2], Path(sys.argv[3]))
+    else:
+        sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimation of base parameters from the rows of recordings, in memory that does not grow."""
 
+from .accumulation import accumulate, from_rows
 from .energy import energy_blocks, energy_system, EnergySettings
 from .equations import Equations
 from .essential import essential
@@ -23,7 +24,7 @@ from .prior import (
 from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
 from .rows import row_blocks, RowBlock, system_of
 from .settings import EssentialSettings, EstimationSettings
-from .system import accumulate, combine, from_rows, LinearSystem
+from .system import combine, LinearSystem
 from .trace import FitTrace, Trace
 
 __all__ = [

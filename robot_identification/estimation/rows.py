@@ -30,8 +30,9 @@ from ..signals import (
     stretches,
     WindowedSamples,
 )
+from .accumulation import accumulate
 from .outliers import Repair
-from .system import accumulate, combine, LinearSystem
+from .system import combine, LinearSystem
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
