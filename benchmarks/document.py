@@ -16,9 +16,9 @@ HEAD = """\
 # How fast it is
 
 Every figure on this page is written by `make bench` (`make bench ARGS=regressor` renews one
-section), and is in `benchmarks/results.json` with the machine that it was measured on. Ways that are
-compared are timed in one run, turn by turn; times are medians unless said otherwise, ratios are
-medians of the rounds' ratios. Linear algebra runs on one thread.
+section), and is in `benchmarks/results.json` with the machine that it was measured on. Ways that
+are compared are timed in one run, turn by turn; times are medians unless said otherwise, ratios
+are medians of the rounds' ratios. Linear algebra runs on one thread.
 """
 
 PACKAGES = ('numpy', 'scipy', 'numba', 'pin', 'clarabel', 'dask')

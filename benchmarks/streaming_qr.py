@@ -12,14 +12,14 @@ from collections.abc import Callable
 import time
 
 import numpy as np
-from robot_identification.estimation.factor import append_rows, BLOCK_ROWS, GrowingFactor
 from robot_identification.estimation.least_squares import solve
+from robot_identification.estimation.triangle import append_rows, BLOCK_ROWS, GrowingTriangle
 
 
 def streamed(matrix: np.ndarray, effort: np.ndarray, block: int = 512) -> np.ndarray:
     """Least squares by folding blocks of rows into R."""
     k = matrix.shape[1]
-    factor = GrowingFactor(k + 1)
+    factor = GrowingTriangle(k + 1)
     for start in range(0, len(effort), block):
         part = slice(start, start + block)
         factor.push(np.column_stack([matrix[part], effort[part]]))

@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 from ..base_parameters import BaseStructure
 from ..errors import IdentifiabilityError, SettingsError
 from ..estimation import RowBlock
-from ..estimation.factor import GrowingFactor
+from ..estimation.triangle import GrowingTriangle
 from .load import Load
 from .result import DriveGains
 
@@ -88,7 +88,7 @@ def gain_rows(
     """
     n, b = len(assumed), structure.n_base
     to_drives = _inverse(assumed).T
-    factors = [GrowingFactor(b + n) for _ in range(n)]
+    factors = [GrowingTriangle(b + n) for _ in range(n)]
     independent = np.zeros(n)
     for block in blocks:
         drives = (block.effort @ to_drives)[:, None, :] * assumed

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import RecordingError
-from .factor import GrowingFactor
 from .system import LinearSystem
 from .trace import EMPTY_TRACE, TraceCollector
+from .triangle import GrowingTriangle
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -119,7 +119,7 @@ class _Builder:
 
     def __init__(self, n: int, b: int, trace_points: int) -> None:
         self.n, self.b = n, b
-        self.factors = [GrowingFactor(b + 1) for _ in range(n)]
+        self.factors = [GrowingTriangle(b + 1) for _ in range(n)]
         self.independent = np.zeros(n)
         self.available = 0
         self.column_sums = np.zeros((n, b))

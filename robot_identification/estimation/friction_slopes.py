@@ -31,9 +31,9 @@ from ..recording import Motion
 from ..regressors.friction import arctan_shape, slopes_of, SYMBOLS
 from ..regressors.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
-from .factor import GrowingFactor
 from .reach import TOLERANCE
 from .rows import driven_rows, require_order, row_blocks
+from .triangle import GrowingTriangle
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -138,7 +138,7 @@ def find_slopes(
         return FrictionSlopes({}, {})
     candidates = _Candidates(regressor)
     columns = _with_candidates(structure, candidates.layout, terms)
-    factors = {row: GrowingFactor(columns.n_base + 1) for row in owners.values()}
+    factors = {row: GrowingTriangle(columns.n_base + 1) for row in owners.values()}
     counted = dict.fromkeys(factors, 0.0)
     for source in sources:
         require_order(source, structure, regressor)

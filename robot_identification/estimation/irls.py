@@ -21,13 +21,13 @@ from scipy.linalg import solve_triangular
 from ..options import option
 from ..parameters import ParameterSet
 from .estimate import Estimate
-from .factor import GrowingFactor
 from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
 from .outliers import Magnitudes, Repair, SpikeRepair
 from .reach import Reach, reach
 from .row_cache import RowCache
 from .rows import RowBlock
 from .system import LinearSystem
+from .triangle import GrowingTriangle
 
 LOSSES = ('huber', 'tukey')
 
@@ -290,7 +290,7 @@ def _pass(
 ) -> tuple[np.ndarray, np.ndarray, _Sums]:
     """Weight all rows by their residual under ``state``; give R, new scales and sums."""
     n, b = system.n_joints, system.n_base
-    factor = GrowingFactor(b + 1)
+    factor = GrowingTriangle(b + 1)
     magnitudes = [Magnitudes() for _ in range(n)]
     sums = _Sums(np.zeros(n), np.zeros(n), np.zeros(n))
     for block in rows:

@@ -22,7 +22,7 @@ from ..options import option
 from ..parameters import ParameterLayout
 from .boxes import by_precedence, inverse_of_free, named, within
 from .elimination import ACCEPTED, Elimination, gauss_jordan, GramElimination, triangular, WEAK
-from .factor import append_rows
+from .triangle import append_rows
 
 FORMULATIONS = ('factor', 'gram')
 """How rows are accumulated: as R of [Y | tau], or as the paper's Y^T Y and Y^T tau."""

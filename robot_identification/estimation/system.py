@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .factor import append_rows
 from .trace import read_only, Trace
+from .triangle import append_rows
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure

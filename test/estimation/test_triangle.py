@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.estimation.factor import append_rows, GrowingFactor
 from robot_identification.estimation.least_squares import solve
+from robot_identification.estimation.triangle import append_rows, GrowingTriangle
 
 
 def grow(rows: np.ndarray, parts: list[int], block: int) -> np.ndarray:
-    factor = GrowingFactor(rows.shape[1], block)
+    factor = GrowingTriangle(rows.shape[1], block)
     for part in np.split(rows, np.cumsum(parts)):
         factor.push(part)
     assert factor.rows == len(rows)
@@ -36,7 +36,7 @@ def test_any_blocks_give_the_factor_of_all_rows(seed, columns, count, parts, blo
 
 def test_result_may_be_asked_for_in_between():
     rows = np.random.default_rng(1).normal(size=(100, 4))
-    factor = GrowingFactor(4, 16)
+    factor = GrowingTriangle(4, 16)
     factor.push(rows[:37])
     first = factor.result()
     factor.push(rows[37:])

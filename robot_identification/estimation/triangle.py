@@ -47,7 +47,7 @@ def append_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.triu(grown)
 
 
-class GrowingFactor:
+class GrowingTriangle:
     """
     R of all rows that were pushed, (k, k) upper triangular.
 
