@@ -34,6 +34,7 @@ from ..signals.settings import SignalSettings
 from .document import Document, read_document
 from .entry import RecordingEntry
 from .experiment_checks import check_experiment
+from .fleet import FleetSettings
 from .keys import nearest, override, walk
 from .load import KnownLoad, LoadRecordings, PayloadRecordings
 from .sources import open_recording
@@ -188,7 +189,7 @@ class Experiment:
 
     Attributes
     ----------
-    robot, data, signals, estimation:
+    robot, data, signals, estimation, fleet:
         The file's sections.
     output:
         Folder for the results, relative to `base`, or None.
@@ -206,6 +207,9 @@ class Experiment:
     )
     estimation: EstimationSettings = option(
         factory=EstimationSettings, doc='How the parameters are estimated'
+    )
+    fleet: FleetSettings = option(
+        factory=FleetSettings, doc='Of many recordings of many robots, for the command fleet'
     )
     output: str | None = option(
         None, doc='Folder for result.yaml, identified.urdf and report.html'

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a bag was recorded and what its recorder noted of it, without reading its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+import sqlite3
+import struct
+from typing import Any
+
+import yaml
+
+from .mcap_records import FOOTER, MAGIC, METADATA, METADATA_INDEX, STATISTICS
+
+_FOOTER_BYTES = 9 + 20 + len(MAGIC)
+_KEY = 'rosbag2_bagfile_information'
+
+
+@dataclass(frozen=True)
+class BagAbout:
+    """
+    What a bag says of itself.
+
+    Attributes
+    ----------
+    start:
+        Time of its first message [s since 1970]; None where it does not tell.
+    custom:
+        What ``ros2 bag record --custom-data KEY=VALUE`` noted.
+
+    """
+
+    start: float | None = None
+    custom: Mapping[str, str] = field(default_factory=dict)
+
+
+def about_bag(bag: Path) -> BagAbout:
+    """
+    Tell a bag's start and custom data.
+
+    Parameters
+    ----------
+    bag:
+        A bag's folder, or an ``.mcap`` or ``.db3`` file.
+
+    Returns
+    -------
+    What is known; nothing of a file that is damaged, unfinished or no bag, which is for who reads
+    its messages to say.
+
+    """
+    try:
+        if bag.is_dir():
+            text = (bag / 'metadata.yaml').read_text(encoding='utf-8')
+            return _from_document(_mapping(text).get(_KEY))
+        if bag.suffix == '.mcap':
+            return _about_mcap(bag)
+        if bag.suffix == '.db3':
+            return _about_sqlite(bag)
+    except (OSError, ValueError, struct.error, sqlite3.Error, yaml.YAMLError):
+        pass
+    return BagAbout()
+
+
+def _mapping(text: str) -> Mapping[str, Any]:
+    document = yaml.load(text, getattr(yaml, 'CSafeLoader', yaml.SafeLoader))
+    return document if isinstance(document, Mapping) else {}
+
+
+def _from_document(information: Any) -> BagAbout:
+    """Read rosbag2's description of a bag."""
+    if not isinstance(information, Mapping):
+        return BagAbout()
+    start: Any = information.get('starting_time')
+    if isinstance(start, Mapping):
+        start = start.get('nanoseconds_since_epoch')
+    custom = information.get('custom_data')
+    return BagAbout(
+        1e-9 * start if isinstance(start, int) and information.get('message_count') else None,
+        {str(k): str(v) for k, v in custom.items()} if isinstance(custom, Mapping) else {},
+    )
+
+
+def _about_mcap(bag: Path) -> BagAbout:
+    """Read the summary at the end of the file, and the metadata record that it points at."""
+    with bag.open('rb') as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - _FOOTER_BYTES))
+        tail = stream.read()
+        opcode, _, start = struct.unpack_from('<BQQ', tail)
+        if opcode != FOOTER or not tail.endswith(MAGIC) or not 0 < start < size:
+            return BagAbout()
+        stream.seek(start)
+        summary = stream.read(size - _FOOTER_BYTES - start)
+        began, place = None, None
+        for code, content in _records(summary):
+            if code == STATISTICS:
+                messages, *_, first, _ = struct.unpack_from('<QHIIIIQQ', content)
+                began = 1e-9 * first if messages else None
+            elif code == METADATA_INDEX and _strings(content, 16, 1) == ['rosbag2']:
+                place = struct.unpack_from('<QQ', content)
+        if place is None:
+            return BagAbout(began)
+        stream.seek(place[0])
+        for code, content in _records(stream.read(min(place[1], size))):
+            if code == METADATA:
+                # the record's name, the length of its map, and the map's only pair
+                skipped = 4 + len('rosbag2') + 4
+                _, text = _strings(content, skipped, 2)
+                inner = _mapping(text)
+                return BagAbout(began, _from_document(inner.get(_KEY, inner)).custom)
+    return BagAbout(began)
+
+
+def _records(data: bytes) -> list[tuple[int, bytes]]:
+    place, found = 0, []
+    while place + 9 <= len(data):
+        code, length = struct.unpack_from('<BQ', data, place)
+        place += 9
+        found.append((code, data[place : place + length]))
+        place += length
+    return found
+
+
+def _strings(data: bytes, place: int, count: int) -> list[str]:
+    texts = []
+    for _ in range(count):
+        (length,) = struct.unpack_from('<I', data, place)
+        place += 4
+        texts.append(data[place : place + length].decode())
+        place += length
+    return texts
+
+
+def _about_sqlite(bag: Path) -> BagAbout:
+    connection = sqlite3.connect(f'{bag.resolve().as_uri()}?mode=ro', uri=True)
+    try:
+        (first,) = connection.execute('SELECT min(timestamp) FROM messages').fetchone()
+        began = None if first is None else 1e-9 * first
+        try:
+            row = connection.execute('SELECT metadata FROM metadata').fetchone()
+        except sqlite3.Error:  # written before ROS 2 Iron
+            row = None
+    finally:
+        connection.close()
+    if row is None:
+        return BagAbout(began)
+    inner = _mapping(row[0])
+    return BagAbout(began, _from_document(inner.get(_KEY, inner)).custom)
