@@ -9,6 +9,7 @@ end; it is read record by record (https://mcap.dev/spec) up to its last complete
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 import re
 import struct
@@ -19,12 +20,16 @@ from zlib import crc32
 from rosbags.rosbag2 import Reader
 
 from ..errors import IdentificationWarning, one_of, RecordingError
+from .bag_contents import contents_of
 from .mcap_records import CHANNEL, CHUNK, DATA_END, MAGIC, MESSAGE, SCHEMA
+from .messages import Messages
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
+_BATCH = 4096
 
-def joint_state_messages(bag: Path, topic: str) -> Iterator[bytes]:
+
+def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     """
     Iterate over the serialised joint states of a bag in the order of their reception.
 
@@ -37,7 +42,7 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[bytes]:
 
     Yields
     ------
-    Messages in CDR.
+    Messages in CDR, some thousand at a time.
 
     Raises
     ------
@@ -82,6 +87,9 @@ def bag_duration(bag: Path) -> float:
         parts = _parts(bag)
         if len(parts) != 1 or not _is_whole(parts[0]):
             return 0.0
+        contents = contents_of(parts[0])
+        if contents is not None:
+            return contents.duration
         with Reader(parts[0]) as reader:
             return reader.duration * 1e-9
     except Exception:  # what is wrong with it is said when it is read
@@ -120,23 +128,44 @@ def _is_whole(part: Path) -> bool:
         return stream.tell() > 0 and stream.read() == MAGIC
 
 
-def _finished(part: Path, topic: str, found: dict[str, str]) -> Iterator[bytes]:
+def _finished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
+    contents = contents_of(part)
+    if contents is None:
+        yield from _by_library(part, topic, found)
+        return
+    found.update({each.name: each.type for each in contents.topics})
+    wanted = [each for each in contents.topics if _is_wanted(each.name, each.type, topic)]
+    if not wanted:
+        return
+    count = 0
+    for messages in contents.messages(wanted):
+        count += len(messages)
+        yield messages
+    _require_all(count, sum(each.count or 0 for each in wanted))
+
+
+def _by_library(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
+    """Read what is not made as usual, message by message."""
     with Reader(part) as reader:
         found.update({c.topic: c.msgtype for c in reader.connections})
         wanted = [c for c in reader.connections if _is_wanted(c.topic, c.msgtype, topic)]
         if not wanted:
             return
         count = 0
-        for _, _, message in reader.messages(connections=wanted):
-            count += 1
-            yield message
-        # a damaged chunk without a checksum shows only here
-        promised = sum(c.msgcount for c in wanted)
-        if count < promised:
-            raise ValueError(f'it holds {count} of {promised} messages on this topic')
+        messages = reader.messages(connections=wanted)
+        while batch := list(islice(messages, _BATCH)):
+            count += len(batch)
+            yield Messages.of([data for *_, data in batch], [time for _, time, _ in batch])
+        _require_all(count, sum(c.msgcount for c in wanted))
 
 
-def _unfinished(part: Path, topic: str, found: dict[str, str]) -> Iterator[bytes]:
+def _require_all(count: int, promised: int) -> None:
+    # a damaged chunk without a checksum shows only here
+    if count < promised:
+        raise ValueError(f'it holds {count} of {promised} messages on this topic')
+
+
+def _unfinished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
     warnings.warn(
         IdentificationWarning(
             f'{part}: has no end, because its recorder was killed or the file was cut; '
@@ -159,7 +188,8 @@ def _unfinished(part: Path, topic: str, found: dict[str, str]) -> Iterator[bytes
                 if _is_wanted(name, found[name], topic):
                     channels.add(channel)
             elif opcode == MESSAGE and struct.unpack_from('<H', body)[0] in channels:
-                yield body[22:]
+                (time,) = struct.unpack_from('<q', body, 6)
+                yield Messages.of([body[22:]], [time])
 
 
 def _records(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -3,15 +3,16 @@
 Serialised ``sensor_msgs/msg/JointState`` messages to arrays, many at a time.
 
 A publisher nearly always sends the same names in the same order, so that its messages differ in
-the stamp and in the numbers only.  One message is taken apart; all others that have the same bytes
-elsewhere are then read as columns of one array.  CDR aligns numbers to their own size, counted
-from the end of the four-byte header; strings carry their length and a closing zero (OMG
-DDS-XTypes).
+the stamp and in the numbers only.  One message is taken apart; all others that have the same
+header, frame, names and numbers of values are then read as columns of one array: every message is
+held against it, as rows of bytes.  CDR aligns numbers to their own size, counted from the end of
+the four-byte header; strings carry their length and a closing zero (OMG DDS-XTypes).  What fills
+the gaps of the alignment means nothing and may differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 import struct
@@ -19,11 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from .messages import Messages
+
 SIGNALS = ('position', 'velocity', 'effort')
 
 _LITTLE_ENDIAN = b'\x00\x01'
 _STAMP = slice(4, 12)
 _SHAPES = 16  # so many shapes of messages are looked for at a time
+_ALIGNMENT = 8  # gaps shorter than a number are left by the alignment
 
 
 @dataclass(frozen=True)
@@ -59,14 +63,17 @@ class _Shape:
         Names in the message's order.
     places:
         (offset in bytes, number of float64) by signal; an empty signal has none.
+    fixed:
+        (first, last + 1) bytes that messages of the same shape have in common.
 
     """
 
     names: tuple[str, ...]
     places: dict[str, tuple[int, int]]
+    fixed: tuple[tuple[int, int], ...]
 
 
-def decode(messages: Sequence[bytes], wanted: dict[str, tuple[str, ...]]) -> JointStates:
+def decode(messages: Messages, wanted: dict[str, tuple[str, ...]], number: int = 0) -> JointStates:
     """
     Read serialised joint states.
 
@@ -76,6 +83,8 @@ def decode(messages: Sequence[bytes], wanted: dict[str, tuple[str, ...]]) -> Joi
         In CDR.
     wanted:
         Names of the columns by signal (`SIGNALS`).
+    number:
+        How many messages there were before, for errors.
 
     Returns
     -------
@@ -84,7 +93,7 @@ def decode(messages: Sequence[bytes], wanted: dict[str, tuple[str, ...]]) -> Joi
     Raises
     ------
     ValueError
-        where a message is not a joint state.
+        where a message is not a joint state; tells which one and when it was received.
 
     """
     n_rows = len(messages)
@@ -92,102 +101,199 @@ def decode(messages: Sequence[bytes], wanted: dict[str, tuple[str, ...]]) -> Joi
     values = {name: np.full((n_rows, len(wanted[name])), np.nan) for name in SIGNALS}
     present = {name: np.zeros((n_rows, len(wanted[name])), dtype=bool) for name in SIGNALS}
     seen: dict[str, None] = {}
-    for rows, block, shape in _alike(messages):
-        stamps = np.ascontiguousarray(block[:, _STAMP])
-        seconds, nanoseconds = stamps.view('<i4')[:, 0], stamps.view('<u4')[:, 1]
-        stamp[rows] = seconds.astype(np.int64) * 1_000_000_000 + nanoseconds
-        seen.update(dict.fromkeys(shape.names))
-        for name, (offset, count) in shape.places.items():
-            # where a name occurs twice in a message, the first one counts
-            pairs = [
-                (column, shape.names.index(joint))
-                for column, joint in enumerate(wanted[name])
-                if joint in shape.names[:count]
-            ]
-            if pairs:
-                data = np.ascontiguousarray(block[:, offset : offset + 8 * count]).view('<f8')
-                columns, sources = (list(part) for part in zip(*pairs, strict=True))
-                values[name][np.ix_(rows, columns)] = data[:, sources]
-                present[name][np.ix_(rows, columns)] = True
+    try:
+        for rows, block, shape in _alike(messages, np.arange(n_rows)):
+            numbers = block[:, _STAMP].view('<u4')
+            seconds = numbers[:, 0].view('<i4')
+            stamp[rows] = seconds.astype(np.int64) * 1_000_000_000 + numbers[:, 1]
+            seen.update(dict.fromkeys(shape.names))
+            for name, (offset, count) in shape.places.items():
+                data = block[:, offset : offset + 8 * count].view('<f8')
+                _fill(values[name], present[name], rows, data, wanted[name], shape.names[:count])
+    except _NotJointState as error:
+        time = messages.times[error.place] * 1e-9
+        raise ValueError(
+            f'message {number + error.place}, received at {time:.9f} s, is not a joint state '
+            f'({error.reason})'
+        ) from error
     return JointStates(stamp, values, present, tuple(seen))
 
 
-def _alike(messages: Sequence[bytes]) -> Iterator[tuple[np.ndarray, np.ndarray, _Shape]]:
+def _fill(
+    values: np.ndarray,
+    present: np.ndarray,
+    rows: np.ndarray | slice,
+    data: np.ndarray,
+    wanted: tuple[str, ...],
+    names: tuple[str, ...],
+) -> None:
+    """Take the columns that are wanted; where a name occurs twice, the first one counts."""
+    pairs = [(at, names.index(joint)) for at, joint in enumerate(wanted) if joint in names]
+    columns, sources = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if len(columns) == len(wanted):
+        values[rows] = data[:, sources]
+        present[rows] = True
+        return
+    for column, source in pairs:
+        values[rows, column] = data[:, source]
+        present[rows, column] = True
+
+
+class _NotJointState(Exception):
+    """A message that cannot be taken apart: its place among those given, and why."""
+
+    def __init__(self, place: int, reason: object) -> None:
+        super().__init__(place, reason)
+        self.place = place
+        self.reason = reason
+
+
+_Group = tuple[np.ndarray | slice, np.ndarray, _Shape]
+
+
+def _alike(messages: Messages, places: np.ndarray) -> Iterator[_Group]:
     """Iterate over (rows, their bytes as (n, length) array, shape) of messages alike."""
-    messages = [_little_endian(message) for message in messages]
-    lengths = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
+    lengths = messages.lengths
+    if len(lengths) and (lengths == lengths[0]).all():
+        yield from _of_one_length(messages.rows(), slice(None), places)
+        return
     for length in np.unique(lengths):
         rows = np.flatnonzero(lengths == length)
-        joined = b''.join([messages[row] for row in rows])
-        block = np.frombuffer(joined, dtype=np.uint8).reshape(len(rows), length)
-        for _ in range(_SHAPES):
-            if len(rows) == 0:
-                break
-            shape = _shape(messages[rows[0]])
-            same = (block == block[0])[:, _fixed(length, shape)].all(axis=1)
-            yield rows[same], block[same], shape
-            rows, block = rows[~same], block[~same]
-        for row, message in zip(rows, block, strict=True):
-            yield np.array([row]), message[None], _shape(messages[row])
+        yield from _of_one_length(messages.rows(rows), rows, places[rows])
 
 
-def _fixed(length: int, shape: _Shape) -> np.ndarray:
-    """Places of the bytes that two messages alike have in common."""
-    fixed = np.ones(length, dtype=bool)
-    fixed[_STAMP] = False
-    for offset, count in shape.places.values():
-        fixed[offset : offset + 8 * count] = False
-    return np.flatnonzero(fixed)
+def _of_one_length(
+    block: np.ndarray, rows: np.ndarray | slice, places: np.ndarray
+) -> Iterator[_Group]:
+    for _ in range(_SHAPES):
+        if len(block) == 0:
+            return
+        if block[0, :2].tobytes() != _LITTLE_ENDIAN:
+            same = (block[:, :2] == block[0, :2]).all(axis=1)
+            yield from _converted(block[same], _some(rows, same), places[same])
+        else:
+            shape = _shape(block[0].tobytes(), int(places[0]))
+            if _all_same(block, shape):
+                yield rows, block, shape
+                return
+            same = _same(block, shape)
+            yield _some(rows, same), block[same], shape
+        rows, block, places = _some(rows, ~same), block[~same], places[~same]
+    for i, row in enumerate(_some(rows, np.ones(len(block), dtype=bool))):
+        yield from _of_one_length(block[i : i + 1], np.array([row]), places[i : i + 1])
 
 
-def _shape(message: bytes) -> _Shape:
-    """Take one message apart."""
+def _some(rows: np.ndarray | slice, which: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(which) if isinstance(rows, slice) else rows[which]
+
+
+def _all_same(block: np.ndarray, shape: _Shape) -> bool:
+    """
+    Tell whether all rows have the bytes in common that the shape asks for.
+
+    What fills the gaps of the alignment is the same in most recordings, and then fewer and longer
+    runs are compared.
+    """
+    runs = [shape.fixed[0]]
+    for begin, end in shape.fixed[1:]:
+        if begin - runs[-1][1] < _ALIGNMENT:
+            begin = runs.pop()[0]
+        runs.append((begin, end))
+    return all(_is_constant(block[:, begin:end]) for begin, end in runs) or bool(
+        _same(block, shape).all()
+    )
+
+
+def _is_constant(part: np.ndarray) -> bool:
+    width = part.shape[1]
+    if width in (2, 4, 8):
+        part = part.view(f'u{width}')
+    return bool((part == part[0]).all())
+
+
+def _same(block: np.ndarray, shape: _Shape) -> np.ndarray:
+    """Tell for each row whether it has these bytes in common with the first one."""
+    fixed = np.concatenate([np.arange(begin, end) for begin, end in shape.fixed])
+    return (block == block[0])[:, fixed].all(axis=1)
+
+
+class _Walk:
+    """Goes through a message, and notes the bytes that messages of its shape share."""
+
+    def __init__(self, message: bytes) -> None:
+        self.message = message
+        self.place = 12
+        self.fixed = [(0, 2)]
+
+    def count(self) -> int:
+        """Read a length."""
+        self.place = _aligned(self.place, 4)
+        (count,) = struct.unpack_from('<I', self.message, self.place)
+        self._note(4)
+        return int(count)
+
+    def text(self) -> str:
+        """Read a string."""
+        length = self.count()
+        if self.place + length > len(self.message):
+            raise ValueError(f'text of {length} bytes')
+        begin = self.place
+        self._note(length)
+        return self.message[begin : self.place].rstrip(b'\x00').decode()
+
+    def numbers(self, count: int) -> int:
+        """Pass over float64 and return where they begin."""
+        begin = _aligned(self.place, 8)
+        self.place = begin + 8 * count
+        return begin
+
+    def _note(self, length: int) -> None:
+        begin, self.place = self.place, self.place + length
+        if length and self.fixed[-1][1] == begin:
+            begin = self.fixed.pop()[0]
+        if length:
+            self.fixed.append((begin, self.place))
+
+
+def _shape(message: bytes, place: int) -> _Shape:
+    """Take one message apart, which is the one at ``place`` for errors."""
+    walk = _Walk(message)
     try:
-        _, place = _string(message, 12)
-        (count,), place = _unpack('<I', message, place, 4)
+        walk.text()
+        count = walk.count()
         if count > len(message):
             raise ValueError(f'{count} names')
-        names = []
-        for _ in range(count):
-            name, place = _string(message, place)
-            names.append(name)
+        names = tuple(walk.text() for _ in range(count))
         places = {}
         for signal in SIGNALS:
-            (count,), place = _unpack('<I', message, place, 4)
+            count = walk.count()
             if count:
-                place = _aligned(place, 8)
-                places[signal] = (place, count)
-                place += 8 * count
-        if place > len(message):
+                places[signal] = (walk.numbers(count), count)
+        if walk.place > len(message):
             raise ValueError(f'{len(message)} bytes')
     except (struct.error, UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f'a message is not a joint state ({error})') from error
-    return _Shape(tuple(names), places)
+        raise _NotJointState(place, error) from error
+    return _Shape(names, places, tuple(walk.fixed))
 
 
 def _aligned(place: int, size: int) -> int:
     return (place - 4 + size - 1) // size * size + 4
 
 
-def _unpack(form: str, message: bytes, place: int, size: int) -> tuple[tuple, int]:
-    place = _aligned(place, size)
-    return struct.unpack_from(form, message, place), place + struct.calcsize(form)
-
-
-def _string(message: bytes, place: int) -> tuple[str, int]:
-    (length,), place = _unpack('<I', message, place, 4)
-    if place + length > len(message):
-        raise ValueError(f'text of {length} bytes')
-    return message[place : place + length].rstrip(b'\x00').decode(), place + length
-
-
-def _little_endian(message: bytes) -> bytes:
-    """Serialise a message again that a machine with the other byte order wrote."""
-    if message[:2] == _LITTLE_ENDIAN:
-        return message
+def _converted(block: np.ndarray, rows: np.ndarray, places: np.ndarray) -> Iterator[_Group]:
+    """Serialise messages again that a machine with the other byte order wrote."""
     kind = 'sensor_msgs/msg/JointState'
     store = _type_store()
-    return bytes(store.serialize_cdr(store.deserialize_cdr(message, kind), kind))
+    converted = []
+    for row, place in zip(block, places, strict=True):
+        try:
+            message = store.deserialize_cdr(row.tobytes(), kind)
+        except Exception as error:  # rosbags lets errors of struct and assertions through
+            raise _NotJointState(int(place), error) from error
+        converted.append(bytes(store.serialize_cdr(message, kind)))
+    messages = Messages.of(converted, np.zeros(len(converted), dtype=np.int64))
+    for among, data, shape in _alike(messages, places):
+        yield rows[among], data, shape
 
 
 @cache

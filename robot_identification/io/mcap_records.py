@@ -76,6 +76,15 @@ def string(text: str) -> bytes:
     return struct.pack('<I', len(data)) + data
 
 
+def read_string(data: bytes | memoryview, place: int) -> tuple[str, int]:
+    """Return the string whose length stands at ``place``, and the place behind it."""
+    (length,) = struct.unpack_from('<I', data, place)
+    end = place + 4 + length
+    if end > len(data):
+        raise ValueError(f'a text of {length} bytes does not end in its record')
+    return bytes(data[place + 4 : end]).decode(), end
+
+
 def string_map(mapping: Mapping[str, str]) -> bytes:
     """Return pairs of strings behind the length of all of them."""
     content = b''.join(string(key) + string(value) for key, value in mapping.items())

@@ -11,8 +11,7 @@ left out with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 import warnings
 
@@ -22,6 +21,7 @@ from ..errors import IdentificationWarning, one_of, RecordingError, SettingsErro
 from .bag import joint_state_messages
 from .entry import RecordingEntry, SignalColumns
 from .joint_state import decode, JointStates, SIGNALS
+from .messages import Messages
 from .table import Counts, Table
 
 _NANOSECOND = 1e-9
@@ -62,22 +62,42 @@ def read_rosbag(
     bag = entry.files(base)['position']
     wanted = _wanted(entry, joints, counts)
     rows = _Rows(str(bag), entry.topic, wanted)
-    messages = joint_state_messages(bag, entry.topic)
-    while batch := list(islice(messages, size)):
-        try:
-            states = decode(batch, wanted)
-        except ValueError as error:
-            raise RecordingError(
-                f"{bag}: topic '{entry.topic}': {error}",
-                file=str(bag),
-                remedy='the bag is damaged; cut it before this message',
-            ) from error
+    number = 0
+    for several in _lots(joint_state_messages(bag, entry.topic), size):
+        states = []
+        for messages in several:
+            try:
+                states.append(decode(messages, wanted, number))
+            except ValueError as error:
+                raise RecordingError(
+                    f"{bag}: topic '{entry.topic}': {error}",
+                    file=str(bag),
+                    remedy='the bag is damaged; cut it before this message',
+                ) from error
+            number += len(messages)
         table = rows.push(states)
         if table is not None:
             yield table
     table = rows.finish()
     if table is not None:
         yield table
+
+
+def _lots(messages: Iterator[Messages], size: int) -> Iterator[Iterator[Messages]]:
+    """Part messages into lots of ``size``, each of which has to be gone through at once."""
+    held: Messages | None = next(messages, None)
+
+    def lot() -> Iterator[Messages]:
+        nonlocal held
+        room = size
+        while room and held is not None:
+            part, rest = held.select(slice(0, room)), held.select(slice(room, None))
+            room -= len(part)
+            yield part
+            held = rest if len(rest) else next(messages, None)
+
+    while held is not None:
+        yield lot()
 
 
 def _wanted(
@@ -120,17 +140,21 @@ class _Rows:
         self._incomplete = 0
         self._messages = 0
 
-    def push(self, states: JointStates) -> Table | None:
+    def push(self, several: Sequence[JointStates]) -> Table | None:
         """Take the next messages and return the rows that they complete, None for none."""
-        self._names.update(dict.fromkeys(states.names))
-        self._messages += len(states.stamp)
-        for name in SIGNALS:
-            self._ever[name] |= states.present[name].any(axis=0)
-        concerned = np.any([states.present[name].any(axis=1) for name in _NEEDED], axis=0)
-        if not concerned.all():
-            states = _selected(states, concerned)
-        if self._held is not None:
-            states = _joined(self._held, states)
+        parts = [] if self._held is None else [self._held]
+        for states in several:
+            self._names.update(dict.fromkeys(states.names))
+            self._messages += len(states.stamp)
+            for name in SIGNALS:
+                self._ever[name] |= states.present[name].any(axis=0)
+            if not all(states.present[name].all() for name in _NEEDED):
+                concerned = np.any([states.present[name].any(axis=1) for name in _NEEDED], axis=0)
+                states = _selected(states, concerned)
+            parts.append(states)
+        if not parts:
+            return None
+        states = _joined(parts)
         if len(states.stamp) == 0:
             return None
         # runs of equal stamps; the last one may go on in the next batch
@@ -167,8 +191,8 @@ class _Rows:
         if len(starts) == 0:
             return None
         merged = states if len(starts) == len(states.stamp) else _merged(states, starts)
-        complete = np.all([merged.present[name].all(axis=1) for name in _NEEDED], axis=0)
-        if not complete.all():
+        if not all(merged.present[name].all() for name in _NEEDED):
+            complete = np.all([merged.present[name].all(axis=1) for name in _NEEDED], axis=0)
             self._incomplete += int((~complete).sum())
             merged = _selected(merged, complete)
         n_rows = len(merged.stamp)
@@ -229,12 +253,14 @@ def _selected(states: JointStates, rows: np.ndarray | slice) -> JointStates:
     )
 
 
-def _joined(first: JointStates, second: JointStates) -> JointStates:
+def _joined(parts: Sequence[JointStates]) -> JointStates:
+    if len(parts) == 1:
+        return parts[0]
     return JointStates(
-        np.concatenate((first.stamp, second.stamp)),
-        {k: np.concatenate((first.values[k], second.values[k])) for k in SIGNALS},
-        {k: np.concatenate((first.present[k], second.present[k])) for k in SIGNALS},
-        second.names,
+        np.concatenate([part.stamp for part in parts]),
+        {k: np.concatenate([part.values[k] for part in parts]) for k in SIGNALS},
+        {k: np.concatenate([part.present[k] for part in parts]) for k in SIGNALS},
+        parts[-1].names,
     )
 
 

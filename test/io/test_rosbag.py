@@ -10,6 +10,7 @@ from robot_identification.errors import IdentificationWarning, RecordingError, S
 from robot_identification.io.entry import RecordingEntry
 from robot_identification.io.joint_state import decode
 from robot_identification.io.mcap_writer import BagWriter, Topic
+from robot_identification.io.messages import Messages
 from robot_identification.io.sources import open_recording
 from robot_identification.options import from_mapping
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
@@ -224,7 +225,10 @@ def test_many_shapes_of_messages_are_read():
         q = rng.normal(size=4)
         messages.append(serialised(START + i, names, q, [], q))
         expected.append(q[1:])
-    states = decode(messages, dict.fromkeys(('position', 'velocity', 'effort'), JOINTS))
+    states = decode(
+        Messages.of(messages, range(300)),
+        dict.fromkeys(('position', 'velocity', 'effort'), JOINTS),
+    )
     np.testing.assert_array_equal(states.values['position'], expected)
     np.testing.assert_array_equal(states.stamp, START + np.arange(300))
     assert not states.present['velocity'].any()

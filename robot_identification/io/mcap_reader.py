@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Messages of a finished mcap file (https://mcap.dev/spec), chunk by chunk as arrays.
+
+What is unusual (no summary, no statistics, no chunks) is not read here but left to `rosbags`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+import struct
+from typing import BinaryIO
+
+import numpy as np
+
+from .mcap_chunks import Chunk, index_of, messages_of
+from .mcap_records import CHANNEL, CHUNK, CHUNK_INDEX, MAGIC, read_string, SCHEMA, STATISTICS
+from .messages import Messages
+
+_FOOTER = struct.Struct('<BQQQI')
+_ENCODINGS = ('ros2msg', 'ros2idl', 'omgidl', '')
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A channel: its number, topic and type, and how many messages it has."""
+
+    number: int
+    topic: str
+    type: str
+    count: int
+
+
+@dataclass(frozen=True)
+class ChunkPlace:
+    """Where a chunk and its index are, and what time and which channels it covers."""
+
+    first: int
+    last: int
+    start: int
+    length: int
+    channels: frozenset[int]
+    index_length: int
+
+
+@dataclass(frozen=True)
+class McapFile:
+    """What the summary of a finished file tells."""
+
+    path: Path
+    channels: tuple[Channel, ...]
+    chunks: tuple[ChunkPlace, ...]
+    first: int
+    last: int
+
+
+def open_mcap(path: Path) -> McapFile | None:
+    """
+    Read the summary of a file.
+
+    Parameters
+    ----------
+    path:
+        The file.
+
+    Returns
+    -------
+    What it says; None where there is none, or anything unusual in it.
+
+    """
+    try:
+        with path.open('rb') as stream:
+            summary = _summary(stream)
+            return None if summary is None else _file(path, summary)
+    except (OSError, struct.error, ValueError, LookupError):
+        return None
+
+
+def mcap_messages(file: McapFile, channels: tuple[Channel, ...]) -> Iterator[Messages]:
+    """
+    Iterate over the messages of some channels in the order in which they were received.
+
+    Messages of the same time come in the order of the file.
+
+    Parameters
+    ----------
+    file:
+        From `open_mcap`.
+    channels:
+        Which of its channels.
+
+    Yields
+    ------
+    The messages, about a chunk at a time.
+
+    Raises
+    ------
+    ValueError
+        where a chunk is damaged.
+
+    """
+    numbers = np.array([channel.number for channel in channels])
+    chunks = [
+        chunk
+        for chunk in sorted(file.chunks, key=lambda chunk: (chunk.first, chunk.start))
+        if not chunk.channels or not chunk.channels.isdisjoint(numbers.tolist())
+    ]
+    held = _Held()
+    with file.path.open('rb', buffering=0) as stream:
+        for chunk in chunks:
+            yield from held.before(chunk.first, chunk.start)
+            held.add(_loaded(stream, chunk, numbers), chunk.start)
+    yield from held.rest()
+
+
+class _Held:
+    """Messages that may have others between them, of chunks that overlap in time."""
+
+    def __init__(self) -> None:
+        self._messages: Messages | None = None
+        self._origins = np.empty(0, dtype=np.int64)
+
+    def add(self, messages: Messages, origin: int) -> None:
+        """Take the messages of the chunk at ``origin``, in the order of their times."""
+        origins = np.full(len(messages), origin)
+        if self._messages is None:
+            self._messages, self._origins = messages, origins
+            return
+        joined = Messages.joined([self._messages.compact(), messages])
+        origins = np.concatenate([self._origins, origins])
+        order = np.lexsort((origins, joined.times))
+        self._messages, self._origins = joined.select(order), origins[order]
+
+    def before(self, first: int, origin: int) -> Iterator[Messages]:
+        """Give the messages that come before any of the chunk at ``origin``."""
+        if self._messages is None:
+            return
+        times = self._messages.times
+        begin, end = np.searchsorted(times, first), np.searchsorted(times, first, side='right')
+        stop = int(begin + np.searchsorted(self._origins[begin:end], origin))
+        if stop == len(times):
+            yield from self.rest()
+        elif stop:
+            yield self._messages.select(slice(0, stop))
+            self._messages = self._messages.select(slice(stop, None))
+            self._origins = self._origins[stop:]
+
+    def rest(self) -> Iterator[Messages]:
+        """Give all that are left."""
+        messages, self._messages = self._messages, None
+        if messages is not None and len(messages):
+            yield messages
+
+
+def _loaded(stream: BinaryIO, chunk: ChunkPlace, channels: np.ndarray) -> Messages:
+    """Read a chunk and its index; return its messages in the order of their times."""
+    stream.seek(chunk.start)
+    wanted = chunk.length + chunk.index_length
+    data = memoryview(stream.read(wanted))
+    if len(data) < wanted or data[0] != CHUNK:
+        raise ValueError('a chunk is not where the index says')
+    content = Chunk.of(data[9 : chunk.length])
+    messages = messages_of(content.records(), index_of(data[chunk.length :]), channels)
+    times = messages.times
+    inside = (times >= chunk.first) & (times <= chunk.last)
+    if not inside.all():
+        messages = messages.select(inside)
+        times = messages.times
+    if (np.diff(times) < 0).any():
+        messages = messages.select(np.argsort(times, kind='stable'))
+    return messages
+
+
+def _summary(stream: BinaryIO) -> memoryview | None:
+    """Return the records between the data and the footer; None where there are none."""
+    head = stream.read(len(MAGIC) + 9)
+    if head[: len(MAGIC) + 1] != MAGIC + b'\x01':
+        return None
+    (length,) = struct.unpack_from('<Q', head, len(MAGIC) + 1)
+    profile, _ = read_string(memoryview(stream.read(min(length, 1 << 16))), 0)
+    end = stream.seek(-len(MAGIC) - _FOOTER.size, 2)
+    tail = stream.read()
+    _, length, start, _, _ = _FOOTER.unpack_from(tail)
+    if profile != 'ros2' or tail[0] != 0x02 or length != 20 or tail[-len(MAGIC) :] != MAGIC:
+        return None
+    if not len(MAGIC) < start < end:
+        return None
+    stream.seek(start)
+    return memoryview(stream.read(end - start))
+
+
+def _file(path: Path, summary: memoryview) -> McapFile | None:
+    schemas: dict[int, str] = {}
+    channels: dict[int, tuple[str, str]] = {}
+    chunks: list[ChunkPlace] = []
+    statistics: memoryview | None = None
+    place = 0
+    while place < len(summary):
+        opcode, length = struct.unpack_from('<BQ', summary, place)
+        body = summary[place + 9 : place + 9 + length]
+        place += 9 + length
+        if opcode == SCHEMA:
+            (number,) = struct.unpack_from('<H', body)
+            schemas[number], at = read_string(body, 2)
+            if read_string(body, at)[0] not in _ENCODINGS:
+                return None
+        elif opcode == CHANNEL:
+            number, schema = struct.unpack_from('<HH', body)
+            topic, at = read_string(body, 4)
+            channels[number] = (topic, schemas[schema])
+            if read_string(body, at)[0] != 'cdr':
+                return None
+        elif opcode == CHUNK_INDEX:
+            chunks.append(_chunk_place(body))
+        elif opcode == STATISTICS:
+            statistics = body
+    if statistics is None or not chunks or not channels:
+        return None
+    size = path.stat().st_size
+    if any(chunk.start + chunk.length + chunk.index_length > size for chunk in chunks):
+        return None
+    first, last, size = struct.unpack_from('<QQI', statistics, 26)
+    counts = dict(struct.iter_unpack('<HQ', statistics[46 : 46 + size]))
+    found = (Channel(n, *told, counts.get(n, 0)) for n, told in channels.items())
+    return McapFile(path, tuple(found), tuple(chunks), first, last)
+
+
+def _chunk_place(body: memoryview) -> ChunkPlace:
+    first, last, start, length, size = struct.unpack_from('<QQQQI', body)
+    channels = frozenset(number for number, _ in struct.iter_unpack('<HQ', body[36 : 36 + size]))
+    (index_length,) = struct.unpack_from('<Q', body, 36 + size)
+    return ChunkPlace(first, last, start, length, channels, index_length)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of a rosbag2 recording in sqlite3, many rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+import sqlite3
+
+from .messages import Messages
+
+_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class SqliteFile:
+    """A file, and number, name and type of each of its topics."""
+
+    path: Path
+    topics: tuple[tuple[int, str, str], ...]
+
+
+def open_sqlite(path: Path) -> SqliteFile | None:
+    """
+    Read which topics a file has.
+
+    Parameters
+    ----------
+    path:
+        The ``.db3`` file.
+
+    Returns
+    -------
+    SqliteFile
+        None where it is not as expected.
+
+    """
+    try:
+        with contextlib.closing(_open(path)) as connection:
+            rows = connection.execute(
+                'SELECT id, name, type, serialization_format FROM topics ORDER BY id'
+            ).fetchall()
+            connection.execute('SELECT id, topic_id, timestamp, data FROM messages LIMIT 1')
+    except (sqlite3.Error, UnicodeDecodeError):
+        return None
+    if any(form != 'cdr' for *_, form in rows):
+        return None
+    return SqliteFile(path, tuple((number, name, kind) for number, name, kind, _ in rows))
+
+
+def sqlite_duration(file: SqliteFile) -> float:
+    """Return the time from the first to the last message of any topic [s]."""
+    with contextlib.closing(_open(file.path)) as connection:
+        first, last = connection.execute(
+            'SELECT (SELECT MIN(timestamp) FROM messages), (SELECT MAX(timestamp) FROM messages)'
+        ).fetchone()
+    return 0.0 if first is None else (last - first) * 1e-9
+
+
+def sqlite_messages(file: SqliteFile, topics: Sequence[int]) -> Iterator[Messages]:
+    """
+    Iterate over the messages of some topics in the order in which they were received.
+
+    Messages of the same time come in the order in which they were written.
+
+    Parameters
+    ----------
+    file:
+        From `open_sqlite`.
+    topics:
+        The topics' numbers.
+
+    Yields
+    ------
+    The messages, some thousand at a time.
+
+    Raises
+    ------
+    sqlite3.Error
+        where the file is damaged.
+
+    """
+    places = ','.join('?' for _ in topics)
+    query = (
+        f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) '
+        'ORDER BY timestamp, id'
+    )
+    with contextlib.closing(_open(file.path)) as connection:
+        rows = connection.execute(query, tuple(topics))
+        while batch := rows.fetchmany(_ROWS):
+            times, messages = zip(*batch, strict=True)
+            yield Messages.of(messages, times)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # immutable: no locks and no journal, as on a disk that may only be read
+    return sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro&immutable=1', uri=True)
