@@ -6,6 +6,8 @@ from .energy import energy_blocks, energy_system, EnergySettings
 from .equations import Equations
 from .essential import essential
 from .estimate import Estimate, Fit, JointFit, ParameterEstimate
+from .factor import Factor, merge_all
+from .fingerprint import Fingerprint
 from .friction_slopes import find_slopes, FrictionSlopes, open_slopes
 from .irls import irls, IrlsSettings
 from .least_squares import evaluate, ols, wls
@@ -42,7 +44,9 @@ __all__ = [
     'EstimationSettings',
     'ESTIMATORS',
     'evaluate',
+    'Factor',
     'find_slopes',
+    'Fingerprint',
     'Fit',
     'FitTrace',
     'FrictionSlopes',
@@ -51,6 +55,7 @@ __all__ = [
     'IrlsSettings',
     'JointFit',
     'LinearSystem',
+    'merge_all',
     'mrls',
     'ols',
     'open_slopes',

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import RecordingError
+from .factor import Factor
+from .fingerprint import Fingerprint
 from .system import LinearSystem
 from .trace import EMPTY_TRACE, TraceCollector
 from .triangle import GrowingTriangle
@@ -56,9 +57,7 @@ def accumulate(
     builder = _Builder(len(joints), structure.n_base, trace_points)
     for block in blocks:
         builder.push(block)
-    system = builder.system(structure, joints, source)
-    if driven is not None:
-        system = replace(system, driven=driven)
+    system = builder.system(structure, joints, source, driven)
     _require_rows(system, source)
     _require_effort(system, source)
     return system
@@ -159,16 +158,19 @@ class _Builder:
             gram[-1, -1] += effort @ effort
 
     def system(
-        self, structure: BaseStructure, joints: tuple[str, ...], source: str
+        self,
+        structure: BaseStructure,
+        joints: tuple[str, ...],
+        source: str,
+        driven: np.ndarray | None,
     ) -> LinearSystem:
         """Return what has been accumulated."""
         gram = self.raw_gram.copy()
         gram[:, -1, :-1] = gram[:, :-1, -1]
         moved = self.available > 0
-        return LinearSystem(
-            structure=structure,
-            joints=joints,
-            factors=np.array([factor.result() for factor in self.factors]),
+        factor = Factor(
+            fingerprint=Fingerprint.of(structure, joints),
+            triangles=np.array([factor.result() for factor in self.factors]),
             rows=np.array([factor.rows for factor in self.factors]),
             independent_rows=self.independent,
             available_rows=np.full(self.n, self.available),
@@ -177,9 +179,10 @@ class _Builder:
             raw_gram=gram,
             raw_rows=self.raw_rows,
             position_range=self.highest - self.lowest if moved else np.zeros(self.n),
-            trace=self.trace.trace() if moved else EMPTY_TRACE,
-            sources=(source,),
+            driven=driven,  # type: ignore[arg-type]
         )
+        trace = self.trace.trace() if moved else EMPTY_TRACE
+        return LinearSystem(factor, structure, trace, (source,))
 
 
 def _require_rows(system: LinearSystem, source: str) -> None:

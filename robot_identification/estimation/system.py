@@ -1,124 +1,127 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-All that estimation needs of any number of regressor rows, in memory that does not grow with them.
+The linear system of recordings: the factor of their rows, and what to call its columns.
 
-With W_j the rows of joint j (base columns) and tau_j its effort, a `LinearSystem` holds R of
-[W_j | tau_j] for each joint, so that ordinary and weighted least squares, their residuals per
-joint and the elimination of columns all come from one pass over the recording.
+Ordinary and weighted least squares, their residuals per joint and the elimination of columns all
+come from the factor, after one pass over the recordings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .trace import read_only, Trace
-from .triangle import append_rows
+from .factor import Factor, merge_all
+from .trace import EMPTY_TRACE, Trace
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearSystem:
     """
-    Sufficient statistics of the rows ``W beta = tau``, joint by joint.
+    A factor with the base parameters that its columns stand for.
 
     Attributes
     ----------
+    factor:
+        Sufficient statistics of the rows; its attributes are the system's too.
     structure:
-        The base parameters that the columns stand for.
-    joints:
-        Names of the n joints.
-    factors:
-        (n, b + 1, b + 1) R of [W_j | tau_j] over the rows that are kept.
-    rows:
-        (n,) int, rows that are kept.
-    independent_rows:
-        (n,) rows that they count for: less where decimation has filtered them.
-    available_rows:
-        (n,) int, rows before the dead zone.
-    column_sums, effort_sums:
-        (n, b) and (n,) sums over the kept rows; they give the bias.
-    raw_gram:
-        (n, b + 1, b + 1) [W_j | tau_j]^T [W_j | tau_j] over all samples before decimation and dead
-        zone, with the effort as measured; for ``raw_relative_error`` only, never for the estimate.
-    raw_rows:
-        Samples that ``raw_gram`` is taken over.
-    position_range:
-        (n,) largest minus smallest position [rad or m].
+        The base parameters.
     trace:
-        A bounded number of rows, thinned evenly, for plots.
+        A bounded number of rows, thinned evenly, for plots; empty where there are factors alone.
     sources:
         Names of the recordings.
-    driven:
-        (n,) bool, which joints have an effort; the rows of the others are an equilibrium.
 
     """
 
+    factor: Factor
     structure: BaseStructure
-    joints: tuple[str, ...]
-    factors: np.ndarray
-    rows: np.ndarray
-    independent_rows: np.ndarray
-    available_rows: np.ndarray
-    column_sums: np.ndarray
-    effort_sums: np.ndarray
-    raw_gram: np.ndarray
-    raw_rows: int
-    position_range: np.ndarray
-    trace: Trace
+    trace: Trace = EMPTY_TRACE
     sources: tuple[str, ...] = ()
-    driven: np.ndarray = field(default=None)  # type: ignore[arg-type]
 
-    def __post_init__(self) -> None:
-        if self.driven is None:
-            object.__setattr__(self, 'driven', np.ones(len(self.joints), dtype=bool))
-        read_only(self)
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the n joints, see `Factor`."""
+        return self.factor.joints
+
+    @property
+    def factors(self) -> np.ndarray:
+        """(n, b + 1, b + 1) R of each joint's rows, see `Factor.triangles`."""
+        return self.factor.triangles
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(n,) int, see `Factor`."""
+        return self.factor.rows
+
+    @property
+    def independent_rows(self) -> np.ndarray:
+        """(n,), see `Factor`."""
+        return self.factor.independent_rows
+
+    @property
+    def available_rows(self) -> np.ndarray:
+        """(n,) int, see `Factor`."""
+        return self.factor.available_rows
+
+    @property
+    def column_sums(self) -> np.ndarray:
+        """(n, b), see `Factor`."""
+        return self.factor.column_sums
+
+    @property
+    def effort_sums(self) -> np.ndarray:
+        """(n,), see `Factor`."""
+        return self.factor.effort_sums
+
+    @property
+    def raw_gram(self) -> np.ndarray:
+        """(n, b + 1, b + 1), see `Factor`."""
+        return self.factor.raw_gram
+
+    @property
+    def raw_rows(self) -> int:
+        """Samples before decimation, see `Factor`."""
+        return self.factor.raw_rows
+
+    @property
+    def position_range(self) -> np.ndarray:
+        """Of each joint of the robot [rad or m], see `Factor`."""
+        return self.factor.position_range
+
+    @property
+    def driven(self) -> np.ndarray:
+        """(n,) bool, see `Factor`."""
+        return self.factor.driven
 
     @property
     def n_joints(self) -> int:
         """Number of joints."""
-        return len(self.joints)
+        return self.factor.n_joints
 
     @property
     def n_base(self) -> int:
         """Number of base parameters."""
-        return self.factors.shape[-1] - 1
+        return self.factor.n_base
 
     @property
     def n_rows(self) -> int:
         """Rows of all joints together."""
-        return int(self.rows.sum())
+        return self.factor.n_rows
 
     @property
     def n_independent(self) -> float:
         """Independent rows of all joints together."""
-        return float(self.independent_rows.sum())
+        return self.factor.n_independent
 
     def stacked(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """
-        R of the rows of all joints, each joint's multiplied with its weight.
-
-        Parameters
-        ----------
-        weights:
-            (n,) factors; None for 1.
-
-        Returns
-        -------
-        np.ndarray
-            (b + 1, b + 1) upper triangular R of [W | tau].
-
-        """
-        weights = np.ones(self.n_joints) if weights is None else weights
-        factor = np.zeros_like(self.factors[0])
-        for weight, part in zip(weights, self.factors, strict=True):
-            factor = append_rows(factor, weight * part)
-        return factor
+        """R of the rows of all joints, each joint's times its weight, see `Factor.stacked`."""
+        return self.factor.stacked(weights)
 
 
 def combine(systems: Sequence[LinearSystem]) -> LinearSystem:
@@ -130,26 +133,18 @@ def combine(systems: Sequence[LinearSystem]) -> LinearSystem:
     systems:
         At least one; all with the same joints and base parameters.
 
+    Raises
+    ------
+    SettingsError, ModelError
+        naming what is not the same, as `Factor.merge`.
+
     """
     if not systems:
         raise ValueError('there is no system to combine')
-    total = systems[0]
-    for system in systems[1:]:
-        if system.joints != total.joints or system.n_base != total.n_base:
-            raise ValueError('the systems have different joints or base parameters')
-        factors = [append_rows(a, b) for a, b in zip(total.factors, system.factors, strict=True)]
-        total = replace(
-            total,
-            factors=np.array(factors),
-            rows=total.rows + system.rows,
-            independent_rows=total.independent_rows + system.independent_rows,
-            available_rows=total.available_rows + system.available_rows,
-            column_sums=total.column_sums + system.column_sums,
-            effort_sums=total.effort_sums + system.effort_sums,
-            raw_gram=total.raw_gram + system.raw_gram,
-            raw_rows=total.raw_rows + system.raw_rows,
-            position_range=np.maximum(total.position_range, system.position_range),
-            trace=total.trace.followed_by(system.trace),
-            sources=total.sources + system.sources,
-        )
-    return total
+    first, *others = systems
+    factor = merge_all(system.factor for system in systems)
+    trace = first.trace
+    for system in others:
+        trace = trace.followed_by(system.trace)
+    sources = tuple(source for system in systems for source in system.sources)
+    return LinearSystem(factor, first.structure, trace, sources)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.errors import IdentifiabilityError, RecordingError
+from robot_identification.errors import IdentifiabilityError, ModelError, RecordingError
 from robot_identification.estimation import (
     combine,
     EstimationSettings,
@@ -182,7 +182,7 @@ def test_several_recordings_count_as_one_long_one(problem, structure_of):
     assert np.unique(together.trace.segment).tolist() == [0, 1, 2]
     with pytest.raises(ValueError):
         combine([])
-    with pytest.raises(ValueError):
+    with pytest.raises(ModelError, match='link.p7 is here only'):
         combine([whole.system, problem(b=7).system])
 
 

@@ -103,7 +103,8 @@ def test_joint_that_stands_still_is_named(problem, structure_of):
     from dataclasses import replace
 
     system = problem().system
-    still = replace(system, position_range=np.array([1.0, 5e-5, 1.0]))
+    ranges = np.array([1.0, 5e-5, 1.0])
+    still = replace(system, factor=replace(system.factor, position_range=ranges))
     with pytest.raises(IdentifiabilityError, match="joint 'joint_1' does not move") as error:
         wls(still)
     assert error.value.joint == 'joint_1' and 'lock' in error.value.remedy
