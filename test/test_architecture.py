@@ -8,6 +8,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / 'robot_identification'
 
 ROOMS = (
     'errors',
+    'compiled',
     'options',
     'progress',
     'splines',

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The entries of a regressor's rows that are not zero for every motion.
+
+A joint's effort depends on the links that it carries alone, so that most of a sample's rows are
+zero; what is worked on sample by sample holds the others only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..recording import Motion
+from .inverse_dynamics import Regressor
+
+_STATES = 12
+"""Random states at which an entry has to be exactly zero to count as zero for every motion."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowPattern:
+    """
+    Where the rows of a sample can have other entries than zero.
+
+    Attributes
+    ----------
+    columns:
+        For each of a sample's n rows the ascending places, among the columns asked for, that are
+        not zero for every motion.
+    size:
+        Number b of columns asked for.
+
+    """
+
+    columns: tuple[np.ndarray, ...]
+    size: int
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """(n + 1,) where the entries of each row begin and end among those of a sample."""
+        return np.cumsum([0, *(places.size for places in self.columns)])
+
+    @property
+    def width(self) -> int:
+        """Number K of entries of a sample."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """(K,) the row of each entry."""
+        return np.repeat(np.arange(len(self.columns)), np.diff(self.offsets))
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """(K,) the column of each entry, among those asked for."""
+        return np.concatenate([*self.columns, np.zeros(0, dtype=int)]).astype(int)
+
+    def expand(self, entries: np.ndarray) -> np.ndarray:
+        """
+        Return whole rows.
+
+        Parameters
+        ----------
+        entries:
+            (K, m) of m samples.
+
+        Returns
+        -------
+        np.ndarray
+            (m, n, b).
+
+        """
+        dense = np.zeros((entries.shape[1], len(self.columns), self.size))
+        dense[:, self.rows, self.places] = entries.T
+        return dense
+
+
+def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
+    """
+    Find the entries that are not zero for every motion.
+
+    Parameters
+    ----------
+    regressor:
+        Any; tried at some random states.
+    columns:
+        (b,) places of the columns that are wanted.
+
+    """
+    rows = _tried(regressor)[:, np.asarray(columns)]
+    return RowPattern(tuple(np.flatnonzero(row) for row in rows), rows.shape[1])
+
+
+def entries(
+    regressor: Regressor,
+    motion: Motion,
+    columns: np.ndarray,
+    pattern: RowPattern,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """
+    Evaluate the entries of a pattern.
+
+    Row j's part ``[offsets[j]:offsets[j + 1]]`` of the result is the matrix (m, w_j) of its
+    columns in Fortran's order, as LAPACK takes it.
+
+    Parameters
+    ----------
+    regressor:
+        The model.
+    motion:
+        States of m samples, a few thousand at most: the dense rows of regressors without a
+        compiled kernel exist meanwhile.
+    columns, pattern:
+        As for and from `row_pattern`.
+    out:
+        (K, m), contiguous, to write to; made where None.
+
+    Returns
+    -------
+    np.ndarray
+        (K, m), contiguous.
+
+    """
+    if out is None:
+        out = np.empty((pattern.width, len(motion)))
+    dense = regressor.rows(motion).reshape(len(motion), len(pattern.columns), -1)
+    out[...] = dense[:, pattern.rows, np.asarray(columns)[pattern.places]].T
+    return out
+
+
+def _tried(regressor: Regressor) -> np.ndarray:
+    """(n, p) whether an entry is not zero at some random state."""
+    random = np.random.default_rng(0)
+    own = getattr(regressor, 'random_motion', None)
+    if own is not None:
+        motion = own(random, _STATES)
+    else:
+        motion = Motion(*random.uniform(-3.0, 3.0, (3, _STATES, regressor.n_joints)))
+    rows = regressor.rows(motion).reshape(_STATES, regressor.n_joints, -1)
+    return np.asarray(rows.any(axis=0))
