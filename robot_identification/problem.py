@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from .base_parameters import BaseStructure, structure
 from .drives import Drives
 from .estimation import choose_prior, EstimationSettings
 from .io.experiment import Experiment
 from .io.load import KnownLoad, PayloadRecordings
+from .online import OnlineIdentifier
 from .parameters import ParameterSet
 from .regressors import build, ModelSettings, Regressor
 from .regressors import prior as urdf_prior
@@ -84,3 +88,42 @@ class Problem:
 
         """
         return choose_prior(self.estimation.prior, urdf_prior(self.robot, self.model))
+
+    def online(
+        self,
+        period: float,
+        *,
+        base: BaseStructure | None = None,
+        weights: np.ndarray | None = None,
+    ) -> OnlineIdentifier:
+        """
+        Return what identifies the robot from a stream of samples.
+
+        Parameters
+        ----------
+        period:
+            Usual time between samples [s].
+        base:
+            The base parameters, where they have been found already.
+        weights:
+            (n,) factor of each joint's rows; ones where None.
+
+        Raises
+        ------
+        SettingsError
+            where the settings ask for what cannot be had sample by sample.
+
+        """
+        regressor = self.regressor()
+        if base is None:
+            base = structure(regressor, self.robot, grouping=self.model.grouping)
+        return OnlineIdentifier(
+            regressor,
+            base,
+            self.robot.joints,
+            self.signals,
+            self.estimation.mrls,
+            period=period,
+            prior=self.prior(),
+            weights=weights,
+        )

@@ -25,6 +25,7 @@ ROOMS = (
     'consistency',
     'excitation',
     'estimation',
+    'online',
     'drive_gains',
     'payload',
     'validation',

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from .reach import Reach
 from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
 from .rows import RowBlock
 from .system import LinearSystem
+
+if TYPE_CHECKING:
+    from ..base_parameters import BaseStructure
 
 
 def mrls(
@@ -63,13 +67,7 @@ def mrls(
     require_motion(system)
     settings = RecursiveSettings() if settings is None else settings
     structure = system.structure
-    boxes = {} if settings.bounds_file is None else read_boxes(settings.bounds_file)
-    boxes |= settings.bounds
-    lower, upper = base_box(structure, boxes, prior)
-    initial = prior_base(structure, prior)
-    learner = RecursiveLeastSquares(
-        structure.base_layout, initial, settings, lower=lower, upper=upper
-    )
+    learner = learner_of(structure, settings, prior)
     weighted = settings.weights == 'wls'
     weights = joint_weights(system) if weighted else np.ones(system.n_joints)
     course = _Course(structure.n_base)
@@ -88,13 +86,43 @@ def mrls(
     known = Reach(last.flags == ACCEPTED, learner.reasons())
     estimate = assemble(
         system,
-        _solution(system, last, weights, initial),
+        _solution(system, last, weights, learner.initial),
         known,
         weights=weights,
         method='mrls',
         robot=robot,
     )
     return replace(estimate, notes=_notes(course, last, settings, structure.base_layout.names))
+
+
+def learner_of(
+    structure: BaseStructure, settings: RecursiveSettings, prior: ParameterSet | None = None
+) -> RecursiveLeastSquares:
+    """
+    Return the recursive estimator of base parameters, without rows yet.
+
+    Parameters
+    ----------
+    structure:
+        The base parameters.
+    settings:
+        Thresholds and bounds.
+    prior:
+        Standard or base parameters to start from; zeros without.
+
+    Raises
+    ------
+    SettingsError
+        naming a threshold or bound of a parameter that does not exist, or a prior out of bounds.
+
+    """
+    boxes = {} if settings.bounds_file is None else read_boxes(settings.bounds_file)
+    boxes |= settings.bounds
+    lower, upper = base_box(structure, boxes, prior)
+    initial = prior_base(structure, prior)
+    return RecursiveLeastSquares(
+        structure.base_layout, initial, settings, lower=lower, upper=upper
+    )
 
 
 def _pieces(

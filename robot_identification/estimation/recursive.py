@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -118,6 +119,26 @@ class RecursiveEstimate:
         return np.sqrt(np.diag(self.covariance))
 
 
+class RecursiveSolution(NamedTuple):
+    """
+    The parameters that rows up to now tell, see `RecursiveEstimate`.
+
+    Attributes
+    ----------
+    values:
+        (b,) parameters.
+    flags:
+        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
+    at_bound:
+        (b,) bool, whether a bound holds the parameter.
+
+    """
+
+    values: np.ndarray
+    flags: np.ndarray
+    at_bound: np.ndarray
+
+
 class RecursiveLeastSquares:
     """
     Least squares that grows row by row and starts from a prior.
@@ -215,11 +236,33 @@ class RecursiveLeastSquares:
         self._rows += effort.size
         self._independent += independence * effort.size
 
+    def solution(self) -> RecursiveSolution:
+        """Return the parameters of all rows so far, without their covariance: that takes less."""
+        told = self._rows_so_far.eliminate(self.thresholds(), self._initial)
+        values, at_bound, _ = self._bounded_values(told)
+        return RecursiveSolution(values, told.flags, at_bound)
+
     def estimate(self) -> RecursiveEstimate:
         """Return the parameters of all rows so far."""
-        thresholds = self.thresholds()
-        told = self._rows_so_far.eliminate(thresholds, self._initial)
-        accepted, rest, inverse = told.accepted, told.rest, told.inverse
+        told = self._rows_so_far.eliminate(self.thresholds(), self._initial)
+        accepted, inverse = told.accepted, told.inverse
+        values, at_bound, rest = self._bounded_values(told)
+        if at_bound.any():
+            inverse = self._bounded_inverse(told, inverse, at_bound)
+        freedom = self._independent - int((accepted & ~at_bound).sum())
+        variance = rest / freedom if freedom > 0.0 else np.nan
+        return RecursiveEstimate(
+            values=values,
+            flags=told.flags,
+            at_bound=at_bound,
+            covariance=variance * inverse,
+            residual_std=float(np.sqrt(variance)),
+            rows=self._rows,
+        )
+
+    def _bounded_values(self, told: Elimination) -> tuple[np.ndarray, np.ndarray, float]:
+        """(b,) parameters within their bounds, (b,) which are at one, and the squared residual."""
+        accepted, rest = told.accepted, told.rest
         values = told.values.copy()
         at_bound = np.zeros(values.size, dtype=bool)
         if self._bounded and accepted.any():
@@ -236,18 +279,7 @@ class RecursiveLeastSquares:
             at_bound[accepted] = held
             values[accepted] = bounded
             rest += float(np.sum((triangle[0] @ (bounded - free)) ** 2))
-            if held.any():
-                inverse = self._bounded_inverse(told, inverse, at_bound)
-        freedom = self._independent - int((accepted & ~at_bound).sum())
-        variance = rest / freedom if freedom > 0.0 else np.nan
-        return RecursiveEstimate(
-            values=values,
-            flags=told.flags,
-            at_bound=at_bound,
-            covariance=variance * inverse,
-            residual_std=float(np.sqrt(variance)),
-            rows=self._rows,
-        )
+        return values, at_bound, rest
 
     def thresholds(self) -> np.ndarray:
         """(b,) lengths that the columns' orthogonal parts have to exceed, for the rows so far."""

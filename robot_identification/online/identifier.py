@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Identification beside a running robot, sample by sample.
+
+A sample goes onto the uniform grid, through the polynomial approximation (Lomakin and Deutscher,
+IROS 2020), as rows of base parameters into the modified recursive least squares, and out comes the
+estimate of all rows so far.  The steps are those of the offline method ``mrls`` with signals by
+``polynomial_approximation``, by composition, and so are the numbers; but every parameter is solved
+for after each sample.  No step looks at a clock, so the same samples give the same estimates, to
+the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..base_parameters import BaseStructure
+from ..errors import SettingsError
+from ..estimation import RecursiveEstimate, RecursiveSettings
+from ..estimation.least_squares import prior_base
+from ..estimation.mrls import learner_of
+from ..estimation.rows import driven_rows
+from ..parameters import ParameterLayout, ParameterSet
+from ..regressors import Regressor
+from ..regressors.pattern import entries, row_pattern, RowPattern
+from ..regressors.projection import forms
+from ..signals import dead_zones, independence, SignalSettings
+from ..signals.windows import Windows
+from .grid import OnlineGrid, StreamCounts
+from .windows import OnlineWindows
+
+
+class Update(NamedTuple):
+    """
+    What one sample has told; all of it holds for the moment ``stamp``, some time ago.
+
+    Attributes
+    ----------
+    stamp:
+        Moment that the rows are for [s]: `OnlineIdentifier.delay` before the newest sample.
+    values:
+        (b,) base parameters by all rows so far.
+    flags:
+        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
+    residual:
+        (n,) effort less what the parameters before this sample explain [N m or N].
+    effort:
+        (n,) projected effort [N m or N].
+    velocity:
+        (n,) projected velocity [rad/s or m/s].
+    moving:
+        (n,) bool, whether a joint is out of its dead zone; only these rows are learned from.
+    entries:
+        (K,) entries of the sample's rows, see `OnlineIdentifier.pattern`.
+
+    """
+
+    stamp: float
+    values: np.ndarray
+    flags: np.ndarray
+    residual: np.ndarray
+    effort: np.ndarray
+    velocity: np.ndarray
+    moving: np.ndarray
+    entries: np.ndarray
+
+
+class OnlineIdentifier:
+    """
+    Identifies base parameters from a stream of samples.
+
+    Parameters
+    ----------
+    regressor:
+        The model.
+    structure:
+        Its base parameters.
+    joints:
+        Names of the n joints, in the order of the samples.
+    signals:
+        Method ``polynomial_approximation`` by composition; window, dead zone, trim.
+    settings:
+        Thresholds and bounds of the recursion; the default ones where None.
+    period:
+        Usual time between samples [s].
+    prior:
+        Standard or base parameters that the recursion starts from; zeros without.
+    weights:
+        (n,) factor of each joint's rows, such as one over the standard deviation of its residual;
+        ones where None.
+
+    Raises
+    ------
+    SettingsError
+        where the signals ask for what cannot be had sample by sample, or a threshold or bound
+        names what is no parameter.
+
+    """
+
+    def __init__(
+        self,
+        regressor: Regressor,
+        structure: BaseStructure,
+        joints: Sequence[str],
+        signals: SignalSettings,
+        settings: RecursiveSettings | None = None,
+        *,
+        period: float,
+        prior: ParameterSet | None = None,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        _require_online(signals)
+        settings = RecursiveSettings() if settings is None else settings
+        self._regressor, self._structure, self._joints = regressor, structure, tuple(joints)
+        n = self._n = regressor.n_joints
+        self._columns = structure.independent
+        self._pattern = row_pattern(regressor, self._columns)
+        other = forms(regressor, self._columns, n).other
+        self._filtered = np.flatnonzero(np.isin(self._pattern.places, other))
+        step = period if signals.sample_rate is None else 1.0 / signals.sample_rate
+        windows = Windows.design(signals.polynomial_approximation, 1.0 / step)
+        self._grid = OnlineGrid(2 * n, period, step)
+        self._windows = OnlineWindows(windows, n, self._filtered.size, trim=signals.trim)
+        hold = signals.polynomial_approximation.effort_hold
+        kernel = windows.operator.value(hold=hold)
+        self._independence = min(independence(1, kernel), step / period)
+        driven = driven_rows(regressor)
+        self._zones = np.zeros(n)
+        movers = tuple(joint for joint, has in zip(self._joints, driven, strict=True) if has)
+        self._zones[driven] = dead_zones(signals, movers)
+        self._weights = np.ones(n) if weights is None else np.array(weights, dtype=float)
+        self._learner = learner_of(structure, settings, prior)
+        self._sample = np.empty(2 * n)
+        self._frozen = False
+        self._recall()
+
+    # --------------------------------------------------------------------------------- the stream
+
+    def push(self, stamp: float, position: np.ndarray, effort: np.ndarray) -> Update | None:
+        """
+        Take a sample.
+
+        Parameters
+        ----------
+        stamp:
+            When it was taken [s].  Jitter, lost samples and other rates are evened out; a gap of
+            more than five periods or a clock that goes back lets the filters fill anew; samples
+            that are not later than the one before, or not finite, are left out and counted.
+        position:
+            (n,) [rad or m].
+        effort:
+            (n,) [N m or N].
+
+        Returns
+        -------
+        Update or None
+            The newest, where the sample has completed any rows.
+
+        """
+        sample = self._sample
+        sample[: self._n] = position
+        sample[self._n :] = effort
+        update = None
+        for time, row, first in self._grid.push(stamp, sample):
+            if first:
+                self._windows.restart()
+            update = self._take(time, row) or update
+        return update
+
+    @property
+    def delay(self) -> float:
+        """How long before the newest sample the estimates hold, at an even rate [s]."""
+        return self._windows.delay + 2.0 * self._grid.step
+
+    @property
+    def counts(self) -> StreamCounts:
+        """What has become of the samples so far."""
+        return self._grid.counts
+
+    def _take(self, time: float, row: np.ndarray) -> Update | None:
+        """Take a row of the grid."""
+        state = self._windows.push(row)
+        if state is None:
+            return None
+        found = entries(self._regressor, state.motion, self._columns, self._pattern)
+        filtered = self._windows.filtered(found[self._filtered, 1])
+        if filtered is None:
+            return None
+        now = found[:, 0].copy()
+        now[self._filtered] = filtered
+        rows = self._pattern.expand(now[:, None])[0]
+        velocity = state.motion.velocity[0]
+        moving = np.abs(velocity) >= self._zones
+        residual = state.effort - rows @ self._values
+        if not self._frozen and moving.any():
+            weighted = rows * self._weights[:, None]
+            self._learner.update(
+                weighted[moving], (state.effort * self._weights)[moving], self._independence
+            )
+            self._recall()
+        return Update(
+            time - state.age,
+            self._values,
+            self._flags,
+            residual,
+            state.effort,
+            velocity,
+            moving,
+            now,
+        )
+
+    def _recall(self) -> None:
+        found = self._learner.solution()
+        self._values, self._flags = found.values, found.flags
+
+    # -------------------------------------------------------------------------------- the estimate
+
+    @property
+    def pattern(self) -> RowPattern:
+        """Where the entries of an update stand in its rows."""
+        return self._pattern
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the n joints."""
+        return self._joints
+
+    @property
+    def structure(self) -> BaseStructure:
+        """The base parameters."""
+        return self._structure
+
+    @property
+    def layout(self) -> ParameterLayout:
+        """Names and units of the base parameters."""
+        return self._structure.base_layout
+
+    @property
+    def values(self) -> np.ndarray:
+        """(b,) base parameters by all rows so far."""
+        return self._values
+
+    @property
+    def flags(self) -> np.ndarray:
+        """(b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it."""
+        return self._flags
+
+    @property
+    def parameters(self) -> ParameterSet:
+        """Base parameters by all rows so far."""
+        return ParameterSet(self.layout, self._values)
+
+    @property
+    def rows(self) -> int:
+        """Rows that have been learned from."""
+        return self._learner.rows
+
+    def estimate(self) -> RecursiveEstimate:
+        """Return the estimate with its covariance; this takes longer than an update."""
+        return self._learner.estimate()
+
+    def reasons(self) -> tuple[str, ...]:
+        """(b,) why a parameter is not identified, in words; empty where it is."""
+        return self._learner.reasons()
+
+    # ------------------------------------------------------------------------------------ control
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the estimate stays as it is."""
+        return self._frozen
+
+    def freeze(self) -> None:
+        """Keep the estimate as it is; residuals go on."""
+        self._frozen = True
+
+    def resume(self) -> None:
+        """Learn again."""
+        self._frozen = False
+
+    def restart(self) -> None:
+        """Take the next sample for the first of a new stretch: the filters fill anew."""
+        self._grid.restart()
+
+    def reset(self, prior: ParameterSet | None = None) -> None:
+        """Forget all rows and start again from a prior; None for the one there was."""
+        initial = self._learner.initial if prior is None else prior_base(self._structure, prior)
+        self._learner.reset(initial)
+        self._recall()
+
+
+def _require_online(signals: SignalSettings) -> None:
+    """Raise where signals cannot be had sample by sample."""
+    if signals.method != 'polynomial_approximation':
+        raise SettingsError(
+            f"'signals.method' is {signals.method}, which knows the future",
+            key='signals.method',
+            value=signals.method,
+            remedy='online it has to be polynomial_approximation',
+        )
+    if signals.polynomial_approximation.projection != 'composition':
+        raise SettingsError(
+            "'signals.polynomial_approximation.projection' is "
+            f'{signals.polynomial_approximation.projection}, which takes too long for each sample',
+            key='signals.polynomial_approximation.projection',
+            value=signals.polynomial_approximation.projection,
+            remedy='online it has to be composition',
+        )
