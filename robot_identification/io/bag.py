@@ -2,8 +2,8 @@
 """
 Raw messages of one topic of a rosbag2 recording, mcap or sqlite3.
 
-Complete files are read by `rosbags`.  An mcap file whose writer was killed has no index and no
-end; it is read record by record (https://mcap.dev/spec) up to its last complete chunk.
+Complete files that are made as usual are read in bulk, others by `rosbags`.  An mcap file whose
+writer was killed has no index and no end; it is read up to its last complete message.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 import re
-import struct
-from typing import BinaryIO
 import warnings
-from zlib import crc32
 
 from rosbags.rosbag2 import Reader
 
 from ..errors import IdentificationWarning, one_of, RecordingError
 from .bag_contents import contents_of
-from .mcap_records import CHANNEL, CHUNK, DATA_END, MAGIC, MESSAGE, SCHEMA
+from .mcap_records import MAGIC
+from .mcap_recovery import recovered_messages, remains_of
 from .messages import Messages
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
@@ -166,85 +164,15 @@ def _require_all(count: int, promised: int) -> None:
 
 
 def _unfinished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
+    remains = remains_of(part)
     warnings.warn(
         IdentificationWarning(
             f'{part}: has no end, because its recorder was killed or the file was cut; '
-            'read up to its last complete chunk'
+            f'{remains.told}'
         ),
         stacklevel=2,
     )
-    types: dict[int, str] = {}
-    channels: set[int] = set()
-    with part.open('rb') as stream:
-        stream.seek(len(MAGIC))
-        for opcode, body in _records(stream):
-            if opcode == SCHEMA:
-                (schema,) = struct.unpack_from('<H', body)
-                types[schema] = _text(body, 2)[0]
-            elif opcode == CHANNEL:
-                channel, schema = struct.unpack_from('<HH', body)
-                name, _ = _text(body, 4)
-                found[name] = types.get(schema, '')
-                if _is_wanted(name, found[name], topic):
-                    channels.add(channel)
-            elif opcode == MESSAGE and struct.unpack_from('<H', body)[0] in channels:
-                (time,) = struct.unpack_from('<q', body, 6)
-                yield Messages.of([body[22:]], [time])
-
-
-def _records(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Iterate over the records of a file and of the chunks in it, as far as they are complete."""
-    while len(head := stream.read(9)) == 9:
-        opcode, length = struct.unpack('<BQ', head)
-        if opcode == DATA_END:
-            return
-        if opcode not in (SCHEMA, CHANNEL, MESSAGE, CHUNK):
-            stream.seek(length, 1)
-            continue
-        body = stream.read(length)
-        if len(body) < length:
-            return
-        if opcode == CHUNK:
-            yield from _records_of_chunk(body)
-        else:
-            yield opcode, body
-
-
-def _records_of_chunk(body: bytes) -> Iterator[tuple[int, bytes]]:
-    size, checksum = struct.unpack_from('<QI', body, 16)
-    compression, place = _text(body, 28)
-    data = _decompressed(compression, body[place + 8 :])
-    if len(data) != size or (checksum and crc32(data) != checksum):
-        raise ValueError('the checksum of a chunk is wrong')
-    place = 0
-    while place < size:
-        opcode, length = struct.unpack_from('<BQ', data, place)
-        place += 9
-        if opcode in (SCHEMA, CHANNEL, MESSAGE):
-            yield opcode, data[place : place + length]
-        place += length
-
-
-def _text(body: bytes, place: int) -> tuple[str, int]:
-    """Return the string at ``place`` and the place behind it."""
-    (length,) = struct.unpack_from('<I', body, place)
-    end = place + 4 + length
-    return body[place + 4 : end].decode(), end
-
-
-def _decompressed(compression: str, data: bytes) -> bytes:
-    if compression == '':
-        return data
-    if compression == 'lz4':
-        from lz4.frame import decompress
-    elif compression == 'zstd':
-        try:
-            from compression.zstd import decompress
-        except ImportError:
-            from backports.zstd import decompress
-    else:
-        raise ValueError(f"compression '{compression}' is not known")
-    return decompress(data)
+    yield from recovered_messages(remains, lambda name, kind: _is_wanted(name, kind, topic), found)
 
 
 def _is_wanted(name: str, kind: str, topic: str) -> bool:

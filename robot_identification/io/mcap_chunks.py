@@ -16,11 +16,13 @@ from zlib import crc32
 
 import numpy as np
 
-from .mcap_records import MESSAGE, MESSAGE_INDEX, read_string
+from .mcap_records import CHANNEL, MESSAGE, MESSAGE_INDEX, read_string, SCHEMA
 from .messages import Messages
 
 _HEAD = 9
 _FIELDS = 22
+_SECTOR = 512
+_PIECE = 4096
 _head = struct.Struct('<BQ')
 
 
@@ -83,6 +85,26 @@ def decompressed(compression: str, data: memoryview) -> bytes | memoryview:
     return decompress(data)
 
 
+def beginning(compression: str, data: memoryview) -> np.ndarray:
+    """Return what can be had of compressed bytes whose end is missing."""
+    if compression == 'lz4':
+        from lz4.frame import LZ4FrameDecompressor as Decompressor
+    elif compression == 'zstd':
+        try:
+            from compression.zstd import ZstdDecompressor as Decompressor
+        except ImportError:
+            from backports.zstd import ZstdDecompressor as Decompressor
+    else:
+        return np.frombuffer(data if compression == '' else b'', dtype=np.uint8)
+    decompressor, parts = Decompressor(), []
+    try:
+        for begin in range(0, len(data), _PIECE):
+            parts.append(decompressor.decompress(data[begin : begin + _PIECE]))
+    except Exception:  # of lz4 and zstd, each its own: what came before is what can be had
+        pass
+    return np.frombuffer(b''.join(parts), dtype=np.uint8)
+
+
 def index_of(body: memoryview) -> np.ndarray:
     """
     Return where a chunk's messages begin, after the message index that follows it.
@@ -110,9 +132,17 @@ def index_of(body: memoryview) -> np.ndarray:
     return places if (np.diff(places) > 0).all() else np.unique(places)
 
 
-def messages_of(records: np.ndarray, index: np.ndarray, channels: np.ndarray) -> Messages:
+@dataclass(frozen=True)
+class Places:
+    """Where the messages of a chunk begin, ascending, and where its other records begin."""
+
+    messages: np.ndarray
+    others: tuple[int, ...]
+
+
+def places_of(records: np.ndarray, index: np.ndarray) -> Places:
     """
-    Find the messages of some channels in the records of a chunk.
+    Find the records of a chunk.
 
     Parameters
     ----------
@@ -120,35 +150,54 @@ def messages_of(records: np.ndarray, index: np.ndarray, channels: np.ndarray) ->
         (m,) bytes.
     index:
         (n,) ascending places at which messages are said to begin; may be empty or wrong.
-    channels:
-        Numbers of the channels that are wanted.
-
-    Returns
-    -------
-    Messages
-        All of them, in the order of the file.
 
     Raises
     ------
     ValueError
-        where the records are not whole.
+        where the last record does not end with the bytes.
 
     """
     places = _verified(records, index)
     if places is None:
-        places = np.array(_walk(records, 0, len(records)), dtype=np.int64)
+        messages, others = _walk(records, 0, len(records))
+        places = Places(np.array(messages, dtype=np.int64), tuple(others))
+    return places
+
+
+def messages_of(records: np.ndarray, places: np.ndarray, channels: np.ndarray) -> Messages:
+    """
+    Return the messages of some channels in the order of the file.
+
+    Parameters
+    ----------
+    records:
+        (m,) bytes.
+    places:
+        (n,) where message records begin in them.
+    channels:
+        Numbers of the channels that are wanted.
+
+    Raises
+    ------
+    ValueError
+        where a message record is too short to be one.
+
+    """
     lengths = _numbers(records, '<i8')[places + 1]
     if len(places) and lengths.min() < _FIELDS:
         raise ValueError(f'a message record has {lengths.min()} bytes')
-    wanted = np.isin(_numbers(records, '<u2')[places + _HEAD], channels)
+    numbers = _numbers(records, '<u2')[places + _HEAD]
+    wanted = np.zeros(len(places), dtype=bool)
+    for channel in channels:
+        wanted |= numbers == channel
     if not wanted.all():
         places, lengths = places[wanted], lengths[wanted]
     times = _numbers(records, '<i8')[places + _HEAD + 6]
     return Messages(records, places + _HEAD + _FIELDS, lengths - _FIELDS, times)
 
 
-def _verified(records: np.ndarray, index: np.ndarray) -> np.ndarray | None:
-    """Return where all messages begin if the index is right; None where it is not."""
+def _verified(records: np.ndarray, index: np.ndarray) -> Places | None:
+    """Return where all records begin if the index is right; None where it is not."""
     size = len(records)
     if len(index) == 0 or index[0] < 0 or index[-1] + _HEAD + _FIELDS > size:
         return None
@@ -160,25 +209,57 @@ def _verified(records: np.ndarray, index: np.ndarray) -> np.ndarray | None:
     if (ends > following).any():
         return None
     gaps = np.flatnonzero(ends < following)
-    bounds = [(0, int(index[0])), *zip(ends[gaps].tolist(), following[gaps].tolist())]
+    missing: list[int] = []
+    others: list[int] = []
     try:
-        missing = [place for begin, end in bounds for place in _walk(records, begin, end)]
+        for begin, end in [
+            (0, int(index[0])),
+            *zip(ends[gaps].tolist(), following[gaps].tolist(), strict=True),
+        ]:
+            among, beside = _walk(records, begin, end)
+            missing += among
+            others += beside
     except ValueError:
         return None
-    return np.union1d(index, missing).astype(np.int64) if missing else index
+    return Places(np.union1d(index, missing).astype(np.int64) if missing else index, tuple(others))
 
 
-def _walk(records: np.ndarray, begin: int, end: int) -> list[int]:
-    """Return where the message records between two places begin, one record after another."""
-    places, place, data = [], begin, records.data
+def _walk(records: np.ndarray, begin: int, end: int) -> tuple[list[int], list[int]]:
+    """Return where messages and others begin between two places, one record after another."""
+    messages: list[int] = []
+    others: list[int] = []
+    place, data = begin, records.data
     while place + _HEAD <= end:
         opcode, length = _head.unpack_from(data, place)
-        if opcode == MESSAGE:
-            places.append(place)
+        (messages if opcode == MESSAGE else others).append(place)
         place += _HEAD + length
     if place != end:
         raise ValueError('a record does not end in its chunk')
-    return places
+    return messages, others
+
+
+def unwritten(records: np.ndarray) -> int | None:
+    """Return where the first zeros begin that fill a sector of a disk; None for none."""
+    place = records.tobytes().find(bytes(_SECTOR))
+    return None if place < 0 else place
+
+
+def whole_records(records: np.ndarray) -> np.ndarray:
+    """
+    Return the part of a chunk's first bytes that is whole records.
+
+    They cannot be held against the chunk's checksum.  From the first zeros on that fill a disk's
+    sector, everything is left out: there the disk had not written yet.
+    """
+    place, data = 0, records.data
+    end = unwritten(records)
+    end = len(records) if end is None else end
+    while place + _HEAD <= end:
+        opcode, length = _head.unpack_from(data, place)
+        if opcode not in (SCHEMA, CHANNEL, MESSAGE) or place + _HEAD + length > end:
+            break
+        place += _HEAD + length
+    return records[:place]
 
 
 def _numbers(records: np.ndarray, kind: str) -> np.ndarray:

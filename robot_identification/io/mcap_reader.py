@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from .mcap_chunks import Chunk, index_of, messages_of
+from .mcap_chunks import Chunk, index_of, messages_of, places_of
 from .mcap_records import CHANNEL, CHUNK, CHUNK_INDEX, MAGIC, read_string, SCHEMA, STATISTICS
 from .messages import Messages
 
@@ -162,7 +162,9 @@ def _loaded(stream: BinaryIO, chunk: ChunkPlace, channels: np.ndarray) -> Messag
     if len(data) < wanted or data[0] != CHUNK:
         raise ValueError('a chunk is not where the index says')
     content = Chunk.of(data[9 : chunk.length])
-    messages = messages_of(content.records(), index_of(data[chunk.length :]), channels)
+    records = content.records()
+    places = places_of(records, index_of(data[chunk.length :]))
+    messages = messages_of(records, places.messages, channels)
     times = messages.times
     inside = (times >= chunk.first) & (times <= chunk.last)
     if not inside.all():
