@@ -34,7 +34,8 @@ _ROUNDING = 1e-9
 _RADIUS = 0.05
 """Spread of a body of which nothing is known [m]."""
 
-_UNITS = np.eye(len(INERTIAL_SYMBOLS))
+# the pseudo-inertias of unit parameters, which those of all others are sums of
+_UNITS = np.array([pseudo_inertia(unit) for unit in np.eye(len(INERTIAL_SYMBOLS))])
 
 
 @dataclass(frozen=True)
@@ -66,19 +67,19 @@ class Body:
         moment = self.pseudo_inertia[:3, 3]
         return float(np.trace(self.pseudo_inertia[:3, :3]) - moment @ moment / self.mass)
 
-    def relative(self, vector: np.ndarray) -> np.ndarray:
+    def relative(self, vectors: np.ndarray) -> np.ndarray:
         """
-        Return ``L^-1 P L^-T`` of inertial parameters.
+        Return ``L^-1 P L^-T`` of inertial parameters, (..., 4, 4).
 
         Parameters
         ----------
-        vector:
-            (10,) in the order of `INERTIAL_SYMBOLS`.
+        vectors:
+            (..., 10) in the order of `INERTIAL_SYMBOLS`.
 
         """
         factor = np.linalg.cholesky(self.pseudo_inertia)
-        half = solve_triangular(factor, pseudo_inertia(vector), lower=True)
-        return solve_triangular(factor, half.T, lower=True)
+        inverse = solve_triangular(factor, np.eye(4), lower=True)
+        return np.asarray(inverse @ np.tensordot(vectors, _UNITS, axes=1) @ inverse.T)
 
 
 def body_links(layout: ParameterLayout) -> tuple[str, ...]:
@@ -174,7 +175,7 @@ def inertia_cones(
     functions = []
     for body in bodies:
         matrix = np.zeros((len(INERTIAL_SYMBOLS), len(layout)))
-        matrix[:, layout.of(body.link)] = np.array([svec(body.relative(e)) for e in _UNITS]).T
+        matrix[:, layout.of(body.link)] = svec(body.relative(np.eye(len(INERTIAL_SYMBOLS)))).T
         functions.append(Affine(matrix * scale, -margin * svec(np.eye(4))))
     return tuple(functions)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -123,20 +124,24 @@ def svec(matrix: np.ndarray) -> np.ndarray:
         (..., d (d + 1) / 2), entries off the diagonal times the square root of 2.
 
     """
-    d = matrix.shape[-1]
-    columns, rows = np.tril_indices(d)
-    weight = np.where(rows == columns, 1.0, _SQRT2)
+    columns, rows, weight = _packing(matrix.shape[-1])
     return matrix[..., rows, columns] * weight
 
 
 def unpack(vector: np.ndarray) -> np.ndarray:
     """Return the symmetric matrices that `svec` packed."""
     d = int((np.sqrt(8 * vector.shape[-1] + 1) - 1) / 2)
-    columns, rows = np.tril_indices(d)
+    columns, rows, weight = _packing(d)
     matrix = np.zeros((*vector.shape[:-1], d, d))
-    weight = np.where(rows == columns, 1.0, _SQRT2)
     matrix[..., rows, columns] = matrix[..., columns, rows] = vector / weight
     return matrix
+
+
+@cache
+def _packing(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns, rows and weights of the packed entries of a matrix."""
+    columns, rows = np.tril_indices(d)
+    return columns, rows, np.where(rows == columns, 1.0, _SQRT2)
 
 
 @dataclass(frozen=True)
@@ -259,6 +264,9 @@ def solve_program(
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
+    # rows and columns are in units of their own already; scaling them to equal norms instead
+    # takes more iterations and stops short of the tolerance
+    settings.equilibrate_enable = False
     settings.tol_gap_abs = 0.5 * tolerance**2
     settings.tol_gap_rel = _ROUNDING
     solver = clarabel.DefaultSolver(
