@@ -32,7 +32,7 @@ def estimate_summary(estimate: Estimate) -> str:
         if texts:
             lines += ['', title]
             for number, text in enumerate(texts, 1):
-                lines += _wrapped(text, f'[{number}] ')
+                lines += wrapped(text, f'[{number}] ')
     return '\n'.join(line.rstrip() for line in lines)
 
 
@@ -42,7 +42,7 @@ def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
     heads = ['rows', 'rmse', 'bias', 'error %', 'raw error %']
     heads += ['weight'] if weights else []
     lines = [
-        _rule('Fit of the effort'),
+        rule('Fit of the effort'),
         f'{"joint":<{width}}' + ''.join(f'{h:>13}' for h in heads),
     ]
     for joint in fit.joints:
@@ -92,7 +92,7 @@ def _header(estimate: Estimate) -> list[str]:
     ]
     if estimate.essential is not None:
         left[2] = ('essential', f'{int(estimate.essential.sum())} of {len(estimate)} parameters')
-    lines = [_rule(title, '=')]
+    lines = [rule(title, '=')]
     for (a, b), (c, d) in zip(left, right, strict=True):
         lines.append(f'{a:<17}{b:<38}{c:<20}{d}'.rstrip())
     return lines
@@ -101,7 +101,7 @@ def _header(estimate: Estimate) -> list[str]:
 def _parameter_table(parameters: list[ParameterEstimate]) -> list[str]:
     width = max([len('parameter'), *(len(p.name) for p in parameters)]) if parameters else 9
     lines = [
-        _rule('Base parameters'),
+        rule('Base parameters'),
         f'{"parameter":<{width}}{"value":>14}{"std":>13}{"std %":>9}  {"unit":<12}',
     ]
     for p in parameters:
@@ -125,9 +125,9 @@ def _expressions(parameters: list[ParameterEstimate]) -> list[str]:
     sums = [p for p in parameters if p.expression != p.name]
     if not sums:
         return []
-    lines = [_rule('What the sums are made of')]
+    lines = [rule('What the sums are made of')]
     for p in sums:
-        lines += _wrapped(p.expression, f'{p.name} = ')
+        lines += wrapped(p.expression, f'{p.name} = ')
     return lines
 
 
@@ -137,7 +137,8 @@ def _weights(estimate: Estimate) -> Iterable[tuple[str, float]]:
     return zip((fit.joint for fit in estimate.joints), estimate.weights.tolist(), strict=True)
 
 
-def _wrapped(text: str, head: str) -> list[str]:
+def wrapped(text: str, head: str) -> list[str]:
+    """Return a text as lines of the table's width, the first one behind ``head``."""
     return textwrap.wrap(
         text,
         WIDTH,
@@ -148,5 +149,6 @@ def _wrapped(text: str, head: str) -> list[str]:
     ) or [head.rstrip()]
 
 
-def _rule(title: str, mark: str = '-') -> str:
+def rule(title: str, mark: str = '-') -> str:
+    """Return a title in a line across the table."""
     return f'{mark * 2} {title} '.ljust(WIDTH, mark)
