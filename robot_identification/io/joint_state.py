@@ -237,9 +237,11 @@ class _Walk:
         length = self.count()
         if self.place + length > len(self.message):
             raise ValueError(f'text of {length} bytes')
-        begin = self.place
+        text = self.message[self.place : self.place + length]
+        if text[-1:] not in (b'\x00', b''):
+            raise ValueError('text without its closing zero')
         self._note(length)
-        return self.message[begin : self.place].rstrip(b'\x00').decode()
+        return text[:-1].decode()
 
     def numbers(self, count: int) -> int:
         """Pass over float64 and return where they begin."""
