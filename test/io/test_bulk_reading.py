@@ -212,9 +212,10 @@ def test_a_wrong_or_missing_message_index_changes_nothing(tmp_path, monkeypatch,
 def test_overlapping_chunks_come_in_the_order_of_time(tmp_path):
     rng = np.random.default_rng(1)
     order = np.argsort(np.arange(600) + 200 * rng.random(600), kind='stable')
-    recording = [alike(600)[i] for i in order]
+    messages = alike(600)
+    recording = [messages[i] for i in order]
     path = write_mcap(tmp_path / 'run.mcap', recording, CompressionType.ZSTD, 3000)
-    assert in_bulk(path)[1] == by_library(path) == [m[1:] for m in alike(600)]
+    assert in_bulk(path)[1] == by_library(path) == [m[1:] for m in messages]
 
 
 def test_what_fills_the_gaps_of_the_alignment_does_not_count():
