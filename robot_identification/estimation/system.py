@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .factor import Factor, merge_all
+from .time_blocks import TimeBlocks
 from .trace import EMPTY_TRACE, Trace
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class LinearSystem:
         A bounded number of rows, thinned evenly, for plots; empty where there are factors alone.
     sources:
         Names of the recordings.
+    blocks:
+        The rows by parts of the recordings, for the bootstrap; None where they were not asked for.
 
     """
 
@@ -43,6 +46,7 @@ class LinearSystem:
     structure: BaseStructure
     trace: Trace = EMPTY_TRACE
     sources: tuple[str, ...] = ()
+    blocks: TimeBlocks | None = None
 
     @property
     def joints(self) -> tuple[str, ...]:
@@ -147,4 +151,5 @@ def combine(systems: Sequence[LinearSystem]) -> LinearSystem:
     for system in others:
         trace = trace.followed_by(system.trace)
     sources = tuple(source for system in systems for source in system.sources)
-    return LinearSystem(factor, first.structure, trace, sources)
+    blocks = TimeBlocks.joined([system.blocks for system in systems])
+    return LinearSystem(factor, first.structure, trace, sources, blocks)

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Standard deviations and intervals that hold where the noise is coloured, by a block bootstrap.
+
+The classical standard deviations take the errors of the rows for independent.  Here stretches of
+the recording are drawn anew, with all joints' rows and so with whatever correlation is within and
+between them: the circular block bootstrap of Politis and Romano ("A circular block-resampling
+procedure for stationary data", in "Exploring the limits of bootstrap", 1992), on the regression's
+rows.  The rows enter as the R factors of short parts of the recording (`time_blocks`), collected
+in the same pass as everything else.
+
+With R of all rows and A_c = W_c R^-1 of part c, a replicate in which part c is drawn n_c times
+moves the parameters by R^-1 delta, where ``(sum n_c A_c^T A_c) delta = sum n_c A_c^T r_c`` and r_c
+is the residual.  All A_c below one another have orthonormal columns, so that the sum is near the
+identity whatever the condition number of W, and its normal equations lose nothing.  Where a
+replicate's sum is not near it, its rows are factorised instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from ..errors import IdentifiabilityError
+from ..options import option
+from .estimate import Estimate
+from .system import LinearSystem
+from .time_blocks import LEAST, MEMORY, Part, TimeBlocks
+
+LEAST_RCOND = 1e-7
+"""Inverse condition number of a replicate's sum below which its rows are factorised."""
+
+_DEPENDENT = 1e-10
+_CHUNK_BYTES = 16_000_000
+
+
+@dataclass(frozen=True)
+class BootstrapSettings:
+    """How stretches of the recording are drawn anew."""
+
+    replicates: int = option(1000, doc='How often', minimum=50)
+    block: float | None = option(
+        None,
+        doc='How long the stretches are; they have to be longer than errors stay alike. null '
+        "finds it from the residuals' correlation",
+        unit='s',
+        minimum=0.0,
+    )
+    level: float = option(
+        95.0, doc='Share of cases that the intervals hold', unit='%', minimum=50.0, maximum=99.9
+    )
+    seed: int = option(0, doc='Of the drawing; the same seed gives the same figures', minimum=0)
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """
+    How much the parameters of replicates scatter.
+
+    Attributes
+    ----------
+    std:
+        (b,) standard deviations; NaN where a parameter is not estimated.
+    low, high:
+        (b,) bounds of the percentile intervals.
+    level:
+        Share of the replicates between them [%].
+    replicates:
+        How many there are.
+    block:
+        Length of the stretches that were drawn [s].
+    stretches:
+        How many make a replicate.
+    lost:
+        Replicates that do not tell all parameters, left out.
+
+    """
+
+    std: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    level: float
+    replicates: int
+    block: float
+    stretches: int
+    lost: int = 0
+
+    @property
+    def note(self) -> str:
+        """How it was done, in words."""
+        lost = f' ({self.lost} of them left out: they do not tell all parameters)'
+        return (
+            f'bootstrap: {self.replicates} replicates{lost if self.lost else ""} of '
+            f'{self.stretches} stretches of {self.block:.3g} s; intervals hold {self.level:g} % '
+            'of them'
+        )
+
+
+def bootstrap(
+    system: LinearSystem, estimate: Estimate, settings: BootstrapSettings | None = None
+) -> Bootstrap:
+    """
+    Draw stretches of the recordings anew and estimate again, with the estimate's weights.
+
+    Parameters
+    ----------
+    system:
+        The rows, with their ``blocks``.
+    estimate:
+        By ordinary or weighted least squares of them; its free parameters are the ones estimated
+        here.  For a constrained fit the scatter is that without the constraints, as are its
+        classical standard deviations.
+    settings:
+        See `BootstrapSettings`.
+
+    Raises
+    ------
+    IdentifiabilityError
+        where so few stretches make a recording that most replicates do not tell all parameters.
+    ValueError
+        where the system has no blocks, or the rows were weighted one by one.
+
+    """
+    settings = settings or BootstrapSettings()
+    if system.blocks is None:
+        raise ValueError('the rows were accumulated without their blocks')
+    if estimate.factor is not None:
+        raise ValueError('blocks do not know the weights of single rows')
+    rows = _WhiteRows.of(system, estimate)
+    k = rows.triangle.shape[0]
+    triangle_bytes = 8 * (k + 1) * (k + 2) // 2
+    blocks = system.blocks.at_most(max(LEAST, MEMORY // triangle_bytes))
+    squares, scores = _sums(rows, blocks)
+    if settings.block is None:
+        length = block_length(scores)
+    else:
+        length = max(1, min(len(blocks), round(settings.block / blocks.duration)))
+    counts = _draws(len(blocks), length, settings)
+    moves = np.concatenate(list(_moves(rows, blocks, squares, scores, counts)))
+    lost = int(np.isnan(moves).any(axis=1).sum())
+    if 2 * lost > settings.replicates:
+        raise IdentifiabilityError(
+            f'of {settings.replicates} bootstrap replicates {lost} do not tell all parameters: '
+            f'{len(blocks)} parts of {blocks.duration:.3g} s, drawn in stretches of '
+            f'{length * blocks.duration:.3g} s, are too few',
+            value=lost,
+            remedy='record longer, lower estimation.bootstrap.block, or leave the bootstrap out',
+        )
+    # residuals are smaller than errors, as in the classical variance
+    freedom = system.n_independent / (system.n_independent - k)
+    moves = np.sqrt(freedom) * moves[~np.isnan(moves).any(axis=1)]
+    shifts = solve_triangular(rows.triangle, moves.T) / rows.norms[:, None]
+    half = 0.5 * (1.0 - settings.level / 100.0)
+    low, high = np.quantile(shifts, [half, 1.0 - half], axis=1)
+    free = rows.free
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        whole = np.full(free.size, np.nan)
+        whole[free] = values
+        return whole
+
+    return Bootstrap(
+        std=spread(np.std(shifts, axis=1, ddof=1)),
+        low=spread(rows.base + low),
+        high=spread(rows.base + high),
+        level=settings.level,
+        replicates=settings.replicates,
+        block=length * blocks.duration,
+        stretches=-(-len(blocks) // length),
+        lost=lost,
+    )
+
+
+def block_length(scores: np.ndarray) -> int:
+    """
+    Choose how many consecutive parts to draw together.
+
+    The length that minimises the error of the bootstrap's variance, by the automatic rule of
+    Politis and White (Econometric Reviews 23, 2004, with the correction of Patton, Politis and
+    White, 28, 2009) for the circular block bootstrap, on the autocovariance of all coordinates
+    together.
+
+    Parameters
+    ----------
+    scores:
+        (c, k) whitened ``A_c^T r_c`` of parts, in the order of time.
+
+    """
+    count = len(scores)
+    if count < 8:
+        return 1
+    centred = scores - scores.mean(axis=0)
+    spread = centred.T @ centred
+    if not np.trace(spread) > 0.0:
+        return 1
+    # as many coordinates as there would be, were they independent and alike
+    coordinates = np.trace(spread) ** 2 / np.sum(spread**2)
+    silent = max(5, int(np.ceil(np.sqrt(np.log10(count)))))
+    lags = min(count - 1, int(np.ceil(np.sqrt(count))) + silent)
+    covariance = np.array([np.sum(centred[lag:] * centred[: count - lag]) for lag in range(lags)])
+    covariance /= covariance[0]
+    bound = 2.0 * np.sqrt(np.log10(count) / (count * coordinates))
+    heard = np.abs(covariance) >= bound
+    last = 0
+    while last + 1 < lags and heard[last + 1 : last + 1 + silent].any():
+        last += 1
+    width = min(2 * max(last, 1), lags - 1)
+    lag = np.arange(1, width + 1)
+    window = np.clip(2.0 * (1.0 - lag / width), 0.0, 1.0) * covariance[1 : width + 1]
+    slope, level = 2.0 * np.sum(window * lag), 1.0 + 2.0 * np.sum(window)
+    longest = int(np.ceil(min(3.0 * np.sqrt(count), count / 3.0)))
+    if level <= 0.0:
+        return 1
+    best = (1.5 * (slope / level) ** 2 * count) ** (1.0 / 3.0)
+    return int(np.clip(np.ceil(best), 1, longest))
+
+
+@dataclass(frozen=True)
+class _WhiteRows:
+    """
+    Rows of a system in coordinates in which all of them together have orthonormal columns.
+
+    Attributes
+    ----------
+    weights:
+        (n,) of the joints.
+    free:
+        (b,) bool, which parameters are estimated.
+    fixed:
+        (b,) values of the others, 0 where free.
+    norms:
+        (k,) of the free columns.
+    triangle:
+        (k, k) R of the columns divided by their norms.
+    base:
+        (k,) the free parameters' estimate.
+
+    """
+
+    weights: np.ndarray
+    free: np.ndarray
+    fixed: np.ndarray
+    norms: np.ndarray
+    triangle: np.ndarray
+    base: np.ndarray
+
+    @classmethod
+    def of(cls, system: LinearSystem, estimate: Estimate) -> _WhiteRows:
+        """Take the coordinates from R of all rows as the estimate weighted them."""
+        factor = estimate.weighted(system)
+        free = estimate.estimated
+        fixed = np.where(free, 0.0, estimate.base.values)
+        columns, effort = factor[:, :-1][:, free], factor[:, -1] - factor[:, :-1] @ fixed
+        norms = np.linalg.norm(columns, axis=0)
+        k = norms.size
+        triangle = np.asarray(np.linalg.qr(np.column_stack([columns / norms, effort]), mode='r'))
+        base = solve_triangular(triangle[:k, :k], triangle[:k, k]) / norms
+        return cls(estimate.weights, free, fixed, norms, triangle[:k, :k], base)
+
+    def of_part(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
+        """Return a part's A_c, (m, k), and the residual of its rows, (m,)."""
+        m = sum(len(joint.rows) for joint in part)
+        matrix, residual = np.zeros((m, self.free.size)), np.empty(m)
+        whole = self.fixed.copy()
+        whole[self.free] = self.base
+        start = 0
+        for weight, joint in zip(self.weights, part, strict=True):
+            stop = start + len(joint.rows)
+            matrix[start:stop, joint.columns] = weight * joint.rows[:, :-1]
+            terms = joint.rows[:, :-1] @ whole[joint.columns]
+            residual[start:stop] = weight * (joint.rows[:, -1] - terms)
+            start = stop
+        scaled = matrix[:, self.free] / self.norms
+        return solve_triangular(self.triangle, scaled.T, trans='T').T, residual
+
+
+def _sums(rows: _WhiteRows, blocks: TimeBlocks) -> tuple[np.ndarray, np.ndarray]:
+    """Return the upper triangles of A_c^T A_c, (c, k (k + 1) / 2), and A_c^T r_c, (c, k)."""
+    k = rows.norms.size
+    upper = np.triu_indices(k)
+    squares, scores = np.empty((len(blocks), upper[0].size)), np.empty((len(blocks), k))
+    for c, part in enumerate(blocks.parts):
+        matrix, residual = rows.of_part(part)
+        squares[c] = (matrix.T @ matrix)[upper]
+        scores[c] = matrix.T @ residual
+    return squares, scores
+
+
+def _draws(parts: int, length: int, settings: BootstrapSettings) -> np.ndarray:
+    """(replicates, parts) how often each part is drawn, in stretches that go round the end."""
+    rng = np.random.default_rng(settings.seed)
+    starts = rng.integers(parts, size=(settings.replicates, -(-parts // length), 1))
+    drawn = (starts + np.arange(length)) % parts
+    drawn = drawn.reshape(settings.replicates, -1)[:, :parts]
+    flat = (drawn + parts * np.arange(settings.replicates)[:, None]).ravel()
+    counts = np.bincount(flat, minlength=parts * settings.replicates)
+    return counts.reshape(settings.replicates, parts).astype(float)
+
+
+def _moves(
+    rows: _WhiteRows,
+    blocks: TimeBlocks,
+    squares: np.ndarray,
+    scores: np.ndarray,
+    counts: np.ndarray,
+) -> Iterator[np.ndarray]:
+    """Give the delta of some replicates after the other, (·, k); NaN where they do not tell it."""
+    k = scores.shape[1]
+    upper = np.triu_indices(k)
+    size = max(1, _CHUNK_BYTES // (8 * upper[0].size))
+    square = np.empty((k, k), order='F')
+    for start in range(0, len(counts), size):
+        drawn = counts[start : start + size]
+        moves = drawn @ scores
+        for i, triangle in enumerate(drawn @ squares):
+            square[upper] = triangle
+            square.T[upper] = triangle
+            factor, info = lapack.dpotrf(square)
+            norm = np.abs(square).sum(axis=0).max()
+            if info == 0 and lapack.dpocon(factor, norm)[0] > LEAST_RCOND:
+                moves[i], _ = lapack.dpotrs(factor, moves[i])
+            else:
+                moves[i] = _factorised(rows, blocks, drawn[i])
+        yield moves
+
+
+def _factorised(rows: _WhiteRows, blocks: TimeBlocks, counts: np.ndarray) -> np.ndarray:
+    """Solve one replicate by QR of its rows."""
+    k = rows.norms.size
+    triangle = np.zeros((0, k + 1))
+    for count, part in zip(counts, blocks.parts, strict=True):
+        if count > 0.0:
+            more = np.sqrt(count) * np.column_stack(rows.of_part(part))
+            triangle = np.asarray(np.linalg.qr(np.vstack([triangle, more]), mode='r'))
+    diagonal = np.abs(np.diag(triangle)[:k])
+    if len(triangle) < k or diagonal.min() <= _DEPENDENT * diagonal.max():
+        return np.full(k, np.nan)
+    return np.asarray(solve_triangular(triangle[:k, :k], triangle[:k, k]))

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+R factors of short stretches of a recording, one after the other, in bounded memory.
+
+What resamples a recording in time needs its parts: every part holds, for each joint, R of the rows
+[W_j | tau_j] that fall into the same stretch of time, in the columns that the joint sees.  There
+are never more than a bounded number of parts; where another one would be too many, neighbours are
+merged, so that all last twice as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..regressors.pattern import RowPattern
+    from .rows import RowBlock
+
+SHORTEST = 0.1
+"""What a part lasts at first [s]."""
+
+MOST = 512
+"""Parts at which neighbours are merged."""
+
+MEMORY = 64_000_000
+"""Bytes that parts may take before neighbours are merged, as long as `LEAST` of them remain."""
+
+LEAST = 64
+"""Parts that are kept whatever memory they take."""
+
+_ALIKE = 1e-6
+"""Share of a part's length by which rounding may put a row on the wrong side of its bound."""
+
+
+@dataclass(frozen=True)
+class JointRows:
+    """
+    Rows of one joint, or R of them: least squares does not see the difference.
+
+    Attributes
+    ----------
+    columns:
+        (w,) ascending columns of the regressor that the joint sees.
+    rows:
+        (m, w + 1) these columns and the effort; m is at most w + 1.
+
+    """
+
+    columns: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, columns: np.ndarray, waiting: Sequence[np.ndarray]) -> JointRows:
+        """Reduce pieces of rows that wait as columns, (w + 1, m) each with samples last."""
+        rows = np.concatenate([np.zeros((columns.size + 1, 0)), *waiting], axis=1).T
+        return cls(columns, _reduced(rows))
+
+    def merged(self, other: JointRows) -> JointRows:
+        """Return both below one another."""
+        if np.array_equal(self.columns, other.columns):
+            return JointRows(self.columns, _reduced(np.vstack([self.rows, other.rows])))
+        columns = np.union1d(self.columns, other.columns)
+        rows = np.zeros((len(self.rows) + len(other.rows), columns.size + 1))
+        start = 0
+        for part in (self, other):
+            stop = start + len(part.rows)
+            rows[start:stop, np.searchsorted(columns, part.columns)] = part.rows[:, :-1]
+            rows[start:stop, -1] = part.rows[:, -1]
+            start = stop
+        return JointRows(columns, _reduced(rows))
+
+
+Part = tuple[JointRows, ...]
+"""The rows of all joints in the same stretch of time."""
+
+
+@dataclass(frozen=True)
+class TimeBlocks:
+    """
+    Parts of one or several recordings, in the order of time.
+
+    Attributes
+    ----------
+    duration:
+        What each lasts [s]; the last of a recording may be shorter.
+    parts:
+        One `JointRows` a joint, each.
+
+    """
+
+    duration: float
+    parts: tuple[Part, ...]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the rows take."""
+        return sum(joint.rows.nbytes for part in self.parts for joint in part)
+
+    def coarsened(self) -> TimeBlocks:
+        """Merge every second part into the one before it."""
+        return TimeBlocks(2.0 * self.duration, tuple(_pairs(self.parts)))
+
+    def at_most(self, parts: int) -> TimeBlocks:
+        """Coarsen until there are no more parts than that, 1 at least."""
+        blocks = self
+        while len(blocks) > max(1, parts):
+            blocks = blocks.coarsened()
+        return blocks
+
+    def followed_by(self, other: TimeBlocks) -> TimeBlocks:
+        """Return the parts of both, as long as those of the one with the longer parts."""
+        first, second = self, other
+        while first.duration < 0.75 * second.duration:
+            first = first.coarsened()
+        while second.duration < 0.75 * first.duration:
+            second = second.coarsened()
+        both = TimeBlocks(first.duration, first.parts + second.parts)
+        while _too_much(len(both), both.nbytes):
+            both = both.coarsened()
+        return both
+
+    @classmethod
+    def joined(cls, several: Sequence[TimeBlocks | None]) -> TimeBlocks | None:
+        """Return the parts of several recordings; None where those of one are not known."""
+        total = several[0]
+        for blocks in several[1:]:
+            total = None if total is None or blocks is None else total.followed_by(blocks)
+        return total
+
+
+class BlockCollector:
+    """Sorts rows into parts while they come."""
+
+    def __init__(self) -> None:
+        self._duration = SHORTEST
+        self._parts: list[Part] = []
+        self._bytes = 0
+        self._pattern: RowPattern | None = None
+        self._open: list[list[np.ndarray]] = []
+        self._segment, self._begin, self._place = -1, 0.0, 0
+
+    def watched(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
+        """Pass blocks of rows on, taking in what goes by."""
+        for block in blocks:
+            self.push(block)
+            yield block
+
+    def push(self, block: RowBlock) -> None:
+        """Take in consecutive rows."""
+        time = block.time
+        if not time.size:
+            return
+        if self._pattern is None:
+            self._pattern = block.pattern
+            self._open = [[] for _ in block.pattern.columns]
+        if block.segment != self._segment:
+            self._close()
+            self._segment, self._begin, self._place = block.segment, float(time[0]), 0
+        since = time - self._begin
+        start = 0
+        while start < time.size:
+            if since[start] >= self._end:
+                self._close()
+                self._place = int(since[start] / self._duration + _ALIKE)
+            stop = max(start + 1, int(np.searchsorted(since, self._end)))
+            self._take(block, slice(start, stop))
+            start = stop
+
+    def blocks(self) -> TimeBlocks:
+        """Return what has come so far."""
+        self._close()
+        return TimeBlocks(self._duration, tuple(self._parts))
+
+    @property
+    def _end(self) -> float:
+        """Where the part that is open ends, since its segment began [s]."""
+        return (self._place + 1 - _ALIKE) * self._duration
+
+    def _take(self, block: RowBlock, which: slice) -> None:
+        offsets = block.pattern.offsets.tolist()
+        entries, keep = block.entries[:, which], block.keep[which]
+        for j, waiting in enumerate(self._open):
+            part = entries[offsets[j] : offsets[j + 1]]
+            rows = np.vstack([part, block.effort[which, j]])
+            kept = keep[:, j]
+            waiting.append(rows if kept.all() else rows[:, kept])
+
+    def _close(self) -> None:
+        """End the part that is open."""
+        if self._pattern is None or not any(self._open):
+            return
+        columns = self._pattern.columns
+        part = tuple(JointRows.of(c, rows) for c, rows in zip(columns, self._open, strict=True))
+        self._open = [[] for _ in columns]
+        self._parts.append(part)
+        self._bytes += sum(joint.rows.nbytes for joint in part)
+        while _too_much(len(self._parts), self._bytes):
+            merged = TimeBlocks(self._duration, tuple(self._parts)).coarsened()
+            self._duration, self._parts = merged.duration, list(merged.parts)
+            self._bytes = merged.nbytes
+
+
+def _too_much(count: int, size: int) -> bool:
+    return count >= MOST or (size > MEMORY and count > 2 * LEAST)
+
+
+def _pairs(parts: Sequence[Part]) -> Iterator[Part]:
+    for i in range(0, len(parts), 2):
+        if i + 1 == len(parts):
+            yield parts[i]
+        else:
+            yield tuple(a.merged(b) for a, b in zip(parts[i], parts[i + 1], strict=True))
+
+
+def _reduced(rows: np.ndarray) -> np.ndarray:
+    """R of rows, or the rows where there are few."""
+    if rows.shape[0] <= rows.shape[1]:
+        return np.array(rows)
+    return np.asarray(np.linalg.qr(rows, mode='r'))
