@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import blas
 
 from ..errors import RecordingError
+from ..regressors.pattern import RowPattern
 from .factor import Factor
 from .fingerprint import Fingerprint
 from .system import LinearSystem
@@ -100,62 +102,91 @@ def from_rows(
     time = np.arange(samples, dtype=float) if time is None else time
     # nothing is known of the motion, so no joint may be taken for one that stands still
     position = np.linspace(0.0, 1.0, samples)[:, None] * np.ones(n)
-    block = RowBlock(
+    block = RowBlock.of(
+        matrix,
         time=time,
         position=position,
         velocity=np.ones((samples, n)),
-        matrix=matrix,
         effort=effort,
         keep=np.ones((samples, n), dtype=bool) if keep is None else keep,
-        raw_matrix=matrix,
         raw_effort=effort,
     )
     return accumulate([block], structure, joints, driven=driven)
 
 
 class _Builder:
-    """The growing parts of a `LinearSystem`."""
+    """The growing parts of a `LinearSystem`, joint by joint in the columns that the joint sees."""
 
     def __init__(self, n: int, b: int, trace_points: int) -> None:
         self.n, self.b = n, b
-        self.factors = [GrowingTriangle(b + 1) for _ in range(n)]
+        self.pattern = RowPattern.full(n, b)
+        self.triangles: list[GrowingTriangle] = []
         self.independent = np.zeros(n)
         self.available = 0
-        self.column_sums = np.zeros((n, b))
+        self.column_sums: np.ndarray = np.empty(0)
         self.effort_sums = np.zeros(n)
-        self.raw_gram = np.zeros((n, b + 1, b + 1))
+        self.raw: list[_RawGram] = []
         self.raw_rows = 0
+        self.raw_apart = False
         self.lowest = np.full(n, np.inf)
         self.highest = np.full(n, -np.inf)
         self.trace = TraceCollector(trace_points)
 
     def push(self, block: RowBlock) -> None:
         """Fold one block in."""
+        if not self.triangles:
+            self._begin(block.pattern)
+        if not self.pattern.same(block.pattern):
+            raise ValueError('blocks of one system have rows of different patterns')
+        if len(block.raw_effort) and not block.undecimated and not self.raw_apart:
+            # R tells of the samples so far, and no longer of those to come
+            self._add_triangles()
+            self.raw_apart = True
         samples = len(block.time)
         self.available += samples
         if samples:
             self.independent += block.independence * block.keep.sum(axis=0)
-            augmented = np.concatenate([block.matrix, block.effort[:, :, None]], axis=2)
-            for j in range(self.n):
-                kept = block.keep[:, j]
-                rows = augmented[:, j] if kept.all() else augmented[kept, j]
-                self.factors[j].push(rows)
-                sums = rows.sum(axis=0)
-                self.column_sums[j] += sums[:-1]
-                self.effort_sums[j] += sums[-1]
+            self._push_rows(block)
             self.lowest = np.minimum(self.lowest, block.position.min(axis=0))
             self.highest = np.maximum(self.highest, block.position.max(axis=0))
             self.trace.push(block)
+        self.raw_rows += len(block.raw_effort)
         self._push_raw(block)
 
+    def _begin(self, pattern: RowPattern) -> None:
+        self.pattern = pattern
+        widths = np.diff(pattern.offsets)
+        self.triangles = [GrowingTriangle(width + 1) for width in widths]
+        self.raw = [_RawGram(width) for width in widths]
+        self.column_sums = np.zeros(pattern.width)
+
+    def _parts(self) -> Iterator[tuple[int, slice]]:
+        """Joints, and where their entries are."""
+        offsets = self.pattern.offsets.tolist()
+        return ((j, slice(*offsets[j : j + 2])) for j in range(self.n))
+
+    def _push_rows(self, block: RowBlock) -> None:
+        efforts, keep = block.effort.T, block.keep.T
+        for j, part in self._parts():
+            entries, effort = block.entries[part], efforts[j : j + 1]
+            if not keep[j].all():
+                entries, effort = entries[:, keep[j]], effort[:, keep[j]]
+            self.triangles[j].push_columns(entries, effort)
+            self.column_sums[part] += entries.sum(axis=1)
+            self.effort_sums[j] += effort.sum()
+
     def _push_raw(self, block: RowBlock) -> None:
-        self.raw_rows += block.raw_effort.shape[0]
-        for j in range(self.n):
-            matrix, effort = block.raw_matrix[:, j], block.raw_effort[:, j]
-            gram = self.raw_gram[j]
-            gram[:-1, :-1] += matrix.T @ matrix
-            gram[:-1, -1] += matrix.T @ effort
-            gram[-1, -1] += effort @ effort
+        """Take in the samples before decimation and dead zone: those that R does not tell."""
+        efforts = block.raw_effort.T
+        for j, part in self._parts():
+            if self.raw_apart:
+                self.raw[j].push(block.raw_entries[part], efforts[j])
+            elif not (kept := block.keep[:, j]).all():
+                self.raw[j].push(block.raw_entries[part, ~kept], efforts[j, ~kept])
+
+    def _add_triangles(self) -> None:
+        for triangle, raw in zip(self.triangles, self.raw, strict=True):
+            raw.add(triangle.result())
 
     def system(
         self,
@@ -165,24 +196,77 @@ class _Builder:
         driven: np.ndarray | None,
     ) -> LinearSystem:
         """Return what has been accumulated."""
-        gram = self.raw_gram.copy()
-        gram[:, -1, :-1] = gram[:, :-1, -1]
+        if not self.triangles:
+            self._begin(self.pattern)
+        if not self.raw_apart:
+            self._add_triangles()
         moved = self.available > 0
+        sums = np.zeros((self.n, self.b))
+        sums[self.pattern.rows, self.pattern.places] = self.column_sums
         factor = Factor(
             fingerprint=Fingerprint.of(structure, joints),
-            triangles=np.array([factor.result() for factor in self.factors]),
-            rows=np.array([factor.rows for factor in self.factors]),
+            triangles=self._whole([triangle.result() for triangle in self.triangles]),
+            rows=np.array([triangle.rows for triangle in self.triangles]),
             independent_rows=self.independent,
             available_rows=np.full(self.n, self.available),
-            column_sums=self.column_sums,
+            column_sums=sums,
             effort_sums=self.effort_sums,
-            raw_gram=gram,
+            raw_gram=self._whole([raw.gram() for raw in self.raw]),
             raw_rows=self.raw_rows,
             position_range=self.highest - self.lowest if moved else np.zeros(self.n),
             driven=driven,  # type: ignore[arg-type]
         )
         trace = self.trace.trace() if moved else EMPTY_TRACE
         return LinearSystem(factor, structure, trace, (source,))
+
+    def _whole(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """(n, b + 1, b + 1) of what has a row and a column for those that each joint sees."""
+        whole = np.zeros((self.n, self.b + 1, self.b + 1))
+        for out, places, part in zip(whole, self.pattern.columns, parts, strict=True):
+            seen = np.append(places, self.b)
+            out[np.ix_(seen, seen)] = part
+        return whole
+
+
+class _RawGram:
+    """
+    [W | tau]^T [W | tau] of one joint, for the error of the measured efforts alone.
+
+    Parameters
+    ----------
+    width:
+        Columns of W.
+
+    """
+
+    def __init__(self, width: int) -> None:
+        self._columns = np.zeros((width, width), order='F')
+        self._crossed = np.zeros(width)
+        self._effort = 0.0
+
+    def push(self, entries: np.ndarray, effort: np.ndarray) -> None:
+        """Append m rows: (w, m) entries and (m,) efforts."""
+        self._effort += float(effort @ effort)
+        if entries.size:
+            self._crossed += entries @ effort
+            # the upper triangle alone
+            self._columns = blas.dsyrk(
+                1.0, entries.T, beta=1.0, c=self._columns, trans=1, overwrite_c=1
+            )
+
+    def add(self, triangle: np.ndarray) -> None:
+        """Append the rows that ``triangle``, (w + 1, w + 1), is R of."""
+        gram = triangle.T @ triangle
+        self._columns += gram[:-1, :-1]
+        self._crossed += gram[:-1, -1]
+        self._effort += float(gram[-1, -1])
+
+    def gram(self) -> np.ndarray:
+        """Return the sum so far, (w + 1, w + 1)."""
+        upper = np.triu(self._columns, 1)
+        columns = upper + upper.T + np.diag(np.diag(self._columns))
+        crossed = self._crossed[:, None]
+        return np.block([[columns, crossed], [crossed.T, np.array([[self._effort]])]])
 
 
 def _require_rows(system: LinearSystem, source: str) -> None:

@@ -269,14 +269,13 @@ class _Stretch:
         stored = self._energy.rows(position[ends], velocity[ends])[:, self._independent]
         matrix = (np.diff(stored, axis=0) + work[:, 2:])[:, None]
         after = slice(self._steps, None, self._steps)
-        return RowBlock(
+        return RowBlock.of(
+            matrix,
             time=time[after],
             position=position[after],
             velocity=velocity[after],
-            matrix=matrix,
             effort=work[:, :1],
             keep=moving[inside].any(axis=1)[:, None],
-            raw_matrix=matrix,
             raw_effort=work[:, 1:2],
             segment=self._segment,
             independence=self._independence,

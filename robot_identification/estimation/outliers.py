@@ -12,10 +12,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-Repair = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+Predict = Callable[[np.ndarray], np.ndarray]
+"""From (b,) base parameters to the (k, n) efforts that they predict."""
+
+Repair = Callable[[Predict, np.ndarray, np.ndarray], np.ndarray]
 """
-From (k, n, b) base columns, (k, n) efforts and (k, n) bool, whether the joint moves, to the (k, n)
-efforts to go on with.
+From what predicts the efforts of k samples, (k, n) measured efforts and (k, n) bool, whether the
+joint moves, to the (k, n) efforts to go on with.
 """
 
 _HELD = 1 << 17
@@ -77,9 +80,9 @@ class SpikeRepair:
         self.replaced = np.zeros(limits.size, dtype=int)
         self.samples = np.zeros(limits.size, dtype=int)
 
-    def __call__(self, matrix: np.ndarray, effort: np.ndarray, moving: np.ndarray) -> np.ndarray:
+    def __call__(self, predict: Predict, effort: np.ndarray, moving: np.ndarray) -> np.ndarray:
         """Return the efforts to go on with."""
-        predicted = matrix @ self._base
+        predicted = predict(self._base)
         size = np.abs(effort - predicted)
         # standing joints stick, which no model of friction knows
         far = moving & (size > self._limits)

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..progress import part, Progress
 from ..recording import Samples
+from ..regressors.pattern import RowPattern
 from ..regressors.projection import Projection
 from ..signals import (
     dead_zones,
@@ -56,14 +58,16 @@ class RowBlock:
         (m,) [s].
     position, velocity:
         (m, n) at the rows [rad, rad/s; m, m/s].
-    matrix:
-        (m, n, b) base columns of the regressor.
+    pattern:
+        Which base columns of the regressor the rows of each joint see.
+    entries:
+        (K, m) these columns, samples last.
     effort:
         (m, n) [N m or N].
     keep:
         (m, n) bool, False where the row is left out because its joint is in the dead zone.
-    raw_matrix:
-        (k, n, b) base columns at all samples, before decimation.
+    raw_entries:
+        (K, k) the columns at all samples, before decimation.
     raw_effort:
         (k, n) effort as measured at these samples [N m or N].
     segment:
@@ -76,13 +80,51 @@ class RowBlock:
     time: np.ndarray
     position: np.ndarray
     velocity: np.ndarray
-    matrix: np.ndarray
+    pattern: RowPattern
+    entries: np.ndarray
     effort: np.ndarray
     keep: np.ndarray
-    raw_matrix: np.ndarray
+    raw_entries: np.ndarray
     raw_effort: np.ndarray
     segment: int = 0
     independence: float = 1.0
+
+    @classmethod
+    def of(
+        cls, matrix: np.ndarray, raw_matrix: np.ndarray | None = None, **others: Any
+    ) -> RowBlock:
+        """
+        Make a block of whole rows.
+
+        Parameters
+        ----------
+        matrix:
+            (m, n, b) base columns.
+        raw_matrix:
+            (k, n, b) base columns before decimation; None for the same ones.
+        **others:
+            The attributes that are not about columns.
+
+        """
+        pattern = RowPattern.full(*matrix.shape[1:])
+        entries = pattern.gather(matrix)
+        raw = entries if raw_matrix is None else pattern.gather(raw_matrix)
+        return cls(pattern=pattern, entries=entries, raw_entries=raw, **others)
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """(m, n, b) base columns of the regressor."""
+        return self.pattern.expand(self.entries)
+
+    @cached_property
+    def raw_matrix(self) -> np.ndarray:
+        """(k, n, b) base columns at all samples, before decimation."""
+        return self.matrix if self.undecimated else self.pattern.expand(self.raw_entries)
+
+    @property
+    def undecimated(self) -> bool:
+        """Whether the rows are the samples as they were measured."""
+        return self.raw_entries is self.entries and self.raw_effort is self.effort
 
 
 RowReader = Callable[
@@ -114,7 +156,7 @@ def row_blocks(
     signals:
         Filter, decimation and dead zone.
     repair:
-        Given the base columns, the efforts, and where joints move, it returns the efforts to
+        Given what predicts efforts, the efforts, and where joints move, it returns the efforts to
         decimate, see `outliers`; None takes them as they are.
 
     """
@@ -236,36 +278,46 @@ class _Stretch:
 
     def push(self, samples: Samples) -> RowBlock:
         """Return the rows that ``samples`` complete."""
-        n, b = self._zones.size, self._columns.size
+        n, width = self._zones.size, self._columns.pattern.width
         # one array through one filter: what is done to the effort is done to every column
-        joined = np.empty((len(samples), n, b + 3))
-        joined[:, :, :b] = self._columns.rows(samples)
-        joined[:, :, b] = samples.effort
+        joined = np.empty((width + 3 * n, len(samples)))
+        entries = self._columns.entries(samples, joined[:width])
+        effort = samples.effort
         if self._repair is not None:
             moving = np.abs(samples.velocity) >= self._zones
-            joined[:, :, b] = self._repair(joined[:, :, :b], samples.effort, moving)
-        joined[:, :, b + 1] = samples.position
-        joined[:, :, b + 2] = samples.velocity
-        rows = self._decimator.push(joined)
-        return self._block(rows, joined[:, :, :b], samples.measured_effort)
+            predict = partial(self._columns.pattern.product, entries)
+            effort = self._repair(predict, effort, moving)
+        for i, signal in enumerate((effort, samples.position, samples.velocity)):
+            joined[width + i * n : width + (i + 1) * n] = signal.T
+        same = effort is samples.measured_effort
+        return self._block(self._decimator.push(joined), entries, samples.measured_effort, same)
 
     def finish(self) -> RowBlock:
         """Return the rows whose window reaches beyond the end."""
-        n, b = self._zones.size, self._columns.size
-        return self._block(self._decimator.finish(), np.empty((0, n, b)), np.empty((0, n)))
+        n, width = self._zones.size, self._columns.pattern.width
+        return self._block(self._decimator.finish(), np.empty((width, 0)), np.empty((0, n)))
 
-    def _block(self, rows: np.ndarray, raw: np.ndarray, measured: np.ndarray) -> RowBlock:
-        effort, position, velocity = (rows[:, :, i] for i in (-3, -2, -1))
-        index = self._rows + np.arange(len(rows))
-        self._rows += len(rows)
+    def _block(
+        self, rows: np.ndarray, raw: np.ndarray, measured: np.ndarray, same: bool = False
+    ) -> RowBlock:
+        n, pattern = self._zones.size, self._columns.pattern
+        entries = rows[: pattern.width]
+        effort, position, velocity = (
+            rows[pattern.width + i * n : pattern.width + (i + 1) * n].T for i in range(3)
+        )
+        if same and self._decimator.factor == 1:
+            raw, measured = entries, effort
+        index = self._rows + np.arange(len(effort))
+        self._rows += len(effort)
         return RowBlock(
             time=self._start + index * self._row_step,
             position=position,
             velocity=velocity,
-            matrix=rows[:, :, :-3],
+            pattern=pattern,
+            entries=entries,
             effort=effort,
             keep=np.abs(velocity) >= self._zones,
-            raw_matrix=raw,
+            raw_entries=raw,
             raw_effort=measured,
             segment=self._segment,
             independence=self._independence,

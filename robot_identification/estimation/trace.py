@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
+
+from ..regressors.pattern import RowPattern
 
 if TYPE_CHECKING:
     from .rows import RowBlock
@@ -34,8 +38,10 @@ class Trace:
     segment:
         (m,) int; it changes where a recording has a gap or another one begins, so that a plot can
         interrupt its line there.
-    matrix:
-        (m, n, b) base columns.
+    pattern:
+        Which base columns each joint's rows see.
+    entries:
+        (K, m) these columns, samples last.
     effort:
         (m, n) processed effort [N m or N].
     keep:
@@ -45,7 +51,8 @@ class Trace:
 
     time: np.ndarray
     segment: np.ndarray
-    matrix: np.ndarray
+    pattern: RowPattern
+    entries: np.ndarray
     effort: np.ndarray
     keep: np.ndarray
 
@@ -55,18 +62,24 @@ class Trace:
     def __len__(self) -> int:
         return self.time.size
 
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """(m, n, b) base columns."""
+        matrix = self.pattern.expand(self.entries)
+        matrix.setflags(write=False)
+        return matrix
+
     def fit(self, base: np.ndarray) -> FitTrace:
         """Measured beside predicted effort for base parameter values ``base``, (b,)."""
-        return FitTrace(self.time, self.segment, self.effort, self.matrix @ base, self.keep)
+        predicted = self.pattern.product(self.entries, base)
+        return FitTrace(self.time, self.segment, self.effort, predicted, self.keep)
 
     def followed_by(self, other: Trace) -> Trace:
         """Return both, the segments of ``other`` numbered on."""
         if not len(other) or not len(self):
             return self if len(self) else other
-        parts = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
-        first, second = parts['segment']
-        parts['segment'] = (first, second + first[-1] + 1)
-        return Trace(**{name: np.concatenate(pair) for name, pair in parts.items()})
+        after = other.segment + self.segment[-1] + 1
+        return _joined((self, replace(other, segment=after)))
 
 
 @dataclass(frozen=True)
@@ -101,10 +114,28 @@ class FitTrace:
 EMPTY_TRACE = Trace(
     np.empty(0),
     np.empty(0, dtype=int),
-    np.empty((0, 0, 0)),
+    RowPattern((), 0),
+    np.empty((0, 0)),
     np.empty((0, 0)),
     np.empty((0, 0), dtype=bool),
 )
+
+
+def _joined(parts: Sequence[Trace]) -> Trace:
+    """Return all parts, one after another."""
+    if len(parts) < 2:
+        return parts[0] if parts else EMPTY_TRACE
+    pattern = parts[0].pattern
+    if all(pattern.same(part.pattern) for part in parts):
+        entries = [part.entries for part in parts]
+    else:
+        pattern = RowPattern.full(parts[0].effort.shape[1], pattern.size)
+        entries = [pattern.gather(part.matrix) for part in parts]
+    time, segment, effort, keep = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ('time', 'segment', 'effort', 'keep')
+    )
+    return Trace(time, segment, pattern, np.concatenate(entries, axis=1), effort, keep)
 
 
 class TraceCollector:
@@ -122,7 +153,7 @@ class TraceCollector:
         self._limit = max(2, limit)
         self._stride = 1
         self._seen = 0
-        self._parts: list[tuple[np.ndarray, ...]] = []
+        self._parts: list[Trace] = []
         self._held = 0
 
     def push(self, block: RowBlock) -> None:
@@ -130,31 +161,37 @@ class TraceCollector:
         samples = len(block.time)
         first = -self._seen % self._stride
         self._seen += samples
-        chosen = np.arange(first, samples, self._stride)
-        if chosen.size == 0:
+        chosen = slice(first, None, self._stride)
+        count = len(range(first, samples, self._stride))
+        if count == 0:
             return
-        segment = np.full(chosen.size, block.segment)
-        arrays = (block.time, block.matrix, block.effort, block.keep)
-        time, matrix, effort, keep = (array[chosen] for array in arrays)
-        self._parts.append((time, segment, matrix, effort, keep))
-        self._held += chosen.size
+        part = Trace(
+            np.array(block.time[chosen]),
+            np.full(count, block.segment),
+            block.pattern,
+            np.array(block.entries[:, chosen]),
+            np.array(block.effort[chosen]),
+            np.array(block.keep[chosen]),
+        )
+        self._parts.append(part)
+        self._held += count
         while self._held > self._limit:
             self._thin()
 
     def trace(self) -> Trace:
         """Return what was collected."""
-        self._merge()
-        return Trace(*self._parts[0]) if self._parts else EMPTY_TRACE
-
-    def _merge(self) -> None:
-        if len(self._parts) > 1:
-            self._parts = [
-                tuple(np.concatenate(group) for group in zip(*self._parts, strict=True))
-            ]
+        return _joined(self._parts)
 
     def _thin(self) -> None:
-        self._merge()
+        whole, every = _joined(self._parts), slice(None, None, 2)
         # every second row of an even grid that starts at the first row is an even grid again
-        self._parts = [tuple(np.array(array[::2]) for array in self._parts[0])]
-        self._held = self._parts[0][0].size
+        thinned = Trace(
+            np.array(whole.time[every]),
+            np.array(whole.segment[every]),
+            whole.pattern,
+            np.array(whole.entries[:, every]),
+            np.array(whole.effort[every]),
+            np.array(whole.keep[every]),
+        )
+        self._parts, self._held = [thinned], len(thinned)
         self._stride *= 2

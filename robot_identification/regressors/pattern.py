@@ -38,6 +38,11 @@ class RowPattern:
     columns: tuple[np.ndarray, ...]
     size: int
 
+    @classmethod
+    def full(cls, n_rows: int, size: int) -> RowPattern:
+        """Return the pattern of rows that may have entries everywhere."""
+        return cls((np.arange(size),) * n_rows, size)
+
     @cached_property
     def offsets(self) -> np.ndarray:
         """(n + 1,) where the entries of each row begin and end among those of a sample."""
@@ -57,6 +62,52 @@ class RowPattern:
     def places(self) -> np.ndarray:
         """(K,) the column of each entry, among those asked for."""
         return np.concatenate([*self.columns, np.zeros(0, dtype=int)]).astype(int)
+
+    def same(self, other: RowPattern) -> bool:
+        """Tell whether entries of both patterns mean the same."""
+        if self is other:
+            return True
+        alike = self.size == other.size and np.array_equal(self.offsets, other.offsets)
+        return alike and np.array_equal(self.places, other.places)
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """
+        Return the entries of whole rows, the inverse of `expand`.
+
+        Parameters
+        ----------
+        rows:
+            (m, n, b).
+
+        Returns
+        -------
+        np.ndarray
+            (K, m), contiguous.
+
+        """
+        return np.ascontiguousarray(rows[:, self.rows, self.places].T)
+
+    def product(self, entries: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """
+        Multiply rows with values of their columns.
+
+        Parameters
+        ----------
+        entries:
+            (K, m).
+        values:
+            (b,).
+
+        Returns
+        -------
+        np.ndarray
+            (m, n).
+
+        """
+        out = np.empty((len(self.columns), entries.shape[1]))
+        for j, places in enumerate(self.columns):
+            out[j] = values[places] @ entries[self.offsets[j] : self.offsets[j + 1]]
+        return out.T
 
     def expand(self, entries: np.ndarray) -> np.ndarray:
         """

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from ..recording import Motion, Samples
 from ..signals.polynomial_approximation import apply, PolynomialOperator
 from ..signals.windows import WindowedSamples
 from .inverse_dynamics import Regressor
+from .pattern import entries, row_pattern, RowPattern
 
 _STATES = 6  # random ones that tell the forms of the columns
 _EXACT = 1e-9  # of a column's size
@@ -87,6 +89,36 @@ class Projection:
     def size(self) -> int:
         """Number of columns."""
         return self._columns.size
+
+    @cached_property
+    def pattern(self) -> RowPattern:
+        """The entries of the rows that are not zero for every motion."""
+        return row_pattern(self._regressor, self._columns)
+
+    def entries(self, samples: Samples, out: np.ndarray | None = None) -> np.ndarray:
+        """
+        Evaluate the entries of `pattern`.
+
+        Parameters
+        ----------
+        samples:
+            As for `rows`.
+        out:
+            (K, m), contiguous, to write to; made where None.
+
+        Returns
+        -------
+        np.ndarray
+            (K, m), contiguous.
+
+        """
+        if not isinstance(samples, WindowedSamples):
+            return entries(self._regressor, samples, self._columns, self.pattern, out)
+        found = self.pattern.gather(self.rows(samples))
+        if out is None:
+            return found
+        out[...] = found
+        return out
 
     def rows(self, samples: Samples) -> np.ndarray:
         """

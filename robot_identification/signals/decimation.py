@@ -19,7 +19,7 @@ from scipy.signal import firwin
 HALF_TAPS = 12
 """Half the length of the kernel, in output periods."""
 
-_ROWS = 256  # rows of one matrix product at least, so that small factors are efficient too
+_SAMPLES = 256  # of one matrix product at least, so that small factors are efficient too
 
 
 def kernel(factor: int) -> np.ndarray:
@@ -77,12 +77,12 @@ def independence(factor: int, before: np.ndarray | None = None, stride: int = 1)
 
 class ParallelDecimator:
     """
-    Low-pass filter and keep every M-th row, block by block.
+    Low-pass filter and keep every M-th sample, block by block.
 
-    Output row m stands at input row ``m M`` of the stretch: it is the mean of the rows around,
-    weighted with `kernel`.  ``ceil(N / M)`` rows come out for N rows in, whatever the blocks; so
-    the time of output row m is ``time[0] + m M / rate``.  A stretch after a gap takes a new
-    decimator.  The factor 1 passes the rows as they are.
+    Samples come last, as regressors give their entries.  Output m stands at input ``m M`` of the
+    stretch: it is the mean of the samples around, weighted with `kernel`.  ``ceil(N / M)`` outputs
+    come of N inputs, whatever the blocks; so the time of output m is ``time[0] + m M / rate``.  A
+    stretch after a gap takes a new decimator.  The factor 1 passes the samples as they are.
 
     Parameters
     ----------
@@ -98,122 +98,120 @@ class ParallelDecimator:
         self._taps = kernel(factor) if factor > 1 else np.ones(1)
         self._tap_sums = np.concatenate(([0.0], np.cumsum(self._taps)))
         # one product takes `span` output periods and touches the outputs of 24 more
-        self._span = max(1, math.ceil(_ROWS / factor))
+        self._span = max(1, math.ceil(_SAMPLES / factor))
         self._operator = self._block_operator()
-        self._shape: tuple[int, ...] | None = None
+        self._width: int | None = None
         self._carry: np.ndarray = np.empty((0, 0))
         self._pending: np.ndarray = np.empty((0, 0))
-        self._first = -HALF_TAPS  # output row that the first pending row is
-        self._rows = 0
+        self._first = -HALF_TAPS  # output that the first pending one is
+        self._samples = 0
 
-    def push(self, rows: np.ndarray) -> np.ndarray:
+    @property
+    def block(self) -> int:
+        """Number of samples that is quickest to push: a multiple of it leaves none over."""
+        return self._span * self.factor
+
+    def push(self, samples: np.ndarray) -> np.ndarray:
         """
-        Take the next rows and return the output rows that they complete.
+        Take the next samples and return the outputs that they complete.
 
         Parameters
         ----------
-        rows:
-            (N, ...) consecutive rows; the shape of a row is the same in every call.
+        samples:
+            (w, N) consecutive samples of w signals, the same ones in every call.
 
         Returns
         -------
-        (m, ...) output rows, where m may be 0.
+        (w, m) outputs, where m may be 0.
 
         """
-        rows = np.asarray(rows, dtype=float)
-        shape = rows.shape[1:]
-        if self._shape is None:
-            width = math.prod(shape)
-            self._shape = shape
-            self._carry = np.empty((0, width))
-            self._pending = np.zeros((2 * HALF_TAPS, width))
-        if shape != self._shape:
-            raise ValueError(f'rows have shape {shape}, the first ones had {self._shape}')
+        samples = np.asarray(samples, dtype=float)
+        if self._width is None:
+            self._width = len(samples)
+            self._carry = np.empty((self._width, 0))
+            self._pending = np.zeros((self._width, 2 * HALF_TAPS))
+        if samples.ndim != 2 or len(samples) != self._width:
+            raise ValueError(
+                f'samples have shape {samples.shape}, the first ones {self._width} rows'
+            )
         if self.factor == 1:
-            self._first = max(0, self._first) + len(rows)
-            return rows
-        flat = np.ascontiguousarray(rows).reshape(len(rows), math.prod(shape))
-        self._rows += len(flat)
-        return _shaped(self._advance(flat), shape)
+            return samples
+        self._samples += samples.shape[1]
+        size, held = self.block, self._carry.shape[1]
+        outputs = []
+        if held:
+            missing = size - held
+            self._carry = np.concatenate((self._carry, samples[:, :missing]), axis=1)
+            samples = samples[:, missing:]
+            if self._carry.shape[1] == size:
+                outputs.append(self._fold(self._carry))
+                self._carry = self._carry[:, :0]
+        whole = samples.shape[1] // size * size
+        if whole:
+            outputs.append(self._fold(samples[:, :whole]))
+        if samples.shape[1] > whole:
+            self._carry = samples[:, whole:].copy()
+        if len(outputs) == 1:
+            return outputs[0]
+        return np.concatenate((np.empty((self._width, 0)), *outputs), axis=1)
 
     def finish(self) -> np.ndarray:
         """
-        Return the output rows whose window reaches beyond the last row.
+        Return the outputs whose window reaches beyond the last sample.
 
         Returns
         -------
-        (m, ...) output rows.
+        (w, m) outputs.
 
         """
-        if self._shape is None:
-            return np.empty((0,))
-        if self.factor == 1:
-            return np.empty((0, *self._shape))
-        total = -(-self._rows // self.factor)
-        if len(self._carry):
-            size = self._span * self.factor
-            padded = np.zeros((size, self._carry.shape[1]))
-            padded[: len(self._carry)] = self._carry
-            self._pending = self._overlap_add(padded[None])
-            self._carry = self._carry[:0]
+        if self._width is None or self.factor == 1:
+            return np.empty((self._width or 0, 0))
+        total = -(-self._samples // self.factor)
+        held = self._carry.shape[1]
+        if held:
+            padded = np.zeros((self._width, self.block))
+            padded[:, :held] = self._carry
+            self._pending = self._overlap_add(padded)
+            self._carry = self._carry[:, :0]
         start, stop = max(0, -self._first), total - self._first
-        rows = self._normalised(self._pending[:stop], start)
+        outputs = self._normalised(self._pending[:, :stop], start)
         self._first = total
-        return _shaped(rows, self._shape)
+        return outputs
 
-    def _advance(self, flat: np.ndarray) -> np.ndarray:
-        """Fold in whole products' worth of rows, and keep the rest for later."""
-        size = self._span * self.factor
-        outputs = []
-        if len(self._carry):
-            missing = size - len(self._carry)
-            self._carry = np.concatenate((self._carry, flat[:missing]))
-            flat = flat[missing:]
-            if len(self._carry) == size:
-                outputs.append(self._fold(self._carry[None]))
-                self._carry = self._carry[:0]
-        whole = len(flat) // size
-        if whole:
-            outputs.append(self._fold(flat[: whole * size].reshape(whole, size, -1)))
-        if len(flat) > whole * size:
-            self._carry = flat[whole * size :].copy()
-        return np.concatenate(outputs) if outputs else flat[:0]
-
-    def _fold(self, blocks: np.ndarray) -> np.ndarray:
-        sums = self._overlap_add(blocks)
-        done = len(blocks) * self._span
+    def _fold(self, samples: np.ndarray) -> np.ndarray:
+        """Take whole products' worth of samples."""
+        sums = self._overlap_add(samples)
+        done = samples.shape[1] // self.factor
         start = max(0, -self._first)
-        complete = self._normalised(sums[:done], start)
-        self._pending = sums[done:].copy()
+        complete = self._normalised(sums[:, :done], start)
+        self._pending = sums[:, done:].copy()
         self._first += done
         return complete
 
-    def _overlap_add(self, blocks: np.ndarray) -> np.ndarray:
-        """Add what (K, span M, width) ``blocks`` contribute to the pending output rows."""
-        span, reach = self._span, 2 * HALF_TAPS
-        sums = np.zeros((len(blocks) * span + reach, blocks.shape[2]))
-        sums[:reach] = self._pending
-        for k, block in enumerate(blocks):
-            sums[k * span : (k + 1) * span + reach] += self._operator @ block
+    def _overlap_add(self, samples: np.ndarray) -> np.ndarray:
+        """Add what (w, K span M) samples contribute to the pending outputs."""
+        span, reach, size = self._span, 2 * HALF_TAPS, self.block
+        count = samples.shape[1] // size
+        sums = np.zeros((len(samples), count * span + reach))
+        sums[:, :reach] = self._pending
+        for k in range(count):
+            part = samples[:, k * size : (k + 1) * size]
+            sums[:, k * span : (k + 1) * span + reach] += part @ self._operator
         return sums
 
     def _block_operator(self) -> np.ndarray:
-        """(span + 24, span M) taps with which the rows of one product enter the output rows."""
-        outputs = np.arange(self._span + 2 * HALF_TAPS)[:, None] - HALF_TAPS
-        taps = np.arange(self._span * self.factor) - outputs * self.factor
+        """(span M, span + 24) taps with which the samples of one product enter the outputs."""
+        outputs = np.arange(self._span + 2 * HALF_TAPS) - HALF_TAPS
+        taps = np.arange(self.block)[:, None] - outputs * self.factor
         taps += HALF_TAPS * self.factor
         inside = (taps >= 0) & (taps < self._taps.size)
         return np.where(inside, self._taps[np.clip(taps, 0, self._taps.size - 1)], 0.0)
 
     def _normalised(self, sums: np.ndarray, start: int) -> np.ndarray:
-        """Divide the pending output rows from ``start`` on by the sum of the taps they used."""
-        sums = sums[start:]
-        centre = (self._first + start + np.arange(len(sums))) * self.factor
+        """Divide the pending outputs from ``start`` on by the sum of the taps they used."""
+        sums = sums[:, start:]
+        centre = (self._first + start + np.arange(sums.shape[1])) * self.factor
         half = HALF_TAPS * self.factor
         low = np.clip(half - centre, 0, self._taps.size)
-        high = np.clip(self._rows - centre + half, 0, self._taps.size)
-        return sums / (self._tap_sums[high] - self._tap_sums[low])[:, None]
-
-
-def _shaped(flat: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return flat.reshape(len(flat), *shape)
+        high = np.clip(self._samples - centre + half, 0, self._taps.size)
+        return sums / (self._tap_sums[high] - self._tap_sums[low])

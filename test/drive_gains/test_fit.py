@@ -40,14 +40,14 @@ class Arm:
         currents = effort @ np.linalg.inv(assumed * TRUE).T
         rng = np.random.default_rng([seed, loaded])
         currents = currents + np.array(noise) / np.diag(assumed) * rng.normal(size=effort.shape)
-        block = RowBlock(
+        block = RowBlock.of(
+            matrix,
+            matrix[:0],
             time=np.arange(half, dtype=float),
             position=np.zeros((half, 3)),
             velocity=np.ones((half, 3)),
-            matrix=matrix,
             effort=currents @ assumed.T,
             keep=rng.random((half, 3)) < 0.9,
-            raw_matrix=matrix[:0],
             raw_effort=effort[:0],
         )
         return gain_rows([block], self.structure, assumed)

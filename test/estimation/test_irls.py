@@ -33,14 +33,13 @@ def blocks_of(problem, size=100):
     def start():
         for first in range(0, m, size):
             part = slice(first, first + size)
-            yield RowBlock(
+            yield RowBlock.of(
+                problem.matrix[part],
                 time=np.arange(m, dtype=float)[part],
                 position=position[part],
                 velocity=np.ones_like(position[part]),
-                matrix=problem.matrix[part],
                 effort=problem.effort[part],
                 keep=np.ones_like(position[part], dtype=bool),
-                raw_matrix=problem.matrix[part],
                 raw_effort=problem.effort[part],
             )
 

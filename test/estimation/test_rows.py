@@ -105,7 +105,9 @@ def test_blocks_are_the_dense_rows_decimated(arm):
 
     def decimated(array):
         decimator = ParallelDecimator(10)
-        return np.concatenate([decimator.push(array), decimator.finish()])
+        samples = array.reshape(len(array), -1).T
+        outputs = np.concatenate([decimator.push(samples), decimator.finish()], axis=1)
+        return outputs.T.reshape(-1, *array.shape[1:])
 
     assert np.allclose(joined['matrix'] / scale, decimated(raw) / scale, rtol=0, atol=1e-9)
     assert np.allclose(joined['effort'], decimated(samples.effort), rtol=1e-9, atol=1e-9)

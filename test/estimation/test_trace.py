@@ -11,14 +11,14 @@ from robot_identification.estimation.trace import EMPTY_TRACE, TraceCollector
 
 def block(first: int, count: int, segment: int = 0) -> RowBlock:
     time = np.arange(first, first + count, dtype=float)
-    return RowBlock(
+    return RowBlock.of(
+        np.stack([time, np.ones(count)], axis=1)[:, None, :],
+        np.empty((0, 1, 2)),
         time=time,
         position=np.zeros((count, 1)),
         velocity=np.zeros((count, 1)),
-        matrix=np.stack([time, np.ones(count)], axis=1)[:, None, :],
         effort=3.0 * time[:, None],
         keep=np.ones((count, 1), dtype=bool),
-        raw_matrix=np.empty((0, 1, 2)),
         raw_effort=np.empty((0, 1)),
         segment=segment,
     )

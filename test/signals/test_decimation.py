@@ -11,12 +11,13 @@ from scipy.signal import firwin, freqz
 
 def decimate(rows, factor, sizes=()):
     decimator = ParallelDecimator(factor)
+    samples = rows.reshape(len(rows), -1).T
     parts, start = [], 0
     for size in (*sizes, len(rows)):
-        parts.append(decimator.push(rows[start : start + size]))
+        parts.append(decimator.push(samples[:, start : start + size]))
         start += size
     parts.append(decimator.finish())
-    return np.concatenate(parts)
+    return np.concatenate(parts, axis=1).T.reshape(-1, *rows.shape[1:])
 
 
 def explicit(rows, factor):
@@ -92,28 +93,36 @@ def test_kernel_keeps_the_pass_band_and_stops_aliases():
 
 def test_a_row_in_so_many_comes_out():
     decimator = ParallelDecimator(10)
-    rows = np.zeros((995, 1))
+    samples = np.zeros((1, 995))
     count = 0
     for start in range(0, 995, 100):
-        count += len(decimator.push(rows[start : start + 100]))
-    count += len(decimator.finish())
+        count += decimator.push(samples[:, start : start + 100]).shape[1]
+    count += decimator.finish().shape[1]
     assert count == 100
 
 
 def test_nothing_comes_of_nothing():
-    assert len(ParallelDecimator(5).finish()) == 0
+    assert ParallelDecimator(5).finish().shape == (0, 0)
     decimator = ParallelDecimator(5)
-    assert decimator.push(np.empty((0, 2))).shape == (0, 2)
-    assert decimator.finish().shape == (0, 2)
+    assert decimator.push(np.empty((2, 0))).shape == (2, 0)
+    assert decimator.finish().shape == (2, 0)
+
+
+@pytest.mark.parametrize('factor', [2, 7, 300])
+def test_blocks_of_the_quickest_size_leave_nothing_over(factor):
+    decimator = ParallelDecimator(factor)
+    samples = np.random.default_rng(4).normal(size=(2, 20 * decimator.block))
+    # all but the outputs whose windows reach beyond the samples
+    assert decimator.push(samples).shape == (2, samples.shape[1] // factor - 12)
 
 
 def test_refuses_another_shape_and_a_factor_below_one():
     with pytest.raises(ValueError, match='factor'):
         ParallelDecimator(0)
     decimator = ParallelDecimator(2)
-    decimator.push(np.zeros((5, 2)))
+    decimator.push(np.zeros((2, 5)))
     with pytest.raises(ValueError, match='shape'):
-        decimator.push(np.zeros((5, 3)))
+        decimator.push(np.zeros((3, 5)))
 
 
 @pytest.mark.parametrize(
