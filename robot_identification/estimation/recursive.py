@@ -18,11 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compiled import available
 from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
 from ..parameters import ParameterLayout
 from .boxes import by_precedence, inverse_of_free, named, within
 from .elimination import ACCEPTED, Elimination, gauss_jordan, GramElimination, triangular, WEAK
+from .stepping import SampleRows, Stepper
 from .triangle import append_rows
 
 FORMULATIONS = ('factor', 'gram')
@@ -180,6 +182,7 @@ class RecursiveLeastSquares:
         self._scale = scale
         self._lower = np.full(b, -np.inf) if lower is None else np.asarray(lower, dtype=float)
         self._upper = np.full(b, np.inf) if upper is None else np.asarray(upper, dtype=float)
+        self._stepper: Stepper | None = None
         self._bounded = bool(np.isfinite(self._lower).any() or np.isfinite(self._upper).any())
         self.reset(initial)
 
@@ -229,12 +232,96 @@ class RecursiveLeastSquares:
         joined = np.empty((effort.size, b + 1))
         joined[:, :b], joined[:, b] = rows, effort
         if not np.isfinite(joined).all():
-            raise RecordingError(
-                'a row is not finite', remedy='leave samples out that have NaN or infinity'
-            )
+            raise _not_finite()
         self._rows_so_far.push(joined)
         self._rows += effort.size
         self._independent += independence * effort.size
+
+    def step(
+        self,
+        sample: SampleRows,
+        entries: np.ndarray,
+        effort: np.ndarray,
+        kept: np.ndarray,
+        before: RecursiveSolution,
+        *,
+        independence: float = 1.0,
+        memory: float = 1.0,
+    ) -> tuple[np.ndarray, RecursiveSolution]:
+        """
+        Take in the rows of one sample and solve for the parameters.
+
+        The same as `update` and `solution`, in compiled code where that is possible: for when
+        there is an answer to be had after each sample.
+
+        Parameters
+        ----------
+        sample:
+            Where the entries stand.
+        entries:
+            (K,) of the rows.
+        effort:
+            (n,) [N m or N].
+        kept:
+            (n,) bool, which rows count.
+        before:
+            The solution of the rows so far.
+        independence:
+            As for `update`.
+        memory:
+            Factor of all earlier rows, where any of these counts; below 1 lets them fade.
+
+        Returns
+        -------
+        tuple
+            (n,) effort less what ``before`` explains [N m or N], and the solution with these rows.
+
+        Raises
+        ------
+        RecordingError
+            as `update`.
+
+        """
+        stepper = self._stepper_for(sample)
+        if stepper is None or not isinstance(self._rows_so_far, _Factor):
+            rows = sample.pattern.expand(entries[:, None])[0]
+            residual = effort - rows @ before.values
+            if not kept.any():
+                return residual, before
+            self._fade(memory)
+            rows, effort = rows * sample.weights[:, None], effort * sample.weights
+            self.update(rows[kept], effort[kept], independence)
+            return residual, self.solution()
+        factor = self._rows_so_far.whole()
+        residual = np.empty(effort.size)
+        count = stepper.append(
+            factor, sample, entries, effort, kept, memory, before.values, residual
+        )
+        if count < 0:
+            raise _not_finite()
+        if count == 0:
+            return residual, before
+        self._independent = memory**2 * self._independent + independence * count
+        self._rows += count
+        values, flags = stepper.solve(factor, self._initial)
+        if self._bounded and ((values < self._lower) | (values > self._upper)).any():
+            return residual, self.solution()
+        return residual, RecursiveSolution(values, flags, stepper.free)
+
+    def _stepper_for(self, sample: SampleRows) -> Stepper | None:
+        """Return what makes compiled steps; None where they cannot be had."""
+        if self._scale is not None or not available():
+            return None
+        if self._stepper is None:
+            groups = np.argmax(self._kinds, axis=1)
+            self._stepper = Stepper(self._relative, groups, len(sample.pattern.columns))
+        return self._stepper
+
+    def _fade(self, share: float) -> None:
+        """Multiply all rows so far."""
+        if share != 1.0:
+            self._rows_so_far.scale(share)
+            self._independent *= share**2
 
     def solution(self) -> RecursiveSolution:
         """Return the parameters of all rows so far, without their covariance: that takes less."""
@@ -322,6 +409,12 @@ class RecursiveLeastSquares:
         return inverse
 
 
+def _not_finite() -> RecordingError:
+    return RecordingError(
+        'a row is not finite', remedy='leave samples out that have NaN or infinity'
+    )
+
+
 def column_thresholds(layout: ParameterLayout, settings: RecursiveSettings) -> np.ndarray:
     """
     (b,) relative threshold of each parameter.
@@ -346,10 +439,19 @@ class _Factor:
         self._waiting = np.empty((b + 1, b + 1))
         self._count = 0
 
+    def whole(self) -> np.ndarray:
+        """R of all rows, to be changed in place."""
+        self._fold()
+        return self._factor
+
+    def scale(self, share: float) -> None:
+        self._fold()
+        self._factor *= share
+
     def push(self, rows: np.ndarray) -> None:
         if self._count + len(rows) > len(self._waiting):
             self._fold()
-            self._factor = append_rows(self._factor, rows)
+            self._factor[:] = append_rows(self._factor, rows)
         else:
             self._waiting[self._count : self._count + len(rows)] = rows
             self._count += len(rows)
@@ -363,8 +465,9 @@ class _Factor:
         return triangular(self._factor, thresholds, initial)
 
     def _fold(self) -> None:
-        self._factor = append_rows(self._factor, self._waiting[: self._count])
-        self._count = 0
+        if self._count:
+            self._factor[:] = append_rows(self._factor, self._waiting[: self._count])
+            self._count = 0
 
 
 class _Gram:
@@ -372,6 +475,9 @@ class _Gram:
 
     def __init__(self, b: int) -> None:
         self._gram = np.zeros((b + 1, b + 1))
+
+    def scale(self, share: float) -> None:
+        self._gram *= share**2
 
     def push(self, rows: np.ndarray) -> None:
         self._gram += rows.T @ rows

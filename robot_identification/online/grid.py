@@ -9,9 +9,9 @@ there are two samples after it, which is all that the cubic looks at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..signals.sampling import GAP, interpolated, ON_GRID
 
 _KEPT = 5
 """Samples that the cubic and the test for jitter look at."""
+
+_AHEAD = 2
+"""Samples after a row that they look at."""
 
 
 @dataclass
@@ -51,6 +54,26 @@ class StreamCounts:
     invalid: int = 0
 
 
+class GridRow(NamedTuple):
+    """
+    A row of the grid.
+
+    Attributes
+    ----------
+    stamp:
+        [s].
+    values:
+        (width,) all numbers of a sample.
+    first:
+        Whether a stretch begins with it.
+
+    """
+
+    stamp: float
+    values: np.ndarray
+    first: bool
+
+
 class OnlineGrid:
     """
     Puts a stream on a uniform grid.
@@ -69,10 +92,17 @@ class OnlineGrid:
     def __init__(self, width: int, period: float, step: float) -> None:
         self._longest = GAP * period
         self._step, self._tolerance = step, ON_GRID * step
-        self._values = np.zeros((_KEPT, width))
+        # of the last samples, oldest first; whether the step before each was off the grid
+        self._values = [np.zeros(width) for _ in range(_KEPT)]
         self._time: list[float] = []
+        self._jitter: list[bool] = []
         self._start, self._next = 0.0, 0
         self.counts = StreamCounts()
+
+    @property
+    def delay(self) -> float:
+        """How long a row waits for the samples after it, at an even rate [s]."""
+        return _AHEAD * self._longest / GAP
 
     @property
     def step(self) -> float:
@@ -82,8 +112,9 @@ class OnlineGrid:
     def restart(self) -> None:
         """Begin a new stretch with the next sample."""
         self._time.clear()
+        self._jitter.clear()
 
-    def push(self, stamp: float, sample: np.ndarray) -> Iterator[tuple[float, np.ndarray, bool]]:
+    def push(self, stamp: float, sample: np.ndarray) -> list[GridRow]:
         """
         Take a sample.
 
@@ -95,62 +126,60 @@ class OnlineGrid:
         sample:
             (width,) copied.
 
-        Yields
-        ------
-        Stamp [s] and (width,) values of each row of the grid that is settled now, and whether it
-        is the first of a stretch.  The values may change with the next push.
+        Returns
+        -------
+        list of GridRow
+            The rows that are settled now; their values may change with the next push.
 
         """
         counts, time = self.counts, self._time
         counts.samples += 1
-        if not math.isfinite(stamp) or not np.isfinite(sample).all():
+        # a sum is finite where all its parts are
+        if not (math.isfinite(stamp) and math.isfinite(sample.sum())):
             counts.invalid += 1
-            return
+            return []
+        off = False
         if time:
             passed = stamp - time[-1]
             if -self._longest <= passed <= 0.0:
                 counts.late += 1
-                return
-            if not 0.0 < passed <= self._longest:
-                time.clear()
+                return []
+            if 0.0 < passed <= self._longest:
+                whole = max(1.0, round(passed / self._step)) * self._step
+                off = abs(passed - whole) > 2.0 * self._tolerance
+            else:
+                self.restart()
         if not time:
             self._start, self._next = stamp, 0
             counts.stretches += 1
         if len(time) == _KEPT:
-            time.pop(0)
-            self._values[:-1] = self._values[1:]
-        self._values[len(time)] = sample
+            del time[0], self._jitter[0]
+            self._values.append(self._values.pop(0))
+        self._values[len(time)][:] = sample
         time.append(stamp)
-        yield from self._settled()
+        self._jitter.append(off)
+        return self._settled() if len(time) > _AHEAD else []
 
-    def _settled(self) -> Iterator[tuple[float, np.ndarray, bool]]:
-        time, step = self._time, self._step
-        if len(time) < 3:
-            return
+    def _settled(self) -> list[GridRow]:
         # the cubic before the last but one sample takes the last one too
-        stop = math.floor((time[-3] - self._start) / step + ON_GRID) + 1
-        while self._next < stop:
-            wanted = self._start + self._next * step
-            first = self._next == 0
-            self._next += 1
-            self.counts.rows += 1
-            yield wanted, self._at(wanted), first
+        settled = self._time[-1 - _AHEAD]
+        stop = math.floor((settled - self._start) / self._step + ON_GRID) + 1
+        rows = []
+        for index in range(self._next, stop):
+            wanted = self._start + index * self._step
+            rows.append(GridRow(wanted, self._at(wanted), index == 0))
+        self.counts.rows += len(rows)
+        self._next = max(self._next, stop)
+        return rows
 
     def _at(self, wanted: float) -> np.ndarray:
-        time, tolerance = self._time, self._tolerance
+        time, jitter = self._time, self._jitter
         found = 0
-        while time[found] < wanted - tolerance:
+        while time[found] < wanted - self._tolerance:
             found += 1
-        if abs(time[found] - wanted) <= tolerance and not (
-            (found > 0 and self._jitters(found - 1)) or self._jitters(found)
-        ):
-            return np.asarray(self._values[found])
+        jitters = jitter[found] or jitter[found + 1]
+        if not jitters and abs(time[found] - wanted) <= self._tolerance:
+            return self._values[found]
         self.counts.interpolated += 1
-        n = len(time)
-        return interpolated(np.array(time), self._values[:n], np.array([wanted]))[0]
-
-    def _jitters(self, i: int) -> bool:
-        """Whether the step after sample i is no whole number of the grid's."""
-        passed = self._time[i + 1] - self._time[i]
-        whole = max(1.0, round(passed / self._step)) * self._step
-        return abs(passed - whole) > 2.0 * self._tolerance
+        held = np.array(self._values[: len(time)])
+        return np.asarray(interpolated(np.array(time), held, np.array([wanted]))[0])

@@ -13,6 +13,7 @@ the last bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +24,14 @@ from ..estimation import RecursiveEstimate, RecursiveSettings
 from ..estimation.least_squares import prior_base
 from ..estimation.mrls import learner_of
 from ..estimation.rows import driven_rows
+from ..estimation.stepping import SampleRows
 from ..parameters import ParameterLayout, ParameterSet
 from ..regressors import Regressor
 from ..regressors.pattern import entries, row_pattern, RowPattern
 from ..regressors.projection import forms
 from ..signals import dead_zones, independence, SignalSettings
 from ..signals.windows import Windows
-from .grid import OnlineGrid, StreamCounts
+from .grid import GridRow, OnlineGrid, StreamCounts
 from .windows import OnlineWindows
 
 
@@ -91,6 +93,8 @@ class OnlineIdentifier:
     weights:
         (n,) factor of each joint's rows, such as one over the standard deviation of its residual;
         ones where None.
+    memory:
+        Time after which a row counts 1/e of a new one [s]; None for all alike.
 
     Raises
     ------
@@ -111,6 +115,7 @@ class OnlineIdentifier:
         period: float,
         prior: ParameterSet | None = None,
         weights: np.ndarray | None = None,
+        memory: float | None = None,
     ) -> None:
         _require_online(signals)
         settings = RecursiveSettings() if settings is None else settings
@@ -131,11 +136,13 @@ class OnlineIdentifier:
         self._zones = np.zeros(n)
         movers = tuple(joint for joint, has in zip(self._joints, driven, strict=True) if has)
         self._zones[driven] = dead_zones(signals, movers)
-        self._weights = np.ones(n) if weights is None else np.array(weights, dtype=float)
+        self._sample_rows = SampleRows.of(self._pattern, weights)
+        self._memory = 1.0 if memory is None else math.exp(-0.5 * step / memory)
         self._learner = learner_of(structure, settings, prior)
         self._sample = np.empty(2 * n)
         self._frozen = False
-        self._recall()
+        self._none = np.zeros(n, dtype=bool)
+        self._solution = self._learner.solution()
 
     # --------------------------------------------------------------------------------- the stream
 
@@ -164,57 +171,52 @@ class OnlineIdentifier:
         sample[: self._n] = position
         sample[self._n :] = effort
         update = None
-        for time, row, first in self._grid.push(stamp, sample):
-            if first:
-                self._windows.restart()
-            update = self._take(time, row) or update
+        for row in self._grid.push(stamp, sample):
+            update = self._take(row) or update
         return update
 
     @property
     def delay(self) -> float:
         """How long before the newest sample the estimates hold, at an even rate [s]."""
-        return self._windows.delay + 2.0 * self._grid.step
+        return self._windows.delay + self._grid.delay
 
     @property
     def counts(self) -> StreamCounts:
         """What has become of the samples so far."""
         return self._grid.counts
 
-    def _take(self, time: float, row: np.ndarray) -> Update | None:
+    def _take(self, row: GridRow) -> Update | None:
         """Take a row of the grid."""
-        state = self._windows.push(row)
+        if row.first:
+            self._windows.restart()
+        state = self._windows.push(row.values)
         if state is None:
             return None
         found = entries(self._regressor, state.motion, self._columns, self._pattern)
-        filtered = self._windows.filtered(found[self._filtered, 1])
-        if filtered is None:
+        now = self._windows.filtered(found, self._filtered)
+        if now is None:
             return None
-        now = found[:, 0].copy()
-        now[self._filtered] = filtered
-        rows = self._pattern.expand(now[:, None])[0]
         velocity = state.motion.velocity[0]
         moving = np.abs(velocity) >= self._zones
-        residual = state.effort - rows @ self._values
-        if not self._frozen and moving.any():
-            weighted = rows * self._weights[:, None]
-            self._learner.update(
-                weighted[moving], (state.effort * self._weights)[moving], self._independence
-            )
-            self._recall()
+        residual, self._solution = self._learner.step(
+            self._sample_rows,
+            now,
+            state.effort,
+            self._none if self._frozen else moving,
+            self._solution,
+            independence=self._independence,
+            memory=self._memory,
+        )
         return Update(
-            time - state.age,
-            self._values,
-            self._flags,
+            row.stamp - state.age,
+            self._solution.values,
+            self._solution.flags,
             residual,
             state.effort,
             velocity,
             moving,
             now,
         )
-
-    def _recall(self) -> None:
-        found = self._learner.solution()
-        self._values, self._flags = found.values, found.flags
 
     # -------------------------------------------------------------------------------- the estimate
 
@@ -241,17 +243,17 @@ class OnlineIdentifier:
     @property
     def values(self) -> np.ndarray:
         """(b,) base parameters by all rows so far."""
-        return self._values
+        return self._solution.values
 
     @property
     def flags(self) -> np.ndarray:
         """(b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it."""
-        return self._flags
+        return self._solution.flags
 
     @property
     def parameters(self) -> ParameterSet:
         """Base parameters by all rows so far."""
-        return ParameterSet(self.layout, self._values)
+        return ParameterSet(self.layout, self.values)
 
     @property
     def rows(self) -> int:
@@ -289,7 +291,7 @@ class OnlineIdentifier:
         """Forget all rows and start again from a prior; None for the one there was."""
         initial = self._learner.initial if prior is None else prior_base(self._structure, prior)
         self._learner.reset(initial)
-        self._recall()
+        self._solution = self._learner.solution()
 
 
 def _require_online(signals: SignalSettings) -> None:

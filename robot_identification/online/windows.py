@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compiled import available, compiled
 from ..recording import Motion
 from ..signals.windows import Windows
 
@@ -59,29 +60,26 @@ class OnlineWindows:
         self, windows: Windows, n_joints: int, n_filtered: int = 0, *, trim: float = 0.0
     ) -> None:
         operator, centred = windows.operator, windows.centred
-        self._n, taps = n_joints, operator.taps
-        margin = (centred.taps - 1) // 2
+        self._n, self._taps = n_joints, operator.taps
+        self._margin = (centred.taps - 1) // 2
         self._skipped = windows.cuts(trim)[0]
-        self._reach = 2 * margin + taps
+        self._reach = 2 * self._margin + operator.taps
         self._delay = windows.tail
-        # kernels over all rows that are held, so that one product gives everything
-        kernels = np.zeros((5, self._reach))
-        inner = slice(margin, margin + taps)
-        for k in range(3):
-            kernels[k, inner] = operator.derivative(k)
-        for k in (1, 2):
-            kernels[2 + k, taps - 1 :] = centred.derivative(k)
-        self._kernels = kernels
-        self._effort_kernel = np.zeros(self._reach)
-        self._effort_kernel[inner] = operator.value(hold=windows.settings.effort_hold)
-        self._middle = margin + taps - 1
+        # that of the effort is the last one
+        hold = windows.settings.effort_hold
+        self._kernels = np.array(
+            [*(operator.derivative(k) for k in range(3)), operator.value(hold=hold)]
+        )
+        self._smooth = np.array([centred.derivative(k) for k in (1, 2)])
         self._extra_kernel = operator.value()
-        self._first_extra = 2 * margin
         # every row is written twice, a window's length apart, so that windows are contiguous
         self._rows = np.zeros((2 * self._reach, 2 * n_joints))
-        self._extras = np.zeros((2 * taps, n_filtered))
+        self._extras = np.zeros((2 * operator.taps, n_filtered))
         self._offset = np.zeros(n_joints)
         self._count = -self._skipped
+        compile_them = available()
+        self._products = window_products.ready() if compile_them else _window_products
+        self._filter = filtered_entries.ready() if compile_them else _filtered_entries
 
     @property
     def delay(self) -> float:
@@ -121,37 +119,160 @@ class OnlineWindows:
         np.subtract(row[:n], self._offset, out=first[:n])
         first[n:] = row[n:]
         self._rows[place + reach] = first
-        if count < self._first_extra:
+        if count < 2 * self._margin:
             return None
         # rows from before the stretch are not looked at: their results are not used
         held = self._rows[place + 1 : place + 1 + reach]
-        products = self._kernels @ held[:, :n]
-        motion = Motion(
-            np.stack((products[0] + self._offset, held[self._middle, :n] + self._offset)),
-            products[1::2],
-            products[2::2],
-        )
-        return WindowState(motion, self._effort_kernel @ held[:, n:], self._delay)
+        states, effort = np.empty((3, 2, n)), np.empty(n)
+        self._products(held, self._offset, self._kernels, self._smooth, states, effort)
+        return WindowState(Motion(states[0], states[1], states[2]), effort, self._delay)
 
-    def filtered(self, entries: np.ndarray) -> np.ndarray | None:
+    def filtered(self, entries: np.ndarray, which: np.ndarray) -> np.ndarray | None:
         """
-        Take the entries of columns at the motion without phase shift, and return what P makes.
+        Return the entries of a window's rows.
 
         Parameters
         ----------
         entries:
-            (n_filtered,) at the second state of the last `WindowState`.
+            (K, 2) at the states of the last `WindowState`.
+        which:
+            (n_filtered,) those of columns that are no polynomials of velocity and acceleration:
+            P goes over what they are at the motion without phase shift.
 
         Returns
         -------
         np.ndarray or None
-            (n_filtered,); None until the window is full.
+            (K,); None until the window is full.
 
         """
-        taps = self._extra_kernel.size
-        index = self._count - 1 - self._first_extra
+        index, taps = self._count - 1 - 2 * self._margin, self._taps
         place = index % taps
-        self._extras[place] = self._extras[place + taps] = entries
-        if index < taps - 1:
-            return None
-        return self._extra_kernel @ self._extras[place + 1 : place + 1 + taps]
+        now = np.empty(entries.shape[0])
+        self._filter(entries, which, place, self._extra_kernel, self._extras, now)
+        return now if index >= taps - 1 else None
+
+
+@compiled(
+    'const f8[:, ::1]',
+    'const f8[::1]',
+    'const f8[:, ::1]',
+    'const f8[:, ::1]',
+    'f8[:, :, ::1]',
+    'f8[::1]',
+)
+def window_products(
+    held: np.ndarray,
+    offset: np.ndarray,
+    kernels: np.ndarray,
+    smooth: np.ndarray,
+    states: np.ndarray,
+    effort: np.ndarray,
+) -> None:
+    """
+    Apply the kernels of a window.
+
+    Parameters
+    ----------
+    held:
+        (2 margin + taps, 2 n) positions, less an offset, and efforts.
+    offset:
+        (n,) of the positions.
+    kernels, smooth:
+        (4, taps) of P for position, velocity, acceleration and effort, and (2, 2 margin + 1) of
+        velocity and acceleration without phase shift.
+    states, effort:
+        (3, 2, n) position, velocity and acceleration of both motions, and (n,): results.
+
+    """
+    n, taps, width = offset.size, kernels.shape[1], smooth.shape[1]
+    margin = (width - 1) // 2
+    states[:] = 0.0
+    effort[:] = 0.0
+    for i in range(taps):
+        for j in range(n):
+            position = held[margin + i, j]
+            for k in range(3):
+                states[k, 0, j] += kernels[k, i] * position
+            effort[j] += kernels[3, i] * held[margin + i, n + j]
+    for i in range(width):
+        for j in range(n):
+            position = held[taps - 1 + i, j]
+            states[1, 1, j] += smooth[0, i] * position
+            states[2, 1, j] += smooth[1, i] * position
+    for j in range(n):
+        states[0, 0, j] += offset[j]
+        states[0, 1, j] = held[margin + taps - 1, j] + offset[j]
+
+
+def _window_products(
+    held: np.ndarray,
+    offset: np.ndarray,
+    kernels: np.ndarray,
+    smooth: np.ndarray,
+    states: np.ndarray,
+    effort: np.ndarray,
+) -> None:
+    """Do the same as `window_products` by NumPy."""
+    n, taps, margin = offset.size, kernels.shape[1], (smooth.shape[1] - 1) // 2
+    inner = held[margin : margin + taps]
+    states[:, 0] = kernels[:3] @ inner[:, :n]
+    states[1:, 1] = smooth @ held[taps - 1 :, :n]
+    states[0, 0] += offset
+    states[0, 1] = inner[-1, :n] + offset
+    effort[:] = kernels[3] @ inner[:, n:]
+
+
+@compiled('const f8[:, ::1]', 'const i8[::1]', 'i8', 'const f8[::1]', 'f8[:, ::1]', 'f8[::1]')
+def filtered_entries(
+    entries: np.ndarray,
+    which: np.ndarray,
+    place: int,
+    kernel: np.ndarray,
+    ring: np.ndarray,
+    now: np.ndarray,
+) -> None:
+    """
+    Put entries into the ring and replace them by what P makes of it.
+
+    Parameters
+    ----------
+    entries:
+        (K, 2).
+    which:
+        (m,) places of those that are filtered.
+    place:
+        Where in the ring they go.
+    kernel:
+        (taps,) of P.
+    ring:
+        (2 taps, m) everything twice.
+    now:
+        (K,) result.
+
+    """
+    taps = kernel.size
+    for k in range(now.size):
+        now[k] = entries[k, 0]
+    for i in range(which.size):
+        value = entries[which[i], 1]
+        ring[place, i] = value
+        ring[place + taps, i] = value
+        now[which[i]] = 0.0
+    for t in range(taps):
+        for i in range(which.size):
+            now[which[i]] += kernel[t] * ring[place + 1 + t, i]
+
+
+def _filtered_entries(
+    entries: np.ndarray,
+    which: np.ndarray,
+    place: int,
+    kernel: np.ndarray,
+    ring: np.ndarray,
+    now: np.ndarray,
+) -> None:
+    """Do the same as `filtered_entries` by NumPy."""
+    taps = kernel.size
+    now[:] = entries[:, 0]
+    ring[place] = ring[place + taps] = entries[which, 1]
+    now[which] = kernel @ ring[place + 1 : place + 1 + taps]
