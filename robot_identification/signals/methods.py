@@ -25,6 +25,10 @@ from .windows import Windows
 _FIRST = (1.0, -8.0, 0.0, 8.0, -1.0)  # twelfths
 _SECOND = (-1.0, 16.0, -30.0, 16.0, -1.0)  # twelfths
 
+# the same, by first and by second differences of neighbours
+_OF_STEPS = -np.cumsum(_FIRST)[:-1] / 12.0
+_OF_BENDS = np.cumsum(np.cumsum(_SECOND))[:-2] / 12.0
+
 
 class Rows(NamedTuple):
     """(m, n_joints) position, velocity, acceleration and measured effort at the same instants."""
@@ -95,31 +99,35 @@ class LowPass:
         """See `Method`."""
         n_smoothed = (2 if self.measured_velocity else 1) * n_joints
         for smoothed, effort in smooth(blocks, n_smoothed, self.design):
-            position = smoothed[:, :n_joints]
+            inner = smoothed[MARGIN:-MARGIN].astype(float)
+            steps = np.diff(smoothed, axis=0)
             if self.measured_velocity:
-                velocity = smoothed[:, n_joints:]
-                acceleration = _difference(velocity, _FIRST) / self.period
-                velocity = velocity[MARGIN:-MARGIN]
+                position, velocity = inner[:, :n_joints], inner[:, n_joints:]
+                acceleration = _weighted(steps[:, n_joints:], _OF_STEPS) / self.period
             else:
-                velocity = _difference(position, _FIRST) / self.period
-                acceleration = _difference(position, _SECOND) / self.period**2
-            position = position[MARGIN:-MARGIN]
-            yield Rows(_double(position), _double(velocity), _double(acceleration), effort)
+                position = inner
+                velocity = _weighted(steps, _OF_STEPS) / self.period
+                acceleration = _weighted(np.diff(steps, axis=0), _OF_BENDS) / self.period**2
+            yield Rows(position, velocity, acceleration, effort)
 
 
-def _difference(rows: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
-    n_rows = len(rows) - 2 * MARGIN
-    terms = [w * rows[k : k + n_rows] for k, w in enumerate(weights) if w]
-    return np.sum(terms, axis=0) / 12.0
+def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """
+    Weight sliding windows of steps or bends.
+
+    The difference of neighbours, exact in extended precision, has lost nothing as a double.
+    """
+    rows = rows.astype(float)
+    n_rows = len(rows) - len(weights) + 1
+    total = weights[0] * rows[:n_rows]
+    for k, weight in enumerate(weights[1:], 1):
+        total += weight * rows[k : k + n_rows]
+    return np.asarray(total)
 
 
 def central_differences() -> tuple[np.ndarray, np.ndarray]:
     """Return the weights of five samples in the first and second derivative, for period 1."""
     return np.array(_FIRST) / 12.0, np.array(_SECOND) / 12.0
-
-
-def _double(rows: np.ndarray) -> np.ndarray:
-    return np.asarray(rows, dtype=float)
 
 
 @dataclass(frozen=True)
