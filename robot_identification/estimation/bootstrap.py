@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from ..errors import IdentifiabilityError
+from ..errors import IdentifiabilityError, SettingsError
 from ..options import option
 from .estimate import Estimate
 from .system import LinearSystem
@@ -88,14 +89,18 @@ class Bootstrap:
     stretches: int
     lost: int = 0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return how it was done; the parameters' figures stand with the parameters."""
+        names = ('level', 'replicates', 'block', 'stretches', 'lost')
+        return {name: getattr(self, name) for name in names}
+
     @property
-    def note(self) -> str:
+    def described(self) -> str:
         """How it was done, in words."""
-        lost = f' ({self.lost} of them left out: they do not tell all parameters)'
+        lost = f', {self.lost} left out as they do not tell all parameters' if self.lost else ''
         return (
-            f'bootstrap: {self.replicates} replicates{lost if self.lost else ""} of '
-            f'{self.stretches} stretches of {self.block:.3g} s; intervals hold {self.level:g} % '
-            'of them'
+            f'{self.replicates} replicates of {self.stretches} stretches of {self.block:.3g} s'
+            f'{lost}; {self.level:g} % of them are between low and high'
         )
 
 
@@ -120,15 +125,21 @@ def bootstrap(
     ------
     IdentifiabilityError
         where so few stretches make a recording that most replicates do not tell all parameters.
+    SettingsError
+        where the system has no blocks.
     ValueError
-        where the system has no blocks, or the rows were weighted one by one.
+        where the rows were weighted one by one.
 
     """
     settings = settings or BootstrapSettings()
     if system.blocks is None:
-        raise ValueError('the rows were accumulated without their blocks')
+        raise SettingsError(
+            "'estimation.bootstrap' is asked for, but the rows came without their time",
+            key='estimation.bootstrap',
+            remedy='identify from the recordings, not from their factors; or set it to null',
+        )
     if estimate.factor is not None:
-        raise ValueError('blocks do not know the weights of single rows')
+        raise ValueError('the parts do not know the weights of single rows')
     rows = _WhiteRows.of(system, estimate)
     k = rows.triangle.shape[0]
     triangle_bytes = 8 * (k + 1) * (k + 2) // 2

@@ -168,6 +168,7 @@ def energy_system(
     *,
     progress: Progress | None = None,
     trace_points: int = 2000,
+    timed: bool = False,
 ) -> LinearSystem:
     """
     Build the linear system of energy equations of one or several recordings.
@@ -176,7 +177,7 @@ def energy_system(
     ----------
     sources, regressor, structure, signals, settings:
         As for `energy_blocks`; several recordings are merged.
-    progress, trace_points:
+    progress, trace_points, timed:
         As for `system_of`.
 
     Returns
@@ -201,6 +202,7 @@ def energy_system(
         trace_points=trace_points,
         read=partial(energy_blocks, settings=settings),
         names=(ENERGY,),
+        timed=timed,
     )
     several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
     for joint, moved in zip(several[0].joints, system.position_range, strict=True):

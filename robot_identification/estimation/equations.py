@@ -65,13 +65,30 @@ class Equations:
         signals: SignalSettings,
         *,
         progress: Progress | None = None,
+        trace_points: int = 2000,
     ) -> LinearSystem:
         """Return the linear system of recordings, see `system_of` and `energy_system`."""
+        timed = self.settings.bootstrap is not None
         if self.by_energy:
             return energy_system(
-                sources, regressor, structure, signals, self.settings.energy, progress=progress
+                sources,
+                regressor,
+                structure,
+                signals,
+                self.settings.energy,
+                progress=progress,
+                trace_points=trace_points,
+                timed=timed,
             )
-        return system_of(sources, regressor, structure, signals, progress=progress)
+        return system_of(
+            sources,
+            regressor,
+            structure,
+            signals,
+            progress=progress,
+            trace_points=trace_points,
+            timed=timed,
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from ..parameters import ParameterSet
 
 if TYPE_CHECKING:
+    from .bootstrap import Bootstrap
     from .system import LinearSystem
 
 IDENTIFIED = 'IDENTIFIED'
@@ -100,6 +101,8 @@ class ParameterEstimate:
         Whether the parameter is among the essential ones; None where that was not asked.
     state:
         ``IDENTIFIED`` or ``NOT_EXCITED``.
+    bootstrap_std, bootstrap_low, bootstrap_high:
+        Standard deviation and interval by the bootstrap [unit]; None where that was not asked.
 
     """
 
@@ -111,11 +114,19 @@ class ParameterEstimate:
     relative_std: float
     essential: bool | None
     state: str
+    bootstrap_std: float | None = None
+    bootstrap_low: float | None = None
+    bootstrap_high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields by name; NaN and infinity become None."""
+        """Return the fields by name, the bootstrap's if asked for; NaN and infinity are None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: plain(value) for name, value in values.items()}
+        asked = self.bootstrap_std is not None
+        return {
+            name: plain(value)
+            for name, value in values.items()
+            if asked or not name.startswith('bootstrap_')
+        }
 
 
 @dataclass(frozen=True)
@@ -171,6 +182,8 @@ class Estimate:
     factor:
         (b + 1, b + 1) R of [W | tau] of the rows as the method weighted them one by one, for what
         is estimated from them afterwards; None where the joints' ``weights`` say it all.
+    bootstrap:
+        Standard deviations and intervals by the block bootstrap; None where that was not asked.
 
     """
 
@@ -197,6 +210,7 @@ class Estimate:
     standard: ParameterSet | None = None
     notes: tuple[str, ...] = ()
     factor: np.ndarray | None = None
+    bootstrap: Bootstrap | None = None
 
     def __post_init__(self) -> None:
         b = len(self.base.layout)
@@ -235,7 +249,7 @@ class Estimate:
         return np.isfinite(self.std)
 
     def __iter__(self) -> Iterator[ParameterEstimate]:
-        layout = self.base.layout
+        layout, drawn = self.base.layout, self.bootstrap
         for i, name in enumerate(layout.names):
             yield ParameterEstimate(
                 name=name,
@@ -246,6 +260,9 @@ class Estimate:
                 relative_std=float(self.relative_std[i]),
                 essential=None if self.essential is None else bool(self.essential[i]),
                 state=IDENTIFIED if self.excited[i] else NOT_EXCITED,
+                bootstrap_std=None if drawn is None else float(drawn.std[i]),
+                bootstrap_low=None if drawn is None else float(drawn.low[i]),
+                bootstrap_high=None if drawn is None else float(drawn.high[i]),
             )
 
     def __len__(self) -> int:
@@ -270,6 +287,7 @@ class Estimate:
                 zip((fit.joint for fit in self.joints), self.weights.tolist(), strict=True)
             ),
             **self.fit.to_dict(),
+            **({} if self.bootstrap is None else {'bootstrap': self.bootstrap.to_dict()}),
             'parameters': [parameter.to_dict() for parameter in self],
             'notes': list(self.notes),
             'warnings': list(self.warnings),

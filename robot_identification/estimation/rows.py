@@ -10,7 +10,7 @@ dead zone are marked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from ..signals import (
 from .accumulation import accumulate
 from .outliers import Repair
 from .system import combine, LinearSystem
+from .time_blocks import BlockCollector
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -189,6 +190,7 @@ def system_of(
     trace_points: int = 2000,
     read: RowReader | None = None,
     names: tuple[str, ...] | None = None,
+    timed: bool = False,
 ) -> LinearSystem:
     """
     Build the linear system of one or several recordings in one pass over each.
@@ -205,6 +207,8 @@ def system_of(
         Reads the rows; None for `row_blocks`.
     names:
         What the rows of a sample are called; None for the joints.
+    timed:
+        Whether to keep the rows by parts of the recordings as well, for the bootstrap.
 
     Raises
     ------
@@ -221,17 +225,17 @@ def system_of(
         if progress is not None:
             told = part(progress, number / len(several), (number + 1) / len(several))
             blocks = _reporting(blocks, source, told)
+        collector = BlockCollector()
         name = str(getattr(source, 'source', 'recording'))
-        systems.append(
-            accumulate(
-                blocks,
-                structure,
-                source.joints if names is None else names,
-                source=name,
-                trace_points=trace_points,
-                driven=driven_rows(regressor) if names is None else None,
-            )
+        system = accumulate(
+            collector.watched(blocks) if timed else blocks,
+            structure,
+            source.joints if names is None else names,
+            source=name,
+            trace_points=trace_points,
+            driven=driven_rows(regressor) if names is None else None,
         )
+        systems.append(replace(system, blocks=collector.blocks()) if timed else system)
     return combine(systems)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import SettingsError
 from ..options import option
+from .bootstrap import BootstrapSettings
 from .energy import EnergySettings
 from .irls import IrlsSettings
 from .physical import PhysicalSettings
@@ -15,6 +16,8 @@ from .recursive import RecursiveSettings
 METHODS = ('ols', 'wls', 'irls', 'mrls', 'physical')
 """Names of the estimators that `EstimationSettings.method` takes."""
 
+BOOTSTRAPPED = ('ols', 'wls', 'physical')
+"""Those whose rows keep the weights of their joints."""
 
 STANDARD = ('nearest', 'base_columns', 'essential')
 """Ways from base parameters to standard ones, as `EstimationSettings.standard` names them."""
@@ -65,6 +68,12 @@ class EstimationSettings:
         doc='How to find the essential parameters; null keeps all base parameters',
         factory=EssentialSettings,
     )
+    bootstrap: BootstrapSettings | None = option(
+        None,
+        doc='Standard deviations and intervals that hold where noise is coloured, by drawing '
+        'stretches of the recordings anew; for methods ols, wls and physical. null gives the '
+        'classical ones alone',
+    )
     prior: str = option(
         'urdf',
         doc='Where standard parameters start from: none (zero), urdf, or a YAML of parameters',
@@ -100,6 +109,14 @@ class EstimationSettings:
                 key='standard',
                 value=self.standard,
                 remedy='give estimation.essential, or another estimation.standard',
+            )
+        if self.bootstrap is not None and self.method not in BOOTSTRAPPED:
+            raise SettingsError(
+                f"bootstrap is asked for, and method is '{self.method}'",
+                key='bootstrap',
+                value=self.method,
+                remedy='leave estimation.bootstrap out, or take one of the methods '
+                f'{", ".join(BOOTSTRAPPED)}',
             )
         if self.method == 'physical' and self.standard != 'nearest':
             raise SettingsError(

@@ -9,6 +9,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .bootstrap import Bootstrap
     from .estimate import Estimate, Fit, ParameterEstimate
 
 WIDTH = 100
@@ -26,6 +27,8 @@ def estimate_summary(estimate: Estimate) -> str:
     """Return the table of an estimate: header, parameters, expressions, fit, notes, warnings."""
     lines = _header(estimate)
     lines += ['', *_parameter_table(list(estimate))]
+    if estimate.bootstrap is not None:
+        lines += ['', *_bootstrap_table(estimate, estimate.bootstrap)]
     lines += ['', *_expressions(list(estimate))]
     lines += ['', *fit_table(estimate.fit, dict(_weights(estimate)))]
     for title, texts in (('Notes', estimate.notes), ('Warnings', estimate.warnings)):
@@ -62,7 +65,7 @@ def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-def number(value: float) -> str:
+def number(value: float | None) -> str:
     """Return a number in at most 11 characters with five significant digits."""
     if value is None or math.isnan(value):
         return '-'
@@ -110,6 +113,23 @@ def _parameter_table(parameters: list[ParameterEstimate]) -> list[str]:
             f'{p.name:<{width}}{number(p.value):>14}{number(p.std):>13}'
             f'{percent(p.relative_std):>9}  {p.unit:<12}{note}'.rstrip()
         )
+    return lines
+
+
+def _bootstrap_table(estimate: Estimate, bootstrap: Bootstrap) -> list[str]:
+    parameters = [p for p in estimate if not math.isnan(p.std)]
+    width = max([len('parameter'), *(len(p.name) for p in parameters)])
+    heads = ('bootstrap std', 'by std', 'low', 'high')
+    lines = [
+        rule('Bootstrap'),
+        *wrapped(bootstrap.described, ''),
+        f'{"parameter":<{width}}' + ''.join(f'{head:>14}' for head in heads),
+    ]
+    for p in parameters:
+        assert p.bootstrap_std is not None
+        growth = p.bootstrap_std / p.std if p.std > 0.0 else math.nan
+        cells = (p.bootstrap_std, growth, p.bootstrap_low, p.bootstrap_high)
+        lines.append(f'{p.name:<{width}}' + ''.join(f'{number(cell):>14}' for cell in cells))
     return lines
 
 
