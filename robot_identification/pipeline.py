@@ -23,9 +23,11 @@ from .errors import (
 )
 from .estimation import (
     body_scale,
+    bootstrap,
     Equations,
     essential,
     Estimate,
+    EstimationSettings,
     ESTIMATORS,
     find_slopes,
     LinearSystem,
@@ -39,15 +41,17 @@ from .estimation import (
     Task,
 )
 from .io.experiment import Experiment
+from .io.factors import StoredFactor
 from .io.results import Result, StoredResult
 from .parameters import ParameterSet
 from .payload import Payload, payload
 from .plausibility import doubts
 from .problem import Problem
 from .progress import part, Progress, silent
+from .reduction import is_factor, problem_of, Reducer, require_factors
 from .regressors import build, Regressor
 from .signals import SignalSettings
-from .validation import validate, Validation
+from .validation import validate, Validation, validation_of
 
 
 def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
@@ -120,9 +124,12 @@ def identify_sources(
         base = structure(regressor, problem.robot, grouping=problem.model.grouping)
         watch.lap('structure')
         reading = part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
+        if any(is_factor(source) for source in sources):
+            require_factors(problem)
         problem, found = _with_slopes(problem, sources, regressor, base)
         regressor = problem.regressor()
-        task = _task(problem, sources, regressor, base, prior, reading)
+        reducer = Reducer.of(problem, regressor, base)
+        task = _task(reducer, sources, prior, reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')
         estimate, reduced = _estimate(task)
@@ -133,11 +140,14 @@ def identify_sources(
         validations: list[Validation] = []
         for source in validation:
             progress(_share(sources, validation, len(validations)), f'validating {_name(source)}')
-            validations.append(validate(estimate, source, regressor, base, problem.signals))
+            held = validation_of(estimate, reducer.system([source])) if is_factor(source) else None
+            validations.append(
+                held or validate(estimate, source, regressor, base, problem.signals)
+            )
         watch.lap('validation')
         gains = _drive_gains(problem, sources, loaded, regressor, base)
         watch.lap('drive gains')
-        carried = _payload(problem, task.system, carrying, regressor)
+        carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
         progress(1.0, 'done')
     return Result(
@@ -155,7 +165,7 @@ def identify_sources(
         standard_std=standard_std(estimate, base),
         consistency=check(closest),
         validations=tuple(validations),
-        recordings=tuple(_name(source) for source in sources),
+        recordings=task.system.sources,
         timing=watch.laps,
         effort_kind=problem.effort_kind,
         drives=problem.drives,
@@ -169,6 +179,37 @@ def identify_sources(
             carried.warnings if carried else (),
         ),
     )
+
+
+def identify_factors(
+    factors: Sequence[StoredFactor],
+    estimation: EstimationSettings | None = None,
+    *,
+    validation: Sequence[Any] = (),
+    progress: Progress = silent,
+) -> Result:
+    """
+    Identify from factors alone; they bring the robot and the settings with them.
+
+    Parameters
+    ----------
+    factors:
+        At least one; all of the same problem.
+    estimation:
+        How to estimate; a method that needs rows is refused.
+    validation, progress:
+        As for `identify_sources`; factors will do for the validation, too.
+
+    Raises
+    ------
+    IdentificationError
+        as `identify`, and naming what is not the same in all factors.
+
+    """
+    if not factors:
+        raise ValueError('there is no factor to identify from')
+    problem = problem_of(factors[0], estimation)
+    return identify_sources(problem, factors, validation, progress=progress)
 
 
 def add_validation(result: Result, source: Any) -> Result:
@@ -253,14 +294,10 @@ def _with_slopes(
 
 
 def _task(
-    problem: Problem,
-    sources: Sequence[Any],
-    regressor: Regressor,
-    base: BaseStructure,
-    prior: ParameterSet,
-    progress: Progress,
+    reducer: Reducer, sources: Sequence[Any], prior: ParameterSet, progress: Progress
 ) -> Task:
     """Read the recordings once; estimators that need to can do so again."""
+    problem, regressor, base = reducer.problem, reducer.regressor, reducer.structure
     equations = Equations(problem.estimation)
 
     def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
@@ -268,7 +305,7 @@ def _task(
         return chain.from_iterable(blocks(source, regressor, base) for source in sources)
 
     return Task(
-        equations.system(sources, regressor, base, problem.signals, progress=progress),
+        reducer.system(sources, progress=progress),
         problem.robot,
         prior,
         problem.estimation,
@@ -278,16 +315,13 @@ def _task(
     )
 
 
-def _payload(
-    problem: Problem, system: LinearSystem, carrying: Sequence[Any], regressor: Regressor
-) -> Payload | None:
+def _payload(reducer: Reducer, system: LinearSystem, carrying: Sequence[Any]) -> Payload | None:
     """Identify the load of the recordings that have one."""
+    problem = reducer.problem
     wanted = problem.payload
     if wanted is None or not carrying:
         return None
-    loaded = Equations(problem.estimation).system(
-        carrying, regressor, system.structure, problem.signals
-    )
+    loaded = reducer.system(carrying)
     return payload(system, loaded, problem.robot, frame=wanted.frame, settings=wanted.settings)
 
 
@@ -320,6 +354,9 @@ def _drive_gains(
 def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:
     """All base parameters, and, where asked for, the essential ones alone."""
     estimate = ESTIMATORS[task.settings.method](task)
+    drawing = task.settings.bootstrap
+    if drawing is not None:
+        estimate = replace(estimate, bootstrap=bootstrap(task.system, estimate, drawing))
     wanted = task.settings.essential
     if wanted is None:
         return estimate, None

@@ -12,6 +12,7 @@ import numpy as np
 from .estimation.estimate import Estimate, Fit, JointFit
 from .estimation.least_squares import evaluate
 from .estimation.rows import system_of
+from .estimation.system import LinearSystem
 from .estimation.trace import FitTrace
 from .parameters import ParameterSet
 
@@ -87,10 +88,24 @@ def validate(
         naming a recording that is too short or whose effort is missing.
 
     """
+    return validation_of(estimate, system_of(sources, regressor, structure, signals))
+
+
+def validation_of(estimate: Estimate | ParameterSet, system: LinearSystem) -> Validation:
+    """
+    Hold an estimate against the linear system of recordings.
+
+    Parameters
+    ----------
+    estimate:
+        An estimate, or its base parameters alone.
+    system:
+        Of recordings that the estimate has not seen.
+
+    """
     base = estimate.base if isinstance(estimate, Estimate) else estimate
-    if base.layout.names != structure.base_layout.names:
+    if base.layout.names != system.structure.base_layout.names:
         raise ValueError('the estimate has other base parameters than the structure')
-    system = system_of(sources, regressor, structure, signals)
     fit = evaluate(system, base.values)
     return Validation(
         joints=fit.joints,

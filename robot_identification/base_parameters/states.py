@@ -26,7 +26,16 @@ def random_states(robot: Robot, regressor: Regressor, seed: int, samples: int | 
     if samples is None:
         # eight times as many rows as columns
         samples = 16 + math.ceil(8 * len(regressor.layout) / regressor.n_joints)
-    random = np.random.default_rng(seed)
+    return drawn_states(robot, regressor, np.random.default_rng(seed), samples)
+
+
+def drawn_states(
+    robot: Robot,
+    regressor: Regressor,
+    random: np.random.Generator | np.random.RandomState,
+    samples: int,
+) -> Motion:
+    """States as `random_states` gives them, of random numbers of the caller's choice."""
     own = getattr(regressor, 'random_motion', None)
     if own is not None:
         return own(random, samples)

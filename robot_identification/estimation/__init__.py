@@ -11,7 +11,7 @@ from .fingerprint import Fingerprint
 from .friction_slopes import find_slopes, FrictionSlopes, open_slopes
 from .irls import irls, IrlsSettings
 from .least_squares import evaluate, ols, wls
-from .methods import ESTIMATORS, Task
+from .methods import ESTIMATORS, FROM_FACTORS, Task
 from .mrls import mrls
 from .outliers import Repair
 from .physical import physical, PhysicalSettings
@@ -50,6 +50,7 @@ __all__ = [
     'Fit',
     'FitTrace',
     'FrictionSlopes',
+    'FROM_FACTORS',
     'from_rows',
     'irls',
     'IrlsSettings',

@@ -20,6 +20,8 @@ from .trace import read_only
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
+    from ..recording import Motion
+    from ..regressors import Regressor
 
 ROUNDING = 1e-7
 """Largest difference of numbers from arithmetic, relative to the largest of them."""
@@ -43,8 +45,8 @@ class Fingerprint:
     regrouping:
         (b,) the structure's regrouping times a fixed vector.
     rows:
-        (n,) the regressor's rows of fixed motions times a fixed vector, for geometry and gravity;
-        empty where that is not known.
+        (n, s) the regressor's rows of s fixed motions times a fixed vector, for geometry and
+        gravity; (n, 0) where that is not known.
     settings:
         All settings that the rows depend on, nested, as plain values.
 
@@ -54,20 +56,51 @@ class Fingerprint:
     parameters: tuple[str, ...]
     base: tuple[str, ...]
     regrouping: np.ndarray
-    rows: np.ndarray = field(default_factory=lambda: np.empty(0))
+    rows: np.ndarray
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         read_only(self)
 
     @classmethod
-    def of(cls, structure: BaseStructure, joints: Sequence[str]) -> Fingerprint:
-        """Return what base parameters and joints alone tell."""
+    def of(
+        cls,
+        structure: BaseStructure,
+        joints: Sequence[str],
+        *,
+        regressor: Regressor | None = None,
+        motion: Motion | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Fingerprint:
+        """
+        Return the fingerprint of a problem.
+
+        Parameters
+        ----------
+        structure:
+            The base parameters.
+        joints:
+            What the rows of a sample are called.
+        regressor, motion:
+            The regressor and the fixed motions; None for base parameters and joints alone.
+        settings:
+            As the attribute; None for none.
+
+        """
+        rows = np.empty((len(joints), 0))
+        if regressor is not None and motion is not None:
+            flat = regressor.rows(motion) @ probe(structure.n_standard)
+            rows = flat.reshape(-1, regressor.n_joints).T
+            if len(rows) != len(joints):
+                # one row for all joints together
+                rows = rows.sum(axis=0, keepdims=True)
         return cls(
             joints=tuple(joints),
             parameters=structure.layout.names,
             base=structure.names,
             regrouping=structure.regrouping @ probe(structure.n_standard),
+            rows=rows,
+            settings={} if settings is None else settings,
         )
 
     def difference(self, other: Fingerprint) -> IdentificationError | None:
@@ -161,8 +194,8 @@ def _apart(names: tuple[str, ...], mine: np.ndarray, others: np.ndarray) -> str 
     if mine.shape != others.shape:
         return names[0] if names else ''
     scale = max(np.abs(mine).max(initial=0.0), np.abs(others).max(initial=0.0))
-    far = np.flatnonzero(~(np.abs(mine - others) <= ROUNDING * scale))
-    return names[far[0]] if far.size else None
+    far = np.argwhere(~(np.abs(mine - others) <= ROUNDING * scale))
+    return names[far[0, 0]] if far.size else None
 
 
 def _shown(value: Any) -> str:

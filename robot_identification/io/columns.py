@@ -10,6 +10,9 @@ from ..options import option
 FORMATS = ('csv', 'npz', 'rosbag2')
 """The kinds of files that can be read."""
 
+FACTOR = 'factor'
+"""The kind of files that `robot_identification.io.factors` writes, of rows folded already."""
+
 Column = int | str
 """A column by its 0-based index, or by its name in the file's header."""
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..drives import Drives
 from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
-from .columns import Column, FORMATS, MotorSide, Signal, SignalColumns
+from .columns import Column, FACTOR, FORMATS, MotorSide, Signal, SignalColumns
 from .table import Counts
 
 _SUFFIXES = {
@@ -22,6 +22,7 @@ _SUFFIXES = {
     '.npz': 'npz',
     '.mcap': 'rosbag2',
     '.db3': 'rosbag2',
+    '.factor': FACTOR,
 }
 
 
@@ -40,7 +41,10 @@ class RecordingEntry:
         'signal names its own',
     )
     format: str | None = option(
-        None, doc="Kind of file; null for what the file's name says", choices=FORMATS
+        None,
+        doc="Kind of file; null for what the file's name says; a factor is a recording that "
+        '`robot-identification reduce` has folded already',
+        choices=(*FORMATS, FACTOR),
     )
     topic: str = option(
         '/joint_states', doc='Topic with sensor_msgs/msg/JointState messages (rosbag2)'
@@ -103,7 +107,7 @@ class RecordingEntry:
 
         Returns
         -------
-        One of `FORMATS`.
+        One of `FORMATS`, or `FACTOR`.
 
         Raises
         ------
@@ -124,8 +128,48 @@ class RecordingEntry:
                 f"'{key}' is missing and the name of '{self.name}' does not tell it",
                 key=key,
                 file=self.name,
-                remedy=f'set it to one of {one_of(FORMATS)}',
+                remedy=f'set it to one of {one_of((*FORMATS, FACTOR))}',
             ) from None
+
+    @property
+    def is_factor(self) -> bool:
+        """Whether the file holds rows that are folded already."""
+        if self.format is not None:
+            return self.format == FACTOR
+        return Path(self.name).suffix.lower() == '.factor'
+
+    def check_factor(self, base: Path = Path('.'), path: str = '') -> None:
+        """
+        Raise where a factor is asked for what only recordings have.
+
+        Parameters
+        ----------
+        base:
+            Folder at which relative paths start.
+        path:
+            Key path of this entry, for messages.
+
+        Raises
+        ------
+        SettingsError
+            naming a key that says nothing about a factor.
+        RecordingError
+            naming a file that does not exist.
+
+        """
+        if self.file is None:
+            raise _missing(path, 'file', 'name the factor')
+        for f in fields(self):
+            if f.name not in ('file', 'format') and getattr(self, f.name) != f.default:
+                key = _join(path, f.name)
+                raise SettingsError(
+                    f"'{key}' is given, but '{self.file}' is a factor, whose rows are folded "
+                    'already',
+                    key=key,
+                    remedy='leave it out, or give the recording',
+                )
+        if not (base / Path(self.file).expanduser()).is_file():
+            raise _no_file(base / Path(self.file).expanduser(), base, path)
 
     def stamps(self, rows: np.ndarray) -> np.ndarray:
         """
@@ -270,12 +314,7 @@ class RecordingEntry:
                 raise _missing(path, 'file', f'say which file holds the {name}')
         for file in dict.fromkeys(files.values()):
             if not file.exists():
-                raise RecordingError(
-                    f"'{_join(path, 'file')}': {file} does not exist",
-                    file=str(file),
-                    key=_join(path, 'file'),
-                    remedy=f'relative paths start at {base.resolve()}',
-                )
+                raise _no_file(file, base, path)
 
 
 def _check_counts(
@@ -301,6 +340,16 @@ def _check_counts(
                 remedy='give one column a joint, in the order of robot.joints '
                 '(with drives: one a column of their matrix)',
             )
+
+
+def _no_file(file: Path, base: Path, path: str) -> RecordingError:
+    key = _join(path, 'file')
+    return RecordingError(
+        f"'{key}': {file} does not exist",
+        file=str(file),
+        key=key,
+        remedy=f'relative paths start at {base.resolve()}',
+    )
 
 
 def _missing(path: str, name: str, remedy: str) -> SettingsError:

@@ -130,7 +130,9 @@ def _check_recording(
     entry: RecordingEntry, experiment: Experiment, robot: Robot, path: str
 ) -> None:
     drives, base, elastic = experiment.robot.drives, experiment.base, experiment.robot.elastic
-    if elastic is None:
+    if entry.is_factor:
+        entry.check_factor(base, path)
+    elif elastic is None:
         entry.check(robot.joints, drives, base, path)
     else:
         check_sides(entry, robot.joints, drives or Drives(), elastic, base, path)

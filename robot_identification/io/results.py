@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-import hashlib
 import math
 import os
 from pathlib import Path
 from typing import Any, TYPE_CHECKING
-import warnings
 
 import numpy as np
 
 from .. import __version__
 from ..drive_gains import DriveGains
 from ..drives import Drives
-from ..errors import IdentificationError, IdentificationWarning, SettingsError
+from ..errors import IdentificationError, SettingsError
 from ..estimation.estimate import Estimate
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
@@ -34,6 +32,7 @@ from ..robot import Robot
 from ..signals import SignalSettings
 from ..validation import Validation
 from .results_yaml import damaged, dump, load, plain, write_whole
+from .stored_robot import read_robot, robot_document
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -205,7 +204,7 @@ def result_document(result: Result) -> dict[str, Any]:
             'estimation': asdict(result.estimation),
         },
         'covariance': [row[: i + 1].tolist() for i, row in enumerate(estimate.covariance)],
-        'robot': _robot(result.robot),
+        'robot': robot_document(result.robot),
     }
     return plain(document)
 
@@ -311,27 +310,13 @@ def _consistency(report: ConsistencyReport) -> dict[str, Any]:
     }
 
 
-def _robot(robot: Robot) -> dict[str, Any]:
-    return {
-        'name': robot.name,
-        'file': None if robot.path is None else str(robot.path),
-        'joints': list(robot.joints),
-        'links': list(robot.links),
-        'locked': dict(robot.locked),
-        'passive': list(robot.passive),
-        'gravity': robot.gravity.tolist(),
-        'sha256': _digest(robot.urdf),
-        'urdf': robot.urdf,
-    }
-
-
 def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
     settings = document['settings']
     parameters, standards = document['parameters'], document['standard_parameters']
     base_layout, layout = _layout(parameters), _layout(standards)
     return StoredResult(
         name=str(document['name']),
-        robot=_read_robot(document['robot']),
+        robot=read_robot(document['robot']),
         model=from_mapping(ModelSettings, settings['model'], 'settings.model'),
         signals=from_mapping(SignalSettings, settings['signals'], 'settings.signals'),
         estimation=from_mapping(EstimationSettings, settings['estimation'], 'settings.estimation'),
@@ -353,26 +338,6 @@ def _read_drives(stored: Mapping[str, Any] | None) -> Drives | None:
     return None if stored is None else from_mapping(Drives, stored, 'settings.drives')
 
 
-def _read_robot(stored: Mapping[str, Any]) -> Robot:
-    if _digest(stored['urdf']) != stored['sha256']:
-        raise SettingsError(
-            "the URDF in it was changed and no longer fits its 'sha256'",
-            key='robot.urdf',
-            remedy='identify again with the changed URDF',
-        )
-    with warnings.catch_warnings():
-        # what the URDF leaves to be desired was said when the result was made
-        warnings.simplefilter('ignore', IdentificationWarning)
-        robot = Robot.from_urdf(
-            stored['urdf'],
-            stored['joints'],
-            locked=stored['locked'],
-            passive=stored.get('passive', ()),
-            gravity=stored['gravity'],
-        )
-    return robot
-
-
 def _layout(entries: Sequence[Mapping[str, Any]]) -> ParameterLayout:
     return ParameterLayout(
         tuple(entry['name'] for entry in entries), tuple(entry['unit'] for entry in entries)
@@ -391,7 +356,3 @@ def _column(
             raise SettingsError(f"{key} of '{entry['name']}' is {value!r}, expected a number")
         values.append(float(value))
     return np.array(values)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

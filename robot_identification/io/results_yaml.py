@@ -18,9 +18,11 @@ _BREAKS = frozenset('\r\x85\u2028\u2029')
 """Line breaks in YAML 1.1 that a reader turns into others."""
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """
     Write a file that appears whole or not at all: it is written beside ``path`` and moved there.
+
+    Text is written as UTF-8.
 
     Raises
     ------
@@ -30,7 +32,7 @@ def write_whole(path: Path, text: str) -> None:
     """
     temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     try:
-        temporary.write_text(text, encoding='utf-8')
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import cast
 
 from ..drives import Drives
+from ..errors import RecordingError
 from ..recording import Recording
 from ..regressors import ElasticJoints
 from ..signals import RecordingSource, sample_rate
 from .bag import bag_duration
 from .csv import estimated_rows
 from .entry import RecordingEntry
+from .factors import read_factor, StoredFactor
 from .motor_side import check_sides, TwoSides
 from .readers import no_samples, read_tables
 
@@ -166,6 +168,47 @@ class ElasticSource(_Entry):
         yield from sides.blocks(size)
 
 
+@dataclass(frozen=True)
+class FactorSource(_Entry):
+    """
+    A file in which a recording's rows are folded already.
+
+    Attributes
+    ----------
+    entry:
+        Where it is.
+    joints:
+        Names of the robot's joints.
+    base:
+        Folder at which relative paths start.
+
+    """
+
+    entry: RecordingEntry
+    joints: tuple[str, ...]
+    base: Path
+
+    def read(self) -> StoredFactor:
+        """
+        Read the factor.
+
+        Raises
+        ------
+        IdentificationError
+            naming the file where it holds no factor, or is damaged.
+
+        """
+        return read_factor(self.entry.files(self.base)['position'])
+
+    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+        """Raise `RecordingError`: a factor has no samples."""
+        raise RecordingError(
+            f"'{self.name}' is a factor, which has no samples",
+            file=self.name,
+            remedy='give the recording that it was made of',
+        )
+
+
 def open_recording(
     entry: RecordingEntry,
     joints: tuple[str, ...],
@@ -173,7 +216,7 @@ def open_recording(
     base: Path = Path('.'),
     path: str = '',
     elastic: ElasticJoints | None = None,
-) -> FileSource | ElasticSource:
+) -> FileSource | ElasticSource | FactorSource:
     """
     Prepare to read a recording; nothing but its existence is looked at yet.
 
@@ -194,7 +237,7 @@ def open_recording(
 
     Returns
     -------
-    A source that can be read in blocks, as often as wanted.
+    A source that can be read in blocks, as often as wanted; a factor as a whole.
 
     Raises
     ------
@@ -205,6 +248,9 @@ def open_recording(
 
     """
     joints, base = tuple(joints), Path(base)
+    if entry.is_factor:
+        entry.check_factor(base, path)
+        return FactorSource(entry, joints, base)
     drives = Drives() if drives is None else drives
     drives.check(len(joints))
     if elastic is not None:

@@ -270,18 +270,30 @@ def _figures(result: Result) -> dict[str, Any]:
     essential = None if result.essential is None else result.essential.essential
     settings = result.estimation.essential
     trace = result.system.trace.fit(estimate.base.values)
+    # factors have no samples to plot
+    over_time = (
+        {
+            'identification': plots.effort_figure(trace, estimate.joints, units),
+            'residuals': plots.residual_figure(trace, estimate.joints, units),
+        }
+        if len(trace)
+        else {'identification': None, 'residuals': None}
+    )
     drawn = {
-        'identification': plots.effort_figure(trace, estimate.joints, units),
-        'residuals': plots.residual_figure(trace, estimate.joints, units),
+        **over_time,
         'deviations': plots.deviation_figure(
             estimate, essential, None if settings is None else settings.max_relative_std
         ),
         'prior': plots.prior_figure(estimate, result.structure.project(result.prior)),
         'singular_values': plots.singular_value_figure(result.structure),
     }
-    images: dict[str, Any] = {name: image(figure) for name, figure in drawn.items()}
+    images: dict[str, Any] = {
+        name: None if figure is None else image(figure) for name, figure in drawn.items()
+    }
     images['validations'] = [
         image(plots.effort_figure(v.trace, v.joints, _in_order(v.joints, names)))
+        if len(v.trace)
+        else None
         for v in result.validations
     ]
     return images

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+From recordings to factors, and from factors to the linear system that is identified from.
+
+    reduced = Reducer.of(Problem.of(experiment)).reduce(source)
+    result = identify_factors([reduced, read_factor('yesterday.factor')])    # in `pipeline`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from .base_parameters import BaseStructure, structure
+from .base_parameters.states import drawn_states
+from .errors import SettingsError
+from .estimation import (
+    combine,
+    Equations,
+    EstimationSettings,
+    Fingerprint,
+    FROM_FACTORS,
+    LinearSystem,
+    open_slopes,
+)
+from .estimation.energy import ENERGY
+from .io.bag_about import about_bag
+from .io.factors import FactorSettings, Origin, StoredFactor, told_of
+from .io.sources import FactorSource
+from .io.stored_robot import robot_document
+from .problem import Problem
+from .progress import Progress
+from .recording import Recording
+from .regressors import Regressor
+from .regressors.settings import SLOPES
+
+_MOTIONS = 4
+"""Fixed motions at which regressors are held together."""
+
+
+@dataclass(frozen=True)
+class Reducer:
+    """
+    Makes factors of recordings of one problem; made by `Reducer.of`, once for all of them.
+
+    Attributes
+    ----------
+    problem:
+        The robot and the settings.
+    regressor, structure:
+        Its regressor and base parameters.
+    fingerprint:
+        What its factors are factors of.
+    settings:
+        The settings that they depend on.
+
+    """
+
+    problem: Problem
+    regressor: Regressor
+    structure: BaseStructure
+    fingerprint: Fingerprint
+    settings: FactorSettings
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        regressor: Regressor | None = None,
+        base: BaseStructure | None = None,
+    ) -> Reducer:
+        """
+        Prepare the reduction of a problem's recordings.
+
+        Parameters
+        ----------
+        problem:
+            The robot and the settings.
+        regressor, base:
+            The problem's regressor and base parameters, where they have been made already.
+
+        """
+        regressor = problem.regressor() if regressor is None else regressor
+        if base is None:
+            base = structure(regressor, problem.robot, grouping=problem.model.grouping)
+        settings = settings_of(problem)
+        names = getattr(regressor, 'joints', problem.robot.joints)
+        # of all generators, this one's numbers are promised never to change
+        random = np.random.RandomState(20)
+        fingerprint = Fingerprint.of(
+            base,
+            (ENERGY,) if problem.estimation.equations == 'energy' else names,
+            regressor=regressor,
+            motion=drawn_states(problem.robot, regressor, random, _MOTIONS),
+            settings=settings.to_mapping(),
+        )
+        return cls(problem, regressor, base, fingerprint, settings)
+
+    def reduce(self, source: Any) -> StoredFactor:
+        """
+        Make the factor of a recording, in one pass and constant memory.
+
+        Parameters
+        ----------
+        source:
+            A `Recording` or an opened file.
+
+        Raises
+        ------
+        RecordingError
+            where the recording cannot be used.
+        SettingsError
+            where the problem leaves something to the recordings that a factor cannot hold.
+
+        """
+        require_slopes(self.problem)
+        watched = _Watched(source)
+        system = Equations(self.problem.estimation).system(
+            [watched], self.regressor, self.structure, self.problem.signals, trace_points=2
+        )
+        return StoredFactor(
+            factor=replace(system.factor, fingerprint=self.fingerprint),
+            settings=self.settings,
+            robot=robot_document(self.problem.robot),
+            origins=(watched.origin(),),
+            name=self.problem.name or self.problem.robot.name,
+        )
+
+    def system(self, sources: Sequence[Any], *, progress: Progress | None = None) -> LinearSystem:
+        """
+        Return the linear system of recordings and of factors, in any mixture.
+
+        Parameters
+        ----------
+        sources:
+            `Recording` objects, stored factors, and opened files of either.
+        progress:
+            Told the share of the recordings that is done.
+
+        Raises
+        ------
+        SettingsError, ModelError
+            naming what is not the same in a factor and in the problem.
+        RecordingError
+            where a recording cannot be used.
+
+        """
+        recordings = [source for source in sources if not is_factor(source)]
+        systems = []
+        if recordings:
+            equations = Equations(self.problem.estimation)
+            recorded = equations.system(
+                recordings, self.regressor, self.structure, self.problem.signals, progress=progress
+            )
+            factor = replace(recorded.factor, fingerprint=self.fingerprint)
+            systems.append(replace(recorded, factor=factor))
+        for source in sources:
+            if is_factor(source):
+                systems.append(self._stored(source))
+        return combine(systems)
+
+    def _stored(self, source: FactorSource | StoredFactor) -> LinearSystem:
+        """Return the linear system of a factor that is one of this problem."""
+        stored = source.read() if isinstance(source, FactorSource) else source
+        names = tuple(origin.name for origin in stored.origins)
+        difference = self.fingerprint.difference(stored.factor.fingerprint)
+        if difference is not None:
+            name = source.source if isinstance(source, FactorSource) else ', '.join(names[:2])
+            raise told_of(difference, 'this problem', name)
+        return LinearSystem(stored.factor, self.structure, sources=names)
+
+
+def is_factor(source: Any) -> bool:
+    """Tell whether a source is a factor and no recording."""
+    return isinstance(source, (FactorSource, StoredFactor))
+
+
+def settings_of(problem: Problem) -> FactorSettings:
+    """Return the settings of a problem that its factors depend on."""
+    return FactorSettings(
+        model=problem.model,
+        signals=problem.signals,
+        equations=problem.estimation.equations,
+        energy=problem.estimation.energy,
+        effort_kind=problem.effort_kind,
+        drives=problem.drives,
+    )
+
+
+def problem_of(stored: StoredFactor, estimation: EstimationSettings | None = None) -> Problem:
+    """
+    Return the problem that a factor was made for; reads its URDF.
+
+    Parameters
+    ----------
+    stored:
+        The factor.
+    estimation:
+        How to estimate; its equations are those of the factor in any case.
+
+    """
+    chosen = EstimationSettings() if estimation is None else estimation
+    settings = stored.settings
+    return Problem(
+        robot=stored.build_robot(),
+        model=settings.model,
+        signals=settings.signals,
+        estimation=replace(chosen, equations=settings.equations, energy=settings.energy),
+        name=stored.name,
+        effort_kind=settings.effort_kind,
+        drives=settings.drives,
+    )
+
+
+def require_factors(problem: Problem) -> None:
+    """
+    Check that a problem can be solved from factors alone.
+
+    Raises
+    ------
+    SettingsError
+        naming the method, or what else has to see the recordings' rows.
+
+    """
+    require_slopes(problem)
+    method = problem.estimation.method
+    if method not in FROM_FACTORS:
+        raise SettingsError(
+            f"'estimation.method' is {method}, which has to see the rows of the recordings one by "
+            'one; factors do not have them',
+            key='estimation.method',
+            value=method,
+            remedy=f'take {", ".join(FROM_FACTORS)}, or identify from the recordings',
+        )
+    if problem.known_load is not None:
+        raise SettingsError(
+            "'data.known_load' needs the rows of recordings without the load, which factors do "
+            'not have',
+            key='data.known_load',
+            remedy='leave it out, or identify from the recordings',
+        )
+
+
+def require_slopes(problem: Problem) -> None:
+    """
+    Check that the friction model has no slopes left to find in the recordings.
+
+    Raises
+    ------
+    SettingsError
+        naming the slopes' key.
+
+    """
+    terms = open_slopes(problem.model)
+    if terms:
+        key = f'robot.{SLOPES[terms[0]]}'
+        raise SettingsError(
+            f"'{key}' is null, to be found in the recordings, so that their factors would not "
+            'merge',
+            key=key,
+            remedy='identify one recording, and give the slope that its result has',
+        )
+
+
+class _Watched:
+    """A recording that remembers from when to when it was read."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._first, self._last = np.inf, -np.inf
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def blocks(self, size: int) -> Iterator[Recording]:
+        for block in self._source.blocks(size):
+            if len(block.time):
+                self._first = min(self._first, float(block.time[0]))
+                self._last = max(self._last, float(block.time[-1]))
+            yield block
+
+    def origin(self) -> Origin:
+        """Say where the recording is from."""
+        known = self._last >= self._first
+        return Origin(
+            name=str(getattr(self._source, 'source', 'recording')),
+            start=_start(self._source),
+            duration=self._last - self._first if known else None,
+        )
+
+
+def _start(source: Any) -> float | None:
+    """Return when a bag was begun [s since 1970]; None for all else, whose clock is not known."""
+    entry = getattr(source, 'entry', None)
+    if entry is None or entry.kind(source.base) != 'rosbag2':
+        return None
+    return about_bag(cast(Path, entry.files(source.base)['position'])).start
