@@ -2,6 +2,7 @@
 """Estimation of base parameters from the rows of recordings, in memory that does not grow."""
 
 from .accumulation import accumulate, from_rows
+from .bootstrap import Bootstrap, bootstrap, BootstrapSettings
 from .energy import energy_blocks, energy_system, EnergySettings
 from .equations import Equations
 from .essential import essential
@@ -32,6 +33,9 @@ from .trace import FitTrace, Trace
 __all__ = [
     'accumulate',
     'body_scale',
+    'Bootstrap',
+    'bootstrap',
+    'BootstrapSettings',
     'choose_prior',
     'combine',
     'energy_blocks',
