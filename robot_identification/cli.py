@@ -3,7 +3,8 @@
 The command ``robot-identification``.
 
 Exit codes: 0 done; 1 the user stopped it, or a fault of ours; 2 bad input, told in one line; 3 the
-parameters are not physically consistent and ``--require-physical`` was given.
+parameters are not physically consistent and ``--require-physical`` was given; 4 recordings of a
+fleet were set aside.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 import os
+from pathlib import Path
 import sys
 from typing import Any
 import warnings
@@ -26,7 +28,7 @@ from .errors import (
 )
 from .progress import progress_bar
 
-EXIT_OK, EXIT_STOPPED, EXIT_NOT_PHYSICAL = 0, 1, 3
+EXIT_OK, EXIT_STOPPED, EXIT_NOT_PHYSICAL, EXIT_SET_ASIDE = 0, 1, 3, 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,14 +74,7 @@ def _identify(options: argparse.Namespace) -> int:
     from .saving import require_writable, save
 
     experiment = load_experiment(options.experiment, _overrides(options.overrides))
-    folder = options.out or experiment.output_folder
-    if folder is None:
-        raise SettingsError(
-            f"{options.experiment}: there is no folder for the results: key 'output' is missing",
-            key='output',
-            file=str(options.experiment),
-            remedy='set it, or give --out DIR',
-        )
+    folder = _output_folder(options, experiment)
     require_writable(folder)
     with progress_bar(enabled=not options.quiet) as progress:
         result = identify(experiment, progress=progress)
@@ -186,6 +181,42 @@ def _filters(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _fleet(options: argparse.Namespace) -> int:
+    from .fleet import identify_fleet, save_fleet
+    from .io.experiment import load_experiment
+
+    overrides = _overrides(options.overrides)
+    if options.serial is not None:
+        overrides['fleet.serial'] = options.serial
+    experiment = load_experiment(options.experiment, overrides, check_data=False)
+    folder = _output_folder(options, experiment)
+    try:
+        with progress_bar(enabled=not options.quiet) as progress:
+            result = identify_fleet(
+                experiment,
+                options.recordings,
+                folder,
+                scheduler=options.scheduler,
+                workers=options.workers,
+                retries=options.retries,
+                keep_going=options.keep_going,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        return _fail('stopped; the same command goes on with what is left', EXIT_STOPPED)
+    saved = save_fleet(result, folder)
+    if options.quiet:
+        _warn(result.warnings)
+    else:
+        print(result.summary())
+    for path in saved:
+        print(f'wrote {path}')
+    if not result.set_aside:
+        return EXIT_OK
+    _warn([f"{len(result.set_aside)} recordings are set aside: see '{folder / 'set-aside.yaml'}'"])
+    return EXIT_SET_ASIDE
+
+
 def _demo(options: argparse.Namespace) -> int:
     try:
         from .demo import run_demo
@@ -205,11 +236,25 @@ COMMANDS = {
     'export': _export,
     'structure': _structure,
     'filters': _filters,
+    'fleet': _fleet,
     'demo': _demo,
 }
 
 
 # -------------------------------------------------------------------------------------- helpers
+
+
+def _output_folder(options: argparse.Namespace, experiment: Any) -> Path:
+    """Return the folder for the results."""
+    folder = options.out or experiment.output_folder
+    if folder is None:
+        raise SettingsError(
+            f"{options.experiment}: there is no folder for the results: key 'output' is missing",
+            key='output',
+            file=str(options.experiment),
+            remedy='set it, or give --out DIR',
+        )
+    return folder
 
 
 def _recordings(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any]:

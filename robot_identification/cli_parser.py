@@ -44,6 +44,7 @@ def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     _add_export(commands, run['export'])
     _add_structure(commands, run['structure'])
     _add_filters(commands, run['filters'])
+    _add_fleet(commands, run['fleet'])
     _add_demo(commands, run['demo'])
     return parser
 
@@ -254,6 +255,105 @@ def _add_filters(commands: Any, run: Run) -> None:
         '--out', type=Path, metavar='FILE', help='picture to write, .png, .svg or .pdf'
     )
     _add_overrides(parser)
+
+
+def _add_fleet(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'fleet',
+        run,
+        'identify many robots from many recordings, and tell which are not like the others',
+        description="""
+            Reduce thousands of recordings to factors on many processors, merge them by robot and
+            over the fleet, identify each robot, and tell which robots differ significantly from
+            the others and which change over time. The experiment file says what the robot is and
+            how its first recording is read; all recordings are read like that one.
+
+            A run that was stopped or killed goes on where it was when the same command is given
+            again: finished factors are kept. Recordings that cannot be used are set aside with
+            their reasons, and tried again by the next run.
+
+            Writes into the folder:
+              fleet.yaml        everything that was found, for programs
+              fleet.html        plots and tables, for people
+              set-aside.yaml    recordings that cannot be used, and why
+              fleet.factor      all recordings, merged; robots/*.factor those of each robot
+              factors/          one factor a recording; journal.jsonl lists them
+
+            Whose a recording is: the name of the folder that it is in, or what --serial finds in
+            its path, or its bag's custom data (fleet.serial_key in the experiment file). When it
+            was made: its bag's first message, or fleet.stamp, or the file's last change.
+            """,
+        epilog="""
+            exit codes: 0 all recordings were used; 4 some were set aside; 2 bad input; 1 stopped
+
+            examples:
+              robot-identification fleet recordings/ --experiment arm.yaml --out fleet
+              robot-identification fleet 'data/*/*.mcap' --experiment arm.yaml --out fleet \\
+                  --serial 'data/([^/]+)/' --scheduler tcp://cluster:8786
+            """,
+    )
+    parser.add_argument(
+        'recordings',
+        nargs='+',
+        metavar='RECORDING',
+        help='files, rosbag2 folders, folders with them, or quoted patterns',
+    )
+    parser.add_argument(
+        '--experiment',
+        type=Path,
+        required=True,
+        metavar='FILE',
+        help='the experiment file (docs/experiment.md)',
+    )
+    parser.add_argument('--out', type=Path, metavar='DIR', help="default: the file's own folder")
+    parser.add_argument(
+        '--scheduler',
+        metavar='NAME',
+        help='processes; dask, for processes of this machine under Dask; or the address of a Dask '
+        'scheduler, tcp://HOST:PORT (default: dask where it is installed, else processes)',
+    )
+    parser.add_argument(
+        '--workers',
+        type=_count,
+        metavar='N',
+        help='processes on this machine (default: its cores)',
+    )
+    parser.add_argument(
+        '--retries',
+        type=_whole,
+        default=2,
+        metavar='N',
+        help='times that a recording is tried again when its worker was lost or the file system '
+        'failed (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--serial',
+        metavar='REGEX',
+        help="finds the robot's serial number in a recording's path: its first group, or all that "
+        'it matches (default: fleet.serial of the experiment file, or the folder)',
+    )
+    parser.add_argument(
+        '--keep-going',
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help='set aside recordings that cannot be used (default), or end with the first one',
+    )
+    _add_overrides(parser)
+    _add_quiet(parser)
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f'{text} is below 0')
+    return number
+
+
+def _count(text: str) -> int:
+    if (number := _whole(text)) == 0:
+        raise argparse.ArgumentTypeError('there has to be one at least')
+    return number
 
 
 def _positive(text: str) -> float:

@@ -272,7 +272,10 @@ class Experiment:
 
 
 def load_experiment(
-    path: str | os.PathLike, overrides: Mapping[str, Any] | None = None
+    path: str | os.PathLike,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    check_data: bool = True,
 ) -> Experiment:
     """
     Read an experiment file and validate it as a whole.
@@ -284,6 +287,8 @@ def load_experiment(
     overrides:
         Values by dotted key that replace the file's, for example ``{'signals.cutoff': '25'}``;
         text is read as YAML.
+    check_data:
+        As for `experiment_from`.
 
     Raises
     ------
@@ -294,7 +299,13 @@ def load_experiment(
 
     """
     document = read_document(path)
-    return experiment_from(document, Path(path).parent, overrides=overrides, path=Path(path))
+    return experiment_from(
+        document,
+        Path(path).parent,
+        overrides=overrides,
+        path=Path(path),
+        check_data=check_data,
+    )
 
 
 def experiment_from(

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many recordings of many robots, reduced on many processors, merged and compared."""
+
+from .result import Difference, Drift, FleetResult, RobotResult
+from .run import identify_fleet
+from .saving import save_fleet
+
+__all__ = [
+    'Difference',
+    'Drift',
+    'FleetResult',
+    'identify_fleet',
+    'RobotResult',
+    'save_fleet',
+]

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Which robots are not like the others, and which change over time.
+
+A parameter's values from recordings of one robot scatter by more than their standard deviations
+say: motions differ, grease warms up, and no model is complete.  How much more is taken from the
+recordings themselves, for each parameter over all robots (Birge's ratio; Paule and Mandel,
+"Consensus values and weighting factors", J. Res. NBS 87, 1982, on why), and is what differences
+are held against.  Many parameters of many robots are tested, so probabilities are Holm's ("A
+simple sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979): in a fleet of
+equal robots the chance that any is told as different is at most the significance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr
+from scipy.stats import chi2
+
+_ERRATIC = 1e-4
+"""Chance of a scatter from which on a robot is taken as erratic, and its scatter as its own."""
+
+_MANY = 1e6
+"""Degrees of freedom where standard deviations are taken as known."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """
+    The essential parameters of one robot.
+
+    Attributes
+    ----------
+    stamps:
+        (k,) when its recordings were made [s].
+    values, std:
+        (k, e) from each recording; NaN where it does not tell.
+    value, value_std:
+        (e,) from all of them together.
+
+    """
+
+    stamps: np.ndarray
+    values: np.ndarray
+    std: np.ndarray
+    value: np.ndarray
+    value_std: np.ndarray
+
+
+@dataclass(frozen=True)
+class Trend:
+    """
+    A straight line through a parameter's values over time.
+
+    Attributes
+    ----------
+    slope, slope_std:
+        Its slope and standard deviation by those of the values [unit/s]; NaN for fewer than three
+        values or for no time between them.
+    squares:
+        Sum of squared residuals in units of the values' variances.
+    freedom:
+        Its degrees of freedom; 0 where there is nothing to compare.
+
+    """
+
+    slope: float
+    slope_std: float
+    squares: float
+    freedom: int
+
+
+@dataclass(frozen=True)
+class Tests:
+    """
+    What the tests of a fleet with r robots and e parameters found.
+
+    Attributes
+    ----------
+    reference:
+        (e,) the fleet's usual values, the medians over robots.
+    difference, difference_std:
+        (r, e) from the reference; NaN where not known.
+    difference_probability:
+        (r, e) of such a difference, or a larger one of any robot and parameter, in a fleet of
+        equal robots.
+    slope, slope_std, slope_probability:
+        (r, e) likewise for the change over time [unit/s].
+    scatter:
+        (r, e) how much more recordings of a robot differ than their standard deviations say;
+        at least 1.
+
+    """
+
+    reference: np.ndarray
+    difference: np.ndarray
+    difference_std: np.ndarray
+    difference_probability: np.ndarray
+    slope: np.ndarray
+    slope_std: np.ndarray
+    slope_probability: np.ndarray
+    scatter: np.ndarray
+
+
+def compare(robots: Sequence[Series]) -> Tests:
+    """
+    Test every essential parameter of every robot.
+
+    Parameters
+    ----------
+    robots:
+        At least one.
+
+    """
+    parameters = range(robots[0].value.size)
+    trends = [
+        [trend(robot.stamps, robot.values[:, p], robot.std[:, p]) for p in parameters]
+        for robot in robots
+    ]
+    squares = np.array([[t.squares for t in row] for row in trends])
+    freedom = np.array([[t.freedom for t in row] for row in trends])
+    ratio, known_by = scatter(squares, freedom)
+    values = np.array([robot.value for robot in robots])
+    std = ratio * np.array([robot.value_std for robot in robots])
+    reference, difference, difference_std = differences(values, std)
+    slope = np.array([[t.slope for t in row] for row in trends])
+    slope_std = ratio * np.array([[t.slope_std for t in row] for row in trends])
+    return Tests(
+        reference=reference,
+        difference=difference,
+        difference_std=difference_std,
+        difference_probability=holm(two_sided(difference, difference_std, known_by)),
+        slope=slope,
+        slope_std=slope_std,
+        slope_probability=holm(two_sided(slope, slope_std, known_by)),
+        scatter=ratio,
+    )
+
+
+def trend(stamps: np.ndarray, values: np.ndarray, std: np.ndarray) -> Trend:
+    """
+    Fit a straight line to values over time, or their mean where they are two.
+
+    Parameters
+    ----------
+    stamps, values, std:
+        (k,) times, values and standard deviations; values that are NaN are left out.
+
+    """
+    known = np.isfinite(values) & (std > 0.0)
+    t, y, w = stamps[known], values[known], 1.0 / std[known] ** 2
+    if y.size < 2:
+        return Trend(np.nan, np.nan, 0.0, 0)
+    t = t - np.average(t, weights=w)
+    rest = y - np.average(y, weights=w)
+    spread = float(w @ t**2)
+    if y.size < 3 or not np.ptp(t) > 0.0:
+        return Trend(np.nan, np.nan, float(w @ rest**2), y.size - 1)
+    slope = float(w @ (t * rest)) / spread
+    rest = rest - slope * t
+    return Trend(slope, 1.0 / np.sqrt(spread), float(w @ rest**2), y.size - 2)
+
+
+def scatter(squares: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Tell by how much values scatter more than their standard deviations say.
+
+    Each parameter has a ratio over all robots, but robots that are far from the median one have
+    their own, so that one erratic robot does not hide what the others do.
+
+    Parameters
+    ----------
+    squares, freedom:
+        (r, e) sums of squares in units of the variances, and their degrees of freedom.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        (r, e) ratios of standard deviations, at least 1, and the degrees of freedom that they are
+        known by.
+
+    """
+    ratio, known_by = np.ones(squares.shape), np.full(squares.shape, _MANY)
+    for p in range(squares.shape[1]):
+        some = np.flatnonzero(freedom[:, p] > 0)
+        if not some.size:
+            continue
+        q, f = squares[some, p], freedom[some, p]
+        usual = max(1.0, float(np.median(q / chi2.median(f))))
+        normal = q <= usual * chi2.isf(_ERRATIC, f)
+        common, own = float(q[normal].sum() / f[normal].sum()), q / f
+        ratio[:, p] = np.sqrt(max(1.0, common))
+        known_by[:, p] = f[normal].sum()
+        erratic = some[~normal]
+        ratio[erratic, p] = np.sqrt(np.maximum(own[~normal], max(1.0, common)))
+        known_by[erratic, p] = f[~normal]
+    return ratio, known_by
+
+
+def differences(values: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """
+    Hold robots against the median of the fleet, which half of them cannot shift far.
+
+    Parameters
+    ----------
+    values, std:
+        (r, e); NaN where not known.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        (e,) reference; (r, e) differences; (r, e) their standard deviations.  Where there are two
+        robots, each is held against the other, and the reference is their mean.
+
+    """
+    known = np.isfinite(values) & (std > 0.0)
+    count = known.sum(axis=0)
+    kept = np.where(known, values, np.nan)
+    reference = np.full(values.shape[1], np.nan)
+    reference[count > 0] = np.nanmedian(kept[:, count > 0], axis=0)
+    difference = kept - reference
+    # of the sample median where the values have densities with these standard deviations
+    inverse = np.where(known, 1.0 / np.where(known, std, 1.0), 0.0).sum(axis=0)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        median_std = np.sqrt(0.5 * np.pi * count) / inverse
+    difference_std = np.where(known, np.hypot(std, median_std), np.nan)
+    pair = count == 2
+    if pair.any():
+        both = np.where(known, std, 0.0)[:, pair]
+        difference[:, pair] *= 2.0
+        together = np.sqrt((both**2).sum(axis=0))
+        difference_std[:, pair] = np.where(known[:, pair], together, np.nan)
+    difference[:, count < 2] = np.nan
+    return reference, difference, difference_std
+
+
+def two_sided(value: np.ndarray, std: np.ndarray, freedom: np.ndarray) -> np.ndarray:
+    """Probability of a value this far from zero by Student's distribution; NaN stays."""
+    with np.errstate(divide='ignore', invalid='ignore'):
+        return np.asarray(2.0 * stdtr(freedom, -np.abs(value) / std))
+
+
+def holm(probability: np.ndarray) -> np.ndarray:
+    """
+    Correct probabilities for their number (Holm).
+
+    Parameters
+    ----------
+    probability:
+        Of any shape; NaN where nothing was tested.
+
+    """
+    corrected = np.full(probability.shape, np.nan)
+    known = np.isfinite(probability)
+    p = probability[known]
+    order = np.argsort(p, kind='stable')
+    steps = np.minimum(1.0, p[order] * np.arange(p.size, 0, -1))
+    inverse = np.empty_like(p)
+    inverse[order] = np.maximum.accumulate(steps) if p.size else steps
+    corrected[known] = inverse
+    return corrected
+
+
+def told(probability: np.ndarray, significance: float) -> Mapping[int, np.ndarray]:
+    """Return which parameters of which robots are significant, the robots by their row."""
+    rows = np.flatnonzero((probability <= significance).any(axis=1))
+    return {int(r): np.flatnonzero(probability[r] <= significance) for r in rows}

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recordings of a fleet: where they are, whose they are, and when they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+import glob
+import hashlib
+import os
+from pathlib import Path
+import re
+
+from ..errors import RecordingError
+from ..io.fleet import FleetSettings
+
+SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
+"""Endings by which recordings are found in folders; other files have to be named."""
+
+_DATES = {8: '%Y%m%d', 12: '%Y%m%d%H%M', 14: '%Y%m%d%H%M%S'}
+
+
+def find_recordings(arguments: Iterable[str | os.PathLike]) -> tuple[str, ...]:
+    """
+    List recordings.
+
+    Parameters
+    ----------
+    arguments:
+        Files, rosbag2 folders, folders that are searched for both, and patterns with ``*``.
+
+    Returns
+    -------
+    Absolute paths, sorted, each once.
+
+    Raises
+    ------
+    RecordingError
+        naming what does not exist, or a folder that holds no recording.
+
+    """
+    found: set[str] = set()
+    for given in arguments:
+        argument = str(given)
+        matches = [argument] if os.path.lexists(argument) else glob.glob(argument, recursive=True)
+        if not matches:
+            raise RecordingError(
+                f"there is no recording '{argument}'",
+                file=argument,
+                remedy='give files, bags, folders with them, or a pattern such as runs/*.mcap',
+            )
+        for match in matches:
+            path = os.path.abspath(match)
+            inside = [path] if not os.path.isdir(path) else list(_below(path))
+            if not inside:
+                raise RecordingError(
+                    f"folder '{match}' holds no recording",
+                    file=match,
+                    remedy=f'recordings are bags and files that end in {", ".join(SUFFIXES)}',
+                )
+            found.update(inside)
+    return tuple(sorted(found))
+
+
+def _below(folder: str) -> Iterator[str]:
+    """List the bags and files in a folder; a bag is not looked into."""
+    if os.path.exists(os.path.join(folder, 'metadata.yaml')):
+        yield folder
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith('.'):
+                continue
+            if entry.is_dir():
+                yield from _below(entry.path)
+            elif entry.name.lower().endswith(SUFFIXES):
+                yield entry.path
+
+
+def key_of(path: str, fingerprint: str) -> str:
+    """
+    Return a recording's key: it differs where path, size, time of change or ``fingerprint`` do.
+
+    Parameters
+    ----------
+    path:
+        Absolute.
+    fingerprint:
+        Of all that the factor depends on beside the recording.
+
+    """
+    digest = hashlib.sha256(fingerprint.encode())
+    digest.update(os.fsencode(path))
+    for file in _files(path):
+        try:
+            status = os.stat(file)
+        except OSError:
+            continue  # who reads it says so
+        place = os.path.relpath(file, path)
+        digest.update(os.fsencode(f'\0{place}\0{status.st_size}\0{status.st_mtime_ns}'))
+    return digest.hexdigest()[:32]
+
+
+def _files(path: str) -> list[str]:
+    if not os.path.isdir(path):
+        return [path]
+    with os.scandir(path) as entries:
+        return sorted(entry.path for entry in entries if entry.is_file())
+
+
+def serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> str:
+    """
+    Return the serial number of the robot that a recording is of.
+
+    Parameters
+    ----------
+    path:
+        Of the recording, absolute.
+    custom:
+        The bag's custom data.
+    settings:
+        Say where to look.
+
+    Raises
+    ------
+    RecordingError
+        where it is not there.
+
+    """
+    if settings.serial_key is not None:
+        if custom.get(settings.serial_key):
+            return custom[settings.serial_key]
+        raise RecordingError(
+            f"{path}: its custom data have no '{settings.serial_key}', which is to be the serial "
+            'number',
+            file=path,
+            remedy='record with --custom-data, or set fleet.serial to find it in the path',
+        )
+    if settings.serial is not None:
+        return _matched(settings.serial, path, 'fleet.serial')
+    folder = Path(path).parent
+    # a storage file lies in its bag's folder, which is named after the run and not the robot
+    if (folder / 'metadata.yaml').exists():
+        folder = folder.parent
+    return folder.name
+
+
+def stamp_of(path: str, began: float | None, settings: FleetSettings) -> float:
+    """
+    Return when a recording was made.
+
+    Parameters
+    ----------
+    path:
+        Of the recording, absolute.
+    began:
+        When its first message came [s since 1970]; None where that is not known.
+    settings:
+        Say where to look.
+
+    Returns
+    -------
+    Seconds since 1970.
+
+    Raises
+    ------
+    RecordingError
+        where the path has no date, though it is to have one.
+
+    """
+    if settings.stamp is None:
+        return os.stat(path).st_mtime if began is None else began
+    text = _matched(settings.stamp, path, 'fleet.stamp')
+    digits = re.sub(r'\D', '', text)
+    try:
+        if len(digits) in _DATES:
+            date = datetime.strptime(digits, _DATES[len(digits)])
+            return date.replace(tzinfo=timezone.utc).timestamp()
+        if 9 <= len(digits) <= 10:
+            return float(digits)
+    except ValueError:
+        pass
+    raise RecordingError(
+        f"{path}: '{text}' is no date",
+        file=path,
+        value=text,
+        remedy='let fleet.stamp match YYYYMMDD, with hhmm and ss behind it where they are there, '
+        'or seconds since 1970',
+    )
+
+
+def _matched(pattern: str, path: str, key: str) -> str:
+    match = re.search(pattern, path)
+    groups = () if match is None else match.groups()
+    text = '' if match is None else ''.join(g or '' for g in groups) or match.group()
+    if not text:
+        raise RecordingError(
+            f"{path}: '{key}' ({pattern}) is not found in its path",
+            file=path,
+            key=key,
+            remedy='change the regular expression, or leave the recording out',
+        )
+    return text
+
+
+def fingerprint_of(texts: Iterable[str]) -> str:
+    """Return a short name for texts that differs where one of them does."""
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode()
+        digest.update(f'{len(data)}:'.encode() + data)
+    return digest.hexdigest()

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many recordings to factors, and many factors to one, by a crew and into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from ..errors import IdentificationError, RecordingError
+from ..estimation import Factor, merge_all
+from ..io.fleet import FleetSettings
+from ..progress import Progress, silent
+from .carrying_out import carry_out, Done
+from .crews import Crew, Task
+from .recordings import key_of, serial_of, stamp_of
+from .store import Finished, Store
+from .work import Group, merge_group, reduce_recording, Reduced, Refused, unpack
+
+GROUP = 16
+"""Factors that are merged by one task."""
+
+
+@dataclass(frozen=True)
+class FleetRecording:
+    """
+    A recording that was reduced, with its place in the fleet.
+
+    Attributes
+    ----------
+    finished:
+        What the store knows of it.
+    serial:
+        Serial number of its robot.
+    stamp:
+        When it was made [s since 1970].
+
+    """
+
+    finished: Finished
+    serial: str
+    stamp: float
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self.finished.path
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """
+    What became of the recordings.
+
+    Attributes
+    ----------
+    recordings:
+        Those that can be used, by serial number, time and path.
+    set_aside:
+        Reasons by path, of those that cannot.
+    kept:
+        How many were finished before.
+    seconds:
+        Time that the workers spent on the others, together [s].
+
+    """
+
+    recordings: tuple[FleetRecording, ...]
+    set_aside: Mapping[str, str] = field(default_factory=dict)
+    kept: int = 0
+    seconds: float = 0.0
+
+
+def reduce_all(
+    crew: Crew,
+    store: Store,
+    paths: Sequence[str],
+    fingerprint: str,
+    settings: FleetSettings,
+    *,
+    retries: int = 2,
+    keep_going: bool = True,
+    progress: Progress = silent,
+) -> Reduction:
+    """
+    Reduce every recording to its factor, but those that are in the store already.
+
+    Parameters
+    ----------
+    crew:
+        Who does it.
+    store:
+        Takes the factors as they are finished.
+    paths:
+        Of the recordings, absolute.
+    fingerprint:
+        Of the plan.
+    settings:
+        Whose recordings they are and when they were made.
+    retries:
+        How often a recording is tried again after a failure that may pass.
+    keep_going:
+        Whether recordings that cannot be used are set aside.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    RecordingError
+        the first reason to set one aside, where ``keep_going`` is not wanted.
+
+    """
+    found: list[Finished] = []
+    set_aside: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for path in paths:
+        key = key_of(path, fingerprint)
+        known = store.finished(key)
+        if known is None:
+            missing[path] = key
+        else:
+            found.append(known)
+    kept, seconds = len(found), 0.0
+    for done in carry_out(crew, reduce_recording, missing, retries=retries):
+        count = len(found) + len(set_aside) + 1
+        progress(count / len(paths), f'recording {count} of {len(paths)}')
+        why = _reason(done)
+        if why is None:
+            finished = _finished(missing[done.item], done.item, done.value)
+            seconds += finished.seconds
+            found.append(store.keep(finished, done.value.factor))
+            continue
+        if not keep_going:
+            raise RecordingError(why, file=done.item)
+        set_aside[done.item] = why
+        store.write_set_aside(set_aside)
+    recordings = _placed(found, settings, set_aside, keep_going)
+    store.write_set_aside(set_aside)
+    return Reduction(recordings, set_aside, kept, seconds)
+
+
+def merge_robots(
+    crew: Crew,
+    files: Mapping[str, Sequence[Path]],
+    *,
+    retries: int = 2,
+    progress: Progress = silent,
+) -> Iterator[tuple[str, Factor]]:
+    """
+    Merge the factors of each robot in a tree that depends on their order alone.
+
+    Groups of `GROUP` are merged by the crew, and the groups' factors here.
+
+    Parameters
+    ----------
+    crew:
+        Who does it.
+    files:
+        Of packed factors, at least one for each robot, by serial number.
+    retries:
+        How often a group is tried again.
+    progress:
+        Told about the progress.
+
+    Yields
+    ------
+    Serial numbers in order with the factor of all recordings: the same to the last bit whoever
+    merged what and when.
+
+    Raises
+    ------
+    IdentificationError
+        where factors cannot be merged.
+
+    """
+    merged = in_groups(
+        crew, merge_group, files, retries=retries, progress=progress, text='merging factors'
+    )
+    for serial, groups in groupby(merged, key=itemgetter(0)):
+        yield serial, merge_all(unpack(data) for _, data in groups)
+
+
+def in_groups(
+    crew: Crew,
+    task: Task,
+    files: Mapping[str, Sequence[Path]],
+    *,
+    retries: int = 2,
+    progress: Progress = silent,
+    text: str = '',
+    argument: Any = None,
+) -> Iterator[tuple[str, Any]]:
+    """
+    Give each robot's packed factors to a task, `GROUP` at a time.
+
+    Parameters
+    ----------
+    crew, retries, progress:
+        As for `merge_robots`.
+    task:
+        Called with the crew's payload and a `Group`.
+    files:
+        Of packed factors by serial number.
+    text:
+        What is being done.
+    argument:
+        Is given to the task, too.
+
+    Yields
+    ------
+    Serial number and result of each group, in order.
+
+    """
+    places = [
+        (serial, tuple(names[start : start + GROUP]))
+        for serial, names in files.items()
+        for start in range(0, len(names), GROUP)
+    ]
+    groups = (
+        Group(number, tuple(name.read_bytes() for name in names), argument)
+        for number, (_, names) in enumerate(places)
+    )
+    early: dict[int, Any] = {}
+    next_one = 0
+    for done in carry_out(crew, task, groups, retries=retries):
+        if done.failure:
+            raise IdentificationError(
+                f'factors of {places[done.item.number][0]} cannot be used: {done.failure}',
+                remedy='run the same command again; what is finished is kept',
+            )
+        early[done.item.number] = done.value
+        while next_one in early:
+            yield places[next_one][0], early.pop(next_one)
+            next_one += 1
+            progress(next_one / len(places), text)
+
+
+def _reason(done: Done) -> str | None:
+    """Return why a recording is set aside; None where it is not."""
+    if done.failure:
+        return done.failure
+    return done.value.reason if isinstance(done.value, Refused) else None
+
+
+def _finished(key: str, path: str, reduced: Reduced) -> Finished:
+    return Finished(
+        key=key,
+        path=path,
+        digest='',
+        began=reduced.about.start,
+        custom=dict(reduced.about.custom),
+        samples=reduced.samples,
+        seconds=reduced.seconds,
+        warnings=reduced.warnings,
+    )
+
+
+def _placed(
+    found: Sequence[Finished], settings: FleetSettings, set_aside: dict[str, str], keep_going: bool
+) -> tuple[FleetRecording, ...]:
+    """Tell whose each recording is and when it was made; set aside those that do not say."""
+    placed = []
+    for entry in found:
+        try:
+            serial = serial_of(entry.path, entry.custom, settings)
+            stamp = stamp_of(entry.path, entry.began, settings)
+        except RecordingError as error:
+            if not keep_going:
+                raise
+            set_aside[entry.path] = str(error)
+            continue
+        placed.append(FleetRecording(entry, serial, stamp))
+    return tuple(sorted(placed, key=lambda one: (one.serial, one.stamp, one.path)))

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way from the recordings of a fleet to what its robots weigh, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+import time
+
+import numpy as np
+
+from ..errors import collected_warnings, IdentifiabilityError, IdentificationError, once
+from ..estimation import (
+    essential,
+    Estimate,
+    ESTIMATORS,
+    evaluate,
+    Factor,
+    LinearSystem,
+    merge_all,
+    Task,
+)
+from ..estimation.least_squares import joint_weights
+from ..io.experiment import Experiment
+from ..progress import part, Progress, silent
+from .comparison import compare, Series
+from .crews import Crew, open_crew
+from .essentials import estimate_essentials, estimate_group, Question
+from .recordings import find_recordings
+from .reduction import FleetRecording, in_groups, merge_robots, reduce_all, Reduction
+from .result import Comparison, FleetResult, RobotResult, Timing
+from .store import open_store, Store
+from .work import pack, Plan
+
+_ESSENTIAL = 30.0
+"""Largest relative standard deviation of essential parameters [%] where the settings say none."""
+
+_SPELT_OUT = 20
+"""Warnings about recordings that are told one by one."""
+
+
+def identify_fleet(
+    experiment: Experiment,
+    recordings: Sequence[Path | str],
+    folder: Path | str,
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    retries: int = 2,
+    keep_going: bool = True,
+    progress: Progress = silent,
+) -> FleetResult:
+    """
+    Reduce recordings to factors, merge them by robot, identify and compare the robots.
+
+    Parameters
+    ----------
+    experiment:
+        The robot and the settings; its first recording shows how the others are read.
+    recordings:
+        Files, bags, folders and patterns, see `recordings.find_recordings`.
+    folder:
+        Takes the factors and the results, see `store`; a run that was stopped goes on from what
+        is in it.
+    scheduler, workers:
+        Who does the work, see `crews.open_crew`.
+    retries:
+        How often what may pass is tried again.
+    keep_going:
+        Whether recordings that cannot be used are set aside, or end the run.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    IdentificationError
+        where the settings, the folder or the scheduler are not fit, or no recording can be used.
+
+    """
+    began = time.perf_counter()
+    with collected_warnings() as notes:
+        plan = Plan.of(experiment)
+    paths = find_recordings(recordings)
+    with open_store(folder) as store, open_crew(scheduler, workers, plan.payload()) as crew:
+        opened = time.perf_counter()
+        reduction = reduce_all(
+            crew,
+            store,
+            paths,
+            plan.fingerprint(),
+            experiment.fleet,
+            retries=retries,
+            keep_going=keep_going,
+            progress=part(progress, 0.0, 0.9),
+        )
+        reduced = time.perf_counter()
+        _require_some(reduction, store)
+        robots = {
+            serial: tuple(group)
+            for serial, group in groupby(reduction.recordings, key=lambda one: one.serial)
+        }
+        files = _files(store, robots)
+        factors = dict(
+            merge_robots(crew, files, retries=retries, progress=part(progress, 0.9, 0.95))
+        )
+        total = _keep(store, factors)
+        progress(0.95, 'estimating')
+        fleet = _identified(plan, total)
+        comparison, failure = _compared(
+            crew, plan, fleet, total, robots, factors, files, retries, part(progress, 0.95, 0.99)
+        )
+        scheduler, count = crew.name, crew.workers
+        timing = Timing(
+            opening=opened - began,
+            reducing=reduced - opened,
+            comparing=time.perf_counter() - reduced,
+            work=reduction.seconds,
+            workers=count,
+        )
+        results = tuple(_robot(plan, s, robots[s], factors[s], fleet) for s in robots)
+    progress(1.0, 'done')
+    return FleetResult(
+        name=experiment.name,
+        problem=plan.problem,
+        settings=experiment.fleet,
+        structure=plan.structure,
+        factor=total,
+        estimate=fleet,
+        robots=results,
+        comparison=comparison,
+        set_aside=reduction.set_aside,
+        kept=reduction.kept,
+        scheduler=scheduler,
+        timing=timing,
+        warnings=once(notes, failure, fleet.warnings, _warnings(reduction)),
+    )
+
+
+def _files(
+    store: Store, robots: Mapping[str, Sequence[FleetRecording]]
+) -> dict[str, tuple[Path, ...]]:
+    """Return where the factors of each robot's recordings are."""
+    return {
+        serial: tuple(store.factor_file(one.finished.key) for one in recordings)
+        for serial, recordings in robots.items()
+    }
+
+
+def _keep(store: Store, factors: Mapping[str, Factor]) -> Factor:
+    """Write the robots' factors and that of the fleet; return the latter."""
+    for serial, factor in factors.items():
+        store.write_factor(store.robot_file(serial), pack(factor))
+    total = merge_all(factors.values())
+    store.write_factor(store.folder / 'fleet.factor', pack(total))
+    return total
+
+
+def _identified(plan: Plan, factor: Factor) -> Estimate:
+    """Estimate the base parameters as the settings say."""
+    problem = plan.problem
+    task = Task(
+        LinearSystem(factor, plan.structure),
+        problem.robot,
+        problem.prior(),
+        problem.estimation,
+        model=problem.model,
+    )
+    return ESTIMATORS[problem.estimation.method](task)
+
+
+def _robot(
+    plan: Plan,
+    serial: str,
+    recordings: tuple[FleetRecording, ...],
+    factor: Factor,
+    fleet: Estimate,
+) -> RobotResult:
+    """Identify one robot, and hold its recordings against its own and the fleet's parameters."""
+    system = LinearSystem(factor, plan.structure)
+    by_fleet = evaluate(system, fleet.base.values)
+    try:
+        own = _identified(plan, factor)
+    except IdentificationError as error:
+        return RobotResult(serial, recordings, factor.raw_rows, None, by_fleet, str(error))
+    return RobotResult(serial, recordings, factor.raw_rows, own, by_fleet)
+
+
+def _compared(
+    crew: Crew,
+    plan: Plan,
+    fleet: Estimate,
+    total: Factor,
+    robots: Mapping[str, Sequence[FleetRecording]],
+    factors: Mapping[str, Factor],
+    files: Mapping[str, Sequence[Path]],
+    retries: int,
+    progress: Progress,
+) -> tuple[Comparison | None, tuple[str, ...]]:
+    """Compare robots and times by the fleet's essential parameters; or say why that cannot be."""
+    system = LinearSystem(total, plan.structure)
+    wanted = plan.problem.estimation.essential
+    limit = _ESSENTIAL if wanted is None else wanted.max_relative_std
+    try:
+        reduced = essential(system, fleet, limit)
+    except IdentifiabilityError as error:
+        return None, (f'robots are not compared: {error}',)
+    assert reduced.essential is not None
+    question = Question(
+        plan.structure.base_layout,
+        joint_weights(system),
+        np.asarray(reduced.essential),
+        np.asarray(reduced.base.values),
+    )
+    found: dict[str, list[np.ndarray]] = {serial: [] for serial in files}
+    groups = in_groups(
+        crew,
+        estimate_group,
+        files,
+        retries=retries,
+        progress=progress,
+        text='comparing recordings',
+        argument=question,
+    )
+    for serial, estimates in groups:
+        found[serial].extend(estimates)
+    series = [
+        _series(robots[serial], found[serial], estimate_essentials(factors[serial], question))
+        for serial in robots
+    ]
+    layout = question.layout.select(np.flatnonzero(question.essential))
+    return Comparison(layout, tuple(robots), tuple(series), compare(series)), ()
+
+
+def _series(
+    recordings: Sequence[FleetRecording], each: Sequence[np.ndarray], together: np.ndarray
+) -> Series:
+    values = np.array(each)
+    return Series(
+        stamps=np.array([one.stamp for one in recordings]),
+        values=values[:, 0],
+        std=values[:, 1],
+        value=together[0],
+        value_std=together[1],
+    )
+
+
+def _require_some(reduction: Reduction, store: Store) -> None:
+    """Raise where no recording can be used."""
+    if reduction.recordings:
+        return
+    path, reason = next(iter(reduction.set_aside.items()))
+    raise IdentificationError(
+        f'no recording can be used; the first: {reason}',
+        file=path,
+        remedy=f"all reasons are in '{store.folder / 'set-aside.yaml'}'",
+    )
+
+
+def _warnings(reduction: Reduction) -> tuple[str, ...]:
+    """Return what was said of the recordings, in short where it was said of many."""
+    said = [(text, one.path) for one in reduction.recordings for text in one.finished.warnings]
+    if len(said) <= _SPELT_OUT:
+        return tuple(text for text, _ in said)
+    concerned = len({path for _, path in said})
+    return (
+        *(text for text, _ in said[:_SPELT_OUT]),
+        f'and {len(said) - _SPELT_OUT} warnings more, of {concerned} recordings in all; '
+        'journal.jsonl has them',
+    )

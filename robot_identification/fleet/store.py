@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The folder of a fleet's results, which a run that was stopped goes on from.
+
+    factors/<key>.factor   one a recording; the key says which, and how it was reduced
+    journal.jsonl          one line a finished recording, appended as they finish
+    set-aside.yaml         recordings that cannot be used, and why
+    robots/<serial>.factor all recordings of a robot, merged
+    fleet.factor           all recordings, merged
+    fleet.yaml, fleet.html what was found
+
+A factor is whole or not there, and its line in the journal comes after it with its checksum: what
+has both is finished, all else is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+import fcntl
+import hashlib
+import json
+import os
+from pathlib import Path
+import re
+import socket
+from typing import Any, IO
+
+from ..errors import IdentificationError
+from ..io.results_yaml import dump, plain
+
+_ENDING = '.factor'
+
+
+@dataclass(frozen=True)
+class Finished:
+    """
+    A recording that is reduced.
+
+    Attributes
+    ----------
+    key:
+        Of the recording, as in `recordings.Listed`.
+    path:
+        Of the recording.
+    digest:
+        SHA-256 of its factor's file.
+    began:
+        Time of its first message [s since 1970]; None where that is not known.
+    custom:
+        The bag's custom data.
+    samples:
+        Samples that it has.
+    seconds:
+        Time that its reduction took [s].
+    warnings:
+        What was said about it.
+
+    """
+
+    key: str
+    path: str
+    digest: str
+    began: float | None = None
+    custom: Mapping[str, str] = field(default_factory=dict)
+    samples: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+class Store:
+    """
+    The folder, locked for this process; made by `open_store`.
+
+    Parameters
+    ----------
+    folder:
+        Where it is.
+
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / 'factors').mkdir(exist_ok=True)
+        self._journal: IO[str] | None = None
+        self._known = dict(self._read_journal())
+
+    def finished(self, key: str) -> Finished | None:
+        """Return what is known of a recording whose factor is there and whole."""
+        entry = self._known.get(key)
+        if entry is None:
+            return None
+        try:
+            data = self.factor_file(key).read_bytes()
+        except OSError:
+            return None
+        return entry if _digest(data) == entry.digest else None
+
+    def keep(self, entry: Finished, factor: bytes) -> Finished:
+        """Keep a recording's factor, and return the entry with its checksum."""
+        entry = replace(entry, digest=_digest(factor))
+        write_bytes(self.factor_file(entry.key), factor)
+        with told_failures(self.folder):
+            if self._journal is None:
+                self._journal = self._open_journal()
+            self._journal.write(json.dumps(asdict(entry)) + '\n')
+            self._journal.flush()
+        self._known[entry.key] = entry
+        return entry
+
+    def factor_file(self, key: str) -> Path:
+        """Return where the factor of a recording is."""
+        return self.folder / 'factors' / f'{key}{_ENDING}'
+
+    def robot_file(self, serial: str) -> Path:
+        """Return where the factor of a robot is; its name is the serial number where it can be."""
+        name = re.sub(r'[^\w.+-]', '_', serial).lstrip('.') or '_'
+        if name != serial or len(name.encode()) > 100:
+            name = f'{name[:24]}-{hashlib.sha256(serial.encode()).hexdigest()[:8]}'
+        return self.folder / 'robots' / f'{name}{_ENDING}'
+
+    def write_factor(self, path: Path, factor: bytes) -> None:
+        """Write a merged factor, whole or not at all."""
+        write_bytes(path, factor)
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a text file, whole or not at all."""
+        write_bytes(self.folder / name, text.encode())
+        return self.folder / name
+
+    def write_set_aside(self, reasons: Mapping[str, str]) -> Path | None:
+        """Write why recordings cannot be used, by path; no file where all can."""
+        path = self.folder / 'set-aside.yaml'
+        if not reasons:
+            path.unlink(missing_ok=True)
+            return None
+        listed = [{'recording': file, 'reason': why} for file, why in sorted(reasons.items())]
+        return self.write(path.name, dump(plain({'set_aside': listed})))
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _read_journal(self) -> Iterator[tuple[str, Finished]]:
+        try:
+            lines = (self.folder / 'journal.jsonl').read_bytes().split(b'\n')
+        except FileNotFoundError:
+            return
+        for line in lines:
+            # a line that was cut short is one that was never finished
+            with suppress(ValueError, TypeError):
+                values: dict[str, Any] = json.loads(line)
+                values['warnings'] = tuple(values['warnings'])
+                entry = Finished(**values)
+                yield entry.key, entry
+
+    def _open_journal(self) -> IO[str]:
+        path = self.folder / 'journal.jsonl'
+        cut = path.exists() and path.read_bytes()[-1:] not in (b'', b'\n')
+        journal = path.open('a', encoding='utf-8')
+        if cut:
+            journal.write('\n')
+        return journal
+
+
+@contextmanager
+def open_store(folder: Path | str) -> Iterator[Store]:
+    """
+    Open the folder of a fleet for this process alone.
+
+    Parameters
+    ----------
+    folder:
+        Made where it does not exist.
+
+    Raises
+    ------
+    IdentificationError
+        where another process has it, or it cannot be written to.
+
+    """
+    folder = Path(folder)
+    with told_failures(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / 'lock').open('a+', encoding='utf-8')
+    with lock:
+        _take(lock, folder)
+        # the system lets go of the lock when the process ends, however it does
+        with told_failures(folder):
+            store = Store(folder)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def _take(lock: IO[str], folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        owner = lock.read().strip()
+        raise IdentificationError(
+            f"another fleet is at work in '{folder}'{f' ({owner})' if owner else ''}",
+            file=str(folder),
+            remedy='wait until it is done, or give another folder',
+        ) from error
+    except OSError as error:
+        raise IdentificationError(
+            f"the folder '{folder}' cannot be locked: {error.strerror or error}",
+            file=str(folder),
+            remedy='give a folder on another file system',
+        ) from error
+    lock.seek(0)
+    lock.truncate()
+    lock.write(f'process {os.getpid()} on {socket.gethostname()}\n')
+    lock.flush()
+
+
+@contextmanager
+def told_failures(folder: Path) -> Iterator[None]:
+    """Tell errors of the file system as ours."""
+    try:
+        yield
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write to '{error.filename or folder}': {error.strerror or error}",
+            file=str(folder),
+            remedy='choose another folder, or make room; what is finished is kept',
+        ) from error
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+    with told_failures(path.parent):
+        try:
+            path.parent.mkdir(exist_ok=True)
+            temporary.write_bytes(data)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
