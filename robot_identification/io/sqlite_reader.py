@@ -84,8 +84,7 @@ def sqlite_messages(file: SqliteFile, topics: Sequence[int]) -> Iterator[Message
     """
     places = ','.join('?' for _ in topics)
     query = (
-        f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) '
-        'ORDER BY timestamp, id'
+        f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) ORDER BY timestamp, id'
     )
     with contextlib.closing(_open(file.path)) as connection:
         rows = connection.execute(query, tuple(topics))
