@@ -95,6 +95,7 @@ class Problem:
         *,
         base: BaseStructure | None = None,
         weights: np.ndarray | None = None,
+        memory: float | None = None,
     ) -> OnlineIdentifier:
         """
         Return what identifies the robot from a stream of samples.
@@ -107,6 +108,8 @@ class Problem:
             The base parameters, where they have been found already.
         weights:
             (n,) factor of each joint's rows; ones where None.
+        memory:
+            Time after which a row counts 1/e of a new one [s]; None for all alike.
 
         Raises
         ------
@@ -126,4 +129,5 @@ class Problem:
             period=period,
             prior=self.prior(),
             weights=weights,
+            memory=memory,
         )

@@ -29,8 +29,9 @@ from ..parameters import ParameterLayout, ParameterSet
 from ..regressors import Regressor
 from ..regressors.pattern import entries, row_pattern, RowPattern
 from ..regressors.projection import forms
-from ..signals import dead_zones, independence, SignalSettings
+from ..signals import dead_zones, decimation_factor, independence, SignalSettings
 from ..signals.windows import Windows
+from .decimation import OnlineDecimator
 from .grid import GridRow, OnlineGrid, StreamCounts
 from .windows import OnlineWindows
 
@@ -131,13 +132,16 @@ class OnlineIdentifier:
         self._windows = OnlineWindows(windows, n, self._filtered.size, trim=signals.trim)
         hold = signals.polynomial_approximation.effort_hold
         kernel = windows.operator.value(hold=hold)
-        self._independence = min(independence(1, kernel), step / period)
+        factor = decimation_factor(signals, 1.0 / step)
+        self._independence = min(independence(factor, kernel), factor * step / period)
+        width = self._pattern.width + 2 * n
+        self._decimator = OnlineDecimator(factor, width) if factor > 1 else None
         driven = driven_rows(regressor)
         self._zones = np.zeros(n)
         movers = tuple(joint for joint, has in zip(self._joints, driven, strict=True) if has)
         self._zones[driven] = dead_zones(signals, movers)
         self._sample_rows = SampleRows.of(self._pattern, weights)
-        self._memory = 1.0 if memory is None else math.exp(-0.5 * step / memory)
+        self._memory = 1.0 if memory is None else math.exp(-0.5 * factor * step / memory)
         self._learner = learner_of(structure, settings, prior)
         self._sample = np.empty(2 * n)
         self._frozen = False
@@ -189,6 +193,8 @@ class OnlineIdentifier:
         """Take a row of the grid."""
         if row.first:
             self._windows.restart()
+            if self._decimator is not None:
+                self._decimator.restart()
         state = self._windows.push(row.values)
         if state is None:
             return None
@@ -198,15 +204,15 @@ class OnlineIdentifier:
             return None
         velocity = state.motion.velocity[0]
         moving = np.abs(velocity) >= self._zones
-        residual, self._solution = self._learner.step(
-            self._sample_rows,
-            now,
-            state.effort,
-            self._none if self._frozen else moving,
-            self._solution,
-            independence=self._independence,
-            memory=self._memory,
-        )
+        if self._decimator is None:
+            residual = self._learn(now, state.effort, moving)
+        else:
+            residual = self._learn(now, state.effort, self._none)
+            joined = self._decimator.push(np.concatenate((now, state.effort, velocity)))
+            if joined is not None:
+                k, n = now.size, self._n
+                faster = np.abs(joined[k + n :]) >= self._zones
+                self._learn(joined[:k], joined[k : k + n], faster)
         return Update(
             row.stamp - state.age,
             self._solution.values,
@@ -217,6 +223,19 @@ class OnlineIdentifier:
             moving,
             now,
         )
+
+    def _learn(self, rows: np.ndarray, effort: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Take in rows that count, and return what the parameters before leave of the effort."""
+        residual, self._solution = self._learner.step(
+            self._sample_rows,
+            rows,
+            effort,
+            self._none if self._frozen else kept,
+            self._solution,
+            independence=self._independence,
+            memory=self._memory,
+        )
+        return residual
 
     # -------------------------------------------------------------------------------- the estimate
 

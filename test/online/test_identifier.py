@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.errors import SettingsError
-from robot_identification.estimation import mrls, row_blocks, system_of
+from robot_identification.estimation import (
+    mrls,
+    recursive,
+    RecursiveSettings,
+    row_blocks,
+    system_of,
+)
+from robot_identification.online import decimation, windows
 from robot_identification.parameters import ParameterSet
 from robot_identification.problem import Problem
 from robot_identification.recording import Motion, Recording
@@ -16,6 +23,7 @@ from robot_identification.regressors import Regressor
 from robot_identification.regressors.inverse_dynamics import predict
 from robot_identification.robot import Robot
 from robot_identification.signals import SignalSettings
+from robot_identification.signals.polynomial_settings import PolynomialApproximation
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
 SIGNALS = SignalSettings(
@@ -37,9 +45,12 @@ class Case:
     def online(self, **keys):
         return self.problem.online(1e-3, base=self.base, **keys)
 
-    def offline(self, recording=None):
-        source = self.recording if recording is None else recording
-        given = (source, self.regressor, self.base, self.problem.signals)
+    def with_signals(self, **changes):
+        signals = replace(self.problem.signals, **changes)
+        return replace(self, problem=replace(self.problem, signals=signals))
+
+    def offline(self):
+        given = (self.recording, self.regressor, self.base, self.problem.signals)
         return mrls(system_of(*given), row_blocks(*given), prior=self.problem.prior())
 
 
@@ -64,7 +75,7 @@ def case():
     symbols = [name.rpartition('.')[2] for name in prior.layout]
     values = [FRICTION.get(s, v) for s, v in zip(symbols, prior.values, strict=True)]
     truth = ParameterSet(prior.layout, np.array(values))
-    time = np.arange(3000) * 1e-3
+    time = np.arange(2000) * 1e-3
     motion = motion_of(time, robot.n_joints)
     rng = np.random.default_rng(1)
     shape = motion.position.shape
@@ -101,7 +112,167 @@ def test_rows_are_those_of_the_offline_method(case):
     assert online.delay == pytest.approx(case.recording.time[-1] - updates[-1].stamp, abs=1e-9)
 
 
-def test_another_method_is_refused(case):
-    problem = replace(case.problem, signals=replace(SIGNALS, method='butterworth'))
-    with pytest.raises(SettingsError, match='knows the future'):
-        problem.online(1e-3, base=case.base)
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """Have every step done by NumPy."""
+    for module in (recursive, windows, decimation):
+        monkeypatch.setattr(module, 'available', lambda: False)
+
+
+def test_the_estimate_is_that_of_method_mrls(case):
+    online = case.online()
+    run(online, case.recording)
+    for _ in range(2):  # the last two samples wait for those after them
+        last = online.counts.samples
+        online.push(last * 1e-3, case.recording.position[-1], case.recording.effort[-1])
+    offline = case.offline()
+    found = online.estimate()
+    told = found.flags == 1
+    assert told.sum() > 45 and online.rows == found.rows
+    np.testing.assert_allclose(found.values, online.values, rtol=1e-12)
+    np.testing.assert_allclose(online.values, offline.base.values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.std[told], offline.std[told], rtol=1e-6)
+    truth = case.base.project(case.truth).values
+    assert np.abs((found.values - truth)[told] / found.std[told]).max() < 5.0
+
+
+@pytest.mark.parametrize('decimate_to', [None, 100.0])
+@pytest.mark.parametrize('compiler', [True, False])
+def test_every_estimate_is_least_squares_of_the_rows_so_far(case, decimate_to, compiler, request):
+    """At moments early and late: with parameters that are not told yet, and with all of them."""
+    if not compiler:
+        request.getfixturevalue('no_compiler')
+    case = case.with_signals(decimate_to=decimate_to, trim=0.05)
+    given = (case.recording, case.regressor, case.base, case.problem.signals)
+    rows, effort = [], []
+    for block in row_blocks(*given):
+        rows.append(block.matrix[block.keep])
+        effort.append(block.effort[block.keep])
+    rows, effort = np.concatenate(rows), np.concatenate(effort)
+    online, prior = case.online(), case.base.project(case.problem.prior()).values
+    samples = zip(case.recording.time, case.recording.position, case.recording.effort, strict=True)
+    partly = 0
+    for i, sample in enumerate(samples):
+        online.push(*sample)
+        if online.rows and (i < 150 or i % 400 == 0):
+            told = online.flags == 1
+            partly += 0 < told.sum() < told.size
+            rest = effort[: online.rows] - rows[: online.rows, ~told] @ prior[~told]
+            wanted = prior.copy()
+            wanted[told] = np.linalg.lstsq(rows[: online.rows, told], rest, rcond=None)[0]
+            scale = np.abs(wanted).max()
+            np.testing.assert_allclose(online.values, wanted, rtol=1e-7, atol=1e-8 * scale)
+    assert partly >= (5 if decimate_to is None else 1)
+
+
+def test_compiled_steps_and_numpy_agree(case, request):
+    compiled = case.online()
+    with_compiler = run(compiled, case.recording)
+    request.getfixturevalue('no_compiler')
+    without = run(case.online(), case.recording)
+    for one, other in zip(with_compiler[500::400], without[500::400], strict=True):
+        for name in ('values', 'residual', 'effort', 'entries'):
+            mine, others = getattr(one, name), getattr(other, name)
+            np.testing.assert_allclose(mine, others, rtol=1e-9, atol=1e-10 * np.abs(mine).max())
+        assert (one.flags == other.flags).all()
+
+
+def test_the_same_samples_give_the_same_bits(case):
+    first, second = run(case.online(), case.recording), run(case.online(), case.recording)
+    for one, other in zip(first, second, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_residuals_are_those_of_the_parameters_before(case):
+    online = case.online()
+    before = online.values
+    for sample in zip(
+        case.recording.time, case.recording.position, case.recording.effort, strict=True
+    ):
+        update = online.push(*sample)
+        if update is not None:
+            rows = online.pattern.expand(update.entries[:, None])[0]
+            expected = update.effort - rows @ before
+            np.testing.assert_allclose(update.residual, expected, rtol=0, atol=1e-9)
+            before = update.values
+
+
+def test_frozen_it_keeps_its_parameters_and_tells_residuals(case):
+    online = case.online()
+    run(online, case.recording.rows(0, 1000))
+    kept, rows = online.values.copy(), online.rows
+    online.freeze()
+    later = case.recording.rows(1000, 1500)
+    updates = run(online, later)
+    assert online.frozen and len(updates) == 500
+    assert (online.values == kept).all() and online.rows == rows
+    assert np.abs(updates[-1].residual).max() > 0.0
+    online.resume()
+    run(online, case.recording.rows(1500, None))
+    assert online.rows > rows and (online.values != kept).any()
+
+
+def test_reset_starts_again_from_the_prior(case):
+    online = case.online()
+    run(online, case.recording.rows(0, 1000))
+    online.reset()
+    prior = case.base.project(case.problem.prior()).values
+    assert online.rows == 0 and (online.values == prior).all() and not (online.flags == 1).any()
+    online.reset(case.truth)
+    assert (online.values == case.base.project(case.truth).values).all()
+
+
+def test_rows_fade_with_their_age(case):
+    """With a memory of T, a row that is T old counts 1/e: weighted least squares."""
+    memory = 0.5
+    online = case.online(memory=memory)
+    updates = run(online, case.recording)
+    rows = online.pattern.expand(np.array([u.entries for u in updates]).T)
+    effort, keep = (np.array([getattr(u, n) for u in updates]) for n in ('effort', 'moving'))
+    # rows fade as others come in: while nothing moves, nothing is forgotten
+    age = np.cumsum(keep.any(axis=1)[::-1])[::-1] - keep.any(axis=1)
+    root = np.exp(-0.5e-3 * age / memory)[:, None]
+    W, y = (rows * root[:, :, None])[keep], (effort * root)[keep]
+    told = online.flags == 1
+    prior = case.base.project(case.problem.prior()).values
+    wanted = np.linalg.lstsq(W[:, told], y - W[:, ~told] @ prior[~told], rcond=None)[0]
+    np.testing.assert_allclose(online.values[told], wanted, rtol=1e-7, atol=1e-8)
+
+
+def test_weights_are_those_of_the_rows(case):
+    weights = np.linspace(0.5, 2.0, 6)
+    online = case.online(weights=weights)
+    updates = run(online, case.recording)
+    rows = online.pattern.expand(np.array([u.entries for u in updates]).T) * weights[:, None]
+    effort = np.array([u.effort for u in updates]) * weights
+    keep = np.array([u.moving for u in updates])
+    told = online.flags == 1
+    prior = case.base.project(case.problem.prior()).values
+    rest = effort[keep] - rows[keep][:, ~told] @ prior[~told]
+    wanted = np.linalg.lstsq(rows[keep][:, told], rest, rcond=None)[0]
+    np.testing.assert_allclose(online.values[told], wanted, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize('bounded', ['clip', 'least_squares'])
+def test_bounds_hold_at_every_sample(case, bounded):
+    settings = RecursiveSettings(bounds={'joint_1.fv': (5.0, 20.0)}, bounded=bounded)
+    case = replace(
+        case,
+        problem=replace(case.problem, estimation=replace(case.problem.estimation, mrls=settings)),
+    )
+    online = case.online()
+    updates = run(online, case.recording.rows(0, 400))
+    held = case.base.names.index('joint_1.fv')
+    values = np.array([u.values[held] for u in updates])
+    assert (values >= 5.0).all() and values[-1] == 5.0
+    found = online.estimate()
+    np.testing.assert_allclose(online.values, found.values, rtol=1e-9, atol=1e-9)
+
+
+def test_what_cannot_be_had_online_is_refused(case):
+    for changes, said in (
+        ({'method': 'butterworth'}, 'knows the future'),
+        ({'polynomial_approximation': PolynomialApproximation(projection='products')}, 'too long'),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            case.with_signals(**changes).online()
