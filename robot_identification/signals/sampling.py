@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 import warnings
 
 import numpy as np
@@ -75,9 +76,14 @@ def sample_rate(source: RecordingSource) -> float:
     with warnings.catch_warnings():
         # what there is to warn of is said when the recording is read
         warnings.simplefilter('ignore', IdentificationWarning)
-        time = _first_stamps(source)
+        first = _first_parts(iter(source.blocks(_FIRST_BLOCK)))
+    return _rate_after(source, first)
+
+
+def _rate_after(source: RecordingSource, first: list[Recording]) -> float:
+    time = np.concatenate([part.time for part in first]) if first else np.empty(0)
     if len(time) < 2:
-        name = str(getattr(source, 'source', 'recording'))
+        name = _name(source)
         raise RecordingError(
             f'{name}: has {len(time)} samples, a rate takes two',
             file=name,
@@ -86,14 +92,67 @@ def sample_rate(source: RecordingSource) -> float:
     return rate_of(time)
 
 
-def _first_stamps(source: RecordingSource) -> np.ndarray:
-    parts: list[np.ndarray] = []
-    for part in source.blocks(_FIRST_BLOCK):
-        parts.append(part.time)
+def _first_parts(blocks: Iterator[Recording]) -> list[Recording]:
+    parts: list[Recording] = []
+    for part in blocks:
+        parts.append(part)
         # a block of a bag in which others are on the topic too may have a few rows only
         if sum(map(len, parts)) >= _ENOUGH:
             break
-    return np.concatenate(parts) if parts else np.empty(0)
+    return parts
+
+
+@dataclass(frozen=True)
+class Begun:
+    """
+    A recording whose first blocks are read already; it can be read once.
+
+    Attributes
+    ----------
+    joints, source:
+        As of the recording.
+    rate:
+        Its rate [Hz], see `sample_rate`.
+    parts:
+        All its blocks.
+
+    """
+
+    joints: tuple[str, ...]
+    source: str
+    rate: float
+    parts: Iterator[Recording]
+
+    def blocks(self, size: int) -> Iterator[Recording]:
+        """Return the blocks; their size was chosen when it was begun."""
+        return self.parts
+
+
+def begun(source: RecordingSource, size: int) -> Begun:
+    """
+    Begin to read a recording, as far as it takes to know its rate.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+    size:
+        Rows of a block.
+
+    Raises
+    ------
+    RecordingError
+        where there are fewer than two samples.
+
+    """
+    blocks = iter(source.blocks(size))
+    first = _first_parts(blocks)
+    rate = _rate_after(source, first)
+    return Begun(source.joints, _name(source), rate, chain(first, blocks))
+
+
+def _name(source: RecordingSource) -> str:
+    return str(getattr(source, 'source', 'recording'))
 
 
 def rate_of(time: np.ndarray) -> float:

@@ -21,7 +21,7 @@ from ..errors import IdentificationWarning, RecordingError, SettingsError
 from ..recording import Samples
 from .methods import METHODS, Rows
 from .polynomial_approximation import KEY
-from .sampling import grid_blocks, sample_rate
+from .sampling import begun, grid_blocks
 from .settings import SignalSettings
 from .source import RecordingSource
 from .windows import Windows
@@ -100,7 +100,8 @@ def stretches(
 
     """
     name = _name(source)
-    recorded = sample_rate(source)
+    source = begun(source, block)
+    recorded = source.rate
     rate = recorded if settings.sample_rate is None else settings.sample_rate
     _check_rates(settings, recorded, name)
     method = METHODS[settings.method](settings, rate)
