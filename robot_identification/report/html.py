@@ -59,18 +59,9 @@ def write_report(result: Result, path: str | os.PathLike) -> Path:
 
 def html(result: Result) -> str:
     """Return the report of ``result`` as the text of an HTML document."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader('robot_identification.report', 'templates'),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(number=number, percent=percent, seconds=seconds, unit=unit)
-    template = environment.get_template('report.html')
-    return template.render(
+    return render(
+        'report.html',
         result=result,
-        style=Markup(_resource(environment, 'style.css')),
         method=METHOD_TITLES.get(result.estimate.method, result.estimate.method),
         tiles=list(_tiles(result)),
         notes=collect_notes(result),
@@ -81,8 +72,34 @@ def html(result: Result) -> str:
         links=list(_links(result)),
         figures=_figures(result),
         settings=settings_text(result),
+    )
+
+
+def render(name: str, **values: Any) -> str:
+    """
+    Fill in a template of this room.
+
+    Parameters
+    ----------
+    name:
+        Of the file.
+    values:
+        What it is filled with, beside style and versions.
+
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader('robot_identification.report', 'templates'),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, percent=percent, seconds=seconds, unit=unit)
+    return environment.get_template(name).render(
+        style=Markup(_resource(environment, 'style.css')),
         libraries=list(_libraries()),
         version=__version__,
+        **values,
     )
 
 
@@ -232,6 +249,9 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
             'value': parameter.value,
             'std': parameter.std,
             'relative_std': parameter.relative_std,
+            'bootstrap_std': parameter.bootstrap_std,
+            'low': parameter.bootstrap_low,
+            'high': parameter.bootstrap_high,
             'essential': None if essential is None or not kept else essential.base.values[i],
             'state': state,
             'word': word,
