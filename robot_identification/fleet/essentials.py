@@ -15,8 +15,9 @@ import numpy as np
 from ..estimation import Factor
 from ..estimation.least_squares import solve
 from ..estimation.reach import reach
+from ..io.factors import unpack
 from ..parameters import ParameterLayout
-from .work import Group, unpack
+from .work import Group
 
 
 @dataclass(frozen=True)
@@ -77,4 +78,6 @@ def estimate_essentials(factor: Factor, question: Question) -> np.ndarray:
 
 def estimate_group(payload: bytes, group: Group) -> np.ndarray:
     """Estimate from each factor of a group, whose argument is a `Question`; (k, 2, e)."""
-    return np.array([estimate_essentials(unpack(data), group.argument) for data in group.factors])
+    return np.array(
+        [estimate_essentials(unpack(data).factor, group.argument) for data in group.factors]
+    )

@@ -55,7 +55,7 @@ def difference_figure(comparison: Comparison, significance: float) -> Figure:
     score, names = score[rows], [comparison.serials[r] for r in rows]
     columns = comparison.layout.names
     left = name_width(names)
-    below = name_width(columns) + 0.2
+    below = name_width(columns)
     height = 0.22 * len(names) + below + 0.5
     figure, grid = new_figure(height, 1, 1, left=left, top=0.4, bottom=below)
     ax = grid.subplots(squeeze=False)[0, 0]

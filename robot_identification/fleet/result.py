@@ -20,7 +20,7 @@ from ..io.results_yaml import plain
 from ..parameters import ParameterLayout
 from ..problem import Problem
 from .comparison import Series, Tests, told
-from .reduction import FleetRecording
+from .factors import FleetRecording
 
 DAY = 86400.0
 """Seconds."""

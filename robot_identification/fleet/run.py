@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 import time
@@ -18,20 +19,20 @@ from ..estimation import (
     evaluate,
     Factor,
     LinearSystem,
-    merge_all,
     Task,
 )
 from ..estimation.least_squares import joint_weights
 from ..io.experiment import Experiment
+from ..io.factors import merge_stored, pack, StoredFactor, SUFFIX
 from ..progress import part, Progress, silent
 from .comparison import compare, Series
 from .crews import Crew, open_crew
 from .essentials import estimate_essentials, estimate_group, Question
+from .factors import FleetRecording, in_groups, merge_robots, reduce_all, Reduction
 from .recordings import find_recordings
-from .reduction import FleetRecording, in_groups, merge_robots, reduce_all, Reduction
 from .result import Comparison, FleetResult, RobotResult, Timing
-from .store import open_store, Store
-from .work import pack, Plan
+from .store import open_store, Store, write_bytes
+from .work import Plan
 
 _ESSENTIAL = 30.0
 """Largest relative standard deviation of essential parameters [%] where the settings say none."""
@@ -101,10 +102,11 @@ def identify_fleet(
             for serial, group in groupby(reduction.recordings, key=lambda one: one.serial)
         }
         files = _files(store, robots)
-        factors = dict(
+        merged = dict(
             merge_robots(crew, files, retries=retries, progress=part(progress, 0.9, 0.95))
         )
-        total = _keep(store, factors)
+        total = _keep(store, merged)
+        factors = {serial: stored.factor for serial, stored in merged.items()}
         progress(0.95, 'estimating')
         fleet = _identified(plan, total)
         comparison, failure = _compared(
@@ -147,13 +149,13 @@ def _files(
     }
 
 
-def _keep(store: Store, factors: Mapping[str, Factor]) -> Factor:
+def _keep(store: Store, merged: Mapping[str, StoredFactor]) -> Factor:
     """Write the robots' factors and that of the fleet; return the latter."""
-    for serial, factor in factors.items():
-        store.write_factor(store.robot_file(serial), pack(factor))
-    total = merge_all(factors.values())
-    store.write_factor(store.folder / 'fleet.factor', pack(total))
-    return total
+    for serial, stored in merged.items():
+        write_bytes(store.robot_file(serial), pack(replace(stored, name=serial)))
+    total = merge_stored(merged.values())
+    write_bytes(store.folder / f'fleet{SUFFIX}', pack(total))
+    return total.factor
 
 
 def _identified(plan: Plan, factor: Factor) -> Estimate:

@@ -28,9 +28,8 @@ import socket
 from typing import Any, IO
 
 from ..errors import IdentificationError
+from ..io.factors import SUFFIX
 from ..io.results_yaml import dump, plain
-
-_ENDING = '.factor'
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,8 @@ class Finished:
         SHA-256 of its factor's file.
     began:
         Time of its first message [s since 1970]; None where that is not known.
+    duration:
+        From the first to the last sample [s]; None where that is not known.
     custom:
         The bag's custom data.
     samples:
@@ -63,6 +64,7 @@ class Finished:
     path: str
     digest: str
     began: float | None = None
+    duration: float | None = None
     custom: Mapping[str, str] = field(default_factory=dict)
     samples: int = 0
     seconds: float = 0.0
@@ -111,18 +113,14 @@ class Store:
 
     def factor_file(self, key: str) -> Path:
         """Return where the factor of a recording is."""
-        return self.folder / 'factors' / f'{key}{_ENDING}'
+        return self.folder / 'factors' / f'{key}{SUFFIX}'
 
     def robot_file(self, serial: str) -> Path:
         """Return where the factor of a robot is; its name is the serial number where it can be."""
         name = re.sub(r'[^\w.+-]', '_', serial).lstrip('.') or '_'
         if name != serial or len(name.encode()) > 100:
             name = f'{name[:24]}-{hashlib.sha256(serial.encode()).hexdigest()[:8]}'
-        return self.folder / 'robots' / f'{name}{_ENDING}'
-
-    def write_factor(self, path: Path, factor: bytes) -> None:
-        """Write a merged factor, whole or not at all."""
-        write_bytes(path, factor)
+        return self.folder / 'robots' / f'{name}{SUFFIX}'
 
     def write(self, name: str, text: str) -> Path:
         """Write a text file, whole or not at all."""

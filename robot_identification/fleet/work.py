@@ -8,6 +8,7 @@ costs its own reading and arithmetic and little more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 import json
@@ -20,19 +21,16 @@ from typing import Any
 from .. import __version__
 from ..base_parameters import BaseStructure, structure
 from ..errors import collected_warnings, IdentificationError, SettingsError
-from ..estimation import Equations, Factor, merge_all, open_slopes
-from ..io.bag_about import about_bag, BagAbout
+from ..io.bag_about import about_bag
 from ..io.entry import RecordingEntry
 from ..io.experiment import Experiment
+from ..io.factors import merge_stored, Origin, pack, StoredFactor, unpack
 from ..io.keys import to_mapping
 from ..io.results_yaml import plain
-from ..io.sources import open_recording
+from ..io.sources import ElasticSource, FactorSource, FileSource, open_recording
 from ..problem import Problem
-from ..regressors import Regressor
+from ..reduction import Reducer, require_factors, settings_of
 from .recordings import fingerprint_of
-
-FROM_FACTORS = ('ols', 'wls', 'physical')
-"""Methods that need no second look at the recordings."""
 
 _one_at_a_time = threading.Lock()
 """In a worker with several threads: warnings and regressors are not made for sharing."""
@@ -70,7 +68,7 @@ class Plan:
 
         """
         problem = Problem.of(experiment)
-        _require_factors(problem)
+        require_factors(problem)
         entries = experiment.data.identification
         entry = entries[0] if entries else RecordingEntry(format='rosbag2')
         # columns may be in files of their own in one recording, but which are another one's?
@@ -88,17 +86,13 @@ class Plan:
 
     def fingerprint(self) -> str:
         """Return a name that differs where recordings would give other factors."""
-        robot, problem = self.problem.robot, self.problem
+        robot = self.problem.robot
         settings = {
             'joints': robot.joints,
             'locked': dict(robot.locked),
             'gravity': robot.gravity,
             'passive': robot.passive,
-            'model': to_mapping(problem.model),
-            'signals': to_mapping(problem.signals),
-            'equations': problem.estimation.equations,
-            'energy': to_mapping(problem.estimation.energy),
-            'drives': to_mapping(problem.drives),
+            'rows': settings_of(self.problem).to_mapping(),
             'entry': to_mapping(self.entry),
         }
         text = json.dumps(plain(settings), sort_keys=True)
@@ -118,8 +112,10 @@ class Reduced:
     ----------
     factor:
         Packed.
-    about:
-        What the bag says of itself.
+    origin:
+        When it was made, and how long it is.
+    custom:
+        The bag's custom data.
     samples:
         Samples that it has.
     seconds:
@@ -130,7 +126,8 @@ class Reduced:
     """
 
     factor: bytes
-    about: BagAbout = field(default_factory=BagAbout)
+    origin: Origin
+    custom: Mapping[str, str] = field(default_factory=dict)
     samples: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
@@ -162,18 +159,19 @@ def reduce_recording(payload: bytes, path: str) -> Reduced | Refused:
     """
     began = time.perf_counter()
     with _one_at_a_time:
-        plan, regressor = unpacked(payload)
+        plan, reducer = unpacked(payload)
         try:
             with collected_warnings() as notes:
-                factor = _factor(plan, regressor, path)
+                stored = _stored(reducer, _source(plan, path))
         except IdentificationError as error:
             if _may_pass(error):
                 raise
             return Refused(str(error))
     return Reduced(
-        factor=pack(factor),
-        about=_about(plan, path),
-        samples=factor.raw_rows,
+        factor=pack(stored),
+        origin=stored.origins[0],
+        custom=_custom(plan, path),
+        samples=stored.factor.raw_rows,
         seconds=time.perf_counter() - began,
         warnings=tuple(dict.fromkeys(notes)),
     )
@@ -203,29 +201,19 @@ class Group:
 def merge_group(payload: bytes, group: Group) -> bytes:
     """Merge the factors of a group in their order."""
     with _one_at_a_time:
-        return pack(merge_all(map(unpack, group.factors)))
+        return pack(merge_stored(unpack(data) for data in group.factors))
 
 
 @lru_cache(maxsize=1)
-def unpacked(payload: bytes) -> tuple[Plan, Regressor]:
-    """Return a plan and its regressor, which are the same for all recordings."""
+def unpacked(payload: bytes) -> tuple[Plan, Reducer]:
+    """Return a plan and its reducer, which are the same for all recordings."""
     plan: Plan = pickle.loads(payload)
-    return plan, plan.problem.regressor()
+    return plan, Reducer.of(plan.problem, base=plan.structure)
 
 
-def pack(factor: Factor) -> bytes:
-    """Return a factor as the bytes of its file."""
-    return pickle.dumps(factor, pickle.HIGHEST_PROTOCOL)
-
-
-def unpack(data: bytes) -> Factor:
-    """Return the factor of a file's bytes."""
-    return pickle.loads(data)
-
-
-def _factor(plan: Plan, regressor: Regressor, path: str) -> Factor:
+def _source(plan: Plan, path: str) -> FileSource | ElasticSource | FactorSource:
     problem = plan.problem
-    source = open_recording(
+    return open_recording(
         replace(plan.entry, file=path),
         problem.robot.joints,
         problem.drives,
@@ -233,13 +221,19 @@ def _factor(plan: Plan, regressor: Regressor, path: str) -> Factor:
         '',
         problem.model.elastic,
     )
-    equations = Equations(problem.estimation)
-    return equations.system([source], regressor, plan.structure, problem.signals).factor
 
 
-def _about(plan: Plan, path: str) -> BagAbout:
+def _stored(reducer: Reducer, source: FileSource | ElasticSource | FactorSource) -> StoredFactor:
+    """Reduce a recording, or check a factor that was made elsewhere, such as on the robot."""
+    if not isinstance(source, FactorSource):
+        return reducer.reduce(source)
+    reducer.system([source])
+    return source.read()
+
+
+def _custom(plan: Plan, path: str) -> Mapping[str, str]:
     entry = replace(plan.entry, file=path)
-    return about_bag(Path(path)) if entry.kind() == 'rosbag2' else BagAbout()
+    return about_bag(Path(path)).custom if entry.kind() == 'rosbag2' else {}
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -252,20 +246,3 @@ def _may_pass(error: BaseException) -> bool:
             return True
         cause = cause.__cause__
     return False
-
-
-def _require_factors(problem: Problem) -> None:
-    method = problem.estimation.method
-    if method not in FROM_FACTORS:
-        raise SettingsError(
-            f"'estimation.method' is {method}, which looks at recordings more than once",
-            key='estimation.method',
-            value=method,
-            remedy=f'a fleet takes {", ".join(FROM_FACTORS)}: --set estimation.method=wls',
-        )
-    if open_slopes(problem.model):
-        raise SettingsError(
-            'slopes of friction are left to the recordings, which a fleet has no common ones of',
-            key='robot.friction',
-            remedy='identify one robot first, and write its slopes into the experiment file',
-        )

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import IdentificationError, RecordingError
-from ..estimation import Factor, merge_all
+from ..io.factors import merge_stored, StoredFactor, unpack
 from ..io.fleet import FleetSettings
 from ..progress import Progress, silent
 from .carrying_out import carry_out, Done
 from .crews import Crew, Task
 from .recordings import key_of, serial_of, stamp_of
 from .store import Finished, Store
-from .work import Group, merge_group, reduce_recording, Reduced, Refused, unpack
+from .work import Group, merge_group, reduce_recording, Reduced, Refused
 
 GROUP = 16
 """Factors that are merged by one task."""
@@ -148,7 +148,7 @@ def merge_robots(
     *,
     retries: int = 2,
     progress: Progress = silent,
-) -> Iterator[tuple[str, Factor]]:
+) -> Iterator[tuple[str, StoredFactor]]:
     """
     Merge the factors of each robot in a tree that depends on their order alone.
 
@@ -180,7 +180,7 @@ def merge_robots(
         crew, merge_group, files, retries=retries, progress=progress, text='merging factors'
     )
     for serial, groups in groupby(merged, key=itemgetter(0)):
-        yield serial, merge_all(unpack(data) for _, data in groups)
+        yield serial, merge_stored(unpack(data) for _, data in groups)
 
 
 def in_groups(
@@ -250,8 +250,9 @@ def _finished(key: str, path: str, reduced: Reduced) -> Finished:
         key=key,
         path=path,
         digest='',
-        began=reduced.about.start,
-        custom=dict(reduced.about.custom),
+        began=reduced.origin.start,
+        duration=reduced.origin.duration,
+        custom=dict(reduced.custom),
         samples=reduced.samples,
         seconds=reduced.seconds,
         warnings=reduced.warnings,
