@@ -141,6 +141,29 @@ class RecursiveSolution(NamedTuple):
     at_bound: np.ndarray
 
 
+class RecursiveState(NamedTuple):
+    """
+    What the recursion has of the rows so far.
+
+    Attributes
+    ----------
+    accumulated:
+        (b + 1, b + 1) R of [Y | tau], or its Gram matrix where that is the formulation.
+    initial:
+        (b,) values that rejected parameters keep.
+    rows:
+        Rows so far.
+    independent:
+        Independent rows that they count for.
+
+    """
+
+    accumulated: np.ndarray
+    initial: np.ndarray
+    rows: int
+    independent: float
+
+
 class RecursiveLeastSquares:
     """
     Least squares that grows row by row and starts from a prior.
@@ -205,6 +228,18 @@ class RecursiveLeastSquares:
         kind = _Gram if self._settings.formulation == 'gram' else _Factor
         self._rows_so_far: _Gram | _Factor = kind(b)
         self._rows, self._independent = 0, 0.0
+
+    @property
+    def state(self) -> RecursiveState:
+        """What there is of the rows so far."""
+        accumulated = self._rows_so_far.whole().copy()
+        return RecursiveState(accumulated, self.initial, self._rows, self._independent)
+
+    def restore(self, state: RecursiveState) -> None:
+        """Go on from the state of an estimator with the same settings."""
+        self.reset(state.initial)
+        self._rows_so_far.whole()[:] = state.accumulated
+        self._rows, self._independent = state.rows, state.independent
 
     def update(self, rows: np.ndarray, effort: np.ndarray, independence: float = 1.0) -> None:
         """
@@ -475,6 +510,10 @@ class _Gram:
 
     def __init__(self, b: int) -> None:
         self._gram = np.zeros((b + 1, b + 1))
+
+    def whole(self) -> np.ndarray:
+        """Gram matrix of all rows, to be changed in place."""
+        return self._gram
 
     def scale(self, share: float) -> None:
         self._gram *= share**2

@@ -14,24 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..errors import SettingsError
-from ..estimation import RecursiveEstimate, RecursiveSettings
+from ..estimation import Fingerprint, RecursiveEstimate, RecursiveSettings
+from ..estimation.fingerprint import probe
 from ..estimation.least_squares import prior_base
 from ..estimation.mrls import learner_of
 from ..estimation.rows import driven_rows
 from ..estimation.stepping import SampleRows
 from ..parameters import ParameterLayout, ParameterSet
+from ..recording import Motion
 from ..regressors import Regressor
 from ..regressors.pattern import entries, row_pattern, RowPattern
 from ..regressors.projection import forms
 from ..signals import dead_zones, decimation_factor, independence, SignalSettings
 from ..signals.windows import Windows
 from .decimation import OnlineDecimator
+from .files import load_state, save_state
 from .grid import GridRow, OnlineGrid, StreamCounts
 from .windows import OnlineWindows
 
@@ -305,6 +309,43 @@ class OnlineIdentifier:
     def restart(self) -> None:
         """Take the next sample for the first of a new stretch: the filters fill anew."""
         self._grid.restart()
+
+    def save(self, path: str | Path) -> None:
+        """
+        Write what has been learned to a file, a NumPy archive, for `load`.
+
+        The samples in the filters are not kept: they fill anew.
+
+        Raises
+        ------
+        IdentificationError
+            where the file cannot be written.
+
+        """
+        save_state(path, self._learner.state, self._fingerprint(), self._sample_rows.weights)
+
+    def load(self, path: str | Path) -> None:
+        """
+        Go on from what another identifier of the same problem has learned.
+
+        Raises
+        ------
+        IdentificationError
+            where the file cannot be read, or is of another robot, model or weights; nothing is
+            changed then.
+
+        """
+        state = load_state(path, self._fingerprint(), self._sample_rows.weights)
+        self._learner.restore(state)
+        self._solution = self._learner.solution()
+
+    def _fingerprint(self) -> Fingerprint:
+        """Identify the problem, with the regressor at some fixed states for the geometry."""
+        own = getattr(self._regressor, 'random_motion', None)
+        motion = None if own is not None else Motion(*probe(15 * self._n).reshape(3, 5, self._n))
+        return Fingerprint.of(
+            self._structure, self._joints, regressor=self._regressor, motion=motion
+        )
 
     def reset(self, prior: ParameterSet | None = None) -> None:
         """Forget all rows and start again from a prior; None for the one there was."""

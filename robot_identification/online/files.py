@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an online identifier has learned, in a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import zipfile
+
+import numpy as np
+
+from ..errors import IdentificationError, ModelError, SettingsError
+from ..estimation import Fingerprint
+from ..estimation.recursive import RecursiveState
+
+_FORMAT = 'robot_identification online 1'
+
+
+def save_state(
+    path: str | Path, state: RecursiveState, fingerprint: Fingerprint, weights: np.ndarray
+) -> None:
+    """
+    Write a state; a file that is there is replaced at once or not at all.
+
+    Parameters
+    ----------
+    path:
+        The file.
+    state:
+        What has been learned.
+    fingerprint:
+        Of what.
+    weights:
+        (n,) factors of the joints' rows.
+
+    Raises
+    ------
+    IdentificationError
+        where the file cannot be written.
+
+    """
+    path = Path(path)
+    part = path.with_name(f'.{path.name}.{os.getpid()}')
+    try:
+        with open(part, 'wb') as file:
+            np.savez(
+                file,
+                format=_FORMAT,
+                joints=fingerprint.joints,
+                parameters=fingerprint.parameters,
+                base=fingerprint.base,
+                regrouping=fingerprint.regrouping,
+                fixed=fingerprint.rows,
+                weights=weights,
+                accumulated=state.accumulated,
+                initial=state.initial,
+                rows=state.rows,
+                independent=state.independent,
+            )
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise IdentificationError(
+            f"cannot write '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='choose another file',
+        ) from error
+
+
+def load_state(path: str | Path, fingerprint: Fingerprint, weights: np.ndarray) -> RecursiveState:
+    """
+    Read a state that `save_state` wrote.
+
+    Parameters
+    ----------
+    path:
+        The file.
+    fingerprint, weights:
+        What the state has to be of.
+
+    Raises
+    ------
+    IdentificationError
+        where the file cannot be read.
+    ModelError
+        where it is of another robot or model.
+    SettingsError
+        where the rows were weighted differently.
+
+    """
+    try:
+        with np.load(path) as archive:
+            held = {name: archive[name] for name in archive.files}
+        if str(held['format']) != _FORMAT:
+            raise ValueError(f"its format is '{held['format']}'")
+        joints, parameters, base = (
+            tuple(held[key].tolist()) for key in ('joints', 'parameters', 'base')
+        )
+        found = Fingerprint(joints, parameters, base, held['regrouping'], held['fixed'])
+        state = RecursiveState(
+            held['accumulated'],
+            held['initial'],
+            int(held['rows']),
+            float(held['independent']),
+        )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        reason = getattr(error, 'strerror', None) or str(error)
+        raise IdentificationError(
+            f"cannot read '{path}' as the state of an online identification: {reason}",
+            file=str(path),
+            remedy='name a file that the online identification has saved',
+        ) from error
+    other = fingerprint.difference(found)
+    if other is not None:
+        raise ModelError(f"'{path}' is of another model: {other.message}", file=str(path))
+    if not np.array_equal(held['weights'], weights):
+        raise SettingsError(
+            f"the rows in '{path}' were weighted differently",
+            file=str(path),
+            value=held['weights'].tolist(),
+            remedy='use these weights, or start anew',
+        )
+    return state
