@@ -3,6 +3,7 @@
 
 from .accumulation import accumulate, from_rows
 from .bootstrap import Bootstrap, bootstrap, BootstrapSettings
+from .comparison import compare, Comparison, FTest
 from .energy import energy_blocks, energy_system, EnergySettings
 from .equations import Equations
 from .essential import essential
@@ -38,6 +39,8 @@ __all__ = [
     'BootstrapSettings',
     'choose_prior',
     'combine',
+    'compare',
+    'Comparison',
     'energy_blocks',
     'energy_system',
     'EnergySettings',
@@ -54,6 +57,7 @@ __all__ = [
     'Fit',
     'FitTrace',
     'FrictionSlopes',
+    'FTest',
     'FROM_FACTORS',
     'from_rows',
     'irls',

@@ -150,6 +150,23 @@ class Factor:
             total = append_rows(total, weight * part)
         return total
 
+    def residual_norms(self, base: np.ndarray) -> np.ndarray:
+        """
+        Norm of the residual of each joint's rows.
+
+        Parameters
+        ----------
+        base:
+            (b,) base parameters.
+
+        Returns
+        -------
+        np.ndarray
+            (n,) norms of tau_j - W_j base, over all rows that are kept.
+
+        """
+        return np.linalg.norm(self.triangles @ np.append(base, -1.0), axis=1)
+
     def merge(self, other: Factor) -> Factor:
         """
         Return the factor of the rows of both, which have to be rows of the same problem.

@@ -19,6 +19,7 @@ from scipy.linalg import solve_triangular
 from ..errors import IdentifiabilityError, one_of, RecordingError
 from ..parameters import ParameterSet
 from .estimate import Estimate, Fit, JointFit
+from .factor import Factor
 from .reach import Reach, reach, TOLERANCE
 from .system import LinearSystem
 
@@ -34,7 +35,7 @@ ILL_CONDITIONED = 300.0
 POOR_FIT = 30.0
 """Relative error of a joint [%] from which a warning is given."""
 
-_ROUNDING = 1e-13
+ROUNDING = 1e-13
 """A column this small beside the largest of a joint's rows is rounding, and no parameter."""
 
 
@@ -105,7 +106,7 @@ def wls(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
     return _estimate(system, joint_weights(system), 'wls', prior, robot)
 
 
-def joint_weights(system: LinearSystem) -> np.ndarray:
+def joint_weights(system: LinearSystem | Factor) -> np.ndarray:
     """
     Inverse of the residual's standard deviation of each joint's own least squares.
 
@@ -124,31 +125,32 @@ def joint_weights(system: LinearSystem) -> np.ndarray:
         naming a joint that has no more rows than parameters act on it.
 
     """
-    weights = np.ones(system.n_joints)
-    for j, joint in enumerate(system.joints):
-        if not system.driven[j]:
+    factor = system if isinstance(system, Factor) else system.factor
+    weights = np.ones(factor.n_joints)
+    for j, joint in enumerate(factor.joints):
+        if not factor.driven[j]:
             continue
-        matrix, effort = system.factors[j, :, :-1], system.factors[j, :, -1]
+        matrix, effort = factor.triangles[j, :, :-1], factor.triangles[j, :, -1]
         norms = np.linalg.norm(matrix, axis=0)
-        seen = norms > _ROUNDING * norms.max(initial=0.0)
+        seen = norms > ROUNDING * norms.max(initial=0.0)
         u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
         u = u[:, s > TOLERANCE * s.max(initial=0.0)]
-        freedom = system.independent_rows[j] - u.shape[1]
+        freedom = factor.independent_rows[j] - u.shape[1]
         if freedom <= 0:
             raise RecordingError(
-                f"joint '{joint}' has {system.independent_rows[j]:.0f} independent rows for "
+                f"joint '{joint}' has {factor.independent_rows[j]:.0f} independent rows for "
                 f'{u.shape[1]} parameters, too few to weigh them by their residual',
                 joint=joint,
                 remedy='record longer, raise signals.decimate_to, or use estimation.method: ols',
             )
         residual = np.linalg.norm(effort - u @ (u.T @ effort)) / np.sqrt(freedom)
         # below this the residual is rounding error, and its inverse no weight
-        floor = 1e-12 * np.linalg.norm(effort) / np.sqrt(system.rows[j])
+        floor = 1e-12 * np.linalg.norm(effort) / np.sqrt(factor.rows[j])
         weights[j] = 1.0 / max(residual, floor)
-    return weights if system.driven.all() else _with_equilibria(system, weights)
+    return weights if factor.driven.all() else _with_equilibria(factor, weights)
 
 
-def _with_equilibria(system: LinearSystem, weights: np.ndarray) -> np.ndarray:
+def _with_equilibria(system: Factor, weights: np.ndarray) -> np.ndarray:
     """Fill in the weights of rows without effort, by two rounds of the solution of all rows."""
     others = ~system.driven
     weights[others] = np.median(weights[system.driven])
@@ -158,7 +160,7 @@ def _with_equilibria(system: LinearSystem, weights: np.ndarray) -> np.ndarray:
         scale = np.where(norms > 0.0, norms, 1.0)
         scaled, *_ = np.linalg.lstsq(factor[:, :-1] / scale, factor[:, -1], rcond=TOLERANCE)
         base = scaled / scale
-        terms = system.factors[others, :, :-1] * base
+        terms = system.triangles[others, :, :-1] * base
         rows = np.sqrt(np.maximum(1.0, system.independent_rows[others]))
         residual = np.linalg.norm(terms.sum(axis=2), axis=1) / rows
         floor = 1e-12 * np.linalg.norm(terms, axis=(1, 2)) / rows
@@ -216,7 +218,7 @@ def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
 
     """
     vector = np.append(base, -1.0)
-    residual = np.linalg.norm(system.factors @ vector, axis=1)
+    residual = system.factor.residual_norms(base)
     # an equilibrium has no effort to compare its residual with
     effort = np.where(system.driven, np.linalg.norm(system.factors[:, :, -1], axis=1), 0.0)
     raw_squares = np.maximum(0.0, np.einsum('i,jik,k->j', vector, system.raw_gram, vector))

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Whether two factors come from the same parameters: two robots, or one robot on two days.
+
+The general linear hypothesis (Seber and Lee, Linear Regression Analysis, 2nd ed., section 4.3;
+with it Chow's test, Econometrica 28, 1960): the residual of one common set of parameters against
+those of two separate sets.  With S the sums of squares of residuals in units of their standard
+deviation, r the ranks and N the numbers of independent rows,
+
+    F = ((S_0 - S_1 - S_2) / (r_1 + r_2 - r_0)) / ((S_1 + S_2) / (N_1 + N_2 - r_1 - r_2)).
+
+Only what both factors tell is compared, so that motions may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import IdentifiabilityError
+from .factor import Factor
+from .least_squares import joint_weights, ROUNDING
+from .reach import TOLERANCE
+from .trace import read_only
+
+_ALIASED = 1e-10
+"""Share of a parameter (squared) that the rows may leave open before it counts as not told."""
+
+
+@dataclass(frozen=True)
+class FTest:
+    """
+    A statistic that follows an F distribution where the parameters are the same.
+
+    Attributes
+    ----------
+    statistic:
+        About 1 where they are; NaN where nothing can be compared.
+    freedom, residual_freedom:
+        Degrees of freedom of numerator and denominator.
+    p_value:
+        Probability of a statistic this large where the parameters are the same.
+
+    """
+
+    statistic: float
+    freedom: int
+    residual_freedom: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """
+    Two factors held together.
+
+    Attributes
+    ----------
+    names:
+        (b,) of the base parameters.
+    test:
+        Of all joints' rows together.
+    joints:
+        Of each joint's rows alone, by its name: where the robots differ.
+    values, std:
+        (2, b) weighted least squares of either factor and its standard deviations; NaN where its
+        rows do not tell the parameter.
+
+    """
+
+    names: tuple[str, ...]
+    test: FTest
+    joints: Mapping[str, FTest]
+    values: np.ndarray
+    std: np.ndarray
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    @property
+    def difference(self) -> np.ndarray:
+        """(b,) the second factor's parameters minus the first's."""
+        return self.values[1] - self.values[0]
+
+    @property
+    def difference_std(self) -> np.ndarray:
+        """(b,) standard deviations of `difference`."""
+        return np.hypot(self.std[0], self.std[1])
+
+    @property
+    def score(self) -> np.ndarray:
+        """(b,) differences in standard deviations."""
+        return self.difference / self.difference_std
+
+    def differs(self, significance: float = 0.01) -> bool:
+        """
+        Tell whether the parameters differ significantly.
+
+        Parameters
+        ----------
+        significance:
+            Share of pairs with the same parameters that are taken for different ones.
+
+        """
+        return self.test.p_value < significance
+
+
+@dataclass(frozen=True)
+class _Told:
+    """
+    What rows tell about scaled parameters: ``diag(singular) @ directions @ x = values`` and noise.
+
+    Attributes
+    ----------
+    singular, directions, values:
+        (r,), (r, k) and (r,).
+    squares:
+        Sum of squares of the residual.
+    rows:
+        Independent rows.
+
+    """
+
+    singular: np.ndarray
+    directions: np.ndarray
+    values: np.ndarray
+    squares: float
+    rows: float
+
+    @classmethod
+    def of(cls, triangle: np.ndarray, scale: np.ndarray, rows: float) -> _Told:
+        matrix, effort = triangle[:, :-1] / scale, triangle[:, -1]
+        u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+        known = s > TOLERANCE * s.max(initial=0.0)
+        u, s, vt = u[:, known], s[known], vt[known]
+        values = u.T @ effort
+        residual = effort - u @ values
+        return cls(s, vt, values, float(residual @ residual), rows)
+
+    @property
+    def rank(self) -> int:
+        return self.singular.size
+
+    @property
+    def matrix(self) -> np.ndarray:
+        return self.singular[:, None] * self.directions
+
+    def estimates(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values and standard deviations of the parameters; NaN where they are not told."""
+        values = self.directions.T @ (self.values / self.singular)
+        variance = self.squares / max(self.rows - self.rank, 1e-300)
+        half = self.directions / self.singular[:, None]
+        std = np.sqrt(variance * np.einsum('rk,rk->k', half, half))
+        told = np.einsum('rk,rk->k', self.directions, self.directions) > 1.0 - _ALIASED
+        return np.where(told, values, np.nan), np.where(told, std, np.nan)
+
+
+def compare(one: Factor, two: Factor) -> Comparison:
+    """
+    Test whether two factors come from the same parameters.
+
+    The rows of each joint are weighed by the standard deviation of their own least squares'
+    residual, in either factor by its own: the noise may differ, as long as the parameters do not.
+
+    Parameters
+    ----------
+    one, two:
+        Factors of the same problem.
+
+    Raises
+    ------
+    SettingsError, ModelError
+        naming in what the problems differ, as `Factor.merge`.
+    RecordingError
+        naming a joint with too few rows to tell its noise.
+    IdentifiabilityError
+        where the two tell nothing in common.
+
+    """
+    difference = one.fingerprint.difference(two.fingerprint)
+    if difference is not None:
+        raise difference
+    pair, weights = (one, two), (joint_weights(one), joint_weights(two))
+    stacked = [factor.stacked(weight) for factor, weight in zip(pair, weights, strict=True)]
+    seen, scale = _columns(stacked)
+    told = [
+        _Told.of(triangle[:, np.append(seen, True)], scale, factor.n_independent)
+        for triangle, factor in zip(stacked, pair, strict=True)
+    ]
+    test = _test(*told)
+    if test.freedom == 0:
+        raise IdentifiabilityError(
+            'the two factors tell nothing in common',
+            remedy='compare recordings of similar motions',
+        )
+    estimates = np.full((2, 2, one.n_base), np.nan)
+    for i, part in enumerate(told):
+        estimates[:, i, seen] = np.array(part.estimates()) / scale
+    joints = {joint: _joint_test(pair, weights, j) for j, joint in enumerate(one.joints)}
+    return Comparison(one.fingerprint.base, test, joints, *estimates)
+
+
+def _joint_test(
+    pair: tuple[Factor, Factor], weights: tuple[np.ndarray, np.ndarray], joint: int
+) -> FTest:
+    """Compare what a joint's rows alone tell."""
+    triangles = [
+        weight[joint] * factor.triangles[joint]
+        for factor, weight in zip(pair, weights, strict=True)
+    ]
+    seen, scale = _columns(triangles)
+    one, two = (
+        _Told.of(triangle[:, np.append(seen, True)], scale, float(factor.independent_rows[joint]))
+        for triangle, factor in zip(triangles, pair, strict=True)
+    )
+    return _test(one, two)
+
+
+def _columns(triangles: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Which columns have entries in two triangles, (b,) bool, and the norms of these."""
+    norms = np.linalg.norm(np.concatenate([t[:, :-1] for t in triangles]), axis=0)
+    seen = norms > ROUNDING * norms.max(initial=0.0)
+    return seen, norms[seen]
+
+
+def _test(one: _Told, two: _Told) -> FTest:
+    """Test whether the same parameters explain both."""
+    from scipy.stats import f
+
+    # what a common set of parameters cannot explain beyond the noise, without a difference of
+    # large sums
+    u, s, _ = np.linalg.svd(np.concatenate([one.matrix, two.matrix]), full_matrices=False)
+    u = u[:, s > TOLERANCE * s.max(initial=0.0)]
+    values = np.append(one.values, two.values)
+    left = values - u @ (u.T @ values)
+    freedom = values.size - u.shape[1]
+    rest = one.rows + two.rows - values.size
+    if freedom == 0 or rest <= 0.0:
+        return FTest(np.nan, freedom, rest, np.nan)
+    noise = (one.squares + two.squares) / rest
+    statistic = float(left @ left / freedom / noise) if noise > 0.0 else np.inf
+    return FTest(statistic, freedom, rest, float(f.sf(statistic, freedom, rest)))
