@@ -293,7 +293,7 @@ class _Stretch:
             effort = self._repair(predict, effort, moving)
         for i, signal in enumerate((effort, samples.position, samples.velocity)):
             joined[width + i * n : width + (i + 1) * n] = signal.T
-        same = effort is samples.measured_effort
+        same = np.array_equal(effort, samples.measured_effort)
         return self._block(self._decimator.push(joined), entries, samples.measured_effort, same)
 
     def finish(self) -> RowBlock:
