@@ -149,7 +149,7 @@ class Store:
             return
         for line in lines:
             # a line that was cut short is one that was never finished
-            with suppress(ValueError, TypeError):
+            with suppress(ValueError, TypeError, KeyError):
                 values: dict[str, Any] = json.loads(line)
                 values['warnings'] = tuple(values['warnings'])
                 entry = Finished(**values)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks that go wrong in the ways that tasks of a crew can."""
+
+import os
+from pathlib import Path
+import signal
+
+
+def double(payload, item):
+    return payload, 2 * item
+
+
+def fail_first(payload, item):
+    """Fail for an odd item as long as its file is not there."""
+    mark = Path(payload.decode()) / str(item)
+    if item % 2 and not mark.exists():
+        mark.touch()
+        raise OSError(5, 'the disk is asleep')
+    return item
+
+
+def always_fail(payload, item):
+    if item == 3:
+        raise ValueError('no, not three')
+    return item
+
+
+def die_once(payload, item):
+    """Kill the worker at item 3, the first time."""
+    mark = Path(payload.decode()) / 'died'
+    if item == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+def die_always(payload, item):
+    if item == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+def process(payload, item):
+    return os.getpid()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks for many items, through failures and killed workers, on real processes."""
+
+import importlib
+import importlib.util
+from pathlib import Path
+import sys
+
+import pytest
+from robot_identification.errors import IdentificationError, SettingsError
+from robot_identification.fleet import crews
+from robot_identification.fleet.carrying_out import carry_out
+from robot_identification.fleet.crews import open_crew
+
+ITEMS = range(12)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def tasks():
+    """Let workers find the module of the tasks, as they find ours."""
+    folder = str(Path(__file__).parent)
+    sys.path.insert(0, folder)
+    yield importlib.import_module('crew_tasks')
+    sys.path.remove(folder)
+
+
+def outcome(task, folder, scheduler='processes', retries=1):
+    with open_crew(scheduler, 2, str(folder).encode()) as crew:
+        done = list(carry_out(crew, task, ITEMS, retries=retries))
+    assert sorted(one.item for one in done) == list(ITEMS)
+    return {one.item: one for one in done}
+
+
+def test_every_item_is_done_with_the_payload(tasks, tmp_path):
+    done = outcome(tasks.double, tmp_path)
+    assert {item: one.value for item, one in done.items()} == {
+        item: (str(tmp_path).encode(), 2 * item) for item in ITEMS
+    }
+
+
+def test_what_may_pass_is_tried_again(tasks, tmp_path):
+    done = outcome(tasks.fail_first, tmp_path)
+    assert {item: one.attempts for item, one in done.items()} == {i: 1 + i % 2 for i in ITEMS}
+    assert not any(one.failure for one in done.values())
+
+
+def test_without_retries_it_fails(tasks, tmp_path):
+    done = outcome(tasks.fail_first, tmp_path, retries=0)
+    assert {item for item, one in done.items() if one.failure} == {1, 3, 5, 7, 9, 11}
+    assert done[1].failure == 'OSError: [Errno 5] the disk is asleep'
+
+
+def test_one_failing_item_leaves_the_others_alone(tasks, tmp_path):
+    done = outcome(tasks.always_fail, tmp_path)
+    assert {item for item, one in done.items() if one.failure} == {3}
+    assert done[3].failure == 'ValueError: no, not three'
+    assert done[3].attempts == 2
+
+
+def test_a_killed_worker_is_made_up_for(tasks, tmp_path):
+    done = outcome(tasks.die_once, tmp_path)
+    assert (tmp_path / 'died').exists()
+    assert {item: one.value for item, one in done.items()} == dict(zip(ITEMS, ITEMS, strict=True))
+
+
+@pytest.mark.parametrize('retries', [0, 1])
+def test_the_item_that_kills_its_worker_is_found_and_no_other_given_up(tasks, tmp_path, retries):
+    done = outcome(tasks.die_always, tmp_path, retries=retries)
+    assert {item for item, one in done.items() if one.failure} == {3}
+    assert 'killed' in done[3].failure
+
+
+def test_few_items_are_taken_ahead(tasks, tmp_path):
+    taken = []
+
+    def items():
+        for item in range(50):
+            taken.append(item)
+            yield item
+
+    with open_crew('processes', 2, b'') as crew:
+        for count, _ in enumerate(carry_out(crew, tasks.process, items()), 1):
+            assert len(taken) <= count + 2 * 2 + 1
+
+
+def test_dask_does_the_same(tasks, tmp_path):
+    pytest.importorskip('distributed')
+    with open_crew('dask', 2, str(tmp_path).encode()) as crew:
+        assert crew.workers == 2
+        assert 'Dask' in crew.name
+        for task, failing in ((tasks.fail_first, set()), (tasks.always_fail, {3})):
+            done = list(carry_out(crew, task, ITEMS, retries=1))
+            assert sorted(one.item for one in done) == list(ITEMS)
+            assert {one.item for one in done if one.failure} == failing
+        done = list(carry_out(crew, tasks.die_once, ITEMS, retries=1))
+        assert (tmp_path / 'died').exists()
+        assert sorted(one.value for one in done) == list(ITEMS)
+
+
+def test_unknown_schedulers_are_refused():
+    with pytest.raises(SettingsError, match="'slurm' is no scheduler: give processes, dask, or"):
+        open_crew('slurm', 1, b'').__enter__()
+
+
+def test_an_address_where_nobody_is(monkeypatch):
+    pytest.importorskip('distributed')
+    monkeypatch.setattr(crews, '_CONNECT_SECONDS', 1.0)
+    with pytest.raises(IdentificationError, match=r'no Dask scheduler answers at tcp://127'):
+        open_crew('tcp://127.0.0.1:9', 1, b'').__enter__()
+
+
+def test_without_dask_processes_are_the_default(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        crews.importlib.util,
+        'find_spec',
+        lambda name, *rest: None if name == 'distributed' else find(name, *rest),
+    )
+    with open_crew(None, 1, b'') as crew:
+        assert crew.name == 'processes, 1 at a time'
+    for scheduler in ('dask', 'tcp://127.0.0.1:8786'):
+        with pytest.raises(SettingsError, match='needs Dask, which is not installed: install'):
+            open_crew(scheduler, 1, b'').__enter__()
