@@ -323,6 +323,7 @@ def _moves(
     upper = np.triu_indices(k)
     size = max(1, _CHUNK_BYTES // (8 * upper[0].size))
     square = np.empty((k, k), order='F')
+    triangles: np.ndarray | None = None
     for start in range(0, len(counts), size):
         drawn = counts[start : start + size]
         moves = drawn @ scores
@@ -334,18 +335,27 @@ def _moves(
             if info == 0 and lapack.dpocon(factor, norm)[0] > LEAST_RCOND:
                 moves[i], _ = lapack.dpotrs(factor, moves[i])
             else:
-                moves[i] = _factorised(rows, blocks, drawn[i])
+                triangles = _triangles(rows, blocks) if triangles is None else triangles
+                moves[i] = _factorised(triangles, drawn[i])
         yield moves
 
 
-def _factorised(rows: _WhiteRows, blocks: TimeBlocks, counts: np.ndarray) -> np.ndarray:
-    """Solve one replicate by QR of its rows."""
+def _triangles(rows: _WhiteRows, blocks: TimeBlocks) -> np.ndarray:
+    """(c, k + 1, k + 1) R of [A_c | r_c], with rows of zeros where a part has fewer."""
     k = rows.norms.size
-    triangle = np.zeros((0, k + 1))
-    for count, part in zip(counts, blocks.parts, strict=True):
-        if count > 0.0:
-            more = np.sqrt(count) * np.column_stack(rows.of_part(part))
-            triangle = np.asarray(np.linalg.qr(np.vstack([triangle, more]), mode='r'))
+    triangles = np.zeros((len(blocks), k + 1, k + 1))
+    for triangle, part in zip(triangles, blocks.parts, strict=True):
+        reduced = np.linalg.qr(np.column_stack(rows.of_part(part)), mode='r')
+        triangle[: len(reduced)] = reduced
+    return triangles
+
+
+def _factorised(triangles: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Solve one replicate by QR of its rows."""
+    k = triangles.shape[2] - 1
+    drawn = counts > 0.0
+    stacked = np.sqrt(counts[drawn, None, None]) * triangles[drawn]
+    triangle = np.asarray(np.linalg.qr(stacked.reshape(-1, k + 1), mode='r'))
     diagonal = np.abs(np.diag(triangle)[:k])
     if len(triangle) < k or diagonal.min() <= _DEPENDENT * diagonal.max():
         return np.full(k, np.nan)

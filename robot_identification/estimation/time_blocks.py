@@ -190,7 +190,8 @@ class BlockCollector:
             part = entries[offsets[j] : offsets[j + 1]]
             rows = np.vstack([part, block.effort[which, j]])
             kept = keep[:, j]
-            waiting.append(rows if kept.all() else rows[:, kept])
+            if kept.any():
+                waiting.append(rows if kept.all() else rows[:, kept])
 
     def _close(self) -> None:
         """End the part that is open."""
