@@ -24,7 +24,7 @@ from ..errors import collected_warnings, IdentificationError, SettingsError
 from ..io.bag_about import about_bag
 from ..io.entry import RecordingEntry
 from ..io.experiment import Experiment
-from ..io.factors import merge_stored, Origin, pack, StoredFactor, unpack
+from ..io.factors import merge_stored, Origin, pack, StoredFactor, SUFFIX, unpack
 from ..io.keys import to_mapping
 from ..io.results_yaml import plain
 from ..io.sources import ElasticSource, FactorSource, FileSource, open_recording
@@ -214,7 +214,7 @@ def unpacked(payload: bytes) -> tuple[Plan, Reducer]:
 def _source(plan: Plan, path: str) -> FileSource | ElasticSource | FactorSource:
     problem = plan.problem
     return open_recording(
-        replace(plan.entry, file=path),
+        _entry(plan, path),
         problem.robot.joints,
         problem.drives,
         Path('/'),
@@ -232,8 +232,15 @@ def _stored(reducer: Reducer, source: FileSource | ElasticSource | FactorSource)
 
 
 def _custom(plan: Plan, path: str) -> Mapping[str, str]:
-    entry = replace(plan.entry, file=path)
-    return about_bag(Path(path)).custom if entry.kind() == 'rosbag2' else {}
+    bag = _entry(plan, path).kind() == 'rosbag2'
+    return about_bag(Path(path)).custom if bag else {}
+
+
+def _entry(plan: Plan, path: str) -> RecordingEntry:
+    # a factor has no columns to be read
+    if path.endswith(SUFFIX):
+        return RecordingEntry(file=path)
+    return replace(plan.entry, file=path)
 
 
 def _may_pass(error: BaseException) -> bool:
