@@ -60,7 +60,11 @@ test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	$(PYTEST) -m ros $(ARGS) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
-bench: setup  ## time what has to be fast
+# Without a network, benchmarks tell which of the others they could not compare with.
+bench: setup  ## time what has to be fast (ARGS: names of benchmarks)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 1 \
+	    -r requirements/benchmarks.txt -c requirements/constraints.txt 2>/dev/null \
+	    || echo 'requirements/benchmarks.txt could not be installed: comparing with less'
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 papers: setup  ## reproduce the papers' tables into docs/papers.md (ARGS: names of papers)
