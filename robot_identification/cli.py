@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 import os
 from pathlib import Path
 import sys
@@ -69,15 +70,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _identify(options: argparse.Namespace) -> int:
+    from .estimation import EstimationSettings
     from .io.experiment import load_experiment
-    from .pipeline import identify
+    from .io.factors import read_factor, SUFFIX
+    from .io.keys import read_section
+    from .pipeline import identify, identify_factors
+    from .reduction import with_factors
     from .saving import require_writable, save
 
-    experiment = load_experiment(options.experiment, _overrides(options.overrides))
-    folder = _output_folder(options, experiment)
+    overrides = _overrides(options.overrides)
+    if options.experiment.suffix == SUFFIX:
+        factors = [read_factor(path) for path in (options.experiment, *options.factors)]
+        estimation = read_section(EstimationSettings, 'estimation', overrides)
+        run = partial(identify_factors, factors, estimation)
+        folder = _output_folder(options, None)
+    else:
+        experiment = load_experiment(options.experiment, overrides, check_data=not options.factors)
+        experiment = with_factors(experiment, options.factors)
+        run = partial(identify, experiment)
+        folder = _output_folder(options, experiment)
     require_writable(folder)
     with progress_bar(enabled=not options.quiet) as progress:
-        result = identify(experiment, progress=progress)
+        result = run(progress=progress)
     saved = save(result, folder)
     if not options.quiet:
         print(result.estimate.summary())
@@ -96,6 +110,32 @@ def _identify(options: argparse.Namespace) -> int:
         if path is not None:
             print(f'wrote {path}')
     return _physical(result.consistency, options.require_physical)
+
+
+def _reduce(options: argparse.Namespace) -> int:
+    from .io.experiment import load_experiment
+    from .io.factors import read_factor, SUFFIX, write_factors
+    from .reduction import reduce_experiment
+    from .saving import require_writable
+
+    first, *others = options.inputs
+    merging = options.out.suffix == SUFFIX
+    if first.suffix == SUFFIX and not merging:
+        raise SettingsError(
+            f"'--out {options.out}' does not end in {SUFFIX}",
+            remedy='name the file for the merged factor',
+        )
+    require_writable(options.out.parent if merging else options.out)
+    with progress_bar(enabled=not options.quiet) as progress:
+        if first.suffix == SUFFIX:
+            factors: Iterator[Any] = map(read_factor, options.inputs)
+        else:
+            overrides = _overrides(options.overrides)
+            experiment = load_experiment(first, overrides, check_data=not others)
+            factors = reduce_experiment(experiment, others, progress=progress)
+        told = [f'wrote {p}: {s.summary()}' for p, s in write_factors(factors, options.out)]
+    print('\n'.join(told))
+    return EXIT_OK
 
 
 def _validate(options: argparse.Namespace) -> int:
@@ -231,6 +271,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 COMMANDS = {
     'identify': _identify,
+    'reduce': _reduce,
     'validate': _validate,
     'check': _check,
     'export': _export,
@@ -246,7 +287,7 @@ COMMANDS = {
 
 def _output_folder(options: argparse.Namespace, experiment: Any) -> Path:
     """Return the folder for the results."""
-    folder = options.out or experiment.output_folder
+    folder = options.out or (experiment and experiment.output_folder)
     if folder is None:
         raise SettingsError(
             f"{options.experiment}: there is no folder for the results: key 'output' is missing",

@@ -39,6 +39,7 @@ def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     _add_identify(commands, run['identify'])
+    _add_reduce(commands, run['reduce'])
     _add_validate(commands, run['validate'])
     _add_check(commands, run['check'])
     _add_export(commands, run['export'])
@@ -93,9 +94,24 @@ def _add_identify(commands: Any, run: Run) -> None:
               robot-identification identify experiment.yaml
               robot-identification identify experiment.yaml --out results/try \\
                   --set signals.cutoff=20 --set estimation.method=ols
+              robot-identification identify experiment.yaml --factors runs/*.factor
+              robot-identification identify all.factor --out results
             """,
     )
-    parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
+    parser.add_argument(
+        'experiment',
+        type=Path,
+        help='the experiment file (docs/experiment.md), or a factor, which brings robot and '
+        'settings with it (docs/factor_files.md)',
+    )
+    parser.add_argument(
+        '--factors',
+        type=Path,
+        nargs='+',
+        default=[],
+        metavar='FILE',
+        help='identify from these factors in place of data.identification',
+    )
     parser.add_argument(
         '--out', type=Path, metavar='DIR', help="folder for the results (default: the file's own)"
     )
@@ -105,6 +121,48 @@ def _add_identify(commands: Any, run: Run) -> None:
         action='store_true',
         help='exit with code 3 where no physical body can have the parameters',
     )
+    _add_quiet(parser)
+
+
+def _add_reduce(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'reduce',
+        run,
+        'fold recordings into small factors, and factors into one',
+        description="""
+            Fold each recording into its factor: a file whose size does not depend on the
+            recording's length, and that gives the same parameters. Factors of one problem merge
+            into one, in any order and on any machine.
+
+            With an experiment file first: reduces the recordings that follow, read as the first
+            one of its data.identification, or without any those that are listed there; one factor
+            for each into the folder --out, or all merged where --out is named *.factor.
+            With factors alone: merges them into the file --out.
+            """,
+        epilog="""
+            examples:
+              robot-identification reduce experiment.yaml --out runs
+              robot-identification reduce experiment.yaml monday.mcap tuesday.mcap --out runs
+              robot-identification reduce runs/*.factor --out all.factor
+              robot-identification identify experiment.yaml --factors all.factor
+            """,
+    )
+    parser.add_argument(
+        'inputs',
+        type=Path,
+        nargs='+',
+        metavar='FILE',
+        help='an experiment file and recordings, or factors',
+    )
+    parser.add_argument(
+        '--out',
+        type=Path,
+        required=True,
+        metavar='PATH',
+        help='folder for one factor a recording, or the file *.factor for all of them merged',
+    )
+    _add_overrides(parser)
     _add_quiet(parser)
 
 

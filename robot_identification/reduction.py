@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,11 +30,14 @@ from .estimation import (
 )
 from .estimation.energy import ENERGY
 from .io.bag_about import about_bag
+from .io.columns import FACTOR
+from .io.entry import RecordingEntry
+from .io.experiment import Experiment
 from .io.factors import FactorSettings, Origin, StoredFactor, told_of
 from .io.sources import FactorSource
 from .io.stored_robot import robot_document
 from .problem import Problem
-from .progress import Progress
+from .progress import part, Progress, silent
 from .recording import Recording
 from .regressors import Regressor
 from .regressors.settings import SLOPES
@@ -100,7 +104,7 @@ class Reducer:
         )
         return cls(problem, regressor, base, fingerprint, settings)
 
-    def reduce(self, source: Any) -> StoredFactor:
+    def reduce(self, source: Any, *, progress: Progress | None = None) -> StoredFactor:
         """
         Make the factor of a recording, in one pass and constant memory.
 
@@ -108,6 +112,8 @@ class Reducer:
         ----------
         source:
             A `Recording` or an opened file.
+        progress:
+            Told about the progress.
 
         Raises
         ------
@@ -120,7 +126,12 @@ class Reducer:
         require_slopes(self.problem)
         watched = _Watched(source)
         system = Equations(self.problem.estimation).system(
-            [watched], self.regressor, self.structure, self.problem.signals, trace_points=2
+            [watched],
+            self.regressor,
+            self.structure,
+            self.problem.signals,
+            progress=progress,
+            trace_points=2,
         )
         return StoredFactor(
             factor=replace(system.factor, fingerprint=self.fingerprint),
@@ -172,6 +183,78 @@ class Reducer:
             name = source.source if isinstance(source, FactorSource) else ', '.join(names[:2])
             raise told_of(difference, 'this problem', name)
         return LinearSystem(stored.factor, self.structure, sources=names)
+
+
+def reduce_experiment(
+    experiment: Experiment,
+    recordings: Sequence[str | os.PathLike] = (),
+    *,
+    progress: Progress = silent,
+) -> Iterator[StoredFactor]:
+    """
+    Iterate over the factors of an experiment's recordings, one after the other.
+
+    Parameters
+    ----------
+    experiment:
+        The robot, the settings, and how its recordings are to be read.
+    recordings:
+        Files or bags that are read as the first recording of ``data.identification``; without
+        any, the recordings that are listed there.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    IdentificationError
+        as `Reducer.reduce`, and where there is no recording.
+
+    """
+    if recordings:
+        listed = experiment.data.identification
+        pattern = listed[0] if listed else RecordingEntry()
+        # called as in the file, whose folder relative paths start at
+        names = [os.path.relpath(path, experiment.base) for path in recordings]
+        entries = [replace(pattern, file=name) for name in names]
+        data = replace(experiment.data, identification=tuple(entries))
+        experiment = replace(experiment, data=data)
+    if not experiment.data.identification:
+        raise SettingsError(
+            "'data.identification' lists no recording to reduce",
+            key='data.identification',
+            remedy='give at least one there or as an argument',
+        )
+    reducer = Reducer.of(Problem.of(experiment))
+    sources = experiment.sources('identification', reducer.problem.robot.joints)
+    for number, source in enumerate(sources):
+        told = part(progress, number / len(sources), (number + 1) / len(sources))
+        told(0.0, f'reducing {source.source}')
+        yield reducer.reduce(source, progress=told)
+
+
+def with_factors(experiment: Experiment, files: Sequence[str | os.PathLike]) -> Experiment:
+    """
+    Return an experiment with factors in place of its recordings to identify from.
+
+    Parameters
+    ----------
+    experiment:
+        The experiment.
+    files:
+        Factor files; without any, the experiment stays as it is.
+
+    Raises
+    ------
+    RecordingError
+        naming a file that does not exist.
+
+    """
+    if not files:
+        return experiment
+    entries = tuple(RecordingEntry(file=os.path.abspath(file), format=FACTOR) for file in files)
+    for entry in entries:
+        entry.check_factor()
+    return replace(experiment, data=replace(experiment.data, identification=entries))
 
 
 def is_factor(source: Any) -> bool:

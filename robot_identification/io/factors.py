@@ -7,7 +7,7 @@ Factors in files: what is needed of a recording to identify without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 import os
 from pathlib import Path
@@ -154,6 +154,15 @@ class StoredFactor:
         """
         return read_robot(self.robot)
 
+    def summary(self) -> str:
+        """Return one line for people."""
+        factor, recordings = self.factor, len(self.origins)
+        lengths = [origin.duration for origin in self.origins]
+        text = f'{factor.n_joints} joints, {factor.n_base} base parameters, {factor.n_rows} rows'
+        text += f', {recordings} recording{"" if recordings == 1 else "s"}'
+        known = [length for length in lengths if length is not None]
+        return f'{text} of {sum(known):.4g} s' if len(known) == recordings else text
+
     def merge(self, other: StoredFactor) -> StoredFactor:
         """Return the factor of the rows of both, with the robot of the first; see `merge_all`."""
         factor = self.factor.merge(other.factor)
@@ -222,6 +231,45 @@ def write_factor(stored: StoredFactor, path: str | os.PathLike) -> None:
         raise IdentificationError(
             f"cannot write '{path}': {error.strerror or error}", file=str(path)
         ) from error
+
+
+def write_factors(
+    factors: Iterable[StoredFactor], out: str | os.PathLike
+) -> Iterator[tuple[Path, StoredFactor]]:
+    """
+    Write factors as they come, each into a file of its own, or all merged into one.
+
+    Parameters
+    ----------
+    factors:
+        Taken one by one.
+    out:
+        A folder, where they are called as their recordings, or a file that ends in `SUFFIX`.
+
+    Yields
+    ------
+    The files with what is in them.
+
+    Raises
+    ------
+    IdentificationError
+        as `write_factor` and `merge_stored`.
+
+    """
+    out = Path(out)
+    if out.suffix == SUFFIX:
+        merged = merge_stored(factors)
+        write_factor(merged, out)
+        yield out, merged
+        return
+    taken: dict[str, int] = {}
+    for stored in factors:
+        stem = Path(stored.origins[0].name).stem if stored.origins else 'factor'
+        taken[stem] = taken.get(stem, 0) + 1
+        name = stem if taken[stem] == 1 else f'{stem}-{taken[stem]}'
+        path = out / f'{name}{SUFFIX}'
+        write_factor(stored, path)
+        yield path, stored
 
 
 def read_factor(path: str | os.PathLike) -> StoredFactor:

@@ -16,7 +16,7 @@ import typing
 from typing import Any
 
 from ..errors import SettingsError
-from ..options import describe, OptionInfo
+from ..options import describe, from_mapping, OptionInfo, Options
 from .document import parent, parse_scalar
 
 _STEP = re.compile(r'([^.\[\]]+)|\[(\d+)\]')
@@ -150,6 +150,37 @@ def override(mapping: dict, overrides: typing.Mapping[str, Any]) -> None:
     """
     for key, value in overrides.items():
         set_key(mapping, key, parse_scalar(value, key) if isinstance(value, str) else value)
+
+
+def read_section(cls: type[Options], name: str, overrides: typing.Mapping[str, Any]) -> Options:
+    """
+    Make one section of settings of overrides alone.
+
+    Parameters
+    ----------
+    cls:
+        The section's options dataclass.
+    name:
+        The section's name.
+    overrides:
+        As for `override`; all of them have to be in the section.
+
+    Raises
+    ------
+    SettingsError
+        naming the key that is elsewhere, unknown or has a wrong value.
+
+    """
+    for key in overrides:
+        if not key.startswith(f'{name}.'):
+            raise SettingsError(
+                f"'{key}' cannot be set here",
+                key=key,
+                remedy=f'only keys of {name} can',
+            )
+    content: dict[str, Any] = {name: {}}
+    override(content, overrides)
+    return from_mapping(cls, content[name], name)
 
 
 def to_mapping(options: Any) -> Any:

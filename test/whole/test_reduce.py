@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from robot_identification.cli import main
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
 from robot_identification.estimation import EstimationSettings
 from robot_identification.io.experiment import load_experiment
@@ -51,9 +52,220 @@ def test_factor_gives_the_recordings_result(workspace, reduced):
     experiment, _, stored = reduced
     path = workspace.folder / 'first.factor'
     write_factor(stored, path)
-    workspace.edit('file: first.csv, time: t, position: [q1, q2, q3], effort: [tau1, tau2, tau3]',
-                   'file: first.factor')
+    workspace.edit(
+        'file: first.csv, time: t, position: [q1, q2, q3], effort: [tau1, tau2, tau3]',
+        'file: first.factor',
+    )
     same(
         result_document(identify(experiment)),
         result_document(identify(load_experiment(workspace.experiment))),
     )
+
+
+def test_merged_factors_give_the_result_of_both_recordings(workspace, reduced):
+    experiment, reducer, first = reduced
+    second = reducer.reduce(experiment.sources('validation')[0])
+    (entry,), (other,) = experiment.data.identification, experiment.data.validation
+    data = replace(experiment.data, identification=(entry, other), validation=())
+    recorded = result_document(identify(replace(experiment, data=data)))
+    files = [unpack(pack(stored)) for stored in (first, second)]
+    estimation = experiment.estimation
+    for factors in (files, [merge_stored(files)], [files[0].merge(files[1])]):
+        found = result_document(identify_factors(factors, estimation))
+        assert found['identification']['recordings'] == ['first.csv', 'second.csv']
+        for key in ('identification', 'parameters', 'standard_parameters', 'covariance'):
+            same(recorded[key], found[key], key)
+
+
+def test_recordings_and_factors_go_together(reduced):
+    experiment, reducer, first = reduced
+    second = experiment.sources('validation')[0]
+    mixed = reducer.system([first, second]).factor
+    both = first.factor.merge(reducer.reduce(second).factor)
+    assert np.allclose(mixed.column_sums, both.column_sums, rtol=1e-12)
+    assert np.array_equal(mixed.rows, both.rows)
+    assert reducer.system([first, second]).sources == ('second.csv', 'first.csv')
+
+
+def test_factor_serves_for_validation(reduced):
+    experiment, reducer, first = reduced
+    second = reducer.reduce(experiment.sources('validation')[0])
+    expected = identify(experiment).validations[0]
+    found = identify_factors([first], experiment.estimation, validation=[second]).validations[0]
+    same(expected.to_dict(), found.to_dict())
+    assert len(found.trace) == 0
+
+
+@pytest.mark.parametrize('settings', ['physical', 'essential', 'energy', 'ols'])
+def test_factor_gives_every_methods_result(workspace, settings):
+    edit = {
+        'physical': ('method: wls', 'method: physical'),
+        'ols': ('method: wls', 'method: ols\n  standard: base_columns'),
+        'essential': ('method: wls', 'method: wls\n  essential: {max_relative_std: 10.0}'),
+        'energy': ('method: wls', 'method: wls\n  equations: energy'),
+    }[settings]
+    workspace.edit(*edit)
+    experiment = load_experiment(workspace.experiment)
+    stored = unpack(pack(Reducer.of(Problem.of(experiment)).reduce(experiment.sources()[0])))
+    found = identify_factors([stored], experiment.estimation)
+    expected = identify(experiment)
+    assert found.estimation == expected.estimation
+    # the conic program ends within a tolerance of its own
+    rtol = 1e-4 if settings == 'physical' else EXACT
+    for key in ('identification', 'parameters', 'essential_parameters', 'standard_parameters'):
+        same(result_document(expected)[key], result_document(found)[key], key, rtol)
+
+
+def test_result_of_factors_is_saved_without_plots_of_samples(workspace, reduced):
+    from robot_identification.saving import save
+
+    *_, first = reduced
+    saved = save(identify_factors([first]), workspace.folder / 'results')
+    report = saved.report.read_text()
+    assert 'which hold no samples to plot' in report
+    assert 'Measured and predicted effort' not in report
+    assert saved.urdf is not None
+
+
+def test_factor_brings_its_problem_with_it(reduced):
+    experiment, reducer, first = reduced
+    problem = problem_of(unpack(pack(first)), EstimationSettings(method='ols'))
+    again = Reducer.of(problem)
+    assert again.fingerprint.difference(reducer.fingerprint) is None
+    assert again.settings == reducer.settings
+    assert problem.estimation.method == 'ols'
+    assert problem.robot.joints == experiment.robot.joints
+
+
+@pytest.mark.parametrize(
+    ('change', 'error', 'words'),
+    [
+        (('cutoff: 20.0', 'cutoff: 25.0'), SettingsError, "'signals.cutoff' is 25.0 here"),
+        (('viscous, coulomb, offset', 'viscous, coulomb'), ModelError, 'offset are there only'),
+        (('rotor_inertia: true', 'gravity: [0.0, 0.0, 9.81]\n  rotor_inertia: true'),
+         ModelError, "motion gives joint 'joint_2' other rows"),
+        (('rotor_inertia: true', 'rotor_inertia: false'), ModelError, 'there only'),
+        (('method: wls', 'equations: energy'), ModelError, 'energy is here only'),
+    ],
+)  # fmt: skip
+def test_unlike_factor_is_refused_by_what_differs(workspace, reduced, change, error, words):
+    *_, first = reduced
+    path = workspace.folder / 'first.factor'
+    write_factor(first, path)
+    workspace.edit(*change)
+    experiment = load_experiment(workspace.experiment)
+    from robot_identification.reduction import with_factors
+
+    with pytest.raises(error) as caught:
+        identify(with_factors(experiment, [path]))
+    if change[0].startswith('viscous'):
+        words = 'joint_1.off, joint_2.off, joint_3.off are there only'
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value) or caught.value.file
+
+
+@pytest.mark.parametrize('method', ['irls', 'mrls'])
+def test_method_that_needs_rows_is_refused_by_name(reduced, method):
+    *_, first = reduced
+    with pytest.raises(SettingsError, match=f"'estimation.method' is {method}") as caught:
+        identify_factors([first], EstimationSettings(method=method))
+    assert caught.value.key == 'estimation.method'
+    assert 'wls' in caught.value.remedy
+
+
+def test_slope_left_to_the_recordings_is_refused(workspace):
+    workspace.edit('viscous, coulomb', 'viscous, stiction')
+    experiment = load_experiment(workspace.experiment)
+    with pytest.raises(SettingsError, match='is null, to be found in the recordings') as caught:
+        Reducer.of(Problem.of(experiment)).reduce(experiment.sources()[0])
+    assert caught.value.key.startswith('robot.')
+
+
+def test_factor_has_no_columns_to_choose(workspace, reduced):
+    *_, first = reduced
+    write_factor(first, workspace.folder / 'first.factor')
+    workspace.edit('file: first.csv, time: t', 'file: first.factor, time: t')
+    with pytest.raises(SettingsError, match=r"identification\[0\].time' is given, but 'first.fac"):
+        load_experiment(workspace.experiment)
+    workspace.edit('first.factor', 'none.factor')
+    workspace.edit(
+        'time: t, position: [q1, q2, q3], effort: [tau1, tau2, tau3]}\n  val',
+        'format: factor}\n  val',
+    )
+    with pytest.raises(SettingsError, match='none.factor does not exist'):
+        load_experiment(workspace.experiment)
+
+
+@pytest.fixture
+def command(workspace, monkeypatch, capsys):
+    """Return what runs the command line in the workspace and gives what it printed."""
+    monkeypatch.chdir(workspace.folder)
+
+    def run(words, expect=0):
+        assert main(words.split()) == expect
+        return capsys.readouterr()
+
+    return run
+
+
+def test_command_reduces_merges_and_identifies(workspace, command):
+    command('reduce experiment.yaml --out runs')
+    told = command('reduce experiment.yaml second.csv --out runs --quiet').out
+    assert 'wrote runs/second.factor: 3 joints' in told
+    assert '1 recording of 12 s' in told
+    told = command('reduce runs/first.factor runs/second.factor --out all.factor').out
+    assert '2 recordings of 24 s' in told
+    one = command('identify all.factor --out one --set estimation.method=wls').out
+    # the recordings may be gone
+    (workspace.folder / 'first.csv').unlink()
+    files = 'runs/first.factor runs/second.factor'
+    two = command(f'identify experiment.yaml --factors {files}').out
+    assert 'joint_2.fv' in one and one.split('\n\n')[1] in two
+    merged = read_factor(workspace.folder / 'all.factor')
+    assert [origin.name for origin in merged.origins] == ['first.csv', 'second.csv']
+
+
+def test_command_merges_what_it_reduces(workspace, command):
+    shutil.copy(workspace.folder / 'second.csv', workspace.folder / 'third.csv')
+    told = command('reduce experiment.yaml second.csv third.csv --out both.factor --quiet').out
+    assert 'both.factor' in told
+    assert len(read_factor(workspace.folder / 'both.factor').origins) == 2
+
+
+@pytest.mark.parametrize(
+    ('words', 'reason'),
+    [
+        ('reduce a.factor --out runs', "'--out runs' does not end in .factor"),
+        ('reduce none.factor --out all.factor', "cannot read factor file 'none.factor'"),
+        ('reduce first.csv --out all.factor', 'first.csv'),
+        ('identify experiment.yaml --factors none.factor', 'none.factor does not exist'),
+        ('identify first.factor --out r --set signals.cutoff=3', "'signals.cutoff' cannot be set"),
+        ('identify first.factor --out r --set estimation.method=irls', 'irls, which has to see'),
+        ('identify first.factor', 'there is no folder for the results'),
+    ],
+)  # fmt: skip
+def test_wrong_command_is_told_in_one_line(workspace, reduced, command, words, reason):
+    write_factor(reduced[-1], workspace.folder / 'first.factor')
+    told = command(words, expect=2).err
+    assert told.startswith('error: ') and reason in told
+    assert told.count('\n') == 1
+
+
+def test_nothing_to_identify_from_is_an_error():
+    with pytest.raises(ValueError, match='no factor'):
+        identify_factors([])
+    with pytest.raises(ValueError, match='no factor'):
+        merge_stored([])
+
+
+def test_unlike_files_are_named_when_merged(workspace, reduced):
+    *_, first = reduced
+    workspace.edit('dead_zone: 0.05', 'dead_zone: 0.06')
+    experiment = load_experiment(workspace.experiment)
+    second = Reducer.of(Problem.of(experiment)).reduce(experiment.sources('validation')[0])
+    with pytest.raises(IdentificationError) as caught:
+        merge_stored([first, second])
+    text = str(caught.value)
+    assert "first.csv ('here') and second.csv ('there')" in text
+    assert "'signals.dead_zone' is 0.05 here and 0.06 there" in text
+    assert caught.value.key == 'signals.dead_zone'
