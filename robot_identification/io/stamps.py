@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from statistics import median
 
-GAP_FACTOR = 1.5
-"""A step longer than this many periods skips a sample."""
+from ..signals.clock import GAP_FACTOR
 
 _STEPS_FOR_PERIOD = 200
 

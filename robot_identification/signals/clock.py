@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What the time stamps of a recording say about its clock: rate, jitter, gaps, late samples.
+
+The period is the median of the first steps, so that neither gaps nor later faults count.  Every
+step is then so many whole periods long and off by the rest; samples that come in a burst after a
+pause are therefore late, but none of them is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+import math
+from typing import Any
+
+import numpy as np
+
+from ..recording import Recording
+
+GAP_FACTOR = 1.5
+"""A step longer than this many periods skips a sample."""
+
+LATE = 0.1
+"""A sample is late that comes so much of a period later than one period after the last one."""
+
+_ENOUGH = 1000
+"""Steps to find the period."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """
+    Quality of the stamps of a recording.
+
+    Attributes
+    ----------
+    source:
+        The recording's name.
+    samples:
+        How many there are.
+    duration:
+        From the first to the last [s].
+    rate:
+        Whole periods a second, those of missing samples included [Hz]; NaN for fewer than two
+        samples.
+    jitter:
+        Root of the mean square of what steps are longer or shorter than whole periods [s].
+    late:
+        Share of samples that are late (see `LATE`).
+    gaps:
+        Steps that skip one or more samples.
+    missing:
+        Samples that were skipped.
+    longest:
+        Longest step [s].
+
+    """
+
+    source: str
+    samples: int
+    duration: float
+    rate: float
+    jitter: float
+    late: float
+    gaps: int
+    missing: int
+    longest: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers."""
+        return asdict(self)
+
+
+class ClockWatch:
+    """
+    Takes the stamps of a recording as they come, in constant memory.
+
+    Parameters
+    ----------
+    source:
+        The recording's name.
+
+    """
+
+    def __init__(self, source: str = 'recording') -> None:
+        self._source = source
+        self._samples = 0
+        self._first = self._last = math.nan
+        self._waiting: list[np.ndarray] = []
+        self._period = math.nan
+        self._steps = self._periods = 0
+        self._squares = 0.0
+        self._late = self._gaps = 0
+        self._longest = 0.0
+
+    def add(self, time: np.ndarray) -> None:
+        """Take the next stamps, (n,) increasing [s]."""
+        if len(time) == 0:
+            return
+        if self._samples == 0:
+            self._first = float(time[0])
+            steps = np.diff(time)
+        else:
+            steps = np.diff(time, prepend=self._last)
+        self._samples += len(time)
+        self._last = float(time[-1])
+        if not math.isnan(self._period):
+            self._count(steps)
+            return
+        self._waiting.append(steps)
+        if sum(map(len, self._waiting)) >= _ENOUGH:
+            self._settle()
+
+    def clock(self) -> Clock:
+        """Say what the stamps so far tell."""
+        if self._waiting:
+            self._settle()
+        steps = self._steps
+        duration = self._last - self._first if self._samples else 0.0
+        return Clock(
+            source=self._source,
+            samples=self._samples,
+            duration=duration,
+            rate=self._periods / duration if self._periods else math.nan,
+            jitter=math.sqrt(self._squares / steps) if steps else math.nan,
+            late=self._late / steps if steps else 0.0,
+            gaps=self._gaps,
+            missing=max(0, self._periods - steps),
+            longest=self._longest,
+        )
+
+    def _settle(self) -> None:
+        steps = np.concatenate(self._waiting)
+        self._waiting = []
+        if len(steps):
+            self._period = float(np.median(steps[:_ENOUGH]))
+            self._count(steps)
+
+    def _count(self, steps: np.ndarray) -> None:
+        if len(steps) == 0:
+            return
+        relative = steps / self._period
+        whole = np.rint(relative)
+        off = relative - whole
+        self._steps += len(steps)
+        self._periods += int(whole.sum())
+        self._squares += float(off @ off) * self._period**2
+        self._late += int(np.count_nonzero(relative > 1.0 + LATE))
+        self._gaps += int(np.count_nonzero(relative > GAP_FACTOR))
+        self._longest = max(self._longest, float(steps.max()))
+
+
+def clock_of(stamps: Iterable[np.ndarray], source: str = 'recording') -> Clock:
+    """
+    Judge the stamps of a recording.
+
+    Parameters
+    ----------
+    stamps:
+        Parts of (n,) increasing stamps, one after another [s].
+    source:
+        The recording's name.
+
+    """
+    watch = ClockWatch(source)
+    for part in stamps:
+        watch.add(part)
+    return watch.clock()
+
+
+class WatchedSource:
+    """
+    A recording source whose stamps are watched when it is read to its end for the first time.
+
+    Parameters
+    ----------
+    source:
+        The source; all else is as it is there.
+
+    Attributes
+    ----------
+    clock:
+        None before.
+
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.clock: Clock | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def blocks(self, size: int) -> Iterator[Recording]:
+        """Read the source."""
+        if self.clock is not None:
+            yield from self._source.blocks(size)
+            return
+        watch = ClockWatch(str(getattr(self._source, 'source', 'recording')))
+        for block in self._source.blocks(size):
+            watch.add(block.time)
+            yield block
+        self.clock = watch.clock()

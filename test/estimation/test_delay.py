@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delays between effort and position that are known."""
+
+import numpy as np
+import pytest
+from robot_identification.base_parameters import structure
+from robot_identification.estimation import ols, system_of
+from robot_identification.estimation.delay import effort_delay
+from robot_identification.recording import Motion, Recording
+from robot_identification.regressors import build, ModelSettings, prior
+from robot_identification.robot import Robot
+from robot_identification.signals import SignalSettings
+
+ARM = """
+<robot name="planar">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0.21 0.02 0"/><mass value="4"/>
+    <inertia ixx="0.01" iyy="0.12" izz="0.13" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="lower"><inertial><origin xyz="0.18 -0.03 0"/><mass value="2.5"/>
+    <inertia ixx="0.01" iyy="0.06" izz="0.07" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/>
+    <origin rpy="1.5707963267948966 0 0"/><axis xyz="0 0 1"/>
+    <dynamics damping="1.2" friction="0.2"/></joint>
+  <joint name="elbow" type="continuous"><parent link="upper"/><child link="lower"/>
+    <origin xyz="0.45 0 0"/><axis xyz="0 0 1"/>
+    <dynamics damping="0.8" friction="0.1"/></joint>
+</robot>
+"""
+RATE = 500.0
+
+
+def moved(time):
+    """Position, velocity and acceleration at any time: sums of sines up to 1.5 Hz."""
+    random = np.random.default_rng(4)
+    q, v, a = np.zeros((3, len(time), 2))
+    for frequency in (0.3, 0.55, 0.8, 1.1, 1.5):
+        omega = 2.0 * np.pi * frequency
+        size, phase = random.uniform(0.1, 0.3, 2), random.uniform(0.0, 6.0, 2)
+        angle = omega * time[:, None] + phase
+        q += size * np.sin(angle)
+        v += size * omega * np.cos(angle)
+        a -= size * omega**2 * np.sin(angle)
+    return Motion(q, v, a)
+
+
+def trace_of(delays, noise=0.0, seconds=30.0, points=2000, friction=('viscous',), gap=None):
+    """Record an arm whose efforts are late, and reduce the recording to its trace."""
+    robot = Robot.from_urdf(ARM)
+    model = ModelSettings(friction=friction, rotor_inertia=False)
+    regressor, truth = build(robot, model), prior(robot, model)
+    time = np.arange(round(seconds * RATE)) / RATE
+    efforts = [
+        (regressor.rows(moved(time - late)) @ truth.values).reshape(-1, 2)[:, joint]
+        for joint, late in enumerate(delays)
+    ]
+    effort = np.stack(efforts, axis=1)
+    effort += noise * np.random.default_rng(1).normal(size=effort.shape)
+    position = moved(time).position
+    if gap is not None:
+        kept = (time < gap) | (time > gap + 2.0)
+        time, position, effort = time[kept], position[kept], effort[kept]
+    recording = Recording(time, position, effort, robot.joints)
+    base = structure(regressor, robot)
+    signals = SignalSettings(cutoff=20.0)
+    system = system_of([recording], regressor, base, signals, trace_points=points)
+    return system.trace, ols(system).base.values, robot.joints
+
+
+@pytest.mark.parametrize(
+    'delays', [(0.0, 0.0), (0.003, 0.0007), (-0.002, 0.01), (0.0213, 0.0213), (0.06, -0.05)]
+)
+def test_delays_of_any_part_of_a_sample_are_found(delays):
+    found = effort_delay(*trace_of(delays))
+    assert found.joints == ('shoulder', 'elbow')
+    np.testing.assert_allclose(found.delay, delays, atol=5e-5)
+
+
+def test_noise_makes_them_as_uncertain_as_is_told():
+    found = effort_delay(*trace_of((0.004, 0.004), noise=0.5))
+    assert (np.abs(found.delay - 0.004) < 4.0 * found.std).all()
+    assert (found.std < 1e-3).all()
+    assert (found.std > 1e-5).all()
+
+
+def test_a_gap_is_no_motion():
+    found = effort_delay(*trace_of((0.004, -0.003), gap=11.0))
+    np.testing.assert_allclose(found.delay, (0.004, -0.003), atol=1e-4)
+
+
+def test_rows_too_far_apart_tell_nothing():
+    found = effort_delay(*trace_of((0.004, 0.004), points=60))
+    assert np.isnan(found.delay).all()
+    assert np.isnan(found.std).all()
+
+
+def test_a_trace_without_rows_tells_nothing():
+    from robot_identification.estimation.trace import EMPTY_TRACE
+
+    assert np.isnan(effort_delay(EMPTY_TRACE, np.empty(0), ('a', 'b')).delay).all()
+    assert effort_delay(EMPTY_TRACE, np.empty(0), ('a',)).to_dict().keys() == {'a'}
