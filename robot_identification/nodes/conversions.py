@@ -40,7 +40,10 @@ def base_parameters_message(estimate: Estimate, stamp: Time) -> messages.Paramet
         for p in estimate
     ]
     return messages.ParameterSet(
-        header=Header(stamp=stamp), robot=estimate.robot, parameters=parameters
+        header=Header(stamp=stamp),
+        robot=estimate.robot,
+        parameters=parameters,
+        covariance=array('d', estimate.covariance.tobytes()),
     )
 
 

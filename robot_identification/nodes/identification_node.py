@@ -3,7 +3,8 @@
 Node ``identification``: identifies from recordings on request, and keeps the latest estimate.
 
 Requests are worked on one after the other in a thread of their own, so that the node answers
-parameter requests and reports its state meanwhile.
+parameter requests and reports its state meanwhile.  A live robot is followed by a process of its
+own, see `online_service`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from .. import pipeline
 from ..consistency import check
 from ..errors import IdentificationError, IdentificationWarning, RecordingError, SettingsError
 from ..estimation import ESTIMATORS
+from ..io.experiment import Experiment
 from ..io.results import Result
 from ..io.urdf import identified_urdf
 from ..saving import save
@@ -47,6 +49,7 @@ from .conversions import (
 )
 from .identification_diagnostics import State, status_message
 from .identification_settings import method_name, result_name, Settings
+from .online_service import OnlineService
 
 METHODS = {
     srv.Identify.Request.OLS: 'ols',
@@ -117,10 +120,12 @@ class IdentificationNode(Node):
         # by the wall: the state has to show where a simulation's clock stands still, too
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(1.0, self._on_timer, clock=steady)
+        self._online = OnlineService(self, self._problem, self._settings.output)
 
     def on_shutdown(self) -> None:
-        """Have a running request give up at its next step, and wait for that."""
+        """End the live identification; have a running request give up, and wait for that."""
         self._stopping = True
+        self._online.stop()
         self._idle.wait(PATIENCE_SECONDS)
 
     # -------------------------------------------------------------------------------- messages in
@@ -156,10 +161,7 @@ class IdentificationNode(Node):
         _refuse_data(overrides)
         entries = self._settings.entries(self._source(request.source))
         experiment = self._settings.experiment(overrides, entries)
-        with warnings.catch_warnings():
-            # the robot keeps its warnings, and the result has them
-            warnings.simplefilter('ignore', IdentificationWarning)
-            problem = replace(pipeline.Problem.of(experiment), name='')
+        problem = self._problem(experiment)
         sources = experiment.sources('identification', problem.robot.joints)
         loaded = experiment.sources('known_load', problem.robot.joints)
         carrying = experiment.sources('payload', problem.robot.joints)
@@ -253,6 +255,15 @@ class IdentificationNode(Node):
         return 'there was no estimate' if had is None else 'the estimate is forgotten'
 
     # -------------------------------------------------------------------------------------- parts
+
+    def _problem(self, experiment: Experiment | None = None) -> pipeline.Problem:
+        """Return the problem of an experiment; that of the present settings without one."""
+        if experiment is None:
+            experiment = self._settings.experiment()
+        with warnings.catch_warnings():
+            # the robot keeps its warnings, and the result has them
+            warnings.simplefilter('ignore', IdentificationWarning)
+            return replace(pipeline.Problem.of(experiment), name='')
 
     def _source(self, source: str) -> str:
         """Return the recording that a request means: an empty one the recorder's latest."""

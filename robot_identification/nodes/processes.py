@@ -76,7 +76,7 @@ class NodeProcesses:
                 stderr=subprocess.STDOUT,
                 env=self._environment,
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),
+                preexec_fn=die_with_parent(),
             )
 
     def pid(self, node: str) -> int:
@@ -185,8 +185,8 @@ def _quoted(line: str) -> str:
     return f", its last words: '{line[:200]}'" if line else ''
 
 
-def _die_with_parent() -> Callable[[], None] | None:
-    """On Linux: have the kernel send SIGTERM to the child if this process is killed."""
+def die_with_parent() -> Callable[[], None] | None:
+    """Return what has the kernel (Linux) send SIGTERM to a child if this process is killed."""
     if not sys.platform.startswith('linux'):
         return None
     libc = ctypes.CDLL(None)

@@ -59,6 +59,13 @@ class Arm:
             truth = ParameterSet(truth.layout, values)
         return write_bag(path, self.robot, truth, seed, gains=gains)
 
+    def states(self, seed, duration=DURATION):
+        """Return times, positions, velocities and noisy efforts of a motion."""
+        time, motion = sines(self.robot, seed, duration)
+        tau = efforts(self.robot, self.truth, motion)
+        tau += 0.02 * np.random.default_rng(seed + 99).standard_normal(tau.shape)
+        return time, motion.position, motion.velocity, tau
+
     def sines(self, seed):
         """Return the times and the states of a motion."""
         return sines(self.robot, seed)

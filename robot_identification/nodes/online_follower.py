@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Serialised joint states into the online identifier, with an account of what came in and how fast.
+
+Nothing here depends on when a message is handled: the estimate follows from the messages' stamps
+alone, so that a replay gives what the live run gave.  Clocks are read for the account only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import math
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from ..base_parameters import BaseStructure, structure
+from ..drives import Drives
+from ..errors import RecordingError
+from ..estimation import RecursiveEstimate
+from ..io.joint_state_stream import JointStateStream, JointValues
+from ..online import OnlineIdentifier, StreamCounts, Update
+from ..signals.sampling import GAP
+from .online_options import online_signals, OnlineTask, require_live
+from .online_timing import Durations
+
+FIRST_SAMPLES = 200
+"""Samples that the usual period is taken from, where it is not told."""
+
+_BELIEVABLE = 10.0  # s, beyond which a stamp is not of this machine's clock
+_WARM_SAMPLES = 300
+
+
+@dataclass
+class Account:
+    """
+    What came in so far.
+
+    Attributes
+    ----------
+    messages, lost, refused:
+        Joint states taken, lost by the middleware, and left out for what they hold.
+    updates, late:
+        Those that went through the filters, and the ones of them that took too long.
+    longest_gap:
+        Longest time between successive stamps [s].
+    jumps:
+        Times at which the stamps went back by more than a gap.
+
+    """
+
+    messages: int = 0
+    lost: int = 0
+    refused: int = 0
+    updates: int = 0
+    late: int = 0
+    longest_gap: float = 0.0
+    jumps: int = 0
+
+
+class Snapshot(NamedTuple):
+    """
+    The live estimate with all that is needed to write it down.
+
+    Attributes
+    ----------
+    estimate:
+        Values, states and covariance.
+    structure:
+        What the base parameters are.
+    stamp:
+        Moment that the estimate is for [ns].
+    account, counts:
+        What came in, and what became of it.
+    period:
+        Usual time between samples [s].
+
+    """
+
+    estimate: RecursiveEstimate
+    structure: BaseStructure
+    stamp: int
+    account: Account
+    counts: StreamCounts
+    period: float
+
+
+class Follower:
+    """
+    Follows one robot.
+
+    Parameters
+    ----------
+    task:
+        The robot, and how it is identified.
+
+    Raises
+    ------
+    SettingsError
+        where the settings ask for what cannot be had live.
+
+    """
+
+    def __init__(self, task: OnlineTask) -> None:
+        problem = task.problem
+        require_live(problem)
+        self._task = task
+        self._joints = problem.robot.joints
+        self._regressor = problem.regressor()
+        self._drives = Drives() if problem.drives is None else problem.drives
+        self.structure = structure(self._regressor, problem.robot, grouping=problem.model.grouping)
+        self._signals = online_signals(problem.signals)
+        self._prior = problem.prior()
+        self._frozen = False
+        self.trouble = ''
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything but the robot, the usual period included."""
+        self._stream = JointStateStream(self._joints)
+        self._first: list[tuple[int, np.ndarray, np.ndarray]] = []
+        self._identifier: OnlineIdentifier | None = None
+        self._origin = self._invalid = 0
+        self._last_stamp: int | None = None
+        self._sequence: int | None = None
+        self._period = math.nan
+        self.account = Account()
+        self.durations, self.latencies = Durations(), Durations()
+        self.newest: Update | None = None
+        if self._task.options.state_rate is not None:
+            self._period = 1.0 / self._task.options.state_rate
+
+    def warm_up(self) -> None:
+        """Run everything once on made-up samples, so that the first real ones find it compiled."""
+        rate = self._task.options.state_rate
+        period = 0.001 if rate is None else 1.0 / rate
+        identifier = self._make(period)
+        random = np.random.default_rng(0)
+        for k in range(_WARM_SAMPLES):
+            values = random.normal(size=(2, len(self._joints)))
+            identifier.push(k * period, *values)
+        identifier.estimate()
+
+    # ------------------------------------------------------------------------------------ messages
+
+    def take(self, message: bytes, sequence: int | None, start: float) -> None:
+        """
+        Take a message.
+
+        Parameters
+        ----------
+        message:
+            Serialised joint state.
+        sequence:
+            Its number by the middleware, counted by its publisher; None where that is not known.
+        start:
+            `time.perf_counter` when the message was taken [s].
+
+        """
+        account = self.account
+        account.messages += 1
+        if sequence is not None:
+            # a number that goes back is another publisher's, or that of one that started again
+            if self._sequence is not None and sequence > self._sequence + 1:
+                account.lost += sequence - self._sequence - 1
+            self._sequence = sequence
+        try:
+            values = self._stream.read(message)
+        except RecordingError as error:
+            account.refused += 1
+            self.trouble = str(error)
+            return
+        self._look_at(values.stamp)
+        position, effort = self._at_joints(values)
+        identifier = self._identifier
+        if identifier is None:
+            self._begin(values.stamp, position, effort)
+            return
+        update = identifier.push(1e-9 * (values.stamp - self._origin), position, effort)
+        took = time.perf_counter() - start
+        self._count(took, values, identifier)
+        if update is not None:
+            self.newest = update
+
+    def _look_at(self, stamp: int) -> None:
+        """Note gaps between stamps."""
+        if self._last_stamp is not None:
+            passed = 1e-9 * (stamp - self._last_stamp)
+            if passed > self.account.longest_gap:
+                self.account.longest_gap = passed
+            elif passed < -GAP * self._period:
+                self.account.jumps += 1
+                self.trouble = f'the stamps went back by {-passed:.3g} s'
+        self._last_stamp = stamp
+
+    def _at_joints(self, values: JointValues) -> tuple[np.ndarray, np.ndarray]:
+        drives = self._drives
+        if drives.position is None and drives.effort is None:
+            return values.position, values.effort
+        return (
+            drives.joint_position(values.position[None])[0],
+            drives.joint_effort(values.effort[None])[0],
+        )
+
+    def _count(self, took: float, values: JointValues, identifier: OnlineIdentifier) -> None:
+        account, invalid = self.account, identifier.counts.invalid
+        account.updates += 1
+        self.durations.add(took)
+        if took > self._task.options.deadline:
+            account.late += 1
+        if invalid != self._invalid:
+            self._invalid = invalid
+            self.trouble = self._not_finite(values)
+        if self._task.system_stamps:
+            latency = time.time() - 1e-9 * values.stamp
+            if 0.0 <= latency < _BELIEVABLE:
+                self.latencies.add(latency)
+
+    def _not_finite(self, values: JointValues) -> str:
+        for name, numbers in (('position', values.position), ('effort', values.effort)):
+            wrong = np.flatnonzero(~np.isfinite(numbers))
+            if wrong.size:
+                joint = self._joints[wrong[0]]
+                return f"{name} of joint '{joint}' is {numbers[wrong[0]]} in the joint states"
+        return 'a number in the joint states is not finite'
+
+    # --------------------------------------------------------------------------------------- start
+
+    def _begin(self, stamp: int, position: np.ndarray, effort: np.ndarray) -> None:
+        """Keep the first samples until they tell the period, then work them all up."""
+        self._first.append((stamp, position, effort))
+        if math.isnan(self._period):
+            if len(self._first) < FIRST_SAMPLES:
+                return
+            period = _usual_period([stamp for stamp, *_ in self._first])
+            if period is None:
+                self._first.clear()
+                self.trouble = f'the stamps of {FIRST_SAMPLES} joint states do not go on'
+                return
+            self._period = period
+        self._origin = self._first[0][0]
+        self._identifier = self._make(self._period)
+        for stamp, position, effort in self._first:
+            update = self._identifier.push(1e-9 * (stamp - self._origin), position, effort)
+            if update is not None:
+                self.newest = update
+        self._invalid = self._identifier.counts.invalid
+        self._first.clear()
+
+    def _make(self, period: float) -> OnlineIdentifier:
+        identifier = OnlineIdentifier(
+            self._regressor,
+            self.structure,
+            self._joints,
+            self._signals,
+            self._task.problem.estimation.mrls,
+            period=period,
+            prior=self._prior,
+        )
+        if self._frozen:
+            identifier.freeze()
+        return identifier
+
+    # ------------------------------------------------------------------------------------- control
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the estimate stays as it is."""
+        return self._frozen
+
+    def freeze(self, frozen: bool) -> None:
+        """Keep the estimate as it is, or learn again."""
+        self._frozen = frozen
+        if self._identifier is not None:
+            (self._identifier.freeze if frozen else self._identifier.resume)()
+
+    @property
+    def period(self) -> float:
+        """Usual time between samples [s]; NaN before it is known."""
+        return self._period
+
+    @property
+    def delay(self) -> float:
+        """How long before the newest sample the estimate holds [s]; NaN before the start."""
+        return math.nan if self._identifier is None else self._identifier.delay
+
+    @property
+    def counts(self) -> StreamCounts:
+        """What has become of the samples."""
+        return StreamCounts() if self._identifier is None else self._identifier.counts
+
+    @property
+    def rows(self) -> int:
+        """Rows that the estimate comes from."""
+        return 0 if self._identifier is None else self._identifier.rows
+
+    @property
+    def last_stamp(self) -> int | None:
+        """Stamp of the newest joint state [ns]; None before the first one."""
+        return self._last_stamp
+
+    def snapshot(self) -> Snapshot | None:
+        """Return the estimate; None before the first update."""
+        if self._identifier is None or self.newest is None:
+            return None
+        return Snapshot(
+            self._identifier.estimate(),
+            self.structure,
+            self._origin + round(1e9 * self.newest.stamp),
+            self.account,
+            self.counts,
+            self._period,
+        )
+
+
+def _usual_period(stamps: list[int]) -> float | None:
+    """Return the median step [s]; None where time does not go on."""
+    steps = np.diff(np.array(stamps, dtype=np.int64))
+    steps = steps[steps > 0]
+    return 1e-9 * float(np.median(steps)) if steps.size > len(stamps) // 2 else None

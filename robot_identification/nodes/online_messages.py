@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the live identification publishes: parameters, status, diagnostics."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+import math
+
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+import numpy as np
+from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
+from std_msgs.msg import Header
+
+from ..base_parameters import BaseStructure
+from ..estimation.elimination import ACCEPTED, WEAK
+from .motion_messages import time_message
+from .online_follower import Follower, Snapshot
+
+STATES = {
+    OnlineStatus.OFF: 'off',
+    OnlineStatus.STARTING: 'starting',
+    OnlineStatus.WAITING: 'waiting for joint states',
+    OnlineStatus.LEARNING: 'learning',
+    OnlineStatus.FROZEN: 'frozen',
+}
+"""States in words."""
+
+_OTHER_RATE = 0.2
+
+
+class ParameterMessages:
+    """
+    Estimates as messages; what stays the same from one to the next is made once.
+
+    Parameters
+    ----------
+    base:
+        The base parameters.
+    robot:
+        The robot's name.
+
+    """
+
+    def __init__(self, base: BaseStructure, robot: str) -> None:
+        layout = base.base_layout
+        self._entries = [
+            Parameter(name=name, unit=unit, expression=words)
+            for name, unit, words in zip(layout.names, layout.units, base.expressions, strict=True)
+        ]
+        self._message = ParameterSet(robot=robot, parameters=self._entries)
+
+    def of(self, snapshot: Snapshot) -> ParameterSet:
+        """Return the message of an estimate; it is changed by the next call."""
+        estimate = snapshot.estimate
+        with np.errstate(divide='ignore', invalid='ignore'):
+            relative = 100.0 * estimate.std / np.abs(estimate.values)
+        for entry, value, std, share, flag in zip(
+            self._entries,
+            estimate.values.tolist(),
+            estimate.std.tolist(),
+            relative.tolist(),
+            estimate.flags.tolist(),
+        ):
+            entry.value, entry.std, entry.relative_std = value, std, share
+            entry.state = _state_of(flag)
+        self._message.header.stamp = time_message(snapshot.stamp)
+        self._message.covariance = array('d', estimate.covariance.tobytes())
+        return self._message
+
+
+def _state_of(flag: int) -> int:
+    if flag == ACCEPTED:
+        return int(Parameter.IDENTIFIED)
+    return int(Parameter.NOT_EXCITED if flag == WEAK else Parameter.DEPENDENT)
+
+
+@dataclass(frozen=True)
+class Look:
+    """
+    The stream at one moment; two of them tell what happened in between.
+
+    Attributes
+    ----------
+    clock:
+        Steady time [s].
+    processor:
+        Processor time of the process [s].
+    messages, lost, refused, invalid, disordered, gaps, jumps:
+        Counts so far.
+    stamp:
+        Of the newest joint state [ns]; None before the first.
+
+    """
+
+    clock: float
+    processor: float
+    messages: int = 0
+    lost: int = 0
+    refused: int = 0
+    invalid: int = 0
+    disordered: int = 0
+    gaps: int = 0
+    jumps: int = 0
+    stamp: int | None = None
+
+    @classmethod
+    def at(cls, follower: Follower, clock: float, processor: float) -> Look:
+        """Look at a follower."""
+        account, counts = follower.account, follower.counts
+        return cls(
+            clock,
+            processor,
+            account.messages,
+            account.lost,
+            account.refused,
+            counts.invalid,
+            counts.late,
+            max(0, counts.stretches - 1),
+            account.jumps,
+            follower.last_stamp,
+        )
+
+
+def status_message(
+    follower: Follower, before: Look, now: Look, stale: float, since_message: float
+) -> OnlineStatus:
+    """
+    Return the status.
+
+    Parameters
+    ----------
+    follower:
+        Who follows the robot.
+    before, now:
+        What was seen last time, and what is seen now.
+    stale:
+        Time without joint states that is too long [s].
+    since_message:
+        How long ago the newest joint state came [s].
+
+    """
+    account, durations, latencies = follower.account, follower.durations, follower.latencies
+    rate = _rate(before, now)
+    flowing = now.messages > 0 and since_message < stale and account.updates > 0
+    state = OnlineStatus.FROZEN if follower.frozen else OnlineStatus.LEARNING
+    return OnlineStatus(
+        header=Header(stamp=time_message(0 if now.stamp is None else now.stamp)),
+        state=state if flowing else OnlineStatus.WAITING,
+        message='; '.join(_troubles(follower, before, now, rate, stale, since_message)),
+        messages=account.messages,
+        lost=account.lost,
+        refused=account.refused + now.invalid,
+        disordered=now.disordered,
+        gaps=now.gaps,
+        updates=account.updates,
+        late_updates=account.late,
+        rows=follower.rows,
+        rate=rate,
+        longest_gap=account.longest_gap,
+        update_median=durations.below(0.5),
+        update_99=durations.below(0.99),
+        update_999=durations.below(0.999),
+        update_longest=durations.longest,
+        latency_median=latencies.below(0.5),
+        latency_999=latencies.below(0.999),
+        delay=follower.delay,
+        load=(now.processor - before.processor) / max(now.clock - before.clock, 1e-9),
+    )
+
+
+def _rate(before: Look, now: Look) -> float:
+    if before.stamp is None or now.stamp is None or now.stamp <= before.stamp:
+        return math.nan
+    return 1e9 * (now.messages - before.messages) / (now.stamp - before.stamp)
+
+
+def _troubles(
+    follower: Follower, before: Look, now: Look, rate: float, stale: float, since: float
+) -> list[str]:
+    """Say what went wrong between two looks."""
+    found = []
+    if now.messages == 0:
+        return ['no joint states have arrived']
+    if since >= stale:
+        return [f'no joint states for {since:.1f} s']
+    refused = now.refused - before.refused + now.invalid - before.invalid
+    jumps = now.jumps - before.jumps
+    if refused or jumps:
+        found.append(follower.trouble)
+    if refused:
+        found.append(f'{refused} joint states left out')
+    if now.lost > before.lost:
+        found.append(f'{now.lost - before.lost} joint states lost on the way')
+    if now.disordered > before.disordered:
+        found.append(f'{now.disordered - before.disordered} joint states not in order of time')
+    if now.gaps > before.gaps and not jumps:
+        found.append(f'{now.gaps - before.gaps} gaps: the filters filled anew')
+    expected = 1.0 / follower.period if follower.period == follower.period else rate
+    if abs(rate - expected) > _OTHER_RATE * expected and now.gaps == before.gaps:
+        found.append(
+            f'joint states come at {rate:.4g} Hz, at the start it was {expected:.4g} Hz: if that '
+            'stays so, call ~/online/reset'
+        )
+    return found
+
+
+def diagnostic(node: str, robot: str, status: OnlineStatus) -> DiagnosticStatus:
+    """Return the status as rqt_robot_monitor and its like show it."""
+    words = STATES[status.state]
+    healthy = status.state in (OnlineStatus.LEARNING, OnlineStatus.FROZEN)
+    level = DiagnosticStatus.OK if healthy and not status.message else DiagnosticStatus.WARN
+    text = f'{words}, {status.rate:.4g} Hz' if healthy else words
+    if status.message:
+        text = f'{text}: {status.message}'
+    values = {
+        'joint states': status.messages,
+        'lost': status.lost,
+        'left out': status.refused,
+        'not in order': status.disordered,
+        'gaps': status.gaps,
+        'longest gap [s]': f'{status.longest_gap:.6g}',
+        'updates': status.updates,
+        'late updates': status.late_updates,
+        'update, median [ms]': _ms(status.update_median),
+        'update, 99.9 % [ms]': _ms(status.update_999),
+        'update, longest [ms]': _ms(status.update_longest),
+        'stamp to done, median [ms]': _ms(status.latency_median),
+        'stamp to done, 99.9 % [ms]': _ms(status.latency_999),
+        'load [%]': f'{100.0 * status.load:.1f}',
+    }
+    return DiagnosticStatus(
+        level=level,
+        name=f'{node.lstrip("/")}: online',
+        message=text,
+        hardware_id=robot,
+        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f'{1e3 * seconds:.3f}'

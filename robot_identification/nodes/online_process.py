@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The process of the live identification, started by the identification node.
+
+It has one thread that handles messages, and nothing else to do, so that neither a request for an
+offline identification nor the node's parameter services can hold an update up.  The node hands it
+a task over a pipe, then commands; it publishes under the node's names.  It ends with the node.
+"""
+
+from __future__ import annotations
+
+import gc
+from multiprocessing.connection import Connection
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
+from robot_identification_msgs.msg import OnlineStatus, ParameterSet
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
+
+from ..errors import IdentificationError
+from .common import explain, LATCHED, run
+from .motion_messages import time_message
+from .online_follower import Follower
+from .online_messages import diagnostic, Look, ParameterMessages, status_message
+from .online_options import OnlineTask
+
+DEPTH = 5000
+"""Joint states that may wait: several seconds of them."""
+
+_AT_ONCE = 100  # messages that are worked on before timers and commands get their turn
+
+
+class OnlineNode(Node):
+    """
+    Follows a robot's joint states.
+
+    Parameters
+    ----------
+    task:
+        The robot, and the names of the topics.
+    pipe:
+        Commands come in here and answers go out.
+
+    """
+
+    def __init__(self, task: OnlineTask, pipe: Connection) -> None:
+        namespace, _, name = task.node.rpartition('/')
+        super().__init__(
+            f'{name}_online',
+            namespace=namespace or '/',
+            use_global_arguments=False,
+            start_parameter_services=False,
+            enable_rosout=True,
+        )
+        self._task, self._pipe = task, pipe
+        self._follower = Follower(task)
+        self._follower.warm_up()
+        self._messages = ParameterMessages(self._follower.structure, task.problem.robot.name)
+        self._parameters_out = self.create_publisher(ParameterSet, task.parameters, LATCHED)
+        self._status_out = self.create_publisher(OnlineStatus, task.status, LATCHED)
+        self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self._states = self._subscribe(ReliabilityPolicy.RELIABLE)
+        self._arrived = time.monotonic()
+        self._published = 0
+        self._look = self._diagnosed = self._look_now()
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(1.0 / task.options.publish_rate, self._on_publish, clock=steady)
+        self.create_timer(1.0, self._on_diagnostics, clock=steady)
+        self._starter = self.create_timer(0.0, self._on_start, clock=steady)
+
+    def _on_start(self) -> None:
+        """Begin, once there is an executor."""
+        self.destroy_timer(self._starter)
+        threading.Thread(target=self._listen, name='commands', daemon=True).start()
+        # what is here now stays: the collector need not look at it again and again
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        self._pipe.send(('ready', ''))
+
+    # ------------------------------------------------------------------------------- joint states
+
+    def _subscribe(self, reliability: ReliabilityPolicy) -> Subscription:
+        return self.create_subscription(
+            JointState,
+            self._task.joint_states,
+            self._on_joint_state,
+            QoSProfile(depth=DEPTH, reliability=reliability),
+            raw=True,
+            event_callbacks=SubscriptionEventCallbacks(
+                incompatible_qos=self._on_incompatible, use_default_callbacks=False
+            ),
+        )
+
+    def _on_incompatible(self, _: Any) -> None:
+        """Hear a driver that publishes best effort, too."""
+        self.get_logger().info('joint states are published best effort: some may be lost')
+        self.destroy_subscription(self._states)
+        self._states = self._subscribe(ReliabilityPolicy.BEST_EFFORT)
+
+    def _on_joint_state(self, message: bytes, info: dict[str, Any]) -> None:
+        """Take this message and those that wait behind it."""
+        handle, left = self._states.handle, _AT_ONCE
+        start = time.perf_counter()
+        while True:
+            self._follower.take(message, info.get('publication_sequence_number'), start)
+            left -= 1
+            taken = handle.take_message(JointState, True) if left else None
+            if taken is None:
+                break
+            start = time.perf_counter()
+            message, info = taken
+        self._arrived = time.monotonic()
+
+    # ----------------------------------------------------------------------------------- messages
+
+    def _look_now(self) -> Look:
+        return Look.at(self._follower, time.monotonic(), time.process_time())
+
+    def _status(self, before: Look, now: Look) -> OnlineStatus:
+        return status_message(
+            self._follower, before, now, self._task.options.stale, now.clock - self._arrived
+        )
+
+    def _on_publish(self) -> None:
+        now = self._look_now()
+        if self._follower.account.updates != self._published:
+            self._published = self._follower.account.updates
+            snapshot = self._follower.snapshot()
+            if snapshot is not None:
+                self._parameters_out.publish(self._messages.of(snapshot))
+        self._status_out.publish(self._status(self._look, now))
+        self._look = now
+        gc.collect()
+
+    def _on_diagnostics(self) -> None:
+        now = self._look_now()
+        status = self._status(self._diagnosed, now)
+        self._diagnosed = now
+        stamp = time_message(time.time_ns())
+        entry = diagnostic(self._task.node, self._task.problem.robot.name, status)
+        self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=[entry]))
+
+    # ----------------------------------------------------------------------------------- commands
+
+    def _listen(self) -> None:
+        """Hand commands to the thread that handles messages; end with the node."""
+        try:
+            while True:
+                name, argument = self._pipe.recv()
+                assert self.executor is not None
+                self.executor.create_task(self._obey, name, argument)
+        except (EOFError, OSError):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _obey(self, name: str, argument: Any) -> None:
+        try:
+            self._pipe.send(('answer', self._answer(name, argument)))
+        except Exception as error:
+            self._pipe.send(('error', explain(self, error)))
+
+    def _answer(self, name: str, argument: Any) -> Any:
+        follower = self._follower
+        answer: Any = None
+        if name == 'reset':
+            follower.reset()
+            self._published = 0
+            self._look = self._diagnosed = self._look_now()
+            self._parameters_out.publish(ParameterSet(robot=self._task.problem.robot.name))
+        elif name == 'freeze':
+            follower.freeze(argument)
+        elif name == 'snapshot':
+            answer = follower.snapshot()
+        return answer
+
+
+def main() -> int:
+    """Take the task from the pipe whose number is the argument, and follow the robot."""
+    pipe = Connection(int(sys.argv[1]))
+    task = pipe.recv()
+
+    def make() -> Node:
+        try:
+            return OnlineNode(task, pipe)
+        except IdentificationError as error:
+            pipe.send(('failed', str(error)))
+            raise
+
+    return run(make, [])
+
+
+if __name__ == '__main__':
+    sys.exit(main())

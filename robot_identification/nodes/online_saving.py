@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live estimate into files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import collected_warnings, IdentificationError
+from ..estimation import body_scale, standard
+from ..estimation.elimination import ACCEPTED, WEAK
+from ..io.results_yaml import dump, plain, write_whole
+from ..io.urdf import identified_urdf
+from ..parameters import ParameterSet
+from ..problem import Problem
+from .online_follower import Snapshot
+
+_WORDS = {ACCEPTED: 'IDENTIFIED', WEAK: 'NOT_EXCITED'}
+
+
+def save_live(snapshot: Snapshot, problem: Problem, folder: Path) -> str:
+    """
+    Write ``online.yaml`` and ``identified.urdf`` into a folder, and say so in words.
+
+    ``online.yaml`` names standard parameters, too, so that it can be given as
+    ``estimation.prior`` to what comes later.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be written to.
+
+    """
+    base = snapshot.structure
+    found = ParameterSet(base.base_layout, snapshot.estimate.values)
+    by_bodies = problem.estimation.distance == 'body'
+    scale = body_scale(problem.robot, base.layout) if by_bodies else None
+    nearest = standard(found, base, problem.prior(), scale=scale)
+    notes: list[str] = []
+    urdf = None
+    with collected_warnings() as warned:
+        try:
+            urdf = identified_urdf(problem.robot, nearest, problem.model)
+        except IdentificationError as error:
+            notes.append(f'identified.urdf is not written: {error}')
+    notes = [*warned, *notes]
+    document = live_document(snapshot, problem, nearest, notes)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / 'online.yaml', dump(plain(document)))
+        if urdf is not None:
+            write_whole(folder / 'identified.urdf', urdf)
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write results to '{folder}': {error.strerror or error}",
+            file=str(folder),
+            remedy='choose another folder by the parameter output, or make room',
+        ) from error
+    identified = int((snapshot.estimate.flags == ACCEPTED).sum())
+    return '; '.join(
+        [f'{identified} of {len(found.values)} base parameters identified, written to {folder}']
+        + notes
+    )
+
+
+def live_document(
+    snapshot: Snapshot, problem: Problem, nearest: ParameterSet, notes: list[str]
+) -> dict[str, Any]:
+    """Return all that is known of a live estimate, as it is written."""
+    base, estimate = snapshot.structure, snapshot.estimate
+    with np.errstate(divide='ignore', invalid='ignore'):
+        relative = 100.0 * estimate.std / np.abs(estimate.values)
+    return {
+        'robot': problem.robot.name,
+        'joints': problem.robot.joints,
+        'stamp': 1e-9 * snapshot.stamp,
+        'period': snapshot.period,
+        'rows': estimate.rows,
+        'residual_std': estimate.residual_std,
+        'joint_states': asdict(snapshot.account),
+        'stream': asdict(snapshot.counts),
+        'parameters': [
+            {
+                'name': name,
+                'expression': base.expressions[i],
+                'unit': base.base_layout.units[i],
+                'value': estimate.values[i],
+                'std': estimate.std[i],
+                'relative_std': relative[i],
+                'state': _WORDS.get(int(estimate.flags[i]), 'DEPENDENT'),
+            }
+            for i, name in enumerate(base.base_layout.names)
+        ],
+        'standard_parameters': [
+            {'name': name, 'value': value}
+            for name, value in zip(nearest.layout.names, nearest.values, strict=True)
+        ],
+        'covariance': estimate.covariance,
+        'warnings': notes,
+    }
