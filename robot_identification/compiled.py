@@ -16,7 +16,7 @@ runs as it is: right, but slow, so that who has a faster way asks `available` fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import functools
 import importlib
 from pathlib import Path
@@ -24,6 +24,7 @@ import re
 import threading
 import types
 from typing import Any
+import zlib
 
 _OPTIONS: dict[str, Any] = {
     'nogil': True,
@@ -52,7 +53,7 @@ class Compiled:
     Parameters
     ----------
     function:
-        Works on arrays and numbers; may call other compiled functions of its module.
+        Works on arrays and numbers; may call other compiled functions.
     arguments:
         Numba's types of its arguments; without, it is compiled for whatever it meets, and not
         cached.
@@ -60,6 +61,7 @@ class Compiled:
     """
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[str, ...] = ()) -> None:
+        assert isinstance(function, types.FunctionType)
         functools.update_wrapper(self, function)
         self._function, self._arguments = function, arguments
         self._ready: Callable[..., Any] | None = None
@@ -83,12 +85,21 @@ class Compiled:
                 self._ready = self._compile() if available() else self._function
             return self._ready
 
+    def sources(self) -> set[str]:
+        """Files of the function and of the compiled functions that it calls."""
+        found = {self._function.__code__.co_filename}
+        for callee in _callees(self._function).values():
+            found |= callee.sources()
+        return found
+
     def _compile(self) -> Callable[..., Any]:
         import numba
 
         function = _with_compiled_globals(self._function)
         if not self._arguments:
             return numba.jit(nopython=True, **_OPTIONS)(function)
+        # the cache goes by name and the time of the one file; this goes by all sources
+        function.__qualname__ += f'_{_digest(self.sources()):08x}'
         signature = tuple(_type(text, numba.types) for text in self._arguments)
         try:
             return numba.jit(signature, nopython=True, cache=True, **_OPTIONS)(function)
@@ -106,8 +117,7 @@ def compiled(*arguments: Any) -> Any:
     Used as ``@compiled('const f8[:, ::1]', 'i8')`` for what is called from Python, with Numba's
     types of the arguments (``const`` for arrays that are only read: only these take read-only
     ones), so that there is one machine code that can be cached; and plainly as ``@compiled`` for
-    what such a function calls.  These have to be in the same module, because Numba's cache looks
-    at that file alone to see whether it is out of date.
+    what such a function calls, in any module.
     """
     if len(arguments) == 1 and isinstance(arguments[0], types.FunctionType):
         return Compiled(arguments[0])
@@ -131,19 +141,29 @@ def warm() -> int:
     return count
 
 
-def _with_compiled_globals(function: Callable[..., Any]) -> types.FunctionType:
+def _with_compiled_globals(function: types.FunctionType) -> types.FunctionType:
     """Copy a function so that Numba finds machine code under the names of compiled functions."""
-    assert isinstance(function, types.FunctionType)
     found = dict(function.__globals__)
-    for name in function.__code__.co_names:
-        if isinstance(found.get(name), Compiled):
-            found[name] = found[name].ready()
+    found.update((name, callee.ready()) for name, callee in _callees(function).items())
     copy = types.FunctionType(
         function.__code__, found, function.__name__, function.__defaults__, function.__closure__
     )
     functools.update_wrapper(copy, function)
     del copy.__wrapped__  # type: ignore[attr-defined]
     return copy
+
+
+def _callees(function: types.FunctionType) -> dict[str, Compiled]:
+    """Compiled functions that a function names."""
+    named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    return {name: callee for name, callee in named.items() if isinstance(callee, Compiled)}
+
+
+def _digest(files: Iterable[str]) -> int:
+    digest = 0
+    for file in sorted(files):
+        digest = zlib.crc32(Path(file).read_bytes(), digest)
+    return digest
 
 
 def _type(text: str, known: types.ModuleType) -> Any:

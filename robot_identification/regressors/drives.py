@@ -13,8 +13,8 @@ the same number and ``separate`` leaves both free.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..parameters import ParameterLayout
 from ..recording import Motion
 from .friction import unit_of
 from .settings import CoupledDrive, ModelSettings
+from .state_functions import ACCELERATION, Combination, Entry, fill, OTHER, VELOCITY
 
 
 @dataclass(frozen=True)
@@ -110,24 +111,37 @@ class DriveTerms:
             inertia_scale=1.0 if separate else 1.0 / own_ratio**2,
         )
 
+    @cached_property
+    def combination(self) -> Combination:
+        """The entries as functions of the state."""
+        coupled = list(zip(self.places.tolist(), self.ratios.tolist(), strict=True))
+        entries = []
+        for joint, ratio in coupled:
+            if self.inertia is not None:
+                scale = self.inertia_scale
+                parts = tuple(
+                    (ACCELERATION, k, ratio * r * scale) for k, r in coupled if k != joint
+                )
+                entries.append(Entry(joint, self.inertia, parts))
+            if self.viscous is not None:
+                parts = tuple((VELOCITY, k, ratio * r) for k, r in coupled)
+                entries.append(Entry(joint, self.viscous, parts))
+            if self.coulomb is not None:
+                entries.append(Entry(joint, self.coulomb, ((OTHER, 0, ratio),)))
+        sign = partial(_sign_of_speed, self.places, self.ratios)
+        return Combination(tuple(entries), None if self.coulomb is None else sign)
+
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
         Add the columns of a motion to ``out`` (n_samples, n_joints, n_parameters).
 
         Added rather than written because a tied inertia shares its joint's column.
         """
-        if self.inertia is not None:
-            own = motion.acceleration[:, self.places] * self.ratios
-            coupled = (own.sum(axis=1, keepdims=True) - own) * self.inertia_scale
-            out[:, self.places, self.inertia] += coupled * self.ratios
-        speed = motion.velocity[:, self.places] @ self.ratios
-        columns: tuple[tuple[int | None, Callable], ...] = (
-            (self.viscous, np.positive),
-            (self.coulomb, np.sign),
-        )
-        for column, shape in columns:
-            if column is not None:
-                out[:, self.places, column] += shape(speed)[:, None] * self.ratios
+        fill(self.combination, motion, out)
+
+
+def _sign_of_speed(places: np.ndarray, ratios: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    return np.sign(velocity[:, places] @ ratios)[:, None]
 
 
 def _places(drive: CoupledDrive, joints: tuple[str, ...]) -> np.ndarray:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from ..errors import one_of, SettingsError
 from ..parameters import ParameterLayout
 from ..recording import Motion
 from .settings import ModelSettings, SLOPES
+from .state_functions import ACCELERATION, Combination, Entry, fill, ONE, OTHER, SIGN, VELOCITY
 
 SYMBOLS = {
     'rotor_inertia': 'Ia',
@@ -162,6 +164,23 @@ class JointTerms:
         names, units = zip(*pairs, strict=True) if pairs else ((), ())
         return cls(ParameterLayout(names, units), terms, start, slopes_of(settings, joints))
 
+    @cached_property
+    def combination(self) -> Combination:
+        """The entries as functions of the state."""
+        arctans = tuple(term for term in self.terms if term in SLOPES)
+        count = len(self.layout) // max(1, len(self.terms))
+        entries = []
+        for joint in range(count):
+            for i, term in enumerate(self.terms):
+                column = self.start + len(self.terms) * joint + i
+                if term in SLOPES:
+                    part = OTHER, count * arctans.index(term) + joint, 1.0
+                else:
+                    part = _FUNCTIONS[term], joint, 1.0
+                entries.append(Entry(joint, column, (part,)))
+        slopes = [self.slopes[term] for term in arctans]
+        return Combination(tuple(entries), partial(_arctans, slopes) if slopes else None)
+
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
         Write the columns of a motion; entries that are zero for every motion are left alone.
@@ -171,22 +190,19 @@ class JointTerms:
         motion:
             States of n_samples.
         out:
-            (n_samples, n_joints, n_parameters).
+            (n_samples, n_joints, n_parameters), zero in these columns.
 
         """
-        joints = np.arange(out.shape[1])
-        for i, term in enumerate(self.terms):
-            places = self.start + len(self.terms) * joints + i
-            out[:, joints, places] = _value(term, motion, self.slopes)
+        fill(self.combination, motion, out)
 
 
-def _value(term: str, motion: Motion, slopes: Mapping[str, np.ndarray]) -> np.ndarray | float:
-    if term == 'rotor_inertia':
-        return motion.acceleration
-    if term == 'viscous':
-        return motion.velocity
-    if term == 'coulomb':
-        return np.sign(motion.velocity)
-    if term in slopes:
-        return arctan_shape(motion.velocity, slopes[term])
-    return 1.0
+def _arctans(slopes: list[np.ndarray], velocity: np.ndarray) -> np.ndarray:
+    return np.hstack([arctan_shape(velocity, slope) for slope in slopes])
+
+
+_FUNCTIONS = {
+    'rotor_inertia': ACCELERATION,
+    'viscous': VELOCITY,
+    'coulomb': SIGN,
+    'offset': ONE,
+}

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from lxml import etree
 import numpy as np
 
+from ..compiled import available
 from ..errors import ModelError
 from ..parameters import ParameterLayout, ParameterSet
 from ..recording import Motion
@@ -18,8 +20,10 @@ from .delta import DeltaBodies
 from .drives import DriveTerms
 from .elastic import build_elastic
 from .friction import JointTerms
+from .program import dense_program, Program
 from .rigid import RigidBodies
 from .settings import ModelSettings
+from .state_functions import Combination
 from .tree import tree_of
 
 PREDICTION_BLOCK = 4096
@@ -84,7 +88,9 @@ class InverseDynamicsRegressor:
     n_joints: int
     terms: tuple[Term, ...]
 
-    def rows(self, motion: Motion) -> np.ndarray:
+    def rows(
+        self, motion: Motion, *, out: np.ndarray | None = None, threads: int = 1
+    ) -> np.ndarray:
         """
         Evaluate the regressor.
 
@@ -95,6 +101,11 @@ class InverseDynamicsRegressor:
         ----------
         motion:
             States of n_samples, joints in the robot's order [rad, rad/s, rad/s^2].
+        out:
+            Contiguous array of the result's shape to write to, which saves the system the work of
+            finding the memory; made where None.
+        threads:
+            How many at most work on it; one where nothing is compiled.
 
         Returns
         -------
@@ -104,16 +115,42 @@ class InverseDynamicsRegressor:
         Raises
         ------
         ValueError
-            where the motion has another number of joints.
+            where the motion has another number of joints, or ``out`` does not fit.
 
         """
         n_samples, n_joints = motion.position.shape
         if n_joints != self.n_joints:
             raise ValueError(f'the motion has {n_joints} joints, the regressor {self.n_joints}')
-        out = np.zeros((n_samples, n_joints, len(self.layout)))
+        out = result_array((n_samples * n_joints, len(self.layout)), out)
+        program = self.program
+        if program is not None:
+            program.run(motion, out, threads)
+            return out
+        out[:] = 0.0
+        each = out.reshape(n_samples, n_joints, len(self.layout))
         for term in self.terms:
-            term.fill(motion, out)
-        return out.reshape(n_samples * n_joints, len(self.layout))
+            term.fill(motion, each)
+        return out
+
+    @property
+    def program(self) -> Program | None:
+        """All columns as data for the compiled kernel; None without it, or for a mechanism."""
+        return self._program if available() else None
+
+    @cached_property
+    def _program(self) -> Program | None:
+        if self.compilable is None:
+            return None
+        return dense_program(*self.compilable, len(self.layout))
+
+    @cached_property
+    def compilable(self) -> tuple[RigidBodies, tuple[Combination, ...]] | None:
+        """The terms, where the compiled kernel knows them all."""
+        rigid, *others = self.terms
+        known = [term for term in others if isinstance(term, (JointTerms, DriveTerms))]
+        if not isinstance(rigid, RigidBodies) or len(known) < len(others):
+            return None
+        return rigid, tuple(term.combination for term in known)
 
 
 @dataclass(frozen=True)
@@ -135,6 +172,24 @@ class MechanismRegressor(InverseDynamicsRegressor):
     def random_motion(self, random: np.random.Generator, samples: int) -> Motion:
         """Return random states that the robot can have."""
         return self.bodies.random_motion(random, samples)
+
+
+def result_array(shape: tuple[int, int], out: np.ndarray | None) -> np.ndarray:
+    """
+    Return the array to write a result to.
+
+    Raises
+    ------
+    ValueError
+        where ``out`` is another than a contiguous array of doubles of this shape.
+
+    """
+    if out is None:
+        return np.empty(shape)
+    if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
+        kind = '' if out.flags.c_contiguous else ', not contiguous'
+        raise ValueError(f'out is {out.dtype} {out.shape}{kind}, expected float64 {shape}')
+    return out
 
 
 def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:

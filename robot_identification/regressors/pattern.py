@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..compiled import available
 from ..recording import Motion
-from .inverse_dynamics import Regressor
+from .inverse_dynamics import InverseDynamicsRegressor, Regressor, result_array
+from .program import carried_links, entries_program, Program
+from .rigid import RigidBodies
+from .state_functions import Combination
 
 _STATES = 12
 """Random states at which an entry has to be exactly zero to count as zero for every motion."""
@@ -136,12 +141,18 @@ def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
     Parameters
     ----------
     regressor:
-        Any; tried at some random states.
+        Any.  Where the compiled kernel could evaluate it, they follow from its structure: a link's
+        columns are in the rows of the joints that move it.  Others are tried at random states.
     columns:
         (b,) places of the columns that are wanted.
 
     """
-    rows = _tried(regressor)[:, np.asarray(columns)]
+    compilable = regressor.compilable if isinstance(regressor, InverseDynamicsRegressor) else None
+    if compilable is None:
+        occupied = _tried(regressor)
+    else:
+        occupied = _structure(compilable, (regressor.n_joints, len(regressor.layout)))
+    rows = occupied[:, np.asarray(columns)]
     return RowPattern(tuple(np.flatnonzero(row) for row in rows), rows.shape[1])
 
 
@@ -151,12 +162,14 @@ def entries(
     columns: np.ndarray,
     pattern: RowPattern,
     out: np.ndarray | None = None,
+    *,
+    threads: int = 1,
 ) -> np.ndarray:
     """
     Evaluate the entries of a pattern.
 
     Row j's part ``[offsets[j]:offsets[j + 1]]`` of the result is the matrix (m, w_j) of its
-    columns in Fortran's order, as LAPACK takes it.
+    columns in Fortran's order, as LAPACK takes it.  The compiled kernel forms these entries alone.
 
     Parameters
     ----------
@@ -169,18 +182,68 @@ def entries(
         As for and from `row_pattern`.
     out:
         (K, m), contiguous, to write to; made where None.
+    threads:
+        How many at most work on it; one where nothing is compiled.
 
     Returns
     -------
     np.ndarray
         (K, m), contiguous.
 
+    Raises
+    ------
+    ValueError
+        where the motion has another number of joints than the regressor, or ``out`` does not fit.
+
     """
-    if out is None:
-        out = np.empty((pattern.width, len(motion)))
+    program = entries_program_of(regressor, columns, pattern) if available() else None
+    if program is not None:
+        if motion.position.shape[1] != regressor.n_joints:
+            n = motion.position.shape[1]
+            raise ValueError(f'the motion has {n} joints, the regressor {regressor.n_joints}')
+        out = result_array((pattern.width, len(motion)), out)
+        program.run(motion, out, threads)
+        return out
+    out = result_array((pattern.width, len(motion)), out)
     dense = regressor.rows(motion).reshape(len(motion), len(pattern.columns), -1)
     out[...] = dense[:, pattern.rows, np.asarray(columns)[pattern.places]].T
     return out
+
+
+def entries_program_of(
+    regressor: Regressor, columns: np.ndarray, pattern: RowPattern
+) -> Program | None:
+    """
+    Return the entries of a pattern as data for the compiled kernel; None where it has none.
+
+    It is made once for a pattern and kept as long as that.  The parameters are those of `entries`.
+    """
+    if not isinstance(regressor, InverseDynamicsRegressor) or regressor.compilable is None:
+        return None
+    key = np.asarray(columns).tobytes()
+    kept = _programs.get(pattern)
+    if kept is None or kept[0] is not regressor or kept[1] != key:
+        places = np.asarray(columns)[pattern.places]
+        program = entries_program(*regressor.compilable, pattern.rows, places)
+        kept = _programs[pattern] = (regressor, key, program)
+    return kept[2]
+
+
+_programs: WeakKeyDictionary[RowPattern, tuple[Regressor, bytes, Program]] = WeakKeyDictionary()
+
+
+def _structure(
+    compilable: tuple[RigidBodies, tuple[Combination, ...]], shape: tuple[int, int]
+) -> np.ndarray:
+    """(n, p) whether an entry is not zero for every motion."""
+    rigid, combinations = compilable
+    occupied = np.zeros(shape, dtype=bool)
+    for row, link in carried_links(rigid.tree):
+        occupied[row, 10 * link : 10 * link + 10] = True
+    for combination in combinations:
+        for entry in combination.entries:
+            occupied[entry.row, entry.column] |= bool(entry.parts)
+    return occupied
 
 
 def _tried(regressor: Regressor) -> np.ndarray:

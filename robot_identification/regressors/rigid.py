@@ -158,18 +158,11 @@ class _JointKernel:
 
     @classmethod
     def of(cls, joint: TreeJoint) -> _JointKernel:
-        into, reach = joint.rotation.T, cross_matrix(joint.translation)
-        if joint.revolute:
-            # Rodrigues' formula of the inverse rotation: constant, cosine and sine part
-            constant = np.outer(joint.axis, joint.axis) @ into
-            turns = [constant, into - constant, -cross_matrix(joint.axis) @ into]
-            parts = [np.hstack([-turn @ reach, turn]) for turn in turns]
-        else:
+        reach = cross_matrix(joint.translation)
+        parts = [np.hstack([-turn @ reach, turn]) for turn in into_frame(joint)]
+        if not joint.revolute:
             slide = cross_matrix(joint.rotation @ joint.axis)
-            parts = [
-                np.hstack([-into @ reach, into]),
-                np.hstack([-into @ slide, np.zeros((3, 3))]),
-            ]
+            parts.append(np.hstack([-joint.rotation.T @ slide, np.zeros((3, 3))]))
         zero, axis = np.zeros(3), joint.axis
         # (w, l) x (axis, 0) = (w x axis, l x axis);  (w, l) x (0, axis) = (0, w x axis)
         turn = -cross_matrix(axis)
@@ -196,6 +189,24 @@ class _JointKernel:
         motions[:, 1] += self.axis * ddq + (self.crossed @ motions[:, 0]) * dq
         motions[:, 0] += self.axis * dq
         return motions
+
+
+def into_frame(joint: TreeJoint) -> tuple[np.ndarray, ...]:
+    """
+    Return the rotation into a joint's frame from its parent's.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        (3, 3) each: what is constant, what goes with the cosine of the position and what with its
+        sine, by Rodrigues' formula of the inverse rotation; the first alone where it slides.
+
+    """
+    into = joint.rotation.T
+    if not joint.revolute:
+        return (into,)
+    constant = np.outer(joint.axis, joint.axis) @ into
+    return constant, into - constant, -cross_matrix(joint.axis) @ into
 
 
 def _rows(motions: np.ndarray) -> np.ndarray:

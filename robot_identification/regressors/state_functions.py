@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Columns whose entries are constant combinations of a few functions of the state.
+
+Rotor inertia, friction and coupled drives are of that form: ``sum_f c_f f(dq, ddq)`` with the
+functions ``ddq_j``, ``dq_j``, ``sign(dq_j)`` (sign(0) is 0), 1, and what else a term brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..recording import Motion
+
+ACCELERATION, VELOCITY, SIGN, ONE, OTHER = range(5)
+"""Kinds of functions; joint j's, but for 1, and for the j-th that the term brings."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """
+    An entry of the rows: a sum of functions of the state.
+
+    Attributes
+    ----------
+    row:
+        Place of the joint in all data.
+    column:
+        Place of the parameter in the whole vector.
+    parts:
+        Kind, place and coefficient of each function.
+
+    """
+
+    row: int
+    column: int
+    parts: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """
+    The entries of a term.
+
+    Attributes
+    ----------
+    entries:
+        Those that are not zero for every motion.
+    other:
+        Gives (m, x) values of the term's own functions for velocities (m, n); None for no such
+        functions.
+
+    """
+
+    entries: tuple[Entry, ...]
+    other: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+def fill(combination: Combination, motion: Motion, out: np.ndarray) -> None:
+    """
+    Add entries to rows.
+
+    Parameters
+    ----------
+    combination:
+        The entries.
+    motion:
+        States of n_samples.
+    out:
+        (n_samples, n_joints, n_parameters).
+
+    """
+    other = None if combination.other is None else combination.other(motion.velocity)
+    for entry in combination.entries:
+        for kind, place, coefficient in entry.parts:
+            values = _values(kind, place, motion, other)
+            out[:, entry.row, entry.column] += coefficient * values
+
+
+def _values(kind: int, place: int, motion: Motion, other: np.ndarray | None) -> np.ndarray | float:
+    if kind == ACCELERATION:
+        return np.asarray(motion.acceleration[:, place])
+    if kind == VELOCITY:
+        return np.asarray(motion.velocity[:, place])
+    if kind == SIGN:
+        return np.asarray(np.sign(motion.velocity[:, place]))
+    if kind == ONE:
+        return 1.0
+    assert other is not None
+    return np.asarray(other[:, place])
