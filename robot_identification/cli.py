@@ -253,7 +253,9 @@ def _fleet(options: argparse.Namespace) -> int:
         print(f'wrote {path}')
     if not result.set_aside:
         return EXIT_OK
-    _warn([f"{len(result.set_aside)} recordings are set aside: see '{folder / 'set-aside.yaml'}'"])
+    count = len(result.set_aside)
+    what = '1 recording is' if count == 1 else f'{count} recordings are'
+    _warn([f"{what} set aside: see '{folder / 'set-aside.yaml'}'"])
     return EXIT_SET_ASIDE
 
 
