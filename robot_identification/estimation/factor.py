@@ -147,7 +147,7 @@ class Factor:
         weights = np.ones(self.n_joints) if weights is None else weights
         total = np.zeros_like(self.triangles[0])
         for weight, part in zip(weights, self.triangles, strict=True):
-            total = append_rows(total, weight * part)
+            total = append_rows(total, weight * part[part.any(axis=1)])
         return total
 
     def residual_norms(self, base: np.ndarray) -> np.ndarray:
