@@ -1,6 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identification beside a running robot: one sample in, one estimate out, in constant time."""
 
-from .identifier import OnlineIdentifier, StreamCounts, Update
+from .change_settings import ChangeSettings
+from .changes import Change, ChangeDetector
+from .grid import StreamCounts
+from .identifier import OnlineIdentifier, Update
 
-__all__ = ['OnlineIdentifier', 'StreamCounts', 'Update']
+__all__ = [
+    'Change',
+    'ChangeDetector',
+    'ChangeSettings',
+    'OnlineIdentifier',
+    'StreamCounts',
+    'Update',
+]

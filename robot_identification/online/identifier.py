@@ -139,6 +139,7 @@ class OnlineIdentifier:
         factor = decimation_factor(signals, 1.0 / step)
         self._independence = min(independence(factor, kernel), factor * step / period)
         width = self._pattern.width + 2 * n
+        self._taps, self._lag = windows.operator.taps, windows.operator.instant
         self._decimator = OnlineDecimator(factor, width) if factor > 1 else None
         driven = driven_rows(regressor)
         self._zones = np.zeros(n)
@@ -187,6 +188,21 @@ class OnlineIdentifier:
     def delay(self) -> float:
         """How long before the newest sample the estimates hold, at an even rate [s]."""
         return self._windows.delay + self._grid.delay
+
+    @property
+    def step(self) -> float:
+        """Time between updates at an even rate [s]."""
+        return self._grid.step
+
+    @property
+    def taps(self) -> int:
+        """Samples in a window of the polynomial approximation."""
+        return self._taps
+
+    @property
+    def lag(self) -> float:
+        """How long before the end of its window an update's moment is: t_d [s]."""
+        return self._lag
 
     @property
     def counts(self) -> StreamCounts:
