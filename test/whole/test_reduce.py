@@ -2,6 +2,7 @@
 """Identification from factors gives what identification from the recordings gives."""
 
 from dataclasses import replace
+from pathlib import Path
 import shutil
 
 import numpy as np
@@ -14,7 +15,10 @@ from robot_identification.io.factors import merge_stored, pack, read_factor, unp
 from robot_identification.io.results import result_document
 from robot_identification.pipeline import identify, identify_factors
 from robot_identification.problem import Problem
-from robot_identification.reduction import problem_of, Reducer
+from robot_identification.reduction import problem_of, Reducer, with_factors
+
+ROOT = Path(__file__).parents[2]
+TX40 = ROOT.parent / 'shared' / 'data' / 'tx40'
 
 EXACT = 1e-9
 """Relative difference of what differs by rounding, after solving."""
@@ -25,7 +29,8 @@ def same(one, two, path='', rtol=EXACT):
     if isinstance(one, dict):
         assert list(one) == list(two), path
         for key in one:
-            if key not in ('timing', 'file'):
+            # factors have neither stamps nor rows over time
+            if key not in ('timing', 'file', 'clock', 'effort_delay'):
                 same(one[key], two[key], f'{path}.{key}', rtol)
     elif isinstance(one, list):
         if one and all(isinstance(value, float) for value in one):
@@ -154,8 +159,6 @@ def test_unlike_factor_is_refused_by_what_differs(workspace, reduced, change, er
     write_factor(first, path)
     workspace.edit(*change)
     experiment = load_experiment(workspace.experiment)
-    from robot_identification.reduction import with_factors
-
     with pytest.raises(error) as caught:
         identify(with_factors(experiment, [path]))
     if change[0].startswith('viscous'):
@@ -269,3 +272,29 @@ def test_unlike_files_are_named_when_merged(workspace, reduced):
     assert "first.csv ('here') and second.csv ('there')" in text
     assert "'signals.dead_zone' is 0.05 here and 0.06 there" in text
     assert caught.value.key == 'signals.dead_zone'
+
+
+@pytest.mark.skipif(not TX40.is_dir(), reason='the recording of the TX-40 is not at hand')
+def test_real_recording_and_its_factors_give_the_same_result(tmp_path):
+    overrides = {'data.identification[0].rows': '[0, 30000]', 'data.validation': '[]'}
+    file = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
+    experiment = load_experiment(file, overrides)
+    (first,) = experiment.data.identification
+    # the rest of the same recording, as another one
+    parts = first, replace(first, rows=(30000, None))
+    experiment = replace(experiment, data=replace(experiment.data, identification=parts))
+    reducer = Reducer.of(Problem.of(experiment))
+    files = []
+    for number, source in enumerate(experiment.sources()):
+        files.append(tmp_path / f'{number}.factor')
+        write_factor(reducer.reduce(source), files[-1])
+    expected, found = identify(experiment), identify(with_factors(experiment, files))
+    assert np.allclose(
+        found.estimate.base.values,
+        expected.estimate.base.values,
+        rtol=0.0,
+        atol=1e-9 * np.nanmax(expected.estimate.std),
+    )
+    one, two = result_document(expected), result_document(found)
+    for key in ('identification', 'standard_parameters', 'parameters'):
+        same(one[key], two[key], key, rtol=1e-8)
