@@ -21,31 +21,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import null_space
 
 from ..errors import one_of, SettingsError
 from ..options import option
-from ..parameters import ParameterLayout, ParameterSet
+from ..parameters import ParameterSet
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
-from .bodies import (
-    Body,
-    body_sizes,
-    centre_bounds,
-    drive_signs,
-    inertia_cones,
-    reference_bodies,
-    total_mass,
-)
-from .conic import Affine, Cones, Infeasible, load_clarabel, minimise, Minimum, unpack
+from .bodies import Body, centre_bounds
+from .conic import Affine, Infeasible, load_clarabel, minimise, Minimum, unpack
 from .entropy import minimise_entropic
 from .estimate import Estimate
 from .extent import box_faces, hull_faces, link_points, require_points
 from .least_squares import evaluate, wls
+from .program import LEAST_NOISE, Program, program, whitened
 from .system import LinearSystem
-
-LEAST_NOISE = 1e-4
-"""Residual that is counted at least, relative to the effort: no sensor is better than this."""
 
 _DEAR = 1.2
 """Relative error over that of the free fit from which constraints contradict the recording."""
@@ -103,18 +92,6 @@ class PhysicalSettings:
     )
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """The program in z = parameters / scale, and the names of what holds it."""
-
-    bodies: tuple[Body, ...]
-    scale: np.ndarray
-    matrix: np.ndarray
-    target: np.ndarray
-    cones: Cones
-    signs: tuple[str, ...]
-
-
 def physical(
     system: LinearSystem,
     robot: Robot,
@@ -162,8 +139,8 @@ def physical(
     settings = settings or PhysicalSettings()
     load_clarabel()
     free = wls(system, prior=prior, robot=robot.name)
-    factor = _whitened(system, free)
-    problem = _problem(
+    factor = whitened(system, free)
+    problem = program(
         system, factor, free, robot, prior, settings, model or ModelSettings(), distance
     )
     minimum = _solve(problem, robot, prior, settings)
@@ -181,103 +158,8 @@ def physical(
     )
 
 
-def _problem(
-    system: LinearSystem,
-    factor: np.ndarray,
-    free: Estimate,
-    robot: Robot,
-    prior: ParameterSet,
-    settings: PhysicalSettings,
-    model: ModelSettings,
-    distance: str,
-) -> _Problem:
-    layout = prior.layout
-    bodies = reference_bodies(robot, prior)
-    _check_settings(settings, bodies)
-    sizes = body_sizes(bodies, robot, layout)
-    closeness = np.sqrt(settings.weight) * _closeness(
-        system.structure.regrouping, free, bodies, layout, sizes, settings, distance
-    )
-    signs, names = drive_signs(layout, sizes, model)
-    masses = () if settings.total_mass is None else (settings.total_mass,)
-    return _Problem(
-        bodies=bodies,
-        scale=sizes,
-        matrix=np.vstack([factor[:, :-1] @ (system.structure.regrouping * sizes), closeness]),
-        target=np.concatenate([factor[:, -1], closeness @ (prior.values / sizes)]),
-        cones=Cones(
-            semidefinite=inertia_cones(bodies, layout, sizes, settings.margin),
-            nonnegative=signs,
-            zero=Affine.stack(
-                [total_mass(bodies, layout, sizes, mass) for mass in masses], len(layout)
-            ),
-        ),
-        signs=names,
-    )
-
-
-def _closeness(
-    regrouping: np.ndarray,
-    free: Estimate,
-    bodies: Sequence[Body],
-    layout: ParameterLayout,
-    sizes: np.ndarray,
-    settings: PhysicalSettings,
-    distance: str,
-) -> np.ndarray:
-    """
-    Rows that measure how far from the prior z is, in what the data leave open, and in that only.
-
-    Differences in the base parameters are the data's to decide.  So what is measured is the part
-    of z that lies in the null space of the regrouping, and base parameters that the recording does
-    not reach.  With the entropic divergence, the bodies' parameters are not measured here.
-    """
-    away = np.ones(len(layout), dtype=bool)
-    if settings.divergence == 'entropic':
-        for body in bodies:
-            away[layout.of(body.link)] = False
-    measure = sizes if distance == 'body' else np.ones(len(layout))
-    # differences measured by (chi - prior) / measure, with chi = sizes z
-    open_ = np.zeros((0, len(layout)))
-    if away.any():
-        kernel = null_space(regrouping[:, away] * measure[away], rcond=1e-9).T
-        open_ = np.zeros((len(kernel), len(layout)))
-        open_[:, away] = kernel * (sizes / measure)[away]
-    lost = regrouping[~free.excited] * sizes
-    norms = np.linalg.norm(lost, axis=1, keepdims=True)
-    return np.vstack([open_, lost / np.where(norms > 0.0, norms, 1.0)])
-
-
-def _whitened(system: LinearSystem, free: Estimate) -> np.ndarray:
-    """R of [W | tau] in units of the residual's standard deviation."""
-    factor = free.weighted(system)
-    least = LEAST_NOISE * np.linalg.norm(factor[:, -1]) / np.sqrt(system.n_independent)
-    return factor / max(free.residual_std, least)
-
-
-def _check_settings(settings: PhysicalSettings, bodies: Sequence[Body]) -> None:
-    """Raise where settings cannot be met, as far as that is plain."""
-    if settings.divergence == 'entropic' and all(body.repaired for body in bodies):
-        raise SettingsError(
-            "'estimation.physical.divergence' is entropic, but no link of the prior is a physical "
-            'body to measure from',
-            key='estimation.physical.divergence',
-            value='entropic',
-            remedy='set estimation.prior: urdf, or divergence: euclidean',
-        )
-    least = settings.margin * sum(body.mass for body in bodies)
-    if settings.total_mass is not None and not settings.total_mass > least:
-        raise SettingsError(
-            f"'estimation.physical.total_mass' is {settings.total_mass:g} kg, but with a margin "
-            f'of {settings.margin:g} the links weigh {least:.4g} kg at least',
-            key='estimation.physical.total_mass',
-            value=settings.total_mass,
-            remedy='correct it, or lower estimation.physical.margin',
-        )
-
-
 def _solve(
-    problem: _Problem, robot: Robot, prior: ParameterSet, settings: PhysicalSettings
+    problem: Program, robot: Robot, prior: ParameterSet, settings: PhysicalSettings
 ) -> Minimum:
     """Solve, adding the faces of hulls as far as the centres of mass come to lie beyond them."""
     faces = _faces(problem.bodies, robot, prior, problem.scale, settings)
@@ -298,7 +180,7 @@ def _solve(
     return minimum
 
 
-def _minimum(problem: _Problem, faces: Sequence[Affine], settings: PhysicalSettings) -> Minimum:
+def _minimum(problem: Program, faces: Sequence[Affine], settings: PhysicalSettings) -> Minimum:
     cones = problem.cones
     p = problem.scale.size
     cones = replace(cones, nonnegative=Affine.stack([cones.nonnegative, *faces], p))
@@ -378,7 +260,7 @@ def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
 
 
 def _notes(
-    free: Estimate, estimate: Estimate, moved: float, problem: _Problem, minimum: Minimum
+    free: Estimate, estimate: Estimate, moved: float, problem: Program, minimum: Minimum
 ) -> tuple[str, ...]:
     """Say in words what the constraints did."""
     bodies = [
