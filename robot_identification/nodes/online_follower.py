@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 import math
+from pathlib import Path
 import time
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from ..drives import Drives
 from ..errors import RecordingError
 from ..estimation import RecursiveEstimate
 from ..io.joint_state_stream import JointStateStream, JointValues
-from ..online import OnlineIdentifier, StreamCounts, Update
+from ..online import Change, ChangeDetector, OnlineIdentifier, StreamCounts, Update
 from ..signals.sampling import GAP
 from .online_options import online_signals, OnlineTask, require_live
 from .online_timing import Durations
@@ -57,6 +58,41 @@ class Account:
     late: int = 0
     longest_gap: float = 0.0
     jumps: int = 0
+
+
+@dataclass
+class Watch:
+    """
+    Looks for changes of the robot.
+
+    Attributes
+    ----------
+    detector:
+        None where changes are not looked for.
+    found:
+        How many there have been.
+    newest:
+        The newest of them.
+    origin:
+        Stamp that the detector's times count from [s].
+
+    """
+
+    detector: ChangeDetector | None
+    origin: float = 0.0
+    found: int = 0
+    newest: Change | None = None
+
+    def push(self, update: Update) -> None:
+        """Take an update."""
+        if self.detector is None:
+            return
+        change = self.detector.push(update)
+        if change is not None:
+            self.found += 1
+            self.newest = change
+        elif self.detector.change is not None:
+            self.newest = self.detector.change
 
 
 class Snapshot(NamedTuple):
@@ -128,6 +164,7 @@ class Follower:
         self.account = Account()
         self.durations, self.latencies = Durations(), Durations()
         self.newest: Update | None = None
+        self.watch = Watch(None)
         if self._task.options.state_rate is not None:
             self._period = 1.0 / self._task.options.state_rate
 
@@ -178,10 +215,11 @@ class Follower:
             self._begin(values.stamp, position, effort)
             return
         update = identifier.push(1e-9 * (values.stamp - self._origin), position, effort)
-        took = time.perf_counter() - start
-        self._count(took, values, identifier)
         if update is not None:
             self.newest = update
+            self.watch.push(update)
+        took = time.perf_counter() - start
+        self._count(took, values, identifier)
 
     def _look_at(self, stamp: int) -> None:
         """Note gaps between stamps."""
@@ -247,6 +285,7 @@ class Follower:
                 self.newest = update
         self._invalid = self._identifier.counts.invalid
         self._first.clear()
+        self._watch()
 
     def _make(self, period: float) -> OnlineIdentifier:
         identifier = OnlineIdentifier(
@@ -257,7 +296,10 @@ class Follower:
             self._task.problem.estimation.mrls,
             period=period,
             prior=self._prior,
+            memory=self._task.options.memory,
         )
+        if self._task.options.state:
+            identifier.load(Path(self._task.options.state).expanduser())
         if self._frozen:
             identifier.freeze()
         return identifier
@@ -274,6 +316,20 @@ class Follower:
         self._frozen = frozen
         if self._identifier is not None:
             (self._identifier.freeze if frozen else self._identifier.resume)()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Look for changes where the estimate is frozen, and changes are asked for."""
+        settings = self._task.options.changes
+        detector = None
+        if settings is not None and self._frozen and self._identifier is not None:
+            detector = ChangeDetector(self._identifier, settings)
+        self.watch = Watch(detector, 1e-9 * self._origin)
+
+    def save_state(self, path: Path) -> None:
+        """Write what has been learned, for the option ``state`` of a later run."""
+        if self._identifier is not None:
+            self._identifier.save(path)
 
     @property
     def period(self) -> float:

@@ -14,8 +14,9 @@ from std_msgs.msg import Header
 
 from ..base_parameters import BaseStructure
 from ..estimation.elimination import ACCEPTED, WEAK
+from ..online.changes import PAYLOAD
 from .motion_messages import time_message
-from .online_follower import Follower, Snapshot
+from .online_follower import Follower, Snapshot, Watch
 
 STATES = {
     OnlineStatus.OFF: 'off',
@@ -235,6 +236,41 @@ def diagnostic(node: str, robot: str, status: OnlineStatus) -> DiagnosticStatus:
         message=text,
         hardware_id=robot,
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+    )
+
+
+def change_diagnostic(node: str, robot: str, watch: Watch) -> DiagnosticStatus:
+    """Return what is known about changes of the robot; WARN where there has been one."""
+    level, values = DiagnosticStatus.OK, {'found': str(watch.found)}
+    change = watch.newest
+    if watch.detector is None:
+        text = 'changes are looked for while the estimate is frozen: ~/online/freeze'
+    elif watch.detector.usual is None:
+        text = f'learning what is usual ({100.0 * watch.detector.learning:.0f} %)'
+    elif change is None:
+        text = 'no change'
+    else:
+        level = DiagnosticStatus.WARN
+        unit = 'kg' if change.kind == PAYLOAD else 'N m or N'
+        size = f'{change.size:.4g} {unit}'
+        text = f"{change.kind} at '{change.name}': {size}"
+        values |= {
+            'kind': change.kind,
+            'joint or link': change.name,
+            'size': size,
+            'standard deviation': f'{change.std:.3g} {unit}',
+            'since, by the stamps [s]': f'{watch.origin + change.since:.3f}',
+        }
+        values |= {
+            name: f'{value:.6g}'
+            for name, value in zip(change.parameters, change.values, strict=True)
+        }
+    return DiagnosticStatus(
+        level=level,
+        name=f'{node.lstrip("/")}: change',
+        message=text,
+        hardware_id=robot,
+        values=[KeyValue(key=key, value=value) for key, value in values.items()],
     )
 
 

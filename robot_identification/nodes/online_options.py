@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..errors import SettingsError
+from ..online import ChangeSettings
 from ..options import option
 from ..problem import Problem
 from ..signals import SignalSettings
@@ -50,6 +51,34 @@ class OnlineOptions:
         doc='Time without joint_states after which status and diagnostics warn',
         unit='s',
         minimum=0.01,
+        read_only=True,
+    )
+    memory: float | None = option(
+        None,
+        doc='Time after which a sample counts 1/e of a new one, so that the estimate follows '
+        'slow changes; null for all alike',
+        unit='s',
+        minimum=0.1,
+        read_only=True,
+    )
+    state: str = option(
+        '',
+        doc='File state.npz that ~/online/save has written, to go on from; empty: begin with '
+        'estimation.prior',
+        read_only=True,
+    )
+    changes: ChangeSettings | None = option(
+        None,
+        doc='How changes of the robot (payload, friction, collision) are told on /diagnostics '
+        'while the estimate is frozen; null for not at all',
+        read_only=True,
+    )
+    priority: int = option(
+        20,
+        doc='Real-time priority (SCHED_FIFO) of the process that follows the robot, where the '
+        'system allows it; 0 for the usual scheduling',
+        minimum=0,
+        maximum=99,
         read_only=True,
     )
 

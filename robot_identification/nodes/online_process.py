@@ -32,8 +32,9 @@ from ..errors import IdentificationError
 from .common import explain, LATCHED, run
 from .motion_messages import time_message
 from .online_follower import Follower
-from .online_messages import diagnostic, Look, ParameterMessages, status_message
+from .online_messages import change_diagnostic, diagnostic, Look, ParameterMessages, status_message
 from .online_options import OnlineTask
+from .running import EXIT_USER_ERROR
 
 DEPTH = 5000
 """Joint states that may wait: several seconds of them."""
@@ -51,10 +52,14 @@ class OnlineNode(Node):
         The robot, and the names of the topics.
     pipe:
         Commands come in here and answers go out.
+    follower:
+        Follows the robot of the task, warmed up.
+    note:
+        To be logged; empty for none.
 
     """
 
-    def __init__(self, task: OnlineTask, pipe: Connection) -> None:
+    def __init__(self, task: OnlineTask, pipe: Connection, follower: Follower, note: str) -> None:
         namespace, _, name = task.node.rpartition('/')
         super().__init__(
             f'{name}_online',
@@ -63,9 +68,9 @@ class OnlineNode(Node):
             start_parameter_services=False,
             enable_rosout=True,
         )
-        self._task, self._pipe = task, pipe
-        self._follower = Follower(task)
-        self._follower.warm_up()
+        self._task, self._pipe, self._follower = task, pipe, follower
+        if note:
+            self.get_logger().warning(note)
         self._messages = ParameterMessages(self._follower.structure, task.problem.robot.name)
         self._parameters_out = self.create_publisher(ParameterSet, task.parameters, LATCHED)
         self._status_out = self.create_publisher(OnlineStatus, task.status, LATCHED)
@@ -149,8 +154,11 @@ class OnlineNode(Node):
         status = self._status(self._diagnosed, now)
         self._diagnosed = now
         stamp = time_message(time.time_ns())
-        entry = diagnostic(self._task.node, self._task.problem.robot.name, status)
-        self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=[entry]))
+        robot = self._task.problem.robot.name
+        entries = [diagnostic(self._task.node, robot, status)]
+        if self._task.options.changes is not None:
+            entries.append(change_diagnostic(self._task.node, robot, self._follower.watch))
+        self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=entries))
 
     # ----------------------------------------------------------------------------------- commands
 
@@ -180,8 +188,10 @@ class OnlineNode(Node):
             self._parameters_out.publish(ParameterSet(robot=self._task.problem.robot.name))
         elif name == 'freeze':
             follower.freeze(argument)
-        elif name == 'snapshot':
+        elif name == 'save':
             answer = follower.snapshot()
+            if answer is not None:
+                follower.save_state(argument)
         return answer
 
 
@@ -189,15 +199,28 @@ def main() -> int:
     """Take the task from the pipe whose number is the argument, and follow the robot."""
     pipe = Connection(int(sys.argv[1]))
     task = pipe.recv()
+    try:
+        follower = Follower(task)
+        follower.warm_up()
+    except IdentificationError as error:
+        pipe.send(('failed', str(error)))
+        return EXIT_USER_ERROR
+    note = _prioritise(task.options.priority)
+    return run(lambda: OnlineNode(task, pipe, follower, note), [])
 
-    def make() -> Node:
-        try:
-            return OnlineNode(task, pipe)
-        except IdentificationError as error:
-            pipe.send(('failed', str(error)))
-            raise
 
-    return run(make, [])
+def _prioritise(priority: int) -> str:
+    """Have the scheduler prefer this process; the threads of DDS inherit it.  Return a note."""
+    if not priority:
+        return ''
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except (OSError, AttributeError) as error:
+        return (
+            f'no real-time priority ({error}): other processes can hold updates up; allow it by '
+            'rtprio in /etc/security/limits.conf, or set online.priority to 0'
+        )
+    return ''
 
 
 if __name__ == '__main__':

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ _WORDS = {ACCEPTED: 'IDENTIFIED', WEAK: 'NOT_EXCITED'}
 
 def save_live(snapshot: Snapshot, problem: Problem, folder: Path) -> str:
     """
-    Write ``online.yaml`` and ``identified.urdf`` into a folder, and say so in words.
+    Write ``online.yaml`` and ``identified.urdf`` into a folder; return in words what they hold.
 
     ``online.yaml`` names standard parameters, too, so that it can be given as
     ``estimation.prior`` to what comes later.
@@ -48,22 +50,46 @@ def save_live(snapshot: Snapshot, problem: Problem, folder: Path) -> str:
             notes.append(f'identified.urdf is not written: {error}')
     notes = [*warned, *notes]
     document = live_document(snapshot, problem, nearest, notes)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _told_failures(folder):
         write_whole(folder / 'online.yaml', dump(plain(document)))
         if urdf is not None:
             write_whole(folder / 'identified.urdf', urdf)
+    identified = int((snapshot.estimate.flags == ACCEPTED).sum())
+    return '; '.join(
+        [f'{identified} of {len(found.values)} base parameters identified, written to {folder}']
+        + notes
+    )
+
+
+def fresh_folder(folder: Path) -> Path:
+    """
+    Make a folder that did not exist, with a number behind its name where that is taken.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be made.
+
+    """
+    number, fresh = 0, folder
+    while fresh.exists():
+        number += 1
+        fresh = folder.with_name(f'{folder.name}_{number}')
+    with _told_failures(fresh):
+        fresh.mkdir(parents=True)
+    return fresh
+
+
+@contextmanager
+def _told_failures(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise IdentificationError(
             f"cannot write results to '{folder}': {error.strerror or error}",
             file=str(folder),
             remedy='choose another folder by the parameter output, or make room',
         ) from error
-    identified = int((snapshot.estimate.flags == ACCEPTED).sum())
-    return '; '.join(
-        [f'{identified} of {len(found.values)} base parameters identified, written to {folder}']
-        + notes
-    )
 
 
 def live_document(

@@ -22,7 +22,7 @@ from ..problem import Problem
 from .common import answer, declare_options, LATCHED
 from .online_messages import diagnostic
 from .online_options import OnlineOptions, OnlineTask, require_live
-from .online_saving import save_live
+from .online_saving import fresh_folder, save_live
 from .online_worker import OnlineWorker
 
 
@@ -101,14 +101,14 @@ class OnlineService:
 
     def _save(self, _: Trigger.Request) -> str:
         worker = self._running()
-        snapshot = worker.ask('snapshot')
+        folder = fresh_folder(self._output() / f'online_{datetime.now():%Y%m%d_%H%M%S}')
+        snapshot = worker.ask('save', folder / 'state.npz')
         if snapshot is None:
             raise IdentificationError(
                 'there is no live estimate yet',
                 remedy=f'wait for joint states on {worker.task.joint_states}; '
                 '~/online/status tells what is missing',
             )
-        folder = _fresh(self._output() / f'online_{datetime.now():%Y%m%d_%H%M%S}')
         return save_live(snapshot, worker.task.problem, folder)
 
     def _running(self) -> OnlineWorker:
@@ -180,12 +180,3 @@ class OnlineService:
             self._diagnostics_out.publish(
                 DiagnosticArray(header=Header(stamp=stamp), status=[entry])
             )
-
-
-def _fresh(folder: Path) -> Path:
-    """Return a folder that does not exist yet."""
-    number, fresh = 0, folder
-    while fresh.exists():
-        number += 1
-        fresh = folder.with_name(f'{folder.name}_{number}')
-    return fresh

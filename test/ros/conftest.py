@@ -52,17 +52,20 @@ class Arm:
 
     def write(self, path, seed, *, load=None, gains=1.0):
         """Write a bag, with ten more inertial parameters at the last link, efforts over gains."""
-        truth = self.truth
-        if load is not None:
-            values = truth.values.copy()
-            values[truth.layout.of(self.robot.links[-1])] += load
-            truth = ParameterSet(truth.layout, values)
-        return write_bag(path, self.robot, truth, seed, gains=gains)
+        return write_bag(path, self.robot, self.carrying(load), seed, gains=gains)
 
-    def states(self, seed, duration=DURATION):
-        """Return times, positions, velocities and noisy efforts of a motion."""
+    def carrying(self, load):
+        """Return the parameters with ten more inertial ones at the last link; None for none."""
+        if load is None:
+            return self.truth
+        values = self.truth.values.copy()
+        values[self.truth.layout.of(self.robot.links[-1])] += load
+        return ParameterSet(self.truth.layout, values)
+
+    def states(self, seed, duration=DURATION, load=None):
+        """Return times, positions, velocities and noisy efforts of a motion; load as `write`."""
         time, motion = sines(self.robot, seed, duration)
-        tau = efforts(self.robot, self.truth, motion)
+        tau = efforts(self.robot, self.carrying(load), motion)
         tau += 0.02 * np.random.default_rng(seed + 99).standard_normal(tau.shape)
         return time, motion.position, motion.velocity, tau
 

@@ -45,8 +45,8 @@ class Live:
     def status(self):
         return self.statuses[-1]
 
-    def states(self, seed=1, seconds=SECONDS):
-        """Return messages of a motion, stamped from `START` on."""
+    def states(self, seed=1, seconds=SECONDS, load=None):
+        """Return messages of a motion, stamped from `START` on; with a load at the last link."""
         joints = list(self.arm.robot.joints)
         return [
             JointState(
@@ -56,7 +56,7 @@ class Live:
                 velocity=velocity,
                 effort=effort,
             )
-            for t, position, velocity, effort in zip(*self.arm.states(seed, seconds))
+            for t, position, velocity, effort in zip(*self.arm.states(seed, seconds, load))
         ]
 
     def play(self, messages, speed=5.0):
@@ -106,15 +106,23 @@ class Live:
             lambda: any(words in s.message for s in self.statuses), 5.0, f'status: {words}'
         )
 
-        def warned():
-            return any(
-                words in s.message and s.level != DiagnosticStatus.OK
+        self.diagnostic('online', words)
+
+    def diagnostic(self, topic, words):
+        """Wait for a diagnostic warning with these words, and return it."""
+
+        def warnings():
+            return [
+                s
                 for array in self.diagnostics
                 for s in array.status
-                if s.name.endswith(': online')
-            )
+                if s.name.endswith(f': {topic}')
+                and words in s.message
+                and s.level != DiagnosticStatus.OK
+            ]
 
-        self.ros.wait_until(warned, 5.0, f'diagnostic: {words}')
+        self.ros.wait_until(warnings, 5.0, f'diagnostic: {words}')
+        return warnings()[0]
 
 
 def _header(nanoseconds):
@@ -151,6 +159,9 @@ def process(request, ros_domain, arm, tmp_path_factory):
                 'online.publish_rate': 20.0,
                 'online.stale': 0.5,
                 'signals.trim': 0.0,
+                'online.changes.enabled': True,
+                'online.changes.window': 0.5,
+                'online.changes.learning': 4.0,
             },
         )
         yield Live(ros, arm)
@@ -337,6 +348,26 @@ def test_freeze_and_resume(live):
     assert not np.array_equal(live.values(), before)
 
 
+def test_a_payload_is_told(live):
+    """While the estimate is frozen: with the link that carries it and its mass."""
+    load = np.array([1.0, 0.0, 0.0, 0.0, 0.01, 0.0, 0.01, 0.0, 0.0, 0.01])
+    empty, loaded = live.states(seconds=12.0), live.states(seconds=14.0, load=load)
+    live.play(empty[:1500])
+    assert live.call(SetBool, 'freeze', data=True).success
+    try:
+        live.play(empty[1500:] + loaded[3000:])
+        link = live.arm.robot.links[-1]
+        status = live.diagnostic('change', f"payload at '{link}'")
+        values = {pair.key: pair.value for pair in status.values}
+        mass, _, unit = values['size'].partition(' ')
+        assert unit == 'kg'
+        assert float(mass) == pytest.approx(1.0, rel=0.2)
+        since = float(values['since, by the stamps [s]'])
+        assert 12.5 < since < 13.5
+    finally:
+        assert live.call(SetBool, 'freeze', data=False).success
+
+
 def test_save(live):
     from robot_identification.estimation import choose_prior
     from robot_identification.regressors import ModelSettings, prior
@@ -353,6 +384,7 @@ def test_save(live):
     written = yaml.safe_load((folders[0] / 'online.yaml').read_text())
     assert [p['value'] for p in written['parameters']] == values.tolist()
     assert written['joint_states']['messages'] == SECONDS * RATE
+    assert (folders[0] / 'state.npz').is_file()
     b = len(values)
     assert np.array(written['covariance'], dtype=float).shape == (b, b)
     # the next one can start from it
@@ -389,7 +421,7 @@ def test_off_and_on(live):
         assert not answer.success
         assert '~/online/enable' in answer.message
     assert live.call(SetBool, 'enable', data=True).success
-    live.wait(lambda s: s.state == OnlineStatus.WAITING, 'on', 20.0)
+    live.wait(lambda s: s.state == OnlineStatus.WAITING, 'on', 60.0)
     live.ros.wait_until(lambda: live.publisher.get_subscription_count() == 1)
     assert live.play(live.states(seconds=1.0)).updates == 50
 
@@ -402,7 +434,7 @@ def test_process_that_is_killed(live):
     answer = live.call(Trigger, 'save')
     assert not answer.success and 'ended' in answer.message
     assert live.call(SetBool, 'enable', data=True).success
-    live.wait(lambda s: s.state == OnlineStatus.WAITING, 'on', 20.0)
+    live.wait(lambda s: s.state == OnlineStatus.WAITING, 'on', 60.0)
 
 
 def child_of(pid):
