@@ -97,19 +97,10 @@ class ParallelDecimator:
         self.factor = factor
         self._taps = kernel(factor) if factor > 1 else np.ones(1)
         self._tap_sums = np.concatenate(([0.0], np.cumsum(self._taps)))
-        # one product takes `span` output periods and touches the outputs of 24 more
-        self._span = max(1, math.ceil(_SAMPLES / factor))
-        self._operator = self._block_operator()
-        self._width: int | None = None
-        self._carry: np.ndarray = np.empty((0, 0))
-        self._pending: np.ndarray = np.empty((0, 0))
+        self._operator = self._product_operator()
+        self._pending: np.ndarray | None = None
         self._first = -HALF_TAPS  # output that the first pending one is
         self._samples = 0
-
-    @property
-    def block(self) -> int:
-        """Number of samples that is quickest to push: a multiple of it leaves none over."""
-        return self._span * self.factor
 
     def push(self, samples: np.ndarray) -> np.ndarray:
         """
@@ -126,34 +117,18 @@ class ParallelDecimator:
 
         """
         samples = np.asarray(samples, dtype=float)
-        if self._width is None:
-            self._width = len(samples)
-            self._carry = np.empty((self._width, 0))
-            self._pending = np.zeros((self._width, 2 * HALF_TAPS))
-        if samples.ndim != 2 or len(samples) != self._width:
-            raise ValueError(
-                f'samples have shape {samples.shape}, the first ones {self._width} rows'
-            )
+        if self._pending is None:
+            self._pending = np.zeros((len(samples), 2 * HALF_TAPS))
+        if samples.ndim != 2 or len(samples) != len(self._pending):
+            raise ValueError(f'samples have shape {samples.shape}, not {len(self._pending)} rows')
         if self.factor == 1:
             return samples
-        self._samples += samples.shape[1]
-        size, held = self.block, self._carry.shape[1]
-        outputs = []
-        if held:
-            missing = size - held
-            self._carry = np.concatenate((self._carry, samples[:, :missing]), axis=1)
-            samples = samples[:, missing:]
-            if self._carry.shape[1] == size:
-                outputs.append(self._fold(self._carry))
-                self._carry = self._carry[:, :0]
-        whole = samples.shape[1] // size * size
-        if whole:
-            outputs.append(self._fold(samples[:, :whole]))
-        if samples.shape[1] > whole:
-            self._carry = samples[:, whole:].copy()
-        if len(outputs) == 1:
-            return outputs[0]
-        return np.concatenate((np.empty((self._width, 0)), *outputs), axis=1)
+        sums = self._with(samples)
+        done = max(0, (self._samples - 1) // self.factor - HALF_TAPS + 1 - self._first)
+        complete = self._normalised(sums[:, :done])
+        self._pending = sums[:, done:].copy()
+        self._first += done
+        return complete
 
     def finish(self) -> np.ndarray:
         """
@@ -164,51 +139,51 @@ class ParallelDecimator:
         (w, m) outputs.
 
         """
-        if self._width is None or self.factor == 1:
-            return np.empty((self._width or 0, 0))
+        if self._pending is None or self.factor == 1:
+            return np.empty((0 if self._pending is None else len(self._pending), 0))
         total = -(-self._samples // self.factor)
-        held = self._carry.shape[1]
-        if held:
-            padded = np.zeros((self._width, self.block))
-            padded[:, :held] = self._carry
-            self._pending = self._overlap_add(padded)
-            self._carry = self._carry[:, :0]
-        start, stop = max(0, -self._first), total - self._first
-        outputs = self._normalised(self._pending[:, :stop], start)
+        outputs = self._normalised(self._pending[:, : total - self._first])
         self._first = total
         return outputs
 
-    def _fold(self, samples: np.ndarray) -> np.ndarray:
-        """Take whole products' worth of samples."""
-        sums = self._overlap_add(samples)
-        done = samples.shape[1] // self.factor
-        start = max(0, -self._first)
-        complete = self._normalised(sums[:, :done], start)
-        self._pending = sums[:, done:].copy()
-        self._first += done
-        return complete
-
-    def _overlap_add(self, samples: np.ndarray) -> np.ndarray:
-        """Add what (w, K span M) samples contribute to the pending outputs."""
-        span, reach, size = self._span, 2 * HALF_TAPS, self.block
-        count = samples.shape[1] // size
-        sums = np.zeros((len(samples), count * span + reach))
-        sums[:, :reach] = self._pending
-        for k in range(count):
-            part = samples[:, k * size : (k + 1) * size]
-            sums[:, k * span : (k + 1) * span + reach] += part @ self._operator
+    def _with(self, samples: np.ndarray) -> np.ndarray:
+        """Add what samples contribute to the pending outputs, and to those beyond."""
+        assert self._pending is not None
+        factor, count = self.factor, samples.shape[1]
+        size = len(self._operator) - factor
+        # the last sample enters the output at or before it, and as many as half the kernel behind
+        last = (self._samples + count - 1) // factor + HALF_TAPS
+        pending = self._pending.shape[1]
+        sums = np.zeros((len(samples), max(pending, last + 1 - self._first)))
+        sums[:, :pending] = self._pending
+        for start in range(0, count, size):
+            part = samples[:, start : start + size]
+            output, phase = divmod(self._samples + start, factor)
+            # the first output's window ends at its own sample, which may be over already
+            skip, reach = min(phase, 1), (phase + part.shape[1] - 1) // factor + 1 + 2 * HALF_TAPS
+            taps = self._operator[phase : phase + part.shape[1], skip:reach]
+            place = output - HALF_TAPS - self._first
+            sums[:, place + skip : place + reach] += part @ taps
+        self._samples += count
         return sums
 
-    def _block_operator(self) -> np.ndarray:
-        """(span M, span + 24) taps with which the samples of one product enter the outputs."""
-        outputs = np.arange(self._span + 2 * HALF_TAPS) - HALF_TAPS
-        taps = np.arange(self.block)[:, None] - outputs * self.factor
+    def _product_operator(self) -> np.ndarray:
+        """
+        Taps with which the samples of one product enter the outputs.
+
+        The product takes some output periods of samples, which may begin anywhere in the first of
+        them, and touches the outputs of 24 more.
+        """
+        span = max(1, math.ceil(_SAMPLES / self.factor)) + 1
+        outputs = np.arange(span + 2 * HALF_TAPS) - HALF_TAPS
+        taps = np.arange(span * self.factor)[:, None] - outputs * self.factor
         taps += HALF_TAPS * self.factor
         inside = (taps >= 0) & (taps < self._taps.size)
         return np.where(inside, self._taps[np.clip(taps, 0, self._taps.size - 1)], 0.0)
 
-    def _normalised(self, sums: np.ndarray, start: int) -> np.ndarray:
-        """Divide the pending outputs from ``start`` on by the sum of the taps they used."""
+    def _normalised(self, sums: np.ndarray) -> np.ndarray:
+        """Divide the first pending outputs, from 0 on, by the sum of the taps they used."""
+        start = max(0, -self._first)
         sums = sums[:, start:]
         centre = (self._first + start + np.arange(sums.shape[1])) * self.factor
         half = HALF_TAPS * self.factor

@@ -108,12 +108,12 @@ def test_nothing_comes_of_nothing():
     assert decimator.finish().shape == (2, 0)
 
 
-@pytest.mark.parametrize('factor', [2, 7, 300])
-def test_blocks_of_the_quickest_size_leave_nothing_over(factor):
-    decimator = ParallelDecimator(factor)
-    samples = np.random.default_rng(4).normal(size=(2, 20 * decimator.block))
-    # all but the outputs whose windows reach beyond the samples
-    assert decimator.push(samples).shape == (2, samples.shape[1] // factor - 12)
+def test_outputs_come_as_soon_as_their_window_is_full():
+    decimator = ParallelDecimator(7)
+    samples = np.random.default_rng(4).normal(size=(2, 400))
+    for count, sample in enumerate(samples.T, 1):
+        # output m reaches to sample (m + 12) 7
+        assert decimator.push(sample[:, None]).shape[1] == (count > 84 and (count - 1) % 7 == 0)
 
 
 def test_refuses_another_shape_and_a_factor_below_one():
