@@ -120,6 +120,20 @@ def test_two_processes_may_compile_at_once(folder):
     assert output(run(folder, CALL + HITS)) == '1\n'
 
 
+def test_a_change_in_another_file_is_seen(folder):
+    (folder / 'helpers.py').write_text(
+        MODULE.replace('square(x)', 'power(x)').split('@compiled(')[0]
+    )
+    (folder / 'sums.py').write_text(
+        'from helpers import power as square\n' + MODULE.replace('def square', 'def unused')
+    )
+    output(run(folder, CALL))
+    helpers = (folder / 'helpers.py').read_text()
+    (folder / 'helpers.py').write_text(helpers.replace('x * x', 'x * x * x'))
+    code = CALL.replace('[0.0, 1.0, 4.0, 9.0]', '[0.0, 1.0, 8.0, 27.0]')
+    output(run(folder, code, PYTHONDONTWRITEBYTECODE='1'))
+
+
 @pytest.mark.parametrize('how', ['missing', 'switched off'])
 def test_without_numba_the_function_runs_as_it_is(folder, how):
     check = 'assert not compiled.available()\nassert compiled.warm() == 0\n'

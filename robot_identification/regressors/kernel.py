@@ -334,8 +334,7 @@ def evaluate(
     motions = np.empty(links[-1, 2] + (links[-1, 3] + 1) * _MOTION)
     states = np.empty((4 * n + 1 + other.shape[1]) * LANES)
     scratch = np.empty(2 * LANES)
-    # zeros of dense rows stay from one to the next
-    image = np.zeros(size * LANES) if dense else np.empty(size * LANES)
+    image = np.zeros(size * LANES)  # what is zero for every motion stays from one to the next
     for c in range(9):
         store(motions, c * LANES, repeat(0.0))
     for c in range(3):

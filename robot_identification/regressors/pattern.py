@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
+from weakref import finalize
 
 import numpy as np
 
@@ -198,10 +198,10 @@ def entries(
     """
     program = entries_program_of(regressor, columns, pattern) if available() else None
     if program is not None:
-        if motion.position.shape[1] != regressor.n_joints:
-            n = motion.position.shape[1]
+        m, n = motion.position.shape
+        if n != regressor.n_joints:
             raise ValueError(f'the motion has {n} joints, the regressor {regressor.n_joints}')
-        out = result_array((pattern.width, len(motion)), out)
+        out = result_array((program.size, m), out)
         program.run(motion, out, threads)
         return out
     out = result_array((pattern.width, len(motion)), out)
@@ -216,20 +216,25 @@ def entries_program_of(
     """
     Return the entries of a pattern as data for the compiled kernel; None where it has none.
 
-    It is made once for a pattern and kept as long as that.  The parameters are those of `entries`.
+    The last one of a pattern is kept as long as that, and is found again by the same regressor and
+    array of columns.  The parameters are those of `entries`.
     """
+    kept = _programs.get(id(pattern))
+    if kept is not None and kept[0] is regressor:
+        # the same array as a rule, which takes no time to see
+        if kept[1] is columns or np.array_equal(kept[1], columns):
+            return kept[2]
     if not isinstance(regressor, InverseDynamicsRegressor) or regressor.compilable is None:
         return None
-    key = np.asarray(columns).tobytes()
-    kept = _programs.get(pattern)
-    if kept is None or kept[0] is not regressor or kept[1] != key:
-        places = np.asarray(columns)[pattern.places]
-        program = entries_program(*regressor.compilable, pattern.rows, places)
-        kept = _programs[pattern] = (regressor, key, program)
-    return kept[2]
+    places = np.asarray(columns)[pattern.places]
+    program = entries_program(*regressor.compilable, pattern.rows, places)
+    if kept is None:
+        finalize(pattern, _programs.pop, id(pattern), None)
+    _programs[id(pattern)] = (regressor, columns, program)
+    return program
 
 
-_programs: WeakKeyDictionary[RowPattern, tuple[Regressor, bytes, Program]] = WeakKeyDictionary()
+_programs: dict[int, tuple[Regressor, np.ndarray, Program]] = {}
 
 
 def _structure(

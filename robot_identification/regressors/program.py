@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from .state_functions import ACCELERATION, Combination, ONE, OTHER, SIGN, VELOCI
 from .tree import Tree
 
 _MOTION = 6 * LANES
+_NO_OTHER = np.empty((0, 0))
 _PART = 4096
 """Samples that a thread has at least to itself."""
 
@@ -52,7 +54,7 @@ class Program:
     functions, weights:
         Places among the functions of the state, and their coefficients.
     missing:
-        Places of entries that are zero for every motion.
+        Places of entries that are zero for every motion; None for none.
     others:
         What gives the functions that the kernel does not make.
 
@@ -66,7 +68,7 @@ class Program:
     sums: np.ndarray
     functions: np.ndarray
     weights: np.ndarray
-    missing: np.ndarray
+    missing: np.ndarray | None
     others: tuple[Callable[[np.ndarray], np.ndarray], ...]
 
     def run(self, motion: Motion, out: np.ndarray, threads: int = 1) -> None:
@@ -83,43 +85,27 @@ class Program:
             How many at most share the samples.
 
         """
-        m = len(motion)
-        if m == 0:
-            return
-        q, dq, ddq = (
-            np.ascontiguousarray(array)
-            for array in (motion.position, motion.velocity, motion.acceleration)
-        )
-        other = np.hstack([f(dq) for f in self.others]) if self.others else np.empty((m, 0))
-        self.run_states(q, dq, ddq, other, out, threads)
-
-    def run_states(
-        self,
-        q: np.ndarray,
-        dq: np.ndarray,
-        ddq: np.ndarray,
-        other: np.ndarray,
-        out: np.ndarray,
-        threads: int = 1,
-    ) -> None:
-        """Evaluate one or more states, (m, n) each and contiguous; otherwise as `run`."""
+        q = np.ascontiguousarray(motion.position)
+        dq = np.ascontiguousarray(motion.velocity)
+        ddq = np.ascontiguousarray(motion.acceleration)
+        other = np.hstack([f(dq) for f in self.others]) if self.others else _NO_OTHER
         m = len(q)
-        if self.missing.size:
+        if self.missing is not None:
             out.reshape(self.size, m)[self.missing] = 0.0
-        flat = out.reshape(-1)
-        tables = self.links, self.constants, self.places, self.sums, self.functions, self.weights
+        inputs = *self._tables, q, dq, ddq, other, out.reshape(-1), int(self.dense)
+        parts = 1 if threads == 1 else min(threads, m // _PART)
+        if m and parts <= 1:
+            evaluate(*inputs, 0, m)
+        elif m:
+            step = LANES * -(-m // (parts * LANES))
+            with ThreadPoolExecutor(parts) as pool:
+                starts = range(0, m, step)
+                list(pool.map(lambda i: evaluate(*inputs, i, min(i + step, m)), starts))
 
-        def part(begin: int, end: int) -> None:
-            evaluate(*tables, q, dq, ddq, other, flat, int(self.dense), begin, end)
-
-        parts = min(threads, max(1, m // _PART))
-        if parts == 1:
-            part(0, m)
-            return
-        step = LANES * -(-m // (parts * LANES))
-        begins = range(0, m, step)
-        with ThreadPoolExecutor(parts) as pool:
-            list(pool.map(part, begins, (min(begin + step, m) for begin in begins)))
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, ...]:
+        """In the kernel's order."""
+        return self.links, self.constants, self.places, self.sums, self.functions, self.weights
 
 
 def dense_program(
@@ -203,6 +189,7 @@ def _program(
             functions += [function for function, _ in parts]
             weights += [weight for _, weight in parts]
     made = [*places.ravel().tolist(), *(place for place, *_ in sums)]
+    missing = np.setdiff1d(np.arange(size), made)
     links, constants = _tables(rigid, seen)
     return Program(
         dense=dense,
@@ -213,7 +200,7 @@ def _program(
         sums=np.array(sums, dtype=np.int64).reshape(-1, 3),
         functions=np.array(functions, dtype=np.int64),
         weights=np.array(weights, dtype=float),
-        missing=np.zeros(0, dtype=int) if dense else np.setdiff1d(np.arange(size), made),
+        missing=missing if missing.size and not dense else None,
         others=tuple(c.other for c in combinations if c.other is not None),
     )
 
