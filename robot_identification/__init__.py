@@ -16,6 +16,7 @@ __all__ = [
     'IdentificationError',
     'identified_urdf',
     'identify',
+    'identify_factors',
     'identify_sources',
     'load_experiment',
     'ModelSettings',
@@ -24,13 +25,16 @@ __all__ = [
     'plan',
     'PlannerSettings',
     'Problem',
+    'read_factor',
     'read_result',
     'Recording',
+    'Reducer',
     'Result',
     'Robot',
     'save',
     'SignalSettings',
     'validate',
+    'write_factor',
 ]
 
 if TYPE_CHECKING:
@@ -39,11 +43,13 @@ if TYPE_CHECKING:
     from .estimation import EstimationSettings
     from .excitation import plan, PlannerSettings
     from .io.experiment import load_experiment
+    from .io.factors import read_factor, write_factor
     from .io.results import read_result, Result
     from .io.urdf import identified_urdf
     from .parameters import ParameterLayout, ParameterSet
-    from .pipeline import identify, identify_sources, Problem
+    from .pipeline import identify, identify_factors, identify_sources, Problem
     from .recording import Recording
+    from .reduction import Reducer
     from .regressors import ModelSettings
     from .robot import Robot
     from .saving import save
@@ -56,11 +62,13 @@ else:
         'estimation': ('EstimationSettings',),
         'excitation': ('plan', 'PlannerSettings'),
         'io.experiment': ('load_experiment',),
+        'io.factors': ('read_factor', 'write_factor'),
         'io.results': ('read_result', 'Result'),
         'io.urdf': ('identified_urdf',),
         'parameters': ('ParameterLayout', 'ParameterSet'),
-        'pipeline': ('identify', 'identify_sources', 'Problem'),
+        'pipeline': ('identify', 'identify_factors', 'identify_sources', 'Problem'),
         'recording': ('Recording',),
+        'reduction': ('Reducer',),
         'regressors': ('ModelSettings',),
         'robot': ('Robot',),
         'saving': ('save',),

@@ -28,7 +28,7 @@ from .estimation import (
     LinearSystem,
     open_slopes,
 )
-from .estimation.energy import ENERGY
+from .estimation.energy import ENERGY, require_movers
 from .io.bag_about import about_bag
 from .io.columns import FACTOR
 from .io.entry import RecordingEntry
@@ -132,6 +132,8 @@ class Reducer:
             self.problem.signals,
             progress=progress,
             trace_points=2,
+            # another recording may move the joints that this one does not
+            moving=False,
         )
         return StoredFactor(
             factor=replace(system.factor, fingerprint=self.fingerprint),
@@ -161,18 +163,25 @@ class Reducer:
 
         """
         recordings = [source for source in sources if not is_factor(source)]
-        systems = []
+        systems, equations = [], Equations(self.problem.estimation)
         if recordings:
-            equations = Equations(self.problem.estimation)
             recorded = equations.system(
-                recordings, self.regressor, self.structure, self.problem.signals, progress=progress
+                recordings,
+                self.regressor,
+                self.structure,
+                self.problem.signals,
+                progress=progress,
+                moving=False,
             )
             factor = replace(recorded.factor, fingerprint=self.fingerprint)
             systems.append(replace(recorded, factor=factor))
         for source in sources:
             if is_factor(source):
                 systems.append(self._stored(source))
-        return combine(systems)
+        system = combine(systems)
+        if equations.by_energy:
+            require_movers(system, self.problem.robot.joints)
+        return system
 
     def _stored(self, source: FactorSource | StoredFactor) -> LinearSystem:
         """Return the linear system of a factor that is one of this problem."""
@@ -318,6 +327,12 @@ def require_factors(problem: Problem) -> None:
             key='estimation.method',
             value=method,
             remedy=f'take {", ".join(FROM_FACTORS)}, or identify from the recordings',
+        )
+    if problem.estimation.bootstrap is not None:
+        raise SettingsError(
+            "'estimation.bootstrap' draws stretches of the recordings, which factors do not have",
+            key='estimation.bootstrap',
+            remedy='leave it out, or identify from the recordings',
         )
     if problem.known_load is not None:
         raise SettingsError(

@@ -169,6 +169,7 @@ def energy_system(
     progress: Progress | None = None,
     trace_points: int = 2000,
     timed: bool = False,
+    moving: bool = True,
 ) -> LinearSystem:
     """
     Build the linear system of energy equations of one or several recordings.
@@ -179,6 +180,8 @@ def energy_system(
         As for `energy_blocks`; several recordings are merged.
     progress, trace_points, timed:
         As for `system_of`.
+    moving:
+        Whether to refuse recordings in which a joint never moves, see `require_movers`.
 
     Returns
     -------
@@ -204,8 +207,30 @@ def energy_system(
         names=(ENERGY,),
         timed=timed,
     )
-    several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
-    for joint, moved in zip(several[0].joints, system.position_range, strict=True):
+    if moving:
+        several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
+        require_movers(system, several[0].joints)
+    return system
+
+
+def require_movers(system: LinearSystem, joints: Sequence[str]) -> None:
+    """
+    Check that all joints move, which energy equations do not tell apart.
+
+    Parameters
+    ----------
+    system:
+        Of energy equations.
+    joints:
+        The robot's joints.
+
+    Raises
+    ------
+    IdentifiabilityError
+        naming a joint that does not move.
+
+    """
+    for joint, moved in zip(joints, system.position_range, strict=True):
         if moved < STILL:
             raise IdentifiabilityError(
                 f"joint '{joint}' does not move in the recording",
@@ -213,7 +238,6 @@ def energy_system(
                 value=float(moved),
                 remedy='record a motion of it, or leave it out of robot.joints and lock it',
             )
-    return system
 
 
 class _Stretch:

@@ -66,6 +66,7 @@ class Equations:
         *,
         progress: Progress | None = None,
         trace_points: int = 2000,
+        moving: bool = True,
     ) -> LinearSystem:
         """Return the linear system of recordings, see `system_of` and `energy_system`."""
         timed = self.settings.bootstrap is not None
@@ -79,6 +80,7 @@ class Equations:
                 progress=progress,
                 trace_points=trace_points,
                 timed=timed,
+                moving=moving,
             )
         return system_of(
             sources,

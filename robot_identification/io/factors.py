@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -293,6 +295,13 @@ def read_factor(path: str | os.PathLike) -> StoredFactor:
     return unpack(data, str(path))
 
 
+@lru_cache(maxsize=16)
+def _settings(text: str) -> tuple[FactorSettings, dict[str, Any]]:
+    """Read settings, which are the same in thousands of files, once; and as they are now."""
+    settings = FactorSettings.from_mapping(json.loads(text))
+    return settings, settings.to_mapping()
+
+
 def pack(stored: StoredFactor) -> bytes:
     """Return a factor as the bytes of its file; the same factor gives the same bytes."""
     about = {
@@ -323,8 +332,8 @@ def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
     """
     about, arrays = read_archive(data, name)
     try:
-        settings = FactorSettings.from_mapping(about['settings'])
-        factor = factor_of(about, arrays, settings.to_mapping())
+        settings, mapping = _settings(json.dumps(about['settings'], sort_keys=True))
+        factor = factor_of(about, arrays, mapping)
         origins = tuple(Origin(**origin) for origin in about['recordings'])
         robot, title = dict(about['robot']), str(about['name'])
     except IdentificationError as error:

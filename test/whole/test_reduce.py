@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from robot_identification.cli import main
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
-from robot_identification.estimation import EstimationSettings
+from robot_identification.estimation import BootstrapSettings, EstimationSettings
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.factors import merge_stored, pack, read_factor, unpack, write_factor
 from robot_identification.io.results import result_document
@@ -298,3 +298,34 @@ def test_real_recording_and_its_factors_give_the_same_result(tmp_path):
     one, two = result_document(expected), result_document(found)
     for key in ('identification', 'standard_parameters', 'parameters'):
         same(one[key], two[key], key, rtol=1e-8)
+
+
+def test_energies_of_joints_that_move_one_at_a_time_go_together(workspace):
+    workspace.edit('method: wls', 'equations: energy')
+    table = workspace.table()
+    still = table.copy()
+    still[:, 3] = 0.3
+    workspace.write(still, 'second.csv')
+    experiment = load_experiment(workspace.experiment)
+    reducer = Reducer.of(Problem.of(experiment))
+    both = [reducer.reduce(source) for kind in ('identification', 'validation')
+            for source in experiment.sources(kind)]  # fmt: skip
+    with pytest.raises(IdentificationError, match="joint 'joint_3' does not move"):
+        reducer.system([both[1]])
+    assert reducer.system(both).n_rows > reducer.system([both[0]]).n_rows
+
+
+def test_bootstrap_is_refused(reduced):
+    *_, first = reduced
+    with pytest.raises(SettingsError, match="'estimation.bootstrap' draws stretches"):
+        identify_factors([first], EstimationSettings(bootstrap=BootstrapSettings()))
+
+
+def test_a_few_lines_of_python_will_do(workspace, tmp_path):
+    import robot_identification as ri
+
+    experiment = ri.load_experiment(workspace.experiment)
+    stored = ri.Reducer.of(ri.Problem.of(experiment)).reduce(experiment.sources()[0])
+    ri.write_factor(stored, tmp_path / 'run.factor')
+    result = ri.identify_factors([ri.read_factor(tmp_path / 'run.factor')])
+    assert result.recordings == ('first.csv',)
