@@ -91,7 +91,6 @@ def test_read_only_installs_use_the_users_cache(folder):
     (folder / '__pycache__').write_text('')
     assert output(run(folder, CALL + HITS)) == '0\n'
     assert list((folder / 'home').rglob('sums.squares*.nbc'))
-    assert output(run(folder, CALL + HITS)) == '1\n'
 
 
 def test_no_cache_anywhere_is_no_trouble(folder):
@@ -125,7 +124,7 @@ def test_a_change_in_another_file_is_seen(folder):
         MODULE.replace('square(x)', 'power(x)').split('@compiled(')[0]
     )
     (folder / 'sums.py').write_text(
-        'from helpers import power as square\n' + MODULE.replace('def square', 'def unused')
+        'from helpers import power as square\n' + MODULE.replace('def square(', 'def unused(')
     )
     output(run(folder, CALL))
     helpers = (folder / 'helpers.py').read_text()

@@ -222,7 +222,8 @@ def entries_program_of(
     kept = _programs.get(id(pattern))
     if kept is not None and kept[0] is regressor:
         # the same array as a rule, which takes no time to see
-        if kept[1] is columns or np.array_equal(kept[1], columns):
+        same = kept[1] is columns or np.array_equal(kept[1], columns)
+        if same:
             return kept[2]
     if not isinstance(regressor, InverseDynamicsRegressor) or regressor.compilable is None:
         return None
