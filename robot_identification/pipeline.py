@@ -24,6 +24,8 @@ from .errors import (
 from .estimation import (
     body_scale,
     bootstrap,
+    effort_delay,
+    EffortDelay,
     Equations,
     essential,
     Estimate,
@@ -40,6 +42,7 @@ from .estimation import (
     standard_std,
     Task,
 )
+from .estimation.energy import ENERGY
 from .io.experiment import Experiment
 from .io.factors import StoredFactor
 from .io.results import Result, StoredResult
@@ -50,7 +53,7 @@ from .problem import Problem
 from .progress import part, Progress, silent
 from .reduction import is_factor, problem_of, Reducer, require_factors
 from .regressors import build, Regressor
-from .signals import SignalSettings
+from .signals import SignalSettings, WatchedSource
 from .validation import validate, Validation, validation_of
 
 
@@ -118,6 +121,7 @@ def identify_sources(
 
     """
     watch = _Stopwatch()
+    sources, validation = _watched(sources), _watched(validation)
     with collected_warnings() as notes:
         progress(0.0, 'finding the base parameters')
         regressor, prior = problem.regressor(), problem.prior()
@@ -149,6 +153,7 @@ def identify_sources(
         watch.lap('drive gains')
         carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
+        late = _delay(task.system, estimate)
         progress(1.0, 'done')
     return Result(
         name=problem.name or problem.robot.name,
@@ -171,6 +176,8 @@ def identify_sources(
         drives=problem.drives,
         drive_gains=gains,
         payload=carried,
+        clocks=tuple(s.clock for s in (*sources, *validation) if getattr(s, 'clock', None)),
+        effort_delay=late,
         warnings=once(
             notes,
             doubts(problem.robot, task.system, estimate),
@@ -229,10 +236,12 @@ def add_validation(result: Result, source: Any) -> Result:
     """
     with collected_warnings() as notes:
         regressor = build(result.robot, result.model)
-        seen = validate(result.estimate, source, regressor, result.structure, result.signals)
+        watched = WatchedSource(source)
+        seen = validate(result.estimate, watched, regressor, result.structure, result.signals)
     return replace(
         result,
         validations=(*result.validations, seen),
+        clocks=(*result.clocks, *filter(None, (watched.clock,))),
         warnings=once(result.warnings, notes),
     )
 
@@ -378,6 +387,18 @@ def _standard(task: Task, estimate: Estimate, reduced: Estimate | None) -> Param
         return standard_essential(task.system, reduced, base, task.prior)
     scale = body_scale(task.robot, base.layout) if settings.distance == 'body' else None
     return standard(estimate, base, task.prior, scale=scale)
+
+
+def _watched(sources: Sequence[Any]) -> list[Any]:
+    """Let recordings' clocks be watched while they are read."""
+    return [source if is_factor(source) else WatchedSource(source) for source in sources]
+
+
+def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
+    """Find how late efforts are, where there are samples that tell."""
+    if not len(system.trace) or ENERGY in system.joints:
+        return None
+    return effort_delay(system.trace, estimate.base.values, system.joints, system.independent_rows)
 
 
 def _share(sources: Sequence[Any], validation: Sequence[Any], done: int) -> float:

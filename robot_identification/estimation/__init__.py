@@ -4,6 +4,7 @@
 from .accumulation import accumulate, from_rows
 from .bootstrap import Bootstrap, bootstrap, BootstrapSettings
 from .comparison import compare, Comparison, FTest
+from .delay import effort_delay, EffortDelay
 from .energy import energy_blocks, energy_system, EnergySettings
 from .equations import Equations
 from .essential import essential
@@ -41,6 +42,8 @@ __all__ = [
     'combine',
     'compare',
     'Comparison',
+    'effort_delay',
+    'EffortDelay',
     'energy_blocks',
     'energy_system',
     'EnergySettings',

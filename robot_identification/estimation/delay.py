@@ -48,7 +48,7 @@ class EffortDelay:
     delay:
         (n,) [s]; positive where the effort is late, NaN where the rows do not tell.
     std:
-        (n,) its standard deviation, as if residuals were independent [s].
+        (n,) its standard deviation [s].
 
     """
 
@@ -64,7 +64,12 @@ class EffortDelay:
         }
 
 
-def effort_delay(trace: Trace, base: np.ndarray, joints: tuple[str, ...]) -> EffortDelay:
+def effort_delay(
+    trace: Trace,
+    base: np.ndarray,
+    joints: tuple[str, ...],
+    independent: np.ndarray | None = None,
+) -> EffortDelay:
     """
     Find the delay of efforts behind positions.
 
@@ -76,6 +81,8 @@ def effort_delay(trace: Trace, base: np.ndarray, joints: tuple[str, ...]) -> Eff
         (b,) base parameters to begin with; they are estimated anew with the delays.
     joints:
         Names of its n rows.
+    independent:
+        (n,) how many independent rows each joint's are worth; None where all are.
 
     Returns
     -------
@@ -99,6 +106,9 @@ def effort_delay(trace: Trace, base: np.ndarray, joints: tuple[str, ...]) -> Eff
         if (np.abs(step) < np.maximum(_SETTLED * spacing, 0.1 * std))[np.isfinite(step)].all():
             break
         effort = _moved(trace, parts, curves, delay)
+    if independent is not None:
+        rows = np.isfinite(effort).sum(axis=0)
+        std = std * np.sqrt(np.maximum(1.0, rows / np.maximum(1.0, independent)))
     told = np.isfinite(std) & _resolved(model, parts)
     return EffortDelay(joints, np.where(told, delay, np.nan), np.where(told, std, np.nan))
 

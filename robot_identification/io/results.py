@@ -21,6 +21,7 @@ from .. import __version__
 from ..drive_gains import DriveGains
 from ..drives import Drives
 from ..errors import IdentificationError, SettingsError
+from ..estimation.delay import EffortDelay
 from ..estimation.estimate import Estimate
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
@@ -29,7 +30,7 @@ from ..parameters import ParameterLayout, ParameterSet
 from ..payload import Payload
 from ..regressors import ModelSettings
 from ..robot import Robot
-from ..signals import SignalSettings
+from ..signals import Clock, SignalSettings
 from ..validation import Validation
 from .results_yaml import damaged, dump, load, plain, write_whole
 from .stored_robot import read_robot, robot_document
@@ -88,6 +89,10 @@ class Result:
         Gains of the drives, where there were recordings with a known load; else None.
     payload:
         The load, where there were recordings with one that was to be identified; else None.
+    clocks:
+        What the stamps of each recording say, those for the validation included.
+    effort_delay:
+        How much later efforts were recorded than positions; None where there are no rows to tell.
 
     """
 
@@ -112,6 +117,8 @@ class Result:
     drives: Drives | None = None
     drive_gains: DriveGains | None = None
     payload: Payload | None = None
+    clocks: tuple[Clock, ...] = ()
+    effort_delay: EffortDelay | None = None
 
 
 @dataclass(frozen=True)
@@ -194,6 +201,8 @@ def result_document(result: Result) -> dict[str, Any]:
         'standard_parameters': _standard(result),
         'drive_gains': None if result.drive_gains is None else result.drive_gains.to_dict(),
         'payload': None if result.payload is None else result.payload.to_dict(),
+        'clock': [clock.to_dict() for clock in result.clocks],
+        'effort_delay': None if result.effort_delay is None else result.effort_delay.to_dict(),
         'warnings': list(result.warnings),
         'timing': dict(result.timing),
         'settings': {

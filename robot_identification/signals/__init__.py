@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From recordings to samples: uniform grid, filtering, differentiation, parallel decimation."""
 
+from .clock import Clock, clock_of, WatchedSource
 from .decimation import independence, ParallelDecimator
 from .online import OnlineFilter
 from .polynomial_approximation import PolynomialOperator
@@ -13,13 +14,16 @@ from .stream import process, stream, stretches
 from .windows import WindowedSamples
 
 __all__ = [
+    'Clock',
     'OnlineFilter',
     'ParallelDecimator',
     'PolynomialApproximation',
     'PolynomialOperator',
     'RecordingSource',
     'SignalSettings',
+    'WatchedSource',
     'WindowedSamples',
+    'clock_of',
     'dead_zones',
     'decimation_factor',
     'frequency_response',
