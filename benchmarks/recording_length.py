@@ -2,108 +2,140 @@
 """
 Time and memory of an identification against the recording's length.
 
-    .venv/bin/python benchmarks/recording_length.py [EXPERIMENT] [--repeat 1 20]
-
-The experiment's recordings are played several times over, each time after a pause, and identified
-in a fresh process.  The peak resident memory (interpreter and libraries included) has to stay the
-same; `loading everything` beside it is what the signals and the regressor would take in memory.
+    .venv/bin/python -m benchmarks recording_length
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 import json
-from pathlib import Path
 import resource
 import subprocess
 import sys
 import time
-from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-PAUSE = 1.0  # s between two repetitions: far more than a sample, so a new stretch begins
+from robot_identification.pipeline import identify_sources
+from robot_identification.problem import Problem
+from robot_identification.recording import Recording
+from robot_identification.signals import SignalSettings
+
+from .harness import Figure, Section, Table
+from .synthetic import MODEL, panda, recording, SINES
+
+RATE = 1000.0
+PERIOD = 10.0
+"""Of the motion, which is a sum of multiples of 0.1 Hz [s]."""
+
+LENGTHS = (10.0, 60.0, 600.0, 1200.0)
+"""[s]"""
+
+LIMIT = 400.0
+"""Peak memory, interpreter and libraries included [MB]."""
+
+GROWTH = 10.0
+"""Difference of two peaks that is an allocator's, not a recording's [MB]."""
+
+SETTINGS = {
+    'all samples': SignalSettings(decimate_to=None),
+    'decimated to 50 Hz': SignalSettings(decimate_to=50.0),
+}
+
+TEXT = f"""\
+A made-up recording of a Panda arm at 1 kHz (seven joints, {SINES} sines each) is given out in
+blocks, as a file's would be, and identified in a fresh process, so that the peak of the resident
+memory is that of interpreter, libraries and identification. *Loading everything* is what the
+signals and the dense regressor of all standard parameters would take in memory.
+"""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A recording played ``times`` times, with a pause in between."""
+    """
+    A recording that goes on for ``seconds``: one period of a motion again and again.
 
-    original: Any
-    times: int
+    Attributes
+    ----------
+    period:
+        The recording of one period.
+    seconds:
+        Length of the whole.
+
+    """
+
+    period: Recording
+    seconds: float
 
     @property
     def joints(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return self.original.joints
+        return self.period.joints
 
     @property
     def source(self) -> str:
         """Name for messages."""
-        return f'{self.original.source} x {self.times}'
+        return 'made up'
 
-    def blocks(self, size: int = 65536) -> Iterator[Any]:
-        """Read it again and again, with later and later stamps."""
-        shift = 0.0
-        for _ in range(self.times):
-            last = shift
-            for block in self.original.blocks(size):
-                yield replace(block, time=block.time + shift)
-                last = block.time[-1] + shift
-            shift = last + PAUSE
+    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+        """Give out period after period."""
+        for count in range(round(self.seconds / PERIOD)):
+            for block in self.period.blocks(size):
+                yield replace(block, time=block.time + count * PERIOD)
 
 
-def measure(experiment_file: Path, times: int) -> dict[str, float]:
+def measure(kind: str, seconds: float) -> dict[str, float]:
     """Identify once in this process; return figures."""
-    from robot_identification.io.experiment import load_experiment
-    from robot_identification.pipeline import identify_sources, Problem
-
-    began = time.perf_counter()
-    experiment = load_experiment(experiment_file)
-    problem = Problem.of(experiment)
-    sources = experiment.sources('identification', problem.robot.joints)
-    result = identify_sources(problem, [Repeated(source, times) for source in sources])
-    seconds = time.perf_counter() - began
-    samples = result.system.raw_rows
+    robot = panda()
+    source = Repeated(recording(robot, PERIOD, rate=RATE), seconds)
+    problem = Problem(robot, MODEL, SETTINGS[kind])
+    start = time.perf_counter()
+    result = identify_sources(problem, [source])
+    spent = time.perf_counter() - start
     columns = len(result.structure.layout) + 5
+    samples = result.system.raw_rows
     return {
-        'times': times,
         'samples': samples,
-        'seconds': seconds,
-        'peak_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        'everything_mb': 8e-6 * samples * problem.robot.n_joints * columns,
-        'relative_error': result.estimate.relative_error,
+        'seconds': spent,
+        'peak': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6,
+        'everything': 8e-6 * samples * robot.n_joints * columns,
+        'error': result.estimate.relative_error,
     }
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
-    parser.add_argument(
-        'experiment', nargs='?', type=Path, default=ROOT / 'examples/tx40/experiment.yaml'
+def section() -> Section:
+    """Measure each length in a process of its own."""
+    lines, found = [], {}
+    for kind in SETTINGS:
+        for seconds in LENGTHS:
+            command = [sys.executable, '-m', __name__, kind, str(seconds)]
+            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            row = found[kind, seconds] = json.loads(output.splitlines()[-1])
+            lines.append(
+                [
+                    f'{seconds:g} s, {kind}',
+                    f'{row["samples"]:,}',
+                    f'{row["seconds"]:.2f}',
+                    f'{1e6 * row["seconds"] / row["samples"]:.2f}',
+                    f'{row["peak"]:.0f}',
+                    f'{row["everything"]:,.0f}',
+                    f'{row["error"]:.2f}',
+                ]
+            )
+    heads = ['recording', 'samples', 's', 'us a sample', 'peak MB', 'loading everything, MB']
+    figures = []
+    for kind in SETTINGS:
+        half, whole = (found[kind, seconds]['peak'] for seconds in LENGTHS[-2:])
+        figures += [
+            Figure(f'peak memory of {LENGTHS[-2]:g} s, {kind}', half, 'MB', at_most=LIMIT),
+            Figure(f'growth for twice that, {kind}', whole - half, 'MB', at_most=GROWTH),
+        ]
+    return Section(
+        title='Recordings of any length',
+        text=TEXT,
+        tables=[Table([*heads, 'relative error %'], lines)],
+        figures=figures,
     )
-    parser.add_argument('--repeat', nargs='+', type=int, default=[1, 2, 5, 20])
-    parser.add_argument('--worker', type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        print(json.dumps(measure(options.experiment, options.worker)))
-        return
-    print(
-        f'{"times":>5} {"samples":>9} {"seconds":>8} {"us/sample":>9} {"peak MB":>8} '
-        f'{"loading everything, MB":>23} {"relative error %":>17}'
-    )
-    for times in options.repeat:
-        command = [sys.executable, __file__, str(options.experiment), '--worker', str(times)]
-        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        row = json.loads(output.splitlines()[-1])
-        print(
-            f'{row["times"]:5d} {row["samples"]:9d} {row["seconds"]:8.2f} '
-            f'{1e6 * row["seconds"] / row["samples"]:9.1f} {row["peak_mb"]:8.0f} '
-            f'{row["everything_mb"]:23.0f} {row["relative_error"]:17.2f}',
-            flush=True,
-        )
 
 
 if __name__ == '__main__':
-    main()
+    print(json.dumps(measure(sys.argv[1], float(sys.argv[2]))))
