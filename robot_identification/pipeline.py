@@ -238,10 +238,11 @@ def add_validation(result: Result, source: Any) -> Result:
         regressor = build(result.robot, result.model)
         watched = WatchedSource(source)
         seen = validate(result.estimate, watched, regressor, result.structure, result.signals)
+    clocks = {clock.source: clock for clock in (*result.clocks, watched.clock) if clock}
     return replace(
         result,
         validations=(*result.validations, seen),
-        clocks=(*result.clocks, *filter(None, (watched.clock,))),
+        clocks=tuple(clocks.values()),
         warnings=once(result.warnings, notes),
     )
 

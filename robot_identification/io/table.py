@@ -105,8 +105,9 @@ class Table:
             remedy = 'repair or cut these rows (rows, time_range)'
             if name == 'effort' and bad[:, column].all():
                 remedy = 'the driver does not report it: record a robot state that has efforts'
+            when = f', at {self.time[row]:.9g} s' if np.isfinite(self.time[row]) else ''
             raise RecordingError(
-                f"{source}: {name} '{label}' is {value} in row {self.rows[row]}",
+                f"{source}: {name} '{label}' is {value} in row {self.rows[row]}{when}",
                 file=source,
                 joint=None if name == 'time' else label,
                 value=value,

@@ -438,7 +438,7 @@ def test_a_single_nan_names_joint_and_row(tmp_path):
     messages[321] = (stamp, serialised(stamp, JOINTS, [0.0, np.nan, 0.0], v[321], c[321]))
     error, shown = refused(write(tmp_path / 'bag', messages))
     assert error.joint == 'elbow'
-    assert 'row 321' in shown
+    assert 'row 321, at 0.321 s' in shown
 
 
 def test_joints_that_never_meet_are_refused(tmp_path):

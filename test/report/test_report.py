@@ -120,6 +120,20 @@ def test_every_parameter_and_joint_is_there(result, checked):
     assert checked.tags.count('img') == 6
 
 
+def test_clocks_and_delays_are_told(result, checked):
+    assert [clock.source for clock in result.clocks] == ['run <1> & more', 'run 2']
+    assert [clock.samples for clock in result.clocks] == [2000, 2000]
+    assert result.clocks[0].rate == pytest.approx(200.0)
+    late = result.effort_delay
+    assert late.joints == result.robot.joints
+    told = np.isfinite(late.delay)
+    assert told.any()
+    assert (np.abs(late.delay[told]) < 5.0 * late.std[told]).all(), 'there is no delay'
+    text = ' '.join(checked.text)
+    assert '200 Hz' in text
+    assert 'Delay of efforts behind positions' in text
+
+
 def test_names_are_escaped(page, checked):
     assert 'run &lt;1&gt; &amp; more' in page
     assert 'run <1>' not in page
