@@ -2,7 +2,7 @@
 """
 What energy equations make of the recording of the TX-40, beside inverse dynamics.
 
-    .venv/bin/python -m benchmarks.energy_tx40
+    .venv/bin/python -m benchmarks energy_tx40
 
 The README of examples/tx40 says where to get the recording.
 """
@@ -10,39 +10,64 @@ The README of examples/tx40 says where to get the recording.
 from __future__ import annotations
 
 from dataclasses import replace
+import itertools
 from pathlib import Path
+import time
 import warnings
 
+from robot_identification.errors import RecordingError
 from robot_identification.estimation import EnergySettings
-from robot_identification.io.experiment import load_experiment
+from robot_identification.io.experiment import Experiment, load_experiment
 from robot_identification.pipeline import identify_sources, Problem
+
+from .harness import Section, Table
+
+KINDS = (
+    (None, ''),
+    *itertools.product((0.01, 0.02, 0.05), ('trapezoid', 'simpson')),
+)
+"""Intervals [s] and quadratures."""
 
 EXPERIMENT = Path(__file__).resolve().parents[1] / 'examples' / 'tx40' / 'experiment.yaml'
 
 
-def main() -> None:
-    """Print a table: errors of the rows that were fitted, and of the efforts they predict."""
-    warnings.simplefilter('ignore')
+def section() -> Section:
+    """Identify with each kind of rows."""
     experiment = load_experiment(EXPERIMENT)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            lines = [_line(experiment, *kind) for kind in KINDS]
+    except RecordingError as error:
+        lines, note = [], f' It is not here: {error}.'
+    else:
+        note = ''
+    heads = ['rows', 'number', 'condition', 'fitted %', 'efforts %', 's']
+    return Section(
+        title='Energy equations on the recording of the TX-40',
+        text='Errors of the rows that were fitted, and of the efforts that the parameters '
+        f'predict; examples/tx40/README.md tells where to get the recording.{note}',
+        tables=[Table(heads, lines)] if lines else [],
+    )
+
+
+def _line(experiment: Experiment, interval: float | None, quadrature: str) -> list[str]:
     problem = Problem.of(experiment)
     sources = experiment.sources('identification', problem.robot.joints)
-    print(f'{"rows":30}{"number":>8}{"condition":>11}{"fitted %":>10}{"efforts %":>11}')
-    for interval, quadrature in (
-        (None, ''),
-        *((time, kind) for time in (0.01, 0.02, 0.05) for kind in ('trapezoid', 'simpson')),
-    ):
-        estimation, title = problem.estimation, 'inverse dynamics'
-        if interval is not None:
-            energy = EnergySettings(interval, quadrature)
-            estimation = replace(estimation, equations='energy', energy=energy)
-            title = f'energy, {interval:g} s, {quadrature}'
-        result = identify_sources(replace(problem, estimation=estimation), sources, sources)
-        estimate, seen = result.estimate, result.validations[0]
-        print(
-            f'{title:30}{estimate.rows:8d}{estimate.condition_number:11.0f}'
-            f'{estimate.relative_error:10.2f}{seen.relative_error:11.1f}'
-        )
-
-
-if __name__ == '__main__':
-    main()
+    estimation, title = problem.estimation, 'inverse dynamics'
+    if interval is not None:
+        energy = EnergySettings(interval, quadrature)
+        estimation = replace(estimation, equations='energy', energy=energy)
+        title = f'energy, {interval:g} s, {quadrature}'
+    start = time.perf_counter()
+    result = identify_sources(replace(problem, estimation=estimation), sources, sources)
+    seconds = time.perf_counter() - start
+    estimate, seen = result.estimate, result.validations[0]
+    return [
+        title,
+        str(estimate.rows),
+        f'{estimate.condition_number:.0f}',
+        f'{estimate.relative_error:.2f}',
+        f'{seen.relative_error:.1f}',
+        f'{seconds:.1f}',
+    ]

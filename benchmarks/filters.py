@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the polynomial approximation's parameters do, and how much the filter alone costs.
+What the polynomial approximation's parameters do, and how much filters cost.
 
-First the figures of windows: delay t_d as a share of the window T; frequencies times T at which
-the response is off by 1 % and has half its power; noise of position, velocity and acceleration for
-white noise of 1, times T^(k + 1/2) and the square root of the sampling rate.
-
-Then the online filter's speed, and a planar arm identified from noise-free samples.
-
-A swinging two-joint arm with viscous and Coulomb friction, 20 s at 250 Hz, without noise and
-decimation: what is wrong in the parameters is the filter's doing.  The motions are sums of sines
-up to the frequency of the column.  Printed is the mean relative error of all parameters, of the
-inertial ones (inertias and first moments), and of Coulomb friction.
+    .venv/bin/python -m benchmarks filters
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 import itertools
+from statistics import median
 import time
 
 import numpy as np
@@ -28,11 +21,15 @@ from robot_identification.parameters import ParameterSet
 from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import build, ModelSettings, prior
 from robot_identification.robot import Robot
-from robot_identification.signals import SignalSettings
+from robot_identification.signals import SignalSettings, stream
 from robot_identification.signals.online import OnlineFilter
 from robot_identification.signals.polynomial_approximation import PolynomialOperator
 from robot_identification.signals.polynomial_settings import PolynomialApproximation
 from robot_identification.signals.responses import frequency_response
+
+from .harness import interleaved, Section, Table
+from .synthetic import panda
+from .synthetic import recording as made_up
 
 PERIOD = 0.004
 SAMPLES = 5000
@@ -142,11 +139,45 @@ def record(
     return Recording(stamps, q, effort, joints)
 
 
-def windows() -> None:
-    """Print the figures of windows."""
+def section() -> Section:
+    """Measure."""
+    accuracy = [_accuracy((0.0, 0.0), None), _accuracy((1e-4, 0.2), 25.0)]
+    return Section(
+        title='Filters',
+        text='What each way from positions to velocities and accelerations costs, what the '
+        'parameters of the polynomial approximation do, and how much is wrong in parameters '
+        "because of the filter alone. (docs/filters.md tells the filters' meaning.)",
+        tables=[_speed(), _windows(), *accuracy],
+    )
+
+
+def _speed() -> Table:
+    """Time each method on samples in memory, and the online filter."""
+    recording = made_up(panda(), 30.0)
+    works = {name: partial(_exhaust, recording, chosen) for name, chosen in METHODS.items()}
+    times = {
+        name: timing.median / len(recording)
+        for name, timing in interleaved(works, repeats=3).items()
+    }
+    times['polynomial approximation, online'] = online()
+    return Table(
+        ['', 'us a sample'],
+        [[name, f'{1e6 * seconds:.2f}'] for name, seconds in times.items()],
+        title='Time',
+        text='Seven joints at 1 kHz, positions to samples; the online filter takes one sample at '
+        'a time, with windows of 12.',
+    )
+
+
+def _exhaust(recording: Recording, settings: SignalSettings) -> None:
+    for _ in stream(recording, settings):
+        pass
+
+
+def _windows() -> Table:
+    """Tell the figures of windows."""
     rate, window = 5000.0, 0.1
-    head = ('N', 'alpha=beta', 't_d/T', 'f T at 1 %', 'f T half', 'position', 'velocity', 'acc.')
-    print(''.join(f'{text:>12}' for text in head))
+    lines = []
     for degree, exponent in itertools.product((0, 1, 2, 3), (2.0, 3.0, 5.0)):
         chosen = polynomial(window=window, degree=degree, alpha=exponent, beta=exponent)
         response = frequency_response(chosen, rate, np.geomspace(0.1, 50.0, 4000))
@@ -154,11 +185,19 @@ def windows() -> None:
         noise = [response.noise[k] * window ** (k + 0.5) * np.sqrt(rate) for k in range(3)]
         delay = chosen.polynomial_approximation.operator(rate).instant / window
         figures = (delay, off * window, response.cutoff[0] * window, *noise)
-        print(f'{degree:>12}{exponent:>12.0f}' + ''.join(f'{figure:>12.3g}' for figure in figures))
+        lines.append([f'{degree}, {exponent:.0f}', *(f'{figure:.3g}' for figure in figures)])
+    return Table(
+        ['N, alpha = beta', 't_d / T', 'f T at 1 %', 'f T half', 'position', 'velocity', 'acc.'],
+        lines,
+        title='Windows of the polynomial approximation',
+        text='Delay t_d as a share of the window T; frequencies times T at which the response is '
+        'off by 1 % and has half its power; noise of position, velocity and acceleration for '
+        'white noise of 1, times T^(k + 1/2) and the square root of the sampling rate.',
+    )
 
 
-def online() -> None:
-    """Print the time of a step of the online filter."""
+def online() -> float:
+    """Time a step of the online filter [s]."""
     filtering = OnlineFilter(PolynomialOperator(0.044, PERIOD), 7)
     samples = np.random.default_rng(0).normal(size=(20_000, 7))
     spent = []
@@ -167,26 +206,26 @@ def online() -> None:
         for sample in batch:
             filtering.push(sample, sample)
         spent.append((time.perf_counter() - start) / len(batch))
-    print(f'online, seven joints, windows of 12 samples: {1e6 * min(spent):.1f} us a sample')
+    return median(spent)
 
 
-def main() -> None:
-    """Print the tables."""
-    windows()
-    print()
-    online()
-    for noise, decimate_to in (((0.0, 0.0), None), ((1e-4, 0.2), 25.0)):
-        print(f'\nnoise {noise[0]:g} rad, {noise[1]:g} N m, decimated to {decimate_to} Hz')
-        print('mean relative error: all / inertial / Coulomb friction')
-        print(f'{"":40}' + ''.join(f'{f"up to {f:g} Hz":>28}' for f in FREQUENCIES))
-        for name, settings in METHODS.items():
-            chosen = replace(settings, decimate_to=decimate_to)
-            cells = []
-            for frequency in FREQUENCIES:
-                runs = [errors(chosen, frequency, seed, noise) for seed in range(3)]
-                cells.append(' / '.join(f'{value:.1e}' for value in np.mean(runs, axis=0)))
-            print(f'{name:40}' + ''.join(f'{cell:>28}' for cell in cells))
-
-
-if __name__ == '__main__':
-    main()
+def _accuracy(noise: tuple[float, float], decimate_to: float | None) -> Table:
+    """Identify the arm with each filter."""
+    lines = []
+    for name, settings in METHODS.items():
+        chosen = replace(settings, decimate_to=decimate_to)
+        cells = []
+        for frequency in FREQUENCIES:
+            runs = [errors(chosen, frequency, seed, noise) for seed in range(3)]
+            cells.append(' / '.join(f'{value:.1e}' for value in np.mean(runs, axis=0)))
+        lines.append([name, *cells])
+    told = 'all samples' if decimate_to is None else f'decimated to {decimate_to:g} Hz'
+    return Table(
+        ['', *(f'up to {frequency:g} Hz' for frequency in FREQUENCIES)],
+        lines,
+        title=f'Errors of parameters, noise of {noise[0]:g} rad and {noise[1]:g} N m, {told}',
+        text='A swinging two-joint arm with viscous and Coulomb friction, 20 s at 250 Hz; motions '
+        'are sums of sines up to the frequency of the column. Mean relative error of all '
+        'parameters / of the inertial ones / of Coulomb friction; without noise it is the '
+        "filter's doing alone.",
+    )
