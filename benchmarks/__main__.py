@@ -34,6 +34,7 @@ BENCHMARKS = (
     'online',
     'online_node',
     'reading',
+    'factors',
     'fleet',
     'filters',
     'planner',
