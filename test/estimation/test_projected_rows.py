@@ -2,7 +2,7 @@
 """Identification with the polynomial approximation: bias, holds, deviations, real data."""
 
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope='module')
 def arm():
-    """Give the benchmark of the planar arm, which is no package."""
-    place = spec_from_file_location('filters', ROOT / 'benchmarks' / 'filters.py')
-    module = module_from_spec(place)
-    place.loader.exec_module(module)
-    return module
+    """Give the benchmark of the planar arm, which is not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT)
+        return import_module('benchmarks.filters')
 
 
 @pytest.mark.parametrize(('frequency', 'times'), [(1.0, 50.0), (3.0, 300.0), (8.0, 1000.0)])
