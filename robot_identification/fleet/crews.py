@@ -291,7 +291,7 @@ def _dask_client(scheduler: str, workers: int | None) -> Iterator[Any]:
             n_workers=workers or available_cores(),
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=':0',
             silence_logs=logging.CRITICAL,
             local_directory=folder,
         ) as cluster,
