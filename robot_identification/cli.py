@@ -271,6 +271,34 @@ def _demo(options: argparse.Namespace) -> int:
     return run_demo(options.out, seed=options.seed, duration=options.duration)
 
 
+def _play(options: argparse.Namespace) -> int:
+    try:
+        from .nodes.player import play
+    except ImportError as error:
+        raise IdentificationError(
+            f'playing a recording needs ROS 2 ({error})',
+            remedy="run 'make setup' in the sources, or source your ROS 2 workspace",
+        ) from error
+    try:
+        played = play(
+            options.recording,
+            topic=options.topic,
+            to=options.to,
+            rate=options.rate,
+            clock_rate=options.clock,
+            wait=options.wait,
+        )
+    except KeyboardInterrupt:
+        return _fail('stopped', EXIT_STOPPED)
+    if not played.subscribers:
+        _warn(['nobody listened when the recording began'])
+    print(
+        f'played {played.messages} joint states in {played.seconds:.2f} s, '
+        f'the latest {1e3 * played.latest:.1f} ms late'
+    )
+    return EXIT_OK
+
+
 COMMANDS = {
     'identify': _identify,
     'reduce': _reduce,
@@ -280,6 +308,7 @@ COMMANDS = {
     'structure': _structure,
     'filters': _filters,
     'fleet': _fleet,
+    'play': _play,
     'demo': _demo,
 }
 

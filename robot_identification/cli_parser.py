@@ -46,6 +46,7 @@ def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     _add_structure(commands, run['structure'])
     _add_filters(commands, run['filters'])
     _add_fleet(commands, run['fleet'])
+    _add_play(commands, run['play'])
     _add_demo(commands, run['demo'])
     return parser
 
@@ -419,6 +420,50 @@ def _positive(text: str) -> float:
     if not number > 0.0:
         raise argparse.ArgumentTypeError(f'{text} is not above 0')
     return number
+
+
+def _add_play(commands: Any, run: Run) -> None:
+    parser = _command(
+        commands,
+        'play',
+        run,
+        "publish a recording's joint states over ROS 2, with /clock",
+        description="""
+            Publish the joint states of a rosbag2 recording as they were recorded, with their
+            spacing, and the recording's time on /clock for nodes with use_sim_time.  Where ROS 2
+            is installed with rosbag2, 'ros2 bag play --clock 250' does the same.
+            """,
+    )
+    parser.add_argument('recording', type=Path, help='rosbag2 folder, or .mcap or .db3 file')
+    parser.add_argument(
+        '--rate',
+        type=_positive,
+        default=1.0,
+        metavar='X',
+        help='seconds of the recording in a second (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--topic',
+        default='/joint_states',
+        help='topic of the joint states in the recording (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--to', metavar='TOPIC', help='topic to publish them to (default: the same)'
+    )
+    parser.add_argument(
+        '--clock',
+        type=float,
+        default=250.0,
+        metavar='HZ',
+        help="rate of /clock in the recording's time, 0 for none (default: %(default)s)",
+    )
+    parser.add_argument(
+        '--wait',
+        type=float,
+        default=5.0,
+        metavar='S',
+        help='seconds to wait for somebody to listen (default: %(default)s)',
+    )
 
 
 def _add_demo(commands: Any, run: Run) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 import signal
+import sys
 import time
 
 import numpy as np
@@ -19,7 +20,9 @@ from robot_identification.nodes.motion_messages import time_message
 from robot_identification.nodes.online_options import online_signals
 from robot_identification.online import OnlineIdentifier
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Header, String
 from std_srvs.srv import SetBool, Trigger
 
 RATE = 250.0
@@ -50,7 +53,7 @@ class Live:
         joints = list(self.arm.robot.joints)
         return [
             JointState(
-                header=_header(START + round(1e9 * t)),
+                header=Header(stamp=time_message(START + round(1e9 * t))),
                 name=joints,
                 position=position,
                 velocity=velocity,
@@ -123,12 +126,6 @@ class Live:
 
         self.ros.wait_until(warnings, 5.0, f'diagnostic: {words}')
         return warnings()[0]
-
-
-def _header(nanoseconds):
-    from std_msgs.msg import Header
-
-    return Header(stamp=time_message(nanoseconds))
 
 
 def _stamp(message):
@@ -435,6 +432,88 @@ def test_process_that_is_killed(live):
     assert not answer.success and 'ended' in answer.message
     assert live.call(SetBool, 'enable', data=True).success
     live.wait(lambda s: s.state == OnlineStatus.WAITING, 'on', 60.0)
+
+
+def test_replay(process, write_states, tmp_path):
+    """Played with /clock, at 1x and 5x: what the live run gave, to the last bit."""
+    arm, ros = process.arm, process.ros
+    time, position, velocity, effort = arm.states(4, 3.0)
+    bag = write_states(tmp_path / 'run', arm.robot.joints, time, position, velocity, effort)
+    found = []
+    ros.start(
+        'identification',
+        parameters={
+            **arm.parameters,
+            'signals.trim': 0.0,
+            'online.enabled': True,
+            'online.publish_rate': 20.0,
+            'use_sim_time': True,
+        },
+        namespace='/replay',
+    )
+    statuses = ros.subscribe(OnlineStatus, '/replay/identification/online/status', ALL)
+    published = ros.latched(ParameterSet, '/replay/identification/online/parameters')
+    unsure = QoSProfile(depth=5000, reliability=ReliabilityPolicy.BEST_EFFORT)
+    clock = ros.subscribe(Clock, '/clock', unsure)
+    ros.wait_until(
+        lambda: statuses and statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start'
+    )
+    for rate in ('1.0', '5.0'):
+        clock.clear()
+        played = ros.start_command(
+            'player',
+            [Path(sys.executable).parent / 'robot-identification', 'play', bag, '--rate', rate]
+            + ['--to', '/replay/joint_states'],
+            wait=False,
+        )
+        ros.wait_until(lambda p=played: p.returncode is not None, 60.0, 'the end')
+        assert played.returncode == 0, played.output
+        assert f'played {time.size} joint states' in played.output
+        ros.wait_until(lambda: statuses[-1].updates == time.size - 200, 10.0, 'all updates')
+        ros.spin(0.2)
+        assert statuses[-1].lost == 0
+        found.append(np.array([p.value for p in published[-1].parameters]))
+        ticks = np.array([message.clock.sec + 1e-9 * message.clock.nanosec for message in clock])
+        assert ticks[0] >= 1.0 and ticks[-1] <= 1.0 + time[-1]
+        assert (np.diff(ticks) > 0.0).all()
+        assert ros.call(Trigger, '/replay/identification/online/reset').success
+        ros.wait_until(lambda: statuses[-1].messages == 0, 10.0, 'the reset')
+    messages = process.states(4, 3.0)
+    expected = in_process(arm, messages).values
+    np.testing.assert_array_equal(found[0], expected)
+    np.testing.assert_array_equal(found[1], expected)
+
+
+def test_another_robot(process):
+    """A description that is replaced begins a new estimate, of the new robot."""
+    ros, arm = process.ros, process.arm
+    urdf = arm.urdf.read_text()
+    description = ros.publish_description(urdf, '/other/robot_description')
+    ros.start(
+        'identification',
+        parameters={'online.enabled': True, 'online.publish_rate': 20.0},
+        namespace='/other',
+    )
+    statuses = ros.subscribe(OnlineStatus, '/other/identification/online/status', ALL)
+    published = ros.latched(ParameterSet, '/other/identification/online/parameters')
+    publisher = ros.publisher(JointState, '/other/joint_states', QUEUE)
+    ros.wait_until(lambda: publisher.get_subscription_count() == 1, 60.0, 'the start')
+    messages = process.states(seconds=1.5)
+    for message in messages:
+        publisher.publish(message)
+    ros.wait_until(lambda: published and published[-1].robot == 'szabo_3r', 20.0, 'parameters')
+    description.publish(String(data=urdf.replace('szabo_3r', 'another_3r')))
+    ros.wait_until(
+        lambda: any(s.state == OnlineStatus.STARTING for s in statuses[-5:]), 10.0, 'the change'
+    )
+    statuses.clear()
+    ros.wait_until(
+        lambda: statuses and statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start'
+    )
+    ros.wait_until(lambda: publisher.get_subscription_count() == 1, 10.0, 'the other one')
+    for message in messages:
+        publisher.publish(message)
+    ros.wait_until(lambda: published[-1].robot == 'another_3r', 20.0, 'its parameters')
 
 
 def child_of(pid):

@@ -119,7 +119,7 @@ def test_structure_tells_what_can_be_identified(workspace):
     assert count(tilted.stdout) == count(upright) + 2
 
 
-COMMANDS = ['identify', 'validate', 'check', 'export', 'structure', 'filters', 'demo']
+COMMANDS = ['identify', 'validate', 'check', 'export', 'structure', 'filters', 'play', 'demo']
 
 
 @pytest.mark.parametrize('command', COMMANDS)
@@ -152,6 +152,7 @@ def test_version(workspace):
         (('filters', 'experiment.yaml', '--compare', 'fourier'), 'savitzky_golay'),
         (('filters', 'experiment.yaml', '--rate', '0'), '--rate'),
         (('filters', 'experiment.yaml', '--out', 'filters.txt'), '.png'),
+        (('play', 'absent.mcap', '--rate', '0'), '--rate'),
     ],
 )
 def test_wrong_command_lines_get_one_line_and_exit_code_2(workspace, arguments, named):

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Plays the joint states of a rosbag2 recording, where ``ros2 bag play`` is not installed.
+
+Messages go out as they were recorded, byte by byte, with the spacing of their reception; `/clock`
+goes with them.  A message that is due while another one is being sent goes out late, never not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import contextlib
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+import time
+
+import rclpy
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+
+from ..errors import RecordingError, SettingsError
+from ..io.bag import joint_state_messages
+from .motion_messages import time_message
+
+_DEPTH = 5000
+_ACKNOWLEDGED_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Played:
+    """
+    What has been played.
+
+    Attributes
+    ----------
+    messages:
+        Joint states.
+    seconds:
+        Time that it took [s].
+    latest:
+        How late the latest message was [s].
+    subscribers:
+        Who listened at the start.
+
+    """
+
+    messages: int
+    seconds: float
+    latest: float
+    subscribers: int
+
+
+def play(
+    bag: Path,
+    *,
+    topic: str = '/joint_states',
+    to: str | None = None,
+    rate: float = 1.0,
+    clock_rate: float = 250.0,
+    wait: float = 5.0,
+) -> Played:
+    """
+    Play a recording; initialises and shuts down ROS.
+
+    Parameters
+    ----------
+    bag:
+        The recording.
+    topic:
+        Of the joint states in it.
+    to:
+        Topic to publish them to; None for the same.
+    rate:
+        Seconds of the recording in a second.
+    clock_rate:
+        Rate of /clock in the recording's time [Hz]; 0 for none.
+    wait:
+        How long to wait for a first subscriber before playing all the same [s].
+
+    Raises
+    ------
+    RecordingError
+        as `io.bag.joint_state_messages`; where no message is in the bag.
+    SettingsError
+        where the rate is not above 0.
+
+    """
+    if not rate > 0.0 or clock_rate < 0.0:
+        raise SettingsError(
+            f'rate {rate:g} and clock rate {clock_rate:g} cannot be played',
+            value=rate,
+            remedy='give a rate above 0; 0 stands for no clock',
+        )
+    messages = _messages(bag, topic)
+    first = next(messages, None)
+    if first is None:
+        raise RecordingError(
+            f"'{bag}' has no joint states on topic '{topic}'",
+            file=str(bag),
+            remedy='name another recording or another --topic',
+        )
+    rclpy.init(args=[])
+    try:
+        node = rclpy.create_node('player', start_parameter_services=False)
+        player = _Player(node, to or topic, rate, clock_rate)
+        return player.run(first, messages, wait)
+    finally:
+        rclpy.try_shutdown()
+
+
+def _messages(bag: Path, topic: str) -> Iterator[tuple[int, bytes]]:
+    """Iterate over (time of reception [ns], message)."""
+    for lot in joint_state_messages(bag, topic):
+        for place, moment in enumerate(lot.times.tolist()):
+            yield moment, lot[place]
+
+
+class _Player:
+    def __init__(self, node: Node, topic: str, rate: float, clock_rate: float) -> None:
+        kind = QoSProfile(depth=_DEPTH)
+        self._states: Publisher = node.create_publisher(JointState, topic, kind)
+        best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self._clock: Publisher | None = None
+        self._tick = 0
+        if clock_rate:
+            self._clock = node.create_publisher(Clock, '/clock', best_effort)
+            self._tick = max(1, round(1e9 / clock_rate))
+        self._rate = rate
+
+    def run(
+        self, first: tuple[int, bytes], others: Iterator[tuple[int, bytes]], wait: float
+    ) -> Played:
+        """Publish all messages, and wait until subscribers have them."""
+        subscribers = self._wait_for_subscriber(wait)
+        self._zero, self._next_tick = first[0], first[0]
+        self._begin = time.perf_counter()
+        count, latest = 0, 0.0
+        for moment, message in chain([first], others):
+            self._run_clock(moment)
+            latest = max(latest, self._sleep_until(moment))
+            self._states.publish(message)
+            count += 1
+        seconds = time.perf_counter() - self._begin
+        with contextlib.suppress(RuntimeError):  # the middleware may not know how
+            self._states.wait_for_all_acked(Duration(seconds=_ACKNOWLEDGED_SECONDS))
+        return Played(count, seconds, latest, subscribers)
+
+    def _wait_for_subscriber(self, seconds: float) -> int:
+        end = time.monotonic() + seconds
+        while (found := self._states.get_subscription_count()) == 0 and time.monotonic() < end:
+            time.sleep(0.02)
+        return int(found)
+
+    def _run_clock(self, moment: int) -> None:
+        """Publish the clock's ticks before a moment, each when it is due."""
+        while self._clock is not None and self._next_tick <= moment:
+            self._sleep_until(self._next_tick)
+            self._clock.publish(Clock(clock=time_message(self._next_tick)))
+            self._next_tick += self._tick
+
+    def _sleep_until(self, moment: int) -> float:
+        """Sleep until a moment of the recording; return how late it is already [s]."""
+        due = self._begin + 1e-9 * (moment - self._zero) / self._rate
+        left = due - time.perf_counter()
+        if left > 0.0:
+            time.sleep(left)
+        return max(0.0, -left)
