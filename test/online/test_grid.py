@@ -123,13 +123,9 @@ def test_it_runs_at_the_rates_of_robots(case, rate):
     window = replace(case.problem.signals.polynomial_approximation, window=max(0.044, 6.0 / rate))
     case = case.with_signals(polynomial_approximation=window)
     online = case.problem.online(1.0 / rate, base=case.base)
-    for stamp, q, tau in zip(
-        recording.time[::every],
-        recording.position[::every],
-        recording.effort[::every],
-        strict=True,
-    ):
-        online.push(stamp, q, tau)
+    signals = (case.recording.time, case.recording.position, case.recording.effort)
+    for sample in zip(*(signal[::every] for signal in signals), strict=True):
+        online.push(*sample)
     assert online.counts.interpolated == 0
     friction = case.base.names.index('joint_1.fc')
     assert online.values[friction] == pytest.approx(3.0, abs=0.5)
