@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -160,14 +160,10 @@ class _Builder:
         self.raw = [_RawGram(width) for width in widths]
         self.column_sums = np.zeros(pattern.width)
 
-    def _parts(self) -> Iterator[tuple[int, slice]]:
-        """Joints, and where their entries are."""
-        offsets = self.pattern.offsets.tolist()
-        return ((j, slice(*offsets[j : j + 2])) for j in range(self.n))
-
     def _push_rows(self, block: RowBlock) -> None:
         efforts, keep = block.effort.T, block.keep.T
-        for j, part in self._parts():
+        for j in range(self.n):
+            part = self.pattern.part(j)
             entries, effort = block.entries[part], efforts[j : j + 1]
             if not keep[j].all():
                 entries, effort = entries[:, keep[j]], effort[:, keep[j]]
@@ -178,7 +174,8 @@ class _Builder:
     def _push_raw(self, block: RowBlock) -> None:
         """Take in the samples before decimation and dead zone: those that R does not tell."""
         efforts = block.raw_effort.T
-        for j, part in self._parts():
+        for j in range(self.n):
+            part = self.pattern.part(j)
             if self.raw_apart:
                 self.raw[j].push(block.raw_entries[part], efforts[j])
             elif not (kept := block.keep[:, j]).all():

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from .trace import Trace
-from .triangle import GrowingTriangle
+from .triangle import append_rows, GrowingTriangle
 
 _ROUNDS = 5
 _FEWEST = 20
@@ -159,25 +159,25 @@ def _step(
     rate = np.full(effort.shape, np.nan)
     for part in parts:
         rate[part] = CubicSpline(trace.time[part], model[part])(trace.time[part], 1)
-    triangle = GrowingTriangle(b + n + 1)
-    lengths = np.zeros(n)
+    whole, count, lengths = np.zeros((b + n + 1, b + n + 1)), 0, np.zeros(n)
     for joint, weight in enumerate(weights):
         used = np.isfinite(effort[:, joint])
-        rows = np.zeros((int(used.sum()), b + n + 1))
-        rows[:, :b] = trace.matrix[used, joint]
-        rows[:, b + joint] = -rate[used, joint]
-        rows[:, -1] = effort[used, joint]
-        rows *= weight
-        triangle.push(rows)
-        lengths[joint] = np.linalg.norm(rows[:, b + joint])
-    whole = triangle.result()
+        entries = trace.entries[trace.pattern.part(joint)][:, used]
+        others = np.stack([-rate[used, joint], effort[used, joint]])
+        # its own columns alone first, which are far fewer
+        triangle = GrowingTriangle(len(entries) + 2)
+        triangle.push_columns(weight * entries, weight * others)
+        rows = np.zeros((len(entries) + 2, b + n + 1))
+        rows[:, [*trace.pattern.columns[joint], b + joint, b + n]] = triangle.result()
+        whole, count = append_rows(whole, rows), count + triangle.rows
+        lengths[joint] = weight * np.linalg.norm(others[0])
     alone = whole[b:-1, b:-1]
     told = np.linalg.norm(alone, axis=0) > _ALONE * np.maximum(lengths, np.finfo(float).tiny)
     step, std = np.full((2, n), np.nan)
     solved = np.linalg.lstsq(alone[:, told], whole[b:-1, -1], rcond=None)[0]
     step[told] = solved
     inverse = np.linalg.pinv(alone[:, told])
-    freedom = max(1, triangle.rows - b - int(told.sum()))
+    freedom = max(1, count - b - int(told.sum()))
     rest = whole[b:, -1] - whole[b:, b:-1][:, told] @ solved
     std[told] = np.sqrt((inverse**2).sum(axis=1) * float(rest @ rest) / freedom)
     target = whole[:b, -1] - whole[:b, b:-1][:, told] @ solved

@@ -53,6 +53,10 @@ class RowPattern:
         """(n + 1,) where the entries of each row begin and end among those of a sample."""
         return np.cumsum([0, *(places.size for places in self.columns)])
 
+    def part(self, row: int) -> slice:
+        """Where the entries of a row are."""
+        return slice(*self.offsets[row : row + 2].tolist())
+
     @property
     def width(self) -> int:
         """Number K of entries of a sample."""
@@ -111,7 +115,7 @@ class RowPattern:
         """
         out = np.empty((len(self.columns), entries.shape[1]))
         for j, places in enumerate(self.columns):
-            out[j] = values[places] @ entries[self.offsets[j] : self.offsets[j + 1]]
+            out[j] = values[places] @ entries[self.part(j)]
         return out.T
 
     def expand(self, entries: np.ndarray) -> np.ndarray:
