@@ -12,8 +12,11 @@ import pytest
 from robot_identification.errors import SettingsError
 from robot_identification.io.document import read_document
 from robot_identification.io.experiment import experiment_from, load_experiment
+from robot_identification.io.factors import pack, unpack
 from robot_identification.io.results import read_result
-from robot_identification.pipeline import identify, validate_stored
+from robot_identification.pipeline import identify, identify_factors, validate_stored
+from robot_identification.problem import Problem
+from robot_identification.reduction import Reducer
 from robot_identification.regressors.delta_robot import delta_urdf
 from robot_identification.robot import Robot
 from robot_identification.saving import save
@@ -78,6 +81,16 @@ def test_the_general_description_finds_the_same(folder):
     )
     identified = again.opened.prior.get('platform.m')
     assert identified == pytest.approx(other['platform.m'], rel=1e-9)
+
+
+@pytest.mark.parametrize('name', ['experiment.yaml', 'experiment_loops.yaml'])
+def test_a_factor_finds_the_same(folder, name):
+    experiment = load_experiment(folder / name, {'data.validation': []})
+    stored = Reducer.of(Problem.of(experiment)).reduce(experiment.sources()[0])
+    result = identify_factors([unpack(pack(stored))], experiment.estimation)
+    expected = identify(experiment)
+    apart = np.abs(result.estimate.base.values - expected.estimate.base.values)
+    assert (apart <= 1e-8 * expected.estimate.std).all()
 
 
 def test_the_urdf_is_that_of_the_geometry():

@@ -14,9 +14,12 @@ from robot_identification.base_parameters import structure
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import ESTIMATORS
 from robot_identification.io.experiment import load_experiment
+from robot_identification.io.factors import pack, unpack
 from robot_identification.io.results import read_result
-from robot_identification.pipeline import identify
+from robot_identification.pipeline import identify, identify_factors
+from robot_identification.problem import Problem
 from robot_identification.recording import Recording
+from robot_identification.reduction import Reducer
 from robot_identification.regressors import build, ElasticJoints
 from robot_identification.regressors import prior as urdf_prior
 from robot_identification.robot import Robot
@@ -222,6 +225,17 @@ def test_from_two_topics_of_a_bag(elastic):
     check(result.estimate, elastic.base)
     # the first stamps of the joints come before the motors'
     assert result.estimate.relative_error < 1.0
+
+
+def test_a_factor_tells_the_same(elastic):
+    experiment = load_experiment(elastic.experiment, {'data.validation': []})
+    stored = Reducer.of(Problem.of(experiment)).reduce(experiment.sources()[0])
+    found = identify_factors([unpack(pack(stored))], experiment.estimation)
+    expected = identify(experiment)
+    assert found.system.joints == expected.system.joints
+    assert np.array_equal(found.system.driven, expected.system.driven)
+    apart = np.abs(found.estimate.base.values - expected.estimate.base.values)
+    assert (apart <= 1e-8 * expected.estimate.std).all()
 
 
 @pytest.mark.parametrize('method', ESTIMATORS)
