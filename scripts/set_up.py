@@ -19,7 +19,7 @@ that it is too old.
 """
 
 import argparse
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import fcntl
 import hashlib
 import json
@@ -295,6 +295,14 @@ def install_package(root, venv, python, run):
     options = ['--no-deps', '--no-build-isolation', '--ignore-installed', '--editable', root]
     run(pip_install(root, venv) + options, 'Installing robot_identification', root)
     link_shared_files(root, share)
+    compile_loops(root, venv, run)
+
+
+def compile_loops(root, venv, run):
+    """Have hot loops compiled into Numba's cache; what goes wrong is left to their first use."""
+    command = [venv / 'bin' / 'python', '-m', 'robot_identification.compiled']
+    with suppress(Trouble):
+        run(command, 'Compiling hot loops', root)
 
 
 def link_shared_files(root, share):

@@ -139,6 +139,17 @@ def nothing(*_):
     """Stand in for a runner."""
 
 
+def test_loops_that_cannot_be_compiled_ahead_do_not_stop_the_set_up(tmp_path):
+    ran = []
+
+    def run(command, *_):
+        ran.append([str(word) for word in command])
+        raise Trouble('no compiler', 'none')
+
+    set_up.compile_loops(tmp_path, tmp_path / '.venv', run)
+    assert [words[1:] for words in ran] == [['-m', 'robot_identification.compiled']]
+
+
 def test_what_stands_in_the_environments_place_is_removed(tmp_path):
     venv = tmp_path / '.venv'
     elsewhere = tmp_path / 'elsewhere'
