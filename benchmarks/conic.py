@@ -38,7 +38,7 @@ class Case:
     settings: PhysicalSettings
 
     def distance(self, z: np.ndarray, other: np.ndarray) -> float:
-        """Return how far apart two answers are, in standard deviations and closeness to the prior."""
+        """Return how far apart two answers are: standard deviations, closeness to the prior."""
         return float(np.linalg.norm(self.program.matrix @ (z - other)))
 
     def loss(self, z: np.ndarray) -> float:
