@@ -19,7 +19,8 @@ import sys
 from typing import Any
 import warnings
 
-from .cli_parser import build_parser, EXIT_BAD_INPUT
+from .cli_options import EXIT_BAD_INPUT
+from .cli_parser import build_parser
 from .errors import (
     ConsistencyError,
     IdentificationError,

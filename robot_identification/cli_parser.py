@@ -4,18 +4,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-import sys
-import textwrap
 from typing import Any
 
 from . import __version__
-
-Run = Callable[[argparse.Namespace], int]
-"""Does a command's work and returns the exit code."""
-
-EXIT_BAD_INPUT = 2
+from .cli_many import add_fleet, add_reduce
+from .cli_options import add_command, add_overrides, add_quiet, Parser, positive, Run
 
 
 def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
@@ -39,42 +34,20 @@ def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     _add_identify(commands, run['identify'])
-    _add_reduce(commands, run['reduce'])
+    add_reduce(commands, run['reduce'])
     _add_validate(commands, run['validate'])
     _add_check(commands, run['check'])
     _add_export(commands, run['export'])
     _add_structure(commands, run['structure'])
     _add_filters(commands, run['filters'])
-    _add_fleet(commands, run['fleet'])
+    add_fleet(commands, run['fleet'])
     _add_play(commands, run['play'])
     _add_demo(commands, run['demo'])
     return parser
 
 
-class Parser(argparse.ArgumentParser):
-    """Keeps the line breaks of the help texts, and says errors in one line."""
-
-    def __init__(self, **options: Any) -> None:
-        options.setdefault('formatter_class', argparse.RawDescriptionHelpFormatter)
-        for name in ('description', 'epilog'):
-            if options.get(name):
-                options[name] = textwrap.dedent(options[name]).strip()
-        super().__init__(**options)
-
-    def error(self, message: str) -> Any:
-        """End the program."""
-        sys.stderr.write(f"error: {message} (see '{self.prog} --help')\n")
-        raise SystemExit(EXIT_BAD_INPUT)
-
-
-def _command(commands: Any, name: str, run: Run, summary: str, **texts: str) -> Any:
-    parser = commands.add_parser(name, help=summary, **texts)
-    parser.set_defaults(run=run)
-    return parser
-
-
 def _add_identify(commands: Any, run: Run) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         'identify',
         run,
@@ -116,59 +89,17 @@ def _add_identify(commands: Any, run: Run) -> None:
     parser.add_argument(
         '--out', type=Path, metavar='DIR', help="folder for the results (default: the file's own)"
     )
-    _add_overrides(parser)
+    add_overrides(parser)
     parser.add_argument(
         '--require-physical',
         action='store_true',
         help='exit with code 3 where no physical body can have the parameters',
     )
-    _add_quiet(parser)
-
-
-def _add_reduce(commands: Any, run: Run) -> None:
-    parser = _command(
-        commands,
-        'reduce',
-        run,
-        'fold recordings into small factors, and factors into one',
-        description="""
-            Fold each recording into its factor: a file whose size does not depend on the
-            recording's length, and that gives the same parameters. Factors of one problem merge
-            into one, in any order and on any machine.
-
-            With an experiment file first: reduces the recordings that follow, read as the first
-            one of its data.identification, or without any those that are listed there; one factor
-            for each into the folder --out, or all merged where --out is named *.factor.
-            With factors alone: merges them into the file --out.
-            """,
-        epilog="""
-            examples:
-              robot-identification reduce experiment.yaml --out runs
-              robot-identification reduce experiment.yaml monday.mcap tuesday.mcap --out runs
-              robot-identification reduce runs/*.factor --out all.factor
-              robot-identification identify experiment.yaml --factors all.factor
-            """,
-    )
-    parser.add_argument(
-        'inputs',
-        type=Path,
-        nargs='+',
-        metavar='FILE',
-        help='an experiment file and recordings, or factors',
-    )
-    parser.add_argument(
-        '--out',
-        type=Path,
-        required=True,
-        metavar='PATH',
-        help='folder for one factor a recording, or the file *.factor for all of them merged',
-    )
-    _add_overrides(parser)
-    _add_quiet(parser)
+    add_quiet(parser)
 
 
 def _add_validate(commands: Any, run: Run) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         'validate',
         run,
@@ -198,12 +129,12 @@ def _add_validate(commands: Any, run: Run) -> None:
         metavar='TOPIC',
         help="topic with the motors' states where joints are elastic (default: that of --topic)",
     )
-    _add_overrides(parser)
-    _add_quiet(parser)
+    add_overrides(parser)
+    add_quiet(parser)
 
 
 def _add_check(commands: Any, run: Run) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         'check',
         run,
@@ -236,7 +167,7 @@ def _add_check(commands: Any, run: Run) -> None:
 
 
 def _add_export(commands: Any, run: Run) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         'export',
         run,
@@ -258,7 +189,7 @@ def _add_export(commands: Any, run: Run) -> None:
 
 
 def _add_structure(commands: Any, run: Run) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         'structure',
         run,
@@ -275,11 +206,11 @@ def _add_structure(commands: Any, run: Run) -> None:
             """,
     )
     parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
-    _add_overrides(parser)
+    add_overrides(parser)
 
 
 def _add_filters(commands: Any, run: Run) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         'filters',
         run,
@@ -299,7 +230,7 @@ def _add_filters(commands: Any, run: Run) -> None:
     parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
     parser.add_argument(
         '--rate',
-        type=_positive,
+        type=positive,
         metavar='HZ',
         help="sampling rate (default: the first recording's)",
     )
@@ -313,117 +244,11 @@ def _add_filters(commands: Any, run: Run) -> None:
     parser.add_argument(
         '--out', type=Path, metavar='FILE', help='picture to write, .png, .svg or .pdf'
     )
-    _add_overrides(parser)
-
-
-def _add_fleet(commands: Any, run: Run) -> None:
-    parser = _command(
-        commands,
-        'fleet',
-        run,
-        'identify many robots from many recordings, and tell which are not like the others',
-        description="""
-            Reduce thousands of recordings to factors on many processors, merge them by robot and
-            over the fleet, identify each robot, and tell which robots differ significantly from
-            the others and which change over time. The experiment file says what the robot is and
-            how its first recording is read; all recordings are read like that one.
-
-            A run that was stopped or killed goes on where it was when the same command is given
-            again: finished factors are kept. Recordings that cannot be used are set aside with
-            their reasons, and tried again by the next run.
-
-            Writes into the folder:
-              fleet.yaml        everything that was found, for programs
-              fleet.html        plots and tables, for people
-              set-aside.yaml    recordings that cannot be used, and why
-              fleet.factor      all recordings, merged; robots/*.factor those of each robot
-              factors/          one factor a recording; journal.jsonl lists them
-
-            Whose a recording is: the name of the folder that it is in, or what --serial finds in
-            its path, or its bag's custom data (fleet.serial_key in the experiment file). When it
-            was made: its bag's first message, or fleet.stamp, or the file's last change.
-            """,
-        epilog="""
-            exit codes: 0 all recordings were used; 4 some were set aside; 2 bad input; 1 stopped
-
-            examples:
-              robot-identification fleet recordings/ --experiment arm.yaml --out fleet
-              robot-identification fleet 'data/*/*.mcap' --experiment arm.yaml --out fleet \\
-                  --serial 'data/([^/]+)/' --scheduler tcp://cluster:8786
-            """,
-    )
-    parser.add_argument(
-        'recordings',
-        nargs='+',
-        metavar='RECORDING',
-        help='files, rosbag2 folders, folders with them, or quoted patterns',
-    )
-    parser.add_argument(
-        '--experiment',
-        type=Path,
-        required=True,
-        metavar='FILE',
-        help='the experiment file (docs/experiment.md)',
-    )
-    parser.add_argument('--out', type=Path, metavar='DIR', help="default: the file's own folder")
-    parser.add_argument(
-        '--scheduler',
-        metavar='NAME',
-        help='processes; dask, for processes of this machine under Dask; or the address of a Dask '
-        'scheduler, tcp://HOST:PORT (default: dask where it is installed, else processes)',
-    )
-    parser.add_argument(
-        '--workers',
-        type=_count,
-        metavar='N',
-        help='processes on this machine (default: its cores)',
-    )
-    parser.add_argument(
-        '--retries',
-        type=_whole,
-        default=2,
-        metavar='N',
-        help='times that a recording is tried again when its worker was lost or the file system '
-        'failed (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--serial',
-        metavar='REGEX',
-        help="finds the robot's serial number in a recording's path: its first group, or all that "
-        'it matches (default: fleet.serial of the experiment file, or the folder)',
-    )
-    parser.add_argument(
-        '--keep-going',
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help='set aside recordings that cannot be used (default), or end with the first one',
-    )
-    _add_overrides(parser)
-    _add_quiet(parser)
-
-
-def _whole(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f'{text} is below 0')
-    return number
-
-
-def _count(text: str) -> int:
-    if (number := _whole(text)) == 0:
-        raise argparse.ArgumentTypeError('there has to be one at least')
-    return number
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not number > 0.0:
-        raise argparse.ArgumentTypeError(f'{text} is not above 0')
-    return number
+    add_overrides(parser)
 
 
 def _add_play(commands: Any, run: Run) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         'play',
         run,
@@ -437,7 +262,7 @@ def _add_play(commands: Any, run: Run) -> None:
     parser.add_argument('recording', type=Path, help='rosbag2 folder, or .mcap or .db3 file')
     parser.add_argument(
         '--rate',
-        type=_positive,
+        type=positive,
         default=1.0,
         metavar='X',
         help='seconds of the recording in a second (default: %(default)s)',
@@ -467,7 +292,7 @@ def _add_play(commands: Any, run: Run) -> None:
 
 
 def _add_demo(commands: Any, run: Run) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         'demo',
         run,
@@ -502,19 +327,3 @@ def _add_demo(commands: Any, run: Run) -> None:
         metavar='S',
         help='length of each motion in seconds (default: %(default)s)',
     )
-
-
-def _add_overrides(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--set',
-        dest='overrides',
-        action='append',
-        default=[],
-        metavar='KEY=VALUE',
-        help='replace a setting of the experiment file, for example signals.cutoff=20; may be '
-        'given several times',
-    )
-
-
-def _add_quiet(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('--quiet', action='store_true', help='no progress bar, no tables')

@@ -41,6 +41,8 @@ ROOMS = (
     'fleet',
     'nodes',
     'demo',
+    'cli_options',
+    'cli_many',
     'cli_parser',
     'cli',
 )
