@@ -123,7 +123,7 @@ class Problem:
         return OnlineIdentifier(
             regressor,
             base,
-            self.robot.joints,
+            getattr(regressor, 'joints', self.robot.joints),
             self.signals,
             self.estimation.mrls,
             period=period,

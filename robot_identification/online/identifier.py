@@ -126,6 +126,8 @@ class OnlineIdentifier:
         settings = RecursiveSettings() if settings is None else settings
         self._regressor, self._structure, self._joints = regressor, structure, tuple(joints)
         n = self._n = regressor.n_joints
+        if len(self._joints) != n:
+            raise ValueError(f'there are {len(self._joints)} joints, the regressor has {n}')
         self._columns = structure.independent
         self._pattern = row_pattern(regressor, self._columns)
         other = forms(regressor, self._columns, n).other
