@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +23,7 @@ from ..estimation import (
 )
 from ..estimation.least_squares import joint_weights
 from ..io.experiment import Experiment
-from ..io.factors import merge_stored, pack, StoredFactor, SUFFIX
+from ..io.factors import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
 from ..progress import part, Progress, silent
 from .comparison import compare, Series
 from .crews import Crew, open_crew
@@ -101,16 +101,14 @@ def identify_fleet(
             serial: tuple(group)
             for serial, group in groupby(reduction.recordings, key=lambda one: one.serial)
         }
-        files = _files(store, robots)
-        merged = dict(
-            merge_robots(crew, files, retries=retries, progress=part(progress, 0.9, 0.95))
+        merged = merge_robots(
+            crew, _files(store, robots), retries=retries, progress=part(progress, 0.9, 0.95)
         )
         total = _keep(store, merged)
-        factors = {serial: stored.factor for serial, stored in merged.items()}
         progress(0.95, 'estimating')
         fleet = _identified(plan, total)
         comparison, failure = _compared(
-            crew, plan, fleet, total, robots, factors, files, retries, part(progress, 0.95, 0.99)
+            crew, plan, store, fleet, total, robots, retries, part(progress, 0.95, 0.99)
         )
         scheduler, count = crew.name, crew.workers
         timing = Timing(
@@ -120,7 +118,7 @@ def identify_fleet(
             work=reduction.seconds,
             workers=count,
         )
-        results = tuple(_robot(plan, s, robots[s], factors[s], fleet) for s in robots)
+        results = tuple(_robot(plan, store, s, robots[s], fleet) for s in robots)
     progress(1.0, 'done')
     return FleetResult(
         name=experiment.name,
@@ -149,13 +147,22 @@ def _files(
     }
 
 
-def _keep(store: Store, merged: Mapping[str, StoredFactor]) -> Factor:
-    """Write the robots' factors and that of the fleet; return the latter."""
-    for serial, stored in merged.items():
+def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> Factor:
+    """Write the robots' factors and that of the fleet, one in memory at a time; return it."""
+    serials = []
+    for serial, stored in merged:
         write_bytes(store.robot_file(serial), pack(replace(stored, name=serial)))
-    total = merge_stored(merged.values())
+        serials.append(serial)
+    # a fleet's factor is made of robots', which name their recordings
+    total = merge_stored(
+        replace(_read(store, serial), origins=(Origin(serial),)) for serial in serials
+    )
     write_bytes(store.folder / f'fleet{SUFFIX}', pack(total))
     return total.factor
+
+
+def _read(store: Store, serial: str) -> StoredFactor:
+    return read_factor(store.robot_file(serial))
 
 
 def _identified(plan: Plan, factor: Factor) -> Estimate:
@@ -173,12 +180,13 @@ def _identified(plan: Plan, factor: Factor) -> Estimate:
 
 def _robot(
     plan: Plan,
+    store: Store,
     serial: str,
     recordings: tuple[FleetRecording, ...],
-    factor: Factor,
     fleet: Estimate,
 ) -> RobotResult:
     """Identify one robot, and hold its recordings against its own and the fleet's parameters."""
+    factor = _read(store, serial).factor
     system = LinearSystem(factor, plan.structure)
     by_fleet = evaluate(system, fleet.base.values)
     try:
@@ -191,11 +199,10 @@ def _robot(
 def _compared(
     crew: Crew,
     plan: Plan,
+    store: Store,
     fleet: Estimate,
     total: Factor,
     robots: Mapping[str, Sequence[FleetRecording]],
-    factors: Mapping[str, Factor],
-    files: Mapping[str, Sequence[Path]],
     retries: int,
     progress: Progress,
 ) -> tuple[Comparison | None, tuple[str, ...]]:
@@ -214,11 +221,11 @@ def _compared(
         np.asarray(reduced.essential),
         np.asarray(reduced.base.values),
     )
-    found: dict[str, list[np.ndarray]] = {serial: [] for serial in files}
+    found: dict[str, list[np.ndarray]] = {serial: [] for serial in robots}
     groups = in_groups(
         crew,
         estimate_group,
-        files,
+        _files(store, robots),
         retries=retries,
         progress=progress,
         text='comparing recordings',
@@ -227,7 +234,11 @@ def _compared(
     for serial, estimates in groups:
         found[serial].extend(estimates)
     series = [
-        _series(robots[serial], found[serial], estimate_essentials(factors[serial], question))
+        _series(
+            robots[serial],
+            found[serial],
+            estimate_essentials(_read(store, serial).factor, question),
+        )
         for serial in robots
     ]
     layout = question.layout.select(np.flatnonzero(question.essential))
