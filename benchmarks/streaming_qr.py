@@ -235,8 +235,8 @@ def section() -> Section:
         f'Rows are folded into R block by block. Errors are those of {COLUMNS} parameters against '
         f'a solution with {DIGITS} digits of the very same numbers; rows have the condition '
         f'number told and a residual of {RESIDUAL:g} of the effort, over {SEEDS} seeds. A '
-        'solution that is all wrong counts as an error of 1. The rows of the robot are those of its '
-        'wrist, with their singular values spread to the condition number.',
+        'solution that is all wrong counts as an error of 1. The rows of the robot are those of '
+        'its wrist, with their singular values spread to the condition number.',
         [*tables, *more],
         [*figures, *further],
         [IMAGE],
