@@ -21,6 +21,10 @@ _STAMP = struct.Struct('<iI')
 _HEAD, _LITTLE_ENDIAN = 4, b'\x00\x01'
 
 
+class ForeignStateError(RecordingError):
+    """A joint state of something else: it has none of the joints."""
+
+
 class JointValues(NamedTuple):
     """
     One joint state.
@@ -72,6 +76,8 @@ class JointStateStream:
         ------
         RecordingError
             naming the joint or the signal that is missing; saying that it is no joint state.
+        ForeignStateError
+            where it has none of the joints.
 
         """
         layout = self._layout
@@ -114,6 +120,12 @@ class JointStateStream:
         return self._layout
 
     def _columns(self, names: tuple[str, ...], counts: Mapping[str, int]) -> np.ndarray:
+        if not set(names).intersection(self._joints):
+            raise ForeignStateError(
+                f"joint '{self._joints[0]}' is not in the joint states, nor is any other one",
+                joint=self._joints[0],
+                remedy=f'they have {one_of(names)}',
+            )
         for joint in self._joints:
             if names.count(joint) != 1:
                 twice = joint in names

@@ -120,7 +120,8 @@ class IdentificationNode(Node):
         # by the wall: the state has to show where a simulation's clock stands still, too
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(1.0, self._on_timer, clock=steady)
-        self._online = OnlineService(self, self._problem, self._settings.output)
+        settings = self._settings
+        self._online = OnlineService(self, self._problem, settings.description, settings.output)
 
     def on_shutdown(self) -> None:
         """End the live identification; have a running request give up, and wait for that."""

@@ -219,6 +219,11 @@ class Settings:
             entry = replace(entry, topic=self._node.resolve_topic_name(topic))
         return (entry,)
 
+    def description(self) -> str | None:
+        """Return the URDF that has arrived last; None where the robot is not from a topic."""
+        described = self._description
+        return described.robot().urdf if described is not None and described.known else None
+
     def output(self) -> Path:
         """Return the folder for results."""
         output = read_options(self._node, IdentificationOptions).output

@@ -20,11 +20,11 @@ from ..base_parameters import BaseStructure, structure
 from ..drives import Drives
 from ..errors import RecordingError
 from ..estimation import RecursiveEstimate
-from ..io.joint_state_stream import JointStateStream, JointValues
+from ..io.joint_state_stream import ForeignStateError, JointStateStream, JointValues
 from ..online import Change, ChangeDetector, OnlineIdentifier, StreamCounts, Update
 from ..signals.sampling import GAP
 from .online_options import online_signals, OnlineTask, require_live
-from .online_timing import Durations
+from .online_timing import Durations, Sequences
 
 FIRST_SAMPLES = 200
 """Samples that the usual period is taken from, where it is not told."""
@@ -40,8 +40,9 @@ class Account:
 
     Attributes
     ----------
-    messages, lost, refused:
-        Joint states taken, lost by the middleware, and left out for what they hold.
+    messages, lost, refused, foreign:
+        Joint states taken, lost by the middleware, left out for what they hold, and left out
+        because they have none of the joints, as those of a gripper on the same topic.
     updates, late:
         Those that went through the filters, and the ones of them that took too long.
     longest_gap:
@@ -54,6 +55,7 @@ class Account:
     messages: int = 0
     lost: int = 0
     refused: int = 0
+    foreign: int = 0
     updates: int = 0
     late: int = 0
     longest_gap: float = 0.0
@@ -149,7 +151,7 @@ class Follower:
         self._signals = online_signals(problem.signals)
         self._prior = problem.prior()
         self._frozen = False
-        self.trouble = ''
+        self.trouble = self.foreigner = ''
         self.reset()
 
     def reset(self) -> None:
@@ -159,7 +161,7 @@ class Follower:
         self._identifier: OnlineIdentifier | None = None
         self._origin = self._invalid = 0
         self._last_stamp: int | None = None
-        self._sequence: int | None = None
+        self._sequences = Sequences()
         self._period = math.nan
         self.account = Account()
         self.durations, self.latencies = Durations(), Durations()
@@ -198,12 +200,13 @@ class Follower:
         account = self.account
         account.messages += 1
         if sequence is not None:
-            # a number that goes back is another publisher's, or that of one that started again
-            if self._sequence is not None and sequence > self._sequence + 1:
-                account.lost += sequence - self._sequence - 1
-            self._sequence = sequence
+            account.lost += self._sequences.missing_before(sequence)
         try:
             values = self._stream.read(message)
+        except ForeignStateError as error:
+            account.foreign += 1
+            self.foreigner = str(error)
+            return
         except RecordingError as error:
             account.refused += 1
             self.trouble = str(error)

@@ -87,7 +87,7 @@ class Look:
         Steady time [s].
     processor:
         Processor time of the process [s].
-    messages, lost, refused, invalid, disordered, gaps, jumps:
+    messages, lost, refused, foreign, invalid, disordered, gaps, jumps:
         Counts so far.
     stamp:
         Of the newest joint state [ns]; None before the first.
@@ -99,6 +99,7 @@ class Look:
     messages: int = 0
     lost: int = 0
     refused: int = 0
+    foreign: int = 0
     invalid: int = 0
     disordered: int = 0
     gaps: int = 0
@@ -115,6 +116,7 @@ class Look:
             account.messages,
             account.lost,
             account.refused,
+            account.foreign,
             counts.invalid,
             counts.late,
             max(0, counts.stretches - 1),
@@ -151,7 +153,7 @@ def status_message(
         message='; '.join(_troubles(follower, before, now, rate, stale, since_message)),
         messages=account.messages,
         lost=account.lost,
-        refused=account.refused + now.invalid,
+        refused=account.refused + account.foreign + now.invalid,
         disordered=now.disordered,
         gaps=now.gaps,
         updates=account.updates,
@@ -173,7 +175,8 @@ def status_message(
 def _rate(before: Look, now: Look) -> float:
     if before.stamp is None or now.stamp is None or now.stamp <= before.stamp:
         return math.nan
-    return 1e9 * (now.messages - before.messages) / (now.stamp - before.stamp)
+    own = now.messages - now.foreign - before.messages + before.foreign
+    return 1e9 * own / (now.stamp - before.stamp)
 
 
 def _troubles(
@@ -185,6 +188,9 @@ def _troubles(
         return ['no joint states have arrived']
     if since >= stale:
         return [f'no joint states for {since:.1f} s']
+    foreign = now.foreign - before.foreign
+    if foreign and foreign == now.messages - before.messages:
+        return [follower.foreigner]
     refused = now.refused - before.refused + now.invalid - before.invalid
     jumps = now.jumps - before.jumps
     if refused or jumps:

@@ -36,15 +36,22 @@ class OnlineService:
         The identification node.
     problem:
         Returns the robot and the settings as they are now.
+    description:
+        Returns the URDF that has arrived last; None for none.
     output:
         Returns the folder for results.
 
     """
 
     def __init__(
-        self, node: Node, problem: Callable[[], Problem], output: Callable[[], Path]
+        self,
+        node: Node,
+        problem: Callable[[], Problem],
+        description: Callable[[], str | None],
+        output: Callable[[], Path],
     ) -> None:
         self._node, self._problem, self._output = node, problem, output
+        self._description = description
         self._options = declare_options(node, OnlineOptions, 'online')
         self._wanted = self._options.enabled
         self._worker: OnlineWorker | None = None
@@ -160,9 +167,8 @@ class OnlineService:
             self._publish_state(OnlineStatus.OFF, self._trouble)
 
     def _look_for_another_robot(self, worker: OnlineWorker) -> None:
-        try:
-            urdf = self._problem().robot.urdf
-        except IdentificationError:
+        urdf = self._description()
+        if urdf is None:
             return  # the one that runs goes on with the robot that it knows
         if urdf != worker.task.problem.robot.urdf:
             self._node.get_logger().warning(

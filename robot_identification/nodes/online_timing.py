@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations of very many updates, kept as counts in bins, so that memory does not grow."""
+"""How long updates take and which messages are missing, in memory that does not grow."""
 
 from __future__ import annotations
 
@@ -36,3 +36,33 @@ class Durations:
         so_far = itertools.accumulate(self._counts)
         place = next(i for i, count in enumerate(so_far) if count >= share * self.total)
         return min(_SHORTEST * math.exp(place / _BINS_PER_FACTOR_OF_E), self.longest)
+
+
+class Sequences:
+    """
+    Tells from the numbers that publishers give their messages how many are missing.
+
+    Which publisher a message is from is not known: it belongs to the one whose newest number is
+    the nearest below its own.
+    """
+
+    _PUBLISHERS = 8
+    _LONGEST = 5_000  # more are not missing: somebody else has begun to publish
+
+    def __init__(self) -> None:
+        self._newest: list[int] = []
+
+    def missing_before(self, number: int) -> int:
+        """Return how many messages were lost between the one before and this one."""
+        newest = self._newest
+        if newest and newest[-1] == number - 1:
+            newest[-1] = number
+            return 0
+        below = [other for other in newest if number - self._LONGEST <= other < number]
+        missing = 0
+        if below:
+            missing = number - max(below) - 1
+            newest.remove(max(below))
+        newest.append(number)
+        del newest[: -self._PUBLISHERS]
+        return missing

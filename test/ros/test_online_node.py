@@ -274,6 +274,22 @@ def test_other_joints(live):
     assert (status.updates, status.refused) == (0, len(messages))
 
 
+def test_a_gripper_on_the_same_topic(live):
+    """Its states, which have none of the joints, are no trouble."""
+    messages = live.states(seconds=1.2)
+    expected = in_process(live.arm, messages).rows
+    both = []
+    for message in messages:
+        gripper = JointState(header=message.header, name=['finger'], position=[0.0])
+        both += [message, gripper]
+    live.statuses.clear()
+    live.wait(lambda s: True, 'a status')
+    status = live.play(both, 1.0)
+    assert status.rows == expected
+    assert status.refused == len(messages)
+    assert {s.message for s in live.statuses if s.updates} == {''}
+
+
 def test_other_order_of_joints(live):
     messages = live.states()
     expected = in_process(live.arm, messages).values
