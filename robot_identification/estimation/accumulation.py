@@ -13,9 +13,9 @@ from ..errors import RecordingError
 from ..regressors.pattern import RowPattern
 from .factor import Factor
 from .fingerprint import Fingerprint
+from .joint_triangles import JointTriangles, whole_squares
 from .system import LinearSystem
 from .trace import EMPTY_TRACE, TraceCollector
-from .triangle import GrowingTriangle
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -120,7 +120,7 @@ class _Builder:
     def __init__(self, n: int, b: int, trace_points: int) -> None:
         self.n, self.b = n, b
         self.pattern = RowPattern.full(n, b)
-        self.triangles: list[GrowingTriangle] = []
+        self.triangles: JointTriangles | None = None
         self.independent = np.zeros(n)
         self.available = 0
         self.column_sums: np.ndarray = np.empty(0)
@@ -134,7 +134,7 @@ class _Builder:
 
     def push(self, block: RowBlock) -> None:
         """Fold one block in."""
-        if not self.triangles:
+        if self.triangles is None:
             self._begin(block.pattern)
         if not self.pattern.same(block.pattern):
             raise ValueError('blocks of one system have rows of different patterns')
@@ -156,18 +156,19 @@ class _Builder:
     def _begin(self, pattern: RowPattern) -> None:
         self.pattern = pattern
         widths = np.diff(pattern.offsets)
-        self.triangles = [GrowingTriangle(width + 1) for width in widths]
+        self.triangles = JointTriangles(pattern)
         self.raw = [_RawGram(width) for width in widths]
         self.column_sums = np.zeros(pattern.width)
 
     def _push_rows(self, block: RowBlock) -> None:
+        assert self.triangles is not None
         efforts, keep = block.effort.T, block.keep.T
         for j in range(self.n):
             part = self.pattern.part(j)
-            entries, effort = block.entries[part], efforts[j : j + 1]
+            entries, effort = block.entries[part], efforts[j]
             if not keep[j].all():
-                entries, effort = entries[:, keep[j]], effort[:, keep[j]]
-            self.triangles[j].push_columns(entries, effort)
+                entries, effort = entries[:, keep[j]], effort[keep[j]]
+            self.triangles.push(j, entries, effort)
             self.column_sums[part] += entries.sum(axis=1)
             self.effort_sums[j] += effort.sum()
 
@@ -182,8 +183,9 @@ class _Builder:
                 self.raw[j].push(block.raw_entries[part, ~kept], efforts[j, ~kept])
 
     def _add_triangles(self) -> None:
-        for triangle, raw in zip(self.triangles, self.raw, strict=True):
-            raw.add(triangle.result())
+        assert self.triangles is not None
+        for j, raw in enumerate(self.raw):
+            raw.add(self.triangles.result(j))
 
     def system(
         self,
@@ -193,8 +195,9 @@ class _Builder:
         driven: np.ndarray | None,
     ) -> LinearSystem:
         """Return what has been accumulated."""
-        if not self.triangles:
+        if self.triangles is None:
             self._begin(self.pattern)
+        assert self.triangles is not None
         if not self.raw_apart:
             self._add_triangles()
         moved = self.available > 0
@@ -202,27 +205,19 @@ class _Builder:
         sums[self.pattern.rows, self.pattern.places] = self.column_sums
         factor = Factor(
             fingerprint=Fingerprint.of(structure, joints),
-            triangles=self._whole([triangle.result() for triangle in self.triangles]),
-            rows=np.array([triangle.rows for triangle in self.triangles]),
+            triangles=self.triangles.whole(),
+            rows=self.triangles.rows,
             independent_rows=self.independent,
             available_rows=np.full(self.n, self.available),
             column_sums=sums,
             effort_sums=self.effort_sums,
-            raw_gram=self._whole([raw.gram() for raw in self.raw]),
+            raw_gram=whole_squares(self.pattern, [raw.gram() for raw in self.raw]),
             raw_rows=self.raw_rows,
             position_range=self.highest - self.lowest if moved else np.zeros(self.n),
             driven=driven,  # type: ignore[arg-type]
         )
         trace = self.trace.trace() if moved else EMPTY_TRACE
         return LinearSystem(factor, structure, trace, (source,))
-
-    def _whole(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """(n, b + 1, b + 1) of what has a row and a column for those that each joint sees."""
-        whole = np.zeros((self.n, self.b + 1, self.b + 1))
-        for out, places, part in zip(whole, self.pattern.columns, parts, strict=True):
-            seen = np.append(places, self.b)
-            out[np.ix_(seen, seen)] = part
-        return whole
 
 
 class _RawGram:

@@ -21,13 +21,13 @@ from scipy.linalg import solve_triangular
 from ..options import option
 from ..parameters import ParameterSet
 from .estimate import Estimate
+from .joint_triangles import JointTriangles
 from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
 from .outliers import Magnitudes, Repair, SpikeRepair
 from .reach import Reach, reach
-from .row_cache import RowCache
+from .row_cache import RowCache, Rows
 from .rows import RowBlock
 from .system import LinearSystem
-from .triangle import GrowingTriangle
 
 LOSSES = ('huber', 'tukey')
 
@@ -289,15 +289,17 @@ def _pass(
     system: LinearSystem, rows: RowCache, state: _State, loss: Loss
 ) -> tuple[np.ndarray, np.ndarray, _Sums]:
     """Weight all rows by their residual under ``state``; give R, new scales and sums."""
-    n, b = system.n_joints, system.n_base
-    factor = GrowingTriangle(b + 1)
+    n = system.n_joints
+    triangles: JointTriangles | None = None
     magnitudes = [Magnitudes() for _ in range(n)]
     sums = _Sums(np.zeros(n), np.zeros(n), np.zeros(n))
     for block in rows:
-        residual = block.augmented @ np.append(-state.solution.base, 1.0)
+        if triangles is None:
+            triangles = JointTriangles(block.pattern)
+        residual = block.effort - block.pattern.product(block.entries, state.solution.base)
         u = residual / state.scales
         weight, keep = loss.weight(u), block.keep
-        factor.push((block.augmented * (np.sqrt(weight) / state.scales)[:, :, None])[keep])
+        _push_weighted(triangles, block, np.sqrt(weight) / state.scales)
         sums.squares += np.where(keep, (weight * u) ** 2, 0.0).sum(axis=0)
         sums.slopes += np.where(keep, loss.slope(u), 0.0).sum(axis=0)
         sums.doubtful += (keep & (weight < 0.5)).sum(axis=0)
@@ -306,7 +308,19 @@ def _pass(
     effort = np.linalg.norm(system.factors[:, :, -1]) / np.sqrt(system.n_rows)
     scales = np.array([m.scale() for m in magnitudes])
     # below this the residual is rounding error
-    return factor.result(), np.maximum(scales, 1e-12 * effort), sums
+    assert triangles is not None
+    return triangles.stacked(), np.maximum(scales, 1e-12 * effort), sums
+
+
+def _push_weighted(triangles: JointTriangles, block: Rows, factors: np.ndarray) -> None:
+    """Fold the rows that count in, each multiplied with its factor, (m, n)."""
+    for j in range(factors.shape[1]):
+        kept = block.keep[:, j]
+        entries, effort = block.entries[block.pattern.part(j)], block.effort[:, j]
+        factor = factors[:, j]
+        if not kept.all():
+            entries, effort, factor = entries[:, kept], effort[kept], factor[kept]
+        triangles.push(j, entries * factor, effort * factor)
 
 
 def _estimate(

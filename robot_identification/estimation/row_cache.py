@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..regressors.pattern import RowPattern
 from .rows import RowBlock
 
 CACHE_BYTES = 64_000_000
@@ -16,9 +17,19 @@ CACHE_BYTES = 64_000_000
 
 @dataclass(frozen=True)
 class Rows:
-    """(m, n, b + 1) rows [W | tau], and (m, n) bool, which of them count."""
+    """
+    Rows of a block, without what came before them.
 
-    augmented: np.ndarray
+    Attributes
+    ----------
+    pattern, entries, effort, keep:
+        As in `RowBlock`.
+
+    """
+
+    pattern: RowPattern
+    entries: np.ndarray
+    effort: np.ndarray
     keep: np.ndarray
 
 
@@ -43,9 +54,8 @@ class RowCache:
             return
         kept, size = [], 0
         for block in self._start():
-            augmented = np.concatenate([block.matrix, block.effort[:, :, None]], axis=2)
-            rows = Rows(augmented, np.array(block.keep))
-            size += augmented.nbytes
+            rows = Rows(block.pattern, block.entries, block.effort, block.keep)
+            size += block.entries.nbytes + block.effort.nbytes
             if size <= CACHE_BYTES:
                 kept.append(rows)
             else:
