@@ -7,6 +7,7 @@ Time an update of the online identification: one sample in, all parameters out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import gc
 import os
 from pathlib import Path
@@ -16,20 +17,29 @@ import time
 import warnings
 
 import numpy as np
+from robot_identification.base_parameters import structure
 from robot_identification.estimation import RecursiveLeastSquares
+from robot_identification.estimation.elimination import gauss_jordan
 from robot_identification.estimation.stepping import SampleRows
-from robot_identification.online import OnlineIdentifier
+from robot_identification.online import (
+    Change,
+    ChangeDetector,
+    ChangeSettings,
+    OnlineIdentifier,
+)
 from robot_identification.online.grid import OnlineGrid
 from robot_identification.online.windows import OnlineWindows
+from robot_identification.parameters import ParameterSet
 from robot_identification.problem import Problem
 from robot_identification.recording import Motion, Recording
+from robot_identification.regressors import predict
 from robot_identification.regressors.pattern import entries
 from robot_identification.robot import Robot
 from robot_identification.signals import OnlineFilter, SignalSettings
 from robot_identification.signals.windows import Windows
 
 from .harness import Figure, Section, Table
-from .synthetic import panda, recording, robots_folder
+from .synthetic import panda, recording, robots_folder, truth
 
 PERIOD = 1e-3
 SIGNALS = SignalSettings(
@@ -41,6 +51,9 @@ SECONDS = {'UR10': 20.0, 'Panda': 60.0, 'Baxter, both arms': 8.0, 'Talos': 2.0}
 PACED = 5.0
 NUMPY = 1.0
 LITERAL = 300
+LEARN, CHANGE = 20.0, 43.0
+"""Seconds of identification, and of learning what is usual; when the arm changes."""
+
 MEDIAN, RARE = 60.0, 500.0
 """Bounds for seven joints [us]."""
 
@@ -113,6 +126,7 @@ def section() -> Section:
             ways = _ways(robot, given, float(np.median(seconds)))
     for name, seconds in told.items():
         figures.append(Figure(f'{name}, median', 1e6 * float(np.median(seconds)), 'us'))
+    changes, noticed = _changes(panda())
     return Section(
         title='Online identification',
         text='One update: a sample goes onto the time grid, through the polynomial approximation '
@@ -126,8 +140,9 @@ def section() -> Section:
             ),
             stages,
             ways,
+            changes,
         ),
-        figures=figures,
+        figures=(*figures, *noticed),
     )
 
 
@@ -191,28 +206,30 @@ def _stages(robot: Robot, given: Recording) -> Table:
 
 def _ways(robot: Robot, given: Recording, median: float) -> Table:
     """Compare with the literal way, and with the same without a compiler."""
-    fallback = _without_compiler()
-    literal = float(np.median(_literal(robot, given)))
+    fallback, paper = _without_compiler()
+    added = float(np.median(_literal(robot, given, np.linalg.solve)))
     rows = [
-        ['this package', f'{1e6 * median:.0f}', '1'],
-        ['this package without Numba', f'{1e6 * fallback:.0f}', f'{fallback / median:.1f}'],
-        ['literally, in NumPy', f'{1e6 * literal:.0f}', f'{literal / median:.1f}'],
+        ['this package', median],
+        ['Gram matrix and `numpy.linalg.solve`, with the compiled filter and regressor', added],
+        ['this package without Numba', fallback],
+        ["literally: Gram matrix and the paper's Gauss-Jordan elimination, all in NumPy", paper],
     ]
     return Table(
         ('way', 'median [us]', 'times'),
-        rows,
+        [[name, f'{1e6 * value:.0f}', f'{value / median:.1f}'] for name, value in rows],
         title='Other ways, for the Panda',
-        text="Literally: the same filter and the regressor's whole rows, `Y^T Y` and `Y^T tau` "
-        'added up, and `numpy.linalg.solve` after each sample (ridged, since it knows no '
-        'parameters that are not excited).',
+        text='With a Gram matrix `Y^T Y` is added up, which squares the condition number; '
+        '`numpy.linalg.solve` knows no parameters that are not excited, so it has a small ridge, '
+        "no priors and no flags. Both leave out the filtering of Coulomb friction's columns.",
     )
 
 
-def _literal(robot: Robot, given: Recording) -> np.ndarray:
+def _literal(robot: Robot, given: Recording, solve: Callable[..., object]) -> np.ndarray:
     """Seconds of each sample with a Gram matrix and a full solve."""
     problem = Problem(robot, signals=SIGNALS)
-    columns = identifier(robot).structure.independent
-    regressor, n, b = problem.regressor(), robot.n_joints, columns.size
+    regressor, n = problem.regressor(), robot.n_joints
+    columns = structure(regressor, robot).independent
+    b = columns.size
     operator = SIGNALS.polynomial_approximation.operator(1.0 / PERIOD)
     filters = OnlineFilter(operator, n)
     gram, right = 1e-9 * np.eye(b), np.zeros(b)
@@ -226,13 +243,19 @@ def _literal(robot: Robot, given: Recording) -> np.ndarray:
         Y = regressor.rows(motion)[:, columns]
         gram += Y.T @ Y
         right += Y.T @ state.effort
-        np.linalg.solve(gram, right)
+        solve(gram, right)
         seconds.append(time.perf_counter() - start)
     return np.array(seconds)
 
 
-def _without_compiler() -> float:
-    """Return the median of an update in a process that does not compile [s]."""
+def _gauss_jordan(gram: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve as the paper does, with thresholds of its size."""
+    inverse, _ = gauss_jordan(gram, np.full(right.size, 1e-6))
+    return inverse @ right
+
+
+def _without_compiler() -> tuple[float, float]:
+    """Return medians of an update and of the literal way in a process that does not compile."""
     environment = {**os.environ, 'NUMBA_DISABLE_JIT': '1'}
     done = subprocess.run(
         [sys.executable, '-m', 'benchmarks.online'],
@@ -242,10 +265,121 @@ def _without_compiler() -> float:
         text=True,
         check=True,
     )
-    return float(done.stdout)
+    update, literal = map(float, done.stdout.split())
+    return update, literal
+
+
+def _changes(robot: Robot) -> tuple[Table, list[Figure]]:
+    """Have an arm change, and tell when it is noticed and what is found."""
+    problem = Problem(robot, signals=SIGNALS)
+    regressor, known = problem.regressor(), truth(robot)
+    base = structure(regressor, robot)
+    time_ = np.arange(round((CHANGE + 5.0) / PERIOD)) * PERIOD
+    motion = _motion(time_, robot.n_joints)
+    random = np.random.default_rng(5)
+    position = motion.position + 1e-6 * random.normal(size=motion.position.shape)
+    effort = predict(regressor, motion, known) + 0.1 * random.normal(size=position.shape)
+    late = slice(round(CHANGE / PERIOD), None)
+    moved = motion.rows(late.start, None)
+    link = regressor.layout.links[-1]
+    parameters = {
+        'a payload of 2 kg': _payload(known, link),
+        'joint 4: 30 % more Coulomb friction': known.updated(
+            {f'{robot.joints[3]}.fc': 1.3 * known[f'{robot.joints[3]}.fc']}
+        ),
+    }
+    rows, figures = [], []
+    for name in (*parameters, 'a collision of 60 ms', 'nothing'):
+        changed = effort.copy()
+        if name in parameters:
+            changed[late] += predict(regressor, moved, parameters[name])
+            changed[late] -= predict(regressor, moved, known)
+        elif name != 'nothing':
+            shape = np.sin(np.pi * np.arange(60) / 60.0)
+            changed[late.start : late.start + 60, :4] += np.outer(shape, [4.0, 9.0, 2.0, 5.0])
+        found, last, spent = _watched(problem.online(PERIOD, base=base), time_, position, changed)
+        if not found:
+            rows.append([name, 'nothing', '', '', f'{1e6 * spent:.0f}'])
+            continue
+        when, change = found[0]
+        size = f'{change.size:.3g}'
+        if last is not None:
+            size += f', after 5 s {last.size:.3g} +- {last.std:.2g}'
+        rows.append(
+            [
+                name,
+                f'{change.kind}, {change.name}',
+                f'{when - CHANGE:.2f}',
+                size,
+                f'{1e6 * spent:.0f}',
+            ]
+        )
+        if change.kind == 'payload':
+            error = 100.0 * abs(change.size / 2.0 - 1.0)
+            figures += [
+                Figure('2 kg noticed after', when - CHANGE, 's', at_most=2.0),
+                Figure('error of their mass when noticed', error, '%', at_most=5.0),
+            ]
+    table = Table(
+        ('change', 'found', 'after [s]', 'size', 'time a sample [us]'),
+        rows,
+        title='Changes of a Panda, simulated at 1 kHz',
+        text=f'Identified for {LEARN:.0f} s, then frozen; residuals learned for {LEARN:.0f} s; '
+        f'changed at {CHANGE:.0f} s. Noise of 1 urad and 0.1 N m a sample. The time is what '
+        'watching takes beside the update.',
+    )
+    return table, figures
+
+
+def _watched(
+    online: OnlineIdentifier, stamps: np.ndarray, position: np.ndarray, effort: np.ndarray
+) -> tuple[list[tuple[float, Change]], Change | None, float]:
+    """Return the changes that were found and when, the last one as it is at the end, and s."""
+    settings = ChangeSettings(learning=LEARN, accept_after=None)
+    detector: ChangeDetector | None = None
+    found, spent = [], []
+    for k, stamp in enumerate(stamps):
+        update = online.push(stamp, position[k], effort[k])
+        if update is None or stamp < LEARN:
+            continue
+        if detector is None:
+            online.freeze()
+            detector = ChangeDetector(online, settings)
+        start = time.perf_counter()
+        change = detector.push(update)
+        spent.append(time.perf_counter() - start)
+        if change is not None:
+            found.append((float(stamp), change))
+    assert detector is not None
+    return found, detector.change, float(np.mean(spent))
+
+
+def _motion(stamps: np.ndarray, n: int) -> Motion:
+    """Return a motion that repeats after 10 s."""
+    random = np.random.default_rng(7)
+    states = np.zeros((3, stamps.size, n))
+    for k in range(1, 6):
+        omega = 2.0 * np.pi * 0.1 * k
+        size, phase = random.uniform(0.05, 0.3, n), random.uniform(0.0, 2.0 * np.pi, n)
+        angle = omega * stamps[:, None] + phase
+        states[0] += size * np.sin(angle)
+        states[1] += size * omega * np.cos(angle)
+        states[2] -= size * omega**2 * np.sin(angle)
+    return Motion(*states)
+
+
+def _payload(known: ParameterSet, link: str) -> ParameterSet:
+    """Return the parameters with a ball of 2 kg, 10 cm from the last link's frame."""
+    place, own = 0.1, 0.003
+    added = {'m': 2.0, 'mz': 2.0 * place, 'Izz': own}
+    added |= dict.fromkeys(('Ixx', 'Iyy'), 2.0 * place**2 + own)
+    names = {f'{link}.{symbol}': value for symbol, value in added.items()}
+    return known.updated({name: known[name] + value for name, value in names.items()})
 
 
 if __name__ == '__main__':
     # what `_without_compiler` reads
     arm = panda()
-    print(np.median(latencies(identifier(arm), recording(arm, NUMPY))))
+    some = recording(arm, NUMPY)
+    print(np.median(latencies(identifier(arm), some)))
+    print(np.median(_literal(arm, some, _gauss_jordan)))
