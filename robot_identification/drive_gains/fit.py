@@ -351,7 +351,7 @@ def _solve(
     total = inverse @ product
     if method == 'total':
         return total, inverse, np.zeros(total.size)
-    x = np.linalg.solve(A, product)
+    x = np.linalg.lstsq(efforts / size, right, rcond=None)[0] / size
     return x, inverse, total - x
 
 

@@ -27,6 +27,9 @@ from .system import LinearSystem
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
 
+GRAM_CONDITION = 1e4
+"""Column-scaled condition number up to which a Gram matrix decides an estimate."""
+
 
 def mrls(
     system: LinearSystem,
@@ -84,15 +87,18 @@ def mrls(
             'estimation.mrls.threshold',
         )
     known = Reach(last.flags == ACCEPTED, learner.reasons())
+    solution = _solution(system, last, settings, weights, learner.initial)
     estimate = assemble(
         system,
-        _solution(system, last, weights, learner.initial),
+        solution,
         known,
         weights=weights,
         method='mrls',
         robot=robot,
     )
-    return replace(estimate, notes=_notes(course, last, settings, structure.base_layout.names))
+    warnings = (*estimate.warnings, *_lost(settings, last, solution))
+    notes = _notes(course, last, settings, structure.base_layout.names)
+    return replace(estimate, notes=notes, warnings=warnings)
 
 
 def learner_of(
@@ -171,17 +177,44 @@ class _Course:
 
 
 def _solution(
-    system: LinearSystem, last: RecursiveEstimate, weights: np.ndarray, initial: np.ndarray
+    system: LinearSystem,
+    last: RecursiveEstimate,
+    settings: RecursiveSettings,
+    weights: np.ndarray,
+    initial: np.ndarray,
 ) -> Solution:
     """Return the estimate with the condition numbers of what is identified."""
     told = last.flags == ACCEPTED
     free = solve(system.stacked(weights), told, initial, system.n_independent)
+    if _gram_fails(settings, free) and not last.at_bound.any():
+        return free
     return Solution(
         base=last.values,
         covariance=last.covariance,
         residual_std=last.residual_std,
         condition_number=free.condition_number,
         raw_condition_number=free.raw_condition_number,
+    )
+
+
+def _gram_fails(settings: RecursiveSettings, solution: Solution) -> bool:
+    return settings.formulation == 'gram' and solution.condition_number > GRAM_CONDITION
+
+
+def _lost(
+    settings: RecursiveSettings, last: RecursiveEstimate, solution: Solution
+) -> tuple[str, ...]:
+    """Warn where the Gram matrix has lost digits that count."""
+    if not _gram_fails(settings, solution):
+        return ()
+    instead = (
+        'bounds are met with what is left of them'
+        if last.at_bound.any()
+        else 'the estimate is that of the R factor'
+    )
+    return (
+        f'the condition number {solution.condition_number:.0f} (column-scaled) is too high for '
+        f'estimation.mrls.formulation gram, which squares it; {instead}: take formulation factor',
     )
 
 
