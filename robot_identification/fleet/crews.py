@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, ExitStack, suppress
 import importlib.util
 import logging
 import multiprocessing
@@ -287,17 +287,32 @@ def _dask_client(scheduler: str, workers: int | None) -> Iterator[Any]:
         return
     with (
         tempfile.TemporaryDirectory(prefix='robot_identification_') as folder,
-        LocalCluster(
-            n_workers=workers or available_cores(),
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=':0',
-            silence_logs=logging.CRITICAL,
-            local_directory=folder,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
+        ExitStack() as stack,
     ):
-        yield client
+        with _deaf_children():
+            cluster = LocalCluster(
+                n_workers=workers or available_cores(),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=':0',
+                silence_logs=logging.CRITICAL,
+                local_directory=folder,
+            )
+        stack.enter_context(cluster)
+        yield stack.enter_context(Client(cluster, set_as_default=False))
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Let processes that are started meanwhile not hear Ctrl-C: it is for who ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _check_workers(client: Any, scheduler: str) -> None:
