@@ -8,7 +8,7 @@ alone, so that a replay gives what the live run gave.  Clocks are read for the a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import math
 from pathlib import Path
 import time
@@ -30,6 +30,7 @@ FIRST_SAMPLES = 200
 """Samples that the usual period is taken from, where it is not told."""
 
 _BELIEVABLE = 10.0  # s, beyond which a stamp is not of this machine's clock
+_RECENT = 10.0  # s, for which a change is warned of
 _WARM_SAMPLES = 300
 
 
@@ -77,6 +78,8 @@ class Watch:
         The newest of them.
     origin:
         Stamp that the detector's times count from [s].
+    recent:
+        Whether the newest one lasts, or was within the last ten seconds.
 
     """
 
@@ -84,6 +87,7 @@ class Watch:
     origin: float = 0.0
     found: int = 0
     newest: Change | None = None
+    recent: bool = False
 
     def push(self, update: Update) -> None:
         """Take an update."""
@@ -95,6 +99,8 @@ class Watch:
             self.newest = change
         elif self.detector.change is not None:
             self.newest = self.detector.change
+        if self.newest is not None:
+            self.recent = update.stamp - self.newest.stamp < _RECENT
 
 
 class Snapshot(NamedTuple):
@@ -145,11 +151,11 @@ class Follower:
         require_live(problem)
         self._task = task
         self._joints = problem.robot.joints
-        self._regressor = problem.regressor()
+        self._problem = replace(problem, signals=online_signals(problem.signals))
         self._drives = Drives() if problem.drives is None else problem.drives
-        self.structure = structure(self._regressor, problem.robot, grouping=problem.model.grouping)
-        self._signals = online_signals(problem.signals)
-        self._prior = problem.prior()
+        self.structure = structure(
+            problem.regressor(), problem.robot, grouping=problem.model.grouping
+        )
         self._frozen = False
         self.trouble = self.foreigner = ''
         self.reset()
@@ -291,15 +297,8 @@ class Follower:
         self._watch()
 
     def _make(self, period: float) -> OnlineIdentifier:
-        identifier = OnlineIdentifier(
-            self._regressor,
-            self.structure,
-            self._joints,
-            self._signals,
-            self._task.problem.estimation.mrls,
-            period=period,
-            prior=self._prior,
-            memory=self._task.options.memory,
+        identifier = self._problem.online(
+            period, base=self.structure, memory=self._task.options.memory
         )
         if self._task.options.state:
             identifier.load(Path(self._task.options.state).expanduser())

@@ -256,10 +256,11 @@ def change_diagnostic(node: str, robot: str, watch: Watch) -> DiagnosticStatus:
     elif change is None:
         text = 'no change'
     else:
-        level = DiagnosticStatus.WARN
+        level = DiagnosticStatus.WARN if watch.recent else DiagnosticStatus.OK
         unit = 'kg' if change.kind == PAYLOAD else 'N m or N'
         size = f'{change.size:.4g} {unit}'
-        text = f"{change.kind} at '{change.name}': {size}"
+        earlier = '' if watch.recent else 'no change any more; the last was '
+        text = f"{earlier}{change.kind} at '{change.name}': {size}"
         values |= {
             'kind': change.kind,
             'joint or link': change.name,
