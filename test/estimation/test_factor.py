@@ -190,3 +190,13 @@ def test_merging_stays_exact_over_many_factors():
     rows = rows_of(6, 600)
     merged = merge_all(split(rows, np.arange(2, 600, 2)))
     assert_same_estimates(factor_of(*rows), merged)
+
+
+def test_columns_that_one_recording_leaves_out_are_in_the_merged_factor():
+    matrix, effort, keep = rows_of(7, 60)
+    matrix[:30, :, 2] = 0.0
+    matrix[30:, :, 4] = 0.0
+    one, two = split((matrix, effort, keep), [30])
+    whole = factor_of(matrix, effort, keep)
+    assert_alike(whole, one.merge(two))
+    assert_alike(whole, two.merge(one))
