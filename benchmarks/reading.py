@@ -16,9 +16,12 @@ import tempfile
 import time
 
 import numpy as np
+from robot_identification.base_parameters import structure
 from robot_identification.io.entry import RecordingEntry
+from robot_identification.io.experiment import experiment_from
 from robot_identification.io.mcap_writer import BagWriter, Topic
 from robot_identification.io.sources import FileSource, open_recording
+from robot_identification.problem import Problem
 
 from .harness import Figure, interleaved, Section, Table
 from .recorded import (
@@ -35,6 +38,7 @@ from .recorded import (
     write_sqlite,
 )
 
+ARM = Path(__file__).resolve().parents[1] / 'urdf' / 'demo_arm.urdf'
 MESSAGES = 600_000
 
 BY_LIBRARY = 20_000
@@ -152,7 +156,7 @@ def memory(entry: RecordingEntry) -> tuple[float, float]:
     code = 'import sys, benchmarks.reading as reading\nprint(*reading.peaks(*eval(sys.argv[1])))'
     told = repr((entry.file, entry.rate, *(getattr(entry, signal) for signal in SIGNALS)))
     command = [sys.executable, '-c', code, told]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     idle, peak = map(float, output.split())
     return idle, peak
 
@@ -189,11 +193,35 @@ def short_recordings(folder: Path) -> tuple[Table, list[Figure]]:
         works[f'{name}: reading it'] = reading(entry, SHORT)
         works[f'{name}: telling its length'] = length(entry)
     timings = interleaved(works, repeats=15)
-    rows = [[name, f'{1e3 * timing.median:.2f}'] for name, timing in timings.items()]
     worst = max(timing.median for timing in timings.values())
+    write_mcap(folder / 'ten_seconds.mcap', serialised(motion(10_000)), 'none')
+    whole = reading(RecordingEntry(file=str(folder / 'ten_seconds.mcap')), 10_000)
+    more = {'all of ten seconds at 1 kHz, mcap': whole, **shared(entries['mcap alone'])}
+    timings |= interleaved(more, repeats=3)
+    rows = [[name, f'{1e3 * timing.median:.2f}'] for name, timing in timings.items()]
     figure = Figure('overhead of a recording in reading it', worst, 's', at_most=OVERHEAD)
-    told = f'Opening, checking and reading {SHORT} messages.'
+    told = (
+        f'Opening, checking and reading {SHORT} messages, beside all of a short recording and '
+        'what any number of recordings share.'
+    )
     return Table(['what', 'ms'], rows, 'Overhead of a recording', told), [figure]
+
+
+def shared(entry: RecordingEntry) -> dict[str, Callable[[], object]]:
+    """Return what is done once for all recordings of a fleet."""
+    document = {
+        'robot': {'urdf': str(ARM), 'effort_kind': 'joint_torque'},
+        'data': {'identification': [{'file': entry.file}]},
+    }
+    experiment = experiment_from(document)
+    problem = Problem.of(experiment)
+    return {
+        'once for all: the experiment': lambda: experiment_from(document),
+        'once for all: the robot': lambda: Problem.of(experiment),
+        'once for all: its base parameters': lambda: structure(
+            problem.regressor(), problem.robot, grouping=problem.model.grouping
+        ),
+    }
 
 
 def length(entry: RecordingEntry) -> Callable[[], float]:
