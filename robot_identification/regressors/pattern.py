@@ -21,6 +21,7 @@ from .program import carried_links, entries_program, Program
 from .rigid import RigidBodies
 from .state_functions import Combination
 
+_KEPT = 8  # patterns that are found again
 _STATES = 12
 """Random states at which an entry has to be exactly zero to count as zero for every motion."""
 
@@ -158,6 +159,25 @@ def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
         occupied = _structure(compilable, (regressor.n_joints, len(regressor.layout)))
     rows = occupied[:, np.asarray(columns)]
     return RowPattern(tuple(np.flatnonzero(row) for row in rows), rows.shape[1])
+
+
+def kept_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
+    """
+    Return the pattern that was found last time for the same regressor and array of columns.
+
+    The parameters are those of `row_pattern`; many recordings of one robot have one pattern.
+    """
+    key = id(regressor), id(columns)
+    kept = _patterns.get(key)
+    if kept is None:
+        kept = regressor, columns, row_pattern(regressor, columns)
+        while len(_patterns) >= _KEPT:
+            _patterns.pop(next(iter(_patterns)), None)
+        _patterns[key] = kept
+    return kept[2]
+
+
+_patterns: dict[tuple[int, int], tuple[Regressor, np.ndarray, RowPattern]] = {}
 
 
 def entries(

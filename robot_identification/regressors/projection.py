@@ -32,7 +32,7 @@ from ..recording import Motion, Samples
 from ..signals.polynomial_approximation import apply, PolynomialOperator
 from ..signals.windows import WindowedSamples
 from .inverse_dynamics import Regressor
-from .pattern import entries, row_pattern, RowPattern
+from .pattern import entries, kept_pattern, RowPattern
 
 _STATES = 6  # random ones that tell the forms of the columns
 _EXACT = 1e-9  # of a column's size
@@ -93,7 +93,7 @@ class Projection:
     @cached_property
     def pattern(self) -> RowPattern:
         """The entries of the rows that are not zero for every motion."""
-        return row_pattern(self._regressor, self._columns)
+        return kept_pattern(self._regressor, self._columns)
 
     def entries(self, samples: Samples, out: np.ndarray | None = None) -> np.ndarray:
         """

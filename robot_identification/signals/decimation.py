@@ -11,6 +11,7 @@ scaled to sum 1 again; a cut window is no longer symmetric, but still the same f
 
 from __future__ import annotations
 
+from functools import lru_cache
 import math
 
 import numpy as np
@@ -22,6 +23,7 @@ HALF_TAPS = 12
 _SAMPLES = 256  # of one matrix product at least, so that small factors are efficient too
 
 
+@lru_cache(maxsize=16)
 def kernel(factor: int) -> np.ndarray:
     """
     Taps of the low-pass filter that goes with a decimation by ``factor``.
@@ -36,7 +38,9 @@ def kernel(factor: int) -> np.ndarray:
     (24 M + 1,) symmetric taps with sum 1.
 
     """
-    return firwin(2 * HALF_TAPS * factor + 1, 0.8 / factor, window=('kaiser', 6.0))
+    taps = firwin(2 * HALF_TAPS * factor + 1, 0.8 / factor, window=('kaiser', 6.0))
+    taps.setflags(write=False)
+    return taps
 
 
 def independence(factor: int, before: np.ndarray | None = None, stride: int = 1) -> float:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 import math
 import warnings
@@ -44,12 +45,15 @@ class Butterworth:
         Rows by which a stretch is continued at each end.
     halo:
         Rows after which a wrong initial state is forgotten.
+    steady:
+        (n_sections, 2, 1) state of one pass after a constant of 1.
 
     """
 
     sections: np.ndarray
     pad: int
     halo: int
+    steady: np.ndarray
 
     @classmethod
     def design(cls, cutoff: float, order: int, rate: float) -> Butterworth:
@@ -66,16 +70,25 @@ class Butterworth:
             Sampling rate [Hz].
 
         """
-        sections = signal.butter(order, cutoff, fs=rate, output='sos')
-        _, poles, _ = signal.butter(order, cutoff, fs=rate, output='zpk')
-        slowest = -math.log(max(np.abs(poles)))
-        pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
-        return cls(sections, pad, math.ceil(_FORGOTTEN / slowest))
+        return _design(cutoff, order, rate)
 
     @property
     def shortest(self) -> int:
         """Smallest number of rows that can be filtered."""
         return self.pad + 1
+
+
+@lru_cache(maxsize=64)
+def _design(cutoff: float, order: int, rate: float) -> Butterworth:
+    # many short recordings have one filter
+    zeros, poles, gain = signal.butter(order, cutoff, fs=rate, output='zpk')
+    sections = signal.zpk2sos(zeros, poles, gain)
+    slowest = -math.log(max(np.abs(poles)))
+    pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
+    steady = signal.sosfilt_zi(sections)[:, :, None]
+    for array in (sections, steady):
+        array.setflags(write=False)
+    return Butterworth(sections, pad, math.ceil(_FORGOTTEN / slowest), steady)
 
 
 def smooth(
@@ -187,9 +200,8 @@ def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iter
     offset = head[0].copy()
     rows = (head - offset).astype(np.longdouble)
     sections = design.sections.astype(np.longdouble)
-    unit = signal.sosfilt_zi(design.sections)[:, :, None]
     extended = np.concatenate((-rows[pad:0:-1], rows))
-    passed, state = _sosfilt(sections, extended, unit * extended[0])
+    passed, state = _sosfilt(sections, extended, design.steady * extended[0])
     skip = pad - MARGIN
     tail = rows[-pad - 1 :]
     pending = [passed]
@@ -222,9 +234,8 @@ def _sosfilt(
 
 
 def _backward(rows: np.ndarray, design: Butterworth) -> np.ndarray:
-    unit = signal.sosfilt_zi(design.sections)[:, :, None]
     sections = design.sections.astype(np.longdouble)
-    back, _ = _sosfilt(sections, rows[::-1], unit * rows[-1])
+    back, _ = _sosfilt(sections, rows[::-1], design.steady * rows[-1])
     return back[::-1]
 
 
