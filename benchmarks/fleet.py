@@ -24,9 +24,10 @@ import time
 import numpy as np
 from robot_identification.base_parameters import structure
 from robot_identification.fleet.crews import Crew, open_crew
-from robot_identification.fleet.factors import merge_robots, reduce_all
+from robot_identification.fleet.essentials import estimate_group, Question
+from robot_identification.fleet.factors import GROUP, merge_robots, reduce_all
 from robot_identification.fleet.store import open_store
-from robot_identification.fleet.work import Plan, reduce_recording, unpacked
+from robot_identification.fleet.work import Group, Plan, reduce_recording, unpacked
 from robot_identification.io.entry import RecordingEntry
 from robot_identification.io.factors import merge_stored, pack, unpack
 from robot_identification.io.fleet import FleetSettings
@@ -95,7 +96,7 @@ def section() -> Section:
         size = os.path.getsize(fleet.paths[0])
         tables, figures, costs = by_workers(fleet)
         equality, killed = after_kill(fleet)
-        growth = [by_samples(), by_joints(), by_recordings(factor)]
+        growth = [by_samples(), by_joints(), by_recordings(fleet, factor)]
     tables += [killed, *(table for table, _ in growth)]
     merge_time = growth[2][1]
     tables.append(million(costs, size, len(factor), merge_time))
@@ -324,20 +325,30 @@ def _held(moving: int) -> dict[str, float]:
     return {**dict.fromkeys(PANDA[moving:], 0.0), 'panda_finger_joint1': 0.0}
 
 
-def by_recordings(factor: bytes) -> tuple[Table, float]:
-    """Merge different numbers of factors."""
+def by_recordings(fleet: Fleet, factor: bytes) -> tuple[Table, float]:
+    """Merge and compare different numbers of factors."""
     numbers = (16, 64, 256)
-    timings = interleaved(
-        {str(n): lambda n=n: merge_stored(unpack(factor) for _ in range(n)) for n in numbers},
-        repeats=3,
+    b = fleet.plan.structure.n_base
+    everything = np.ones(b, dtype=bool)
+    layout = fleet.plan.structure.base_layout
+    question = Question(layout, np.ones(len(PANDA)), everything, np.zeros(b))
+    works = {
+        f'merge {n}': lambda n=n: merge_stored(unpack(factor) for _ in range(n)) for n in numbers
+    }
+    works['compare'] = lambda: estimate_group(b'', Group(0, (factor,) * GROUP, question))
+    timings = interleaved(works, repeats=3)
+    compare = timings['compare'].median / GROUP
+    rows = []
+    for n in numbers:
+        merge = timings[f'merge {n}'].median
+        rows.append([str(n), f'{merge:.3f}', f'{1e3 * merge / n:.2f}', f'{1e3 * compare:.2f}'])
+    text = (
+        'In one process, from the bytes of factors: to merge them in a tree, and to estimate the '
+        'parameters of each for the comparison.'
     )
-    rows = [
-        [name, f'{t.median:.3f}', f'{1e3 * t.median / int(name):.2f}']
-        for name, t in timings.items()
-    ]
-    text = 'Reading the bytes of factors and merging them in a tree, in one process.'
-    table = Table(['factors', 's', 'ms a factor'], rows, 'Growth with recordings', text)
-    return table, timings['256'].median / 256
+    columns = ['factors', 'merging, s', 'ms a factor', 'comparing, ms a factor']
+    table = Table(columns, rows, 'Growth with recordings', text)
+    return table, timings['merge 256'].median / 256 + compare
 
 
 def micro(seconds: float, samples: int) -> str:
@@ -377,7 +388,11 @@ def million(costs: dict[str, float], size: int, factor: int, merge: float) -> Ta
             f'{1e3 * costs["recording"]:.1f} ms / {1e3 * costs["parent"]:.2f} ms',
             f'{costs["recording"] / costs["parent"]:.0f}',
         ],
-        ['merging, core hours', f'10^6 x {1e3 * merge:.2f} ms', f'{many * merge / 3600.0:.2f}'],
+        [
+            'merging and comparing, core hours',
+            f'10^6 x {1e3 * merge:.2f} ms',
+            f'{many * merge / 3600.0:.2f}',
+        ],
         [f'cost at {PRICE:g} a core hour', f'{work:.0f} h x {PRICE:g}', f'{work * PRICE:.1f}'],
     ]
     told = (
@@ -401,7 +416,7 @@ def long_run(found: dict) -> tuple[Table, list[Figure]]:
     told = (
         f'{found["recordings"]:,} recordings of {found["length"]:g} s by two processes, made by '
         f'`.venv/bin/python -m benchmarks.fleet {found["recordings"]}` on '
-        f'{found["machine"]["processor"]}; peak memory of the parent and of the larger worker.'
+        f'{found["machine"]["processor"]}; memory of the parent, and the peak of the larger worker.'
     )
     points = found['points']
     growth = points[-1]['worker_mb'] / points[0]['worker_mb']
@@ -436,8 +451,8 @@ def make_long_run(recordings: int) -> dict:
                         {
                             'recordings': done,
                             'seconds': round(time.perf_counter() - began, 1),
-                            'parent_mb': peak_memory(os.getpid()),
-                            'worker_mb': max(peak_memory(pid) for pid in pids(crew)),
+                            'parent_mb': memory(os.getpid(), 'VmRSS'),
+                            'worker_mb': max(memory(pid, 'VmHWM') for pid in pids(crew)),
                         }
                     )
                     print(points[-1], flush=True)
@@ -460,11 +475,11 @@ def make_long_run(recordings: int) -> dict:
     }
 
 
-def peak_memory(pid: int) -> float:
-    """Return the most memory that a process had so far [MB]."""
+def memory(pid: int, kind: str) -> float:
+    """Return the memory that a process has (``VmRSS``) or at most had (``VmHWM``) [MB]."""
     with suppress(OSError):
         for line in Path(f'/proc/{pid}/status').read_text().splitlines():
-            if line.startswith('VmHWM'):
+            if line.startswith(kind):
                 return int(line.split()[1]) / 1024.0
     return 0.0
 
