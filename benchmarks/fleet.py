@@ -416,7 +416,7 @@ def long_run(found: dict) -> tuple[Table, list[Figure]]:
     told = (
         f'{found["recordings"]:,} recordings of {found["length"]:g} s by two processes, made by '
         f'`.venv/bin/python -m benchmarks.fleet {found["recordings"]}` on '
-        f'{found["machine"]["processor"]}; memory of the parent, and the peak of the larger worker.'
+        f'{found["machine"]["processor"]}; memory of the parent, and the most that a worker had.'
     )
     points = found['points']
     growth = points[-1]['worker_mb'] / points[0]['worker_mb']
