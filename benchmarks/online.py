@@ -20,7 +20,7 @@ import numpy as np
 from robot_identification.base_parameters import structure
 from robot_identification.estimation import RecursiveLeastSquares
 from robot_identification.estimation.elimination import gauss_jordan
-from robot_identification.estimation.stepping import SampleRows
+from robot_identification.estimation.sample_steps import SampleRows
 from robot_identification.online import (
     Change,
     ChangeDetector,

@@ -26,7 +26,8 @@ from .prior import (
     standard_essential,
     standard_std,
 )
-from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
+from .recursive import RecursiveLeastSquares, RecursiveSettings
+from .recursive_estimate import RecursiveEstimate
 from .rows import row_blocks, RowBlock, system_of
 from .settings import EssentialSettings, EstimationSettings
 from .system import combine, LinearSystem

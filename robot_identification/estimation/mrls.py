@@ -20,7 +20,8 @@ from .elimination import ACCEPTED
 from .estimate import Estimate
 from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
 from .reach import Reach
-from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
+from .recursive import RecursiveLeastSquares, RecursiveSettings
+from .recursive_estimate import RecursiveEstimate
 from .rows import RowBlock
 from .system import LinearSystem
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +22,10 @@ from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
 from ..parameters import ParameterLayout
 from .boxes import by_precedence, inverse_of_free, named, within
-from .elimination import ACCEPTED, Elimination, gauss_jordan, GramElimination, triangular, WEAK
-from .stepping import SampleRows, Stepper
-from .triangle import append_rows
+from .elimination import ACCEPTED, Elimination, WEAK
+from .recursive_estimate import RecursiveEstimate, RecursiveSolution, RecursiveState
+from .recursive_rows import FactorRows, GramRows
+from .sample_steps import SampleRows, Stepper
 
 FORMULATIONS = ('factor', 'gram')
 """How rows are accumulated: as R of [Y | tau], or as the paper's Y^T Y and Y^T tau."""
@@ -84,84 +84,6 @@ class RecursiveSettings:
                 raise SettingsError(
                     f"'{key}' is {value:g}", key=key, value=value, remedy='allowed is [0, inf]'
                 )
-
-
-@dataclass(frozen=True)
-class RecursiveEstimate:
-    """
-    What rows up to now tell.
-
-    Attributes
-    ----------
-    values:
-        (b,) parameters.
-    flags:
-        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
-    at_bound:
-        (b,) bool, whether a bound holds the parameter.
-    covariance:
-        (b, b) of the estimation error; NaN for what is not identified or held by a bound.
-    residual_std:
-        Square root of the residual variance; NaN where there are not more rows than parameters.
-    rows:
-        Rows so far.
-
-    """
-
-    values: np.ndarray
-    flags: np.ndarray
-    at_bound: np.ndarray
-    covariance: np.ndarray
-    residual_std: float
-    rows: int
-
-    @property
-    def std(self) -> np.ndarray:
-        """(b,) standard deviations."""
-        return np.sqrt(np.diag(self.covariance))
-
-
-class RecursiveSolution(NamedTuple):
-    """
-    The parameters that rows up to now tell, see `RecursiveEstimate`.
-
-    Attributes
-    ----------
-    values:
-        (b,) parameters.
-    flags:
-        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
-    at_bound:
-        (b,) bool, whether a bound holds the parameter.
-
-    """
-
-    values: np.ndarray
-    flags: np.ndarray
-    at_bound: np.ndarray
-
-
-class RecursiveState(NamedTuple):
-    """
-    What the recursion has of the rows so far.
-
-    Attributes
-    ----------
-    accumulated:
-        (b + 1, b + 1) R of [Y | tau], or its Gram matrix where that is the formulation.
-    initial:
-        (b,) values that rejected parameters keep.
-    rows:
-        Rows so far.
-    independent:
-        Independent rows that they count for.
-
-    """
-
-    accumulated: np.ndarray
-    initial: np.ndarray
-    rows: int
-    independent: float
 
 
 class RecursiveLeastSquares:
@@ -225,8 +147,8 @@ class RecursiveLeastSquares:
         self._initial = np.zeros(b) if initial is None else np.array(initial, dtype=float)
         if self._initial.shape != (b,):
             raise ValueError(f'initial has shape {self._initial.shape}, expected ({b},)')
-        kind = _Gram if self._settings.formulation == 'gram' else _Factor
-        self._rows_so_far: _Gram | _Factor = kind(b)
+        kind = GramRows if self._settings.formulation == 'gram' else FactorRows
+        self._rows_so_far: GramRows | FactorRows = kind(b)
         self._rows, self._independent = 0, 0.0
 
     @property
@@ -318,7 +240,7 @@ class RecursiveLeastSquares:
 
         """
         stepper = self._stepper_for(sample)
-        if stepper is None or not isinstance(self._rows_so_far, _Factor):
+        if stepper is None or not isinstance(self._rows_so_far, FactorRows):
             rows = sample.pattern.expand(entries[:, None])[0]
             residual = effort - rows @ before.values
             if not kept.any():
@@ -464,67 +386,3 @@ def column_thresholds(layout: ParameterLayout, settings: RecursiveSettings) -> n
     for name, value in by_precedence(settings.thresholds):
         values[named(layout, name, 'estimation.mrls.thresholds')] = value
     return values
-
-
-class _Factor:
-    """R of [Y | tau]: rows wait until there are as many as columns, and are then folded in."""
-
-    def __init__(self, b: int) -> None:
-        self._factor = np.zeros((b + 1, b + 1))
-        self._waiting = np.empty((b + 1, b + 1))
-        self._count = 0
-
-    def whole(self) -> np.ndarray:
-        """R of all rows, to be changed in place."""
-        self._fold()
-        return self._factor
-
-    def scale(self, share: float) -> None:
-        self._fold()
-        self._factor *= share
-
-    def push(self, rows: np.ndarray) -> None:
-        if self._count + len(rows) > len(self._waiting):
-            self._fold()
-            self._factor[:] = append_rows(self._factor, rows)
-        else:
-            self._waiting[self._count : self._count + len(rows)] = rows
-            self._count += len(rows)
-
-    def norms(self) -> np.ndarray:
-        self._fold()
-        return np.asarray(np.linalg.norm(self._factor[:, :-1], axis=0))
-
-    def eliminate(self, thresholds: np.ndarray, initial: np.ndarray) -> Elimination:
-        self._fold()
-        return triangular(self._factor, thresholds, initial)
-
-    def _fold(self) -> None:
-        if self._count:
-            self._factor[:] = append_rows(self._factor, self._waiting[: self._count])
-            self._count = 0
-
-
-class _Gram:
-    """K = Y^T Y, Y^T tau and tau^T tau, as the paper has them."""
-
-    def __init__(self, b: int) -> None:
-        self._gram = np.zeros((b + 1, b + 1))
-
-    def whole(self) -> np.ndarray:
-        """Gram matrix of all rows, to be changed in place."""
-        return self._gram
-
-    def scale(self, share: float) -> None:
-        self._gram *= share**2
-
-    def push(self, rows: np.ndarray) -> None:
-        self._gram += rows.T @ rows
-
-    def norms(self) -> np.ndarray:
-        return np.asarray(np.sqrt(np.diag(self._gram)[:-1]))
-
-    def eliminate(self, thresholds: np.ndarray, initial: np.ndarray) -> Elimination:
-        K, right = self._gram[:-1, :-1], self._gram[:-1, -1]
-        inverse, flags = gauss_jordan(K, thresholds**2)
-        return GramElimination(K, right, float(self._gram[-1, -1]), initial, inverse, flags)

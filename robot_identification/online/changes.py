@@ -36,19 +36,18 @@ from dataclasses import dataclass, replace
 import math
 
 import numpy as np
-from scipy.special import fdtrc
 
 from ..errors import ModelError
 from ..estimation.bodies import body_links
 from .change_settings import BATCHES, ChangeSettings
 from .identifier import OnlineIdentifier, Update
-from .scores import change_of, ChangeColumns, Scores
+from .scores import change_of, ChangeColumns, Scores, total
+from .usual import Learner, Usual
 
 PAYLOAD, FRICTION, COLLISION, UNEXPLAINED = 'payload', 'friction', 'collision', 'unexplained'
 """Kinds of change; the last lasts, but neither payload nor friction explains it."""
 
 _EXPLAINED = 0.5
-_GUARD = 1.2
 _PER_WINDOW = 8  # samples of a filter's window that are looked at: the others tell nothing new
 
 
@@ -88,30 +87,6 @@ class Change:
     parameters: tuple[str, ...]
     values: np.ndarray
     covariance: np.ndarray
-
-
-@dataclass(frozen=True)
-class Usual:
-    """
-    What is usual for the residuals.
-
-    Attributes
-    ----------
-    precision:
-        (n,) one over their variances; 0 for joints that have not moved.
-    inflation:
-        (1 + n,) c_h of the payload and of each joint's friction.
-    windows:
-        nu, the number of separate windows that it was learned from.
-    level:
-        (n,) sizes that are taken for spikes [N m or N].
-
-    """
-
-    precision: np.ndarray
-    inflation: np.ndarray
-    windows: float
-    level: np.ndarray
 
 
 @dataclass
@@ -196,6 +171,8 @@ class ChangeDetector:
         )
         self._n = len(self._joints)
         self._step = identifier.step
+        # half for windows, half for single samples [1/s]
+        self._rate = 0.5 * self._settings.false_alarms / 3600.0
         self._taps = identifier.taps
         self._ahead = math.ceil(identifier.lag / self._step)
         self._stride = max(1, self._taps // _PER_WINDOW)
@@ -215,7 +192,7 @@ class ChangeDetector:
         if self._usual is not None:
             return 1.0
         wanted = self._settings.learning / self._quarter
-        return min(1.0, len(self._learned) / wanted)
+        return min(1.0, len(self._learner.parts) / wanted)
 
     @property
     def change(self) -> Change | None:
@@ -225,11 +202,7 @@ class ChangeDetector:
     def relearn(self) -> None:
         """Forget everything; learn what is usual anew."""
         self._usual: Usual | None = None
-        self._learned: list[Scores] = []
-        self._crossings = np.zeros(self._n)
-        self._moved = np.zeros(self._n)
-        self._peaks = np.zeros(self._n)
-        self._signs = np.zeros(self._n, dtype=bool)
+        self._learner = Learner(self._n)
         k, f = self._columns.widths
         self._normal_payload, self._normal_friction = np.zeros(k), np.zeros((self._n, f))
         self._normal = False
@@ -295,7 +268,7 @@ class ChangeDetector:
                 residual = residual - payload @ self._normal_payload
                 residual = residual - np.sum(friction * self._normal_friction, axis=1)
         if self._usual is None:
-            self._watch_signs(residual, kept)
+            self._learner.watch(residual, kept)
         elif self._change is None:
             self._watch_level(residual, kept, update.stamp)
         if not looked_at:
@@ -327,13 +300,6 @@ class ChangeDetector:
             return None
         return held.popleft(), self._steady > self._taps
 
-    def _watch_signs(self, residual: np.ndarray, kept: np.ndarray) -> None:
-        signs = residual > 0.0
-        self._crossings += kept & signs & ~self._signs
-        self._signs = signs
-        self._moved += kept
-        np.maximum(self._peaks, np.abs(residual) * kept, out=self._peaks)
-
     def _watch_level(self, residual: np.ndarray, kept: np.ndarray, stamp: float) -> None:
         assert self._usual is not None
         ratios = np.abs(residual) * kept / self._usual.level
@@ -345,10 +311,10 @@ class ChangeDetector:
         """Take a quarter of a window."""
         if self._usual is None:
             if batch.rows.any():
-                self._learned.append(batch)
-            if self.learning >= 1.0 and len(self._learned) >= 2 * BATCHES:
-                self._usual = self._learn()
-                self._learned = []
+                self._learner.parts.append(batch)
+            if self.learning >= 1.0 and len(self._learner.parts) >= 2 * BATCHES:
+                self._usual = self._learner.usual(self._rate / self._n, self._step)
+                self._learner = Learner(self._n)
             return None
         if self._change is not None:
             self._follow(batch, stamp)
@@ -358,61 +324,32 @@ class ChangeDetector:
         if self._waiting:
             self._waiting -= 1
             return None if self._waiting else self._decide(stamp)
+        chance = self._rate * self._quarter
         if len(self._recent) == BATCHES and (
-            self._spike is not None or self._exceeded(_sum(self._recent)).any()
+            self._spike is not None
+            or self._usual.exceeded(total(list(self._recent)), chance).any()
         ):
             self._waiting = BATCHES - 1
             self._since = stamp - self._quarter
-        elif self._carried is not None and len(self._recent) == BATCHES:
+        elif full and self._carried is not None:
             # what has been beyond doubt for a whole window
             self._normal_payload = self._carried.add(
                 self._recent[0], self._normals[0], self._usual.precision
             )
         return None
 
-    # ----------------------------------------------------------------------------------- the tests
-
-    def _learn(self) -> Usual:
-        """Find out what is usual from the quarters that were learned."""
-        rows = sum(batch.rows for batch in self._learned)
-        energy = sum(batch.energy for batch in self._learned)
-        known = (rows > 0) & (energy > 0.0)
-        precision = np.where(known, rows / np.where(known, energy, 1.0), 0.0)
-        found = [
-            _sum(self._learned[i : i + BATCHES]).explained(precision)
-            for i in range(len(self._learned) - BATCHES + 1)
-        ]
-        explained, ranks = (np.sum(part, axis=0) for part in zip(*found, strict=True))
-        inflation = np.where(ranks > 0, explained / np.maximum(ranks, 1), 1.0)
-        time = np.maximum(self._moved, 1.0) * self._step
-        zero_rate = np.maximum(self._crossings, 1.0) / time
-        rate = 0.5 * self._settings.false_alarms / 3600.0 / self._n
-        level = np.sqrt(2.0 * np.log(np.maximum(2.0 * zero_rate / rate, math.e)))
-        sigma = 1.0 / np.sqrt(np.where(known, precision, 1.0))
-        return Usual(
-            precision=precision,
-            inflation=np.maximum(inflation, 1e-12),
-            windows=len(found) / BATCHES,
-            level=np.where(known, np.maximum(level * sigma, _GUARD * self._peaks), np.inf),
-        )
-
-    def _exceeded(self, window: Scores) -> np.ndarray:
-        """(1 + n,) bool, which hypotheses the residuals speak for."""
-        usual = self._usual
-        assert usual is not None
-        explained, ranks = window.explained(usual.precision)
-        ratio = explained / (np.maximum(ranks, 1) * usual.inflation)
-        chance = fdtrc(np.maximum(ranks, 1), usual.windows, ratio)
-        rate = 0.5 * self._settings.false_alarms / 3600.0
-        return np.asarray((ranks > 0) & (chance < rate * self._quarter / explained.size))
+    def _speaks(self, parts: list[Scores]) -> np.ndarray:
+        """(1 + n,) bool, the hypotheses that residuals speak for: payload and each friction."""
+        assert self._usual is not None
+        return self._usual.exceeded(total(parts), self._rate * self._quarter)
 
     def _decide(self, stamp: float) -> Change | None:
         """Say what has happened, three quarters after the first sign of it."""
         usual, spike = self._usual, self._spike
         assert usual is not None
-        late = _sum(list(self._recent)[1:])
+        late = total(list(self._recent)[1:])
         self._spike = None
-        exceeded = self._exceeded(late)
+        exceeded = self._speaks(list(self._recent)[1:])
         if not exceeded.any():
             if spike is None:
                 return None
@@ -479,10 +416,3 @@ class ChangeDetector:
         if kind == UNEXPLAINED:
             size, std = math.sqrt(sums.energy[joint] / max(sums.rows[joint], 1.0)), float('nan')
         return Change(kind, name, self._since, stamp, size, std, parameters, values, covariance)
-
-
-def _sum(parts: deque[Scores] | list[Scores]) -> Scores:
-    total = parts[0]
-    for part in list(parts)[1:]:
-        total = total + part
-    return total

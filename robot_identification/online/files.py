@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import IdentificationError, ModelError, SettingsError
 from ..estimation import Fingerprint
-from ..estimation.recursive import RecursiveState
+from ..estimation.recursive_estimate import RecursiveState
 
 _FORMAT = 'robot_identification online 1'
 

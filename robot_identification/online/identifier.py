@@ -26,7 +26,7 @@ from ..estimation.fingerprint import probe
 from ..estimation.least_squares import prior_base
 from ..estimation.mrls import learner_of
 from ..estimation.rows import driven_rows
-from ..estimation.stepping import SampleRows
+from ..estimation.sample_steps import SampleRows
 from ..parameters import ParameterLayout, ParameterSet
 from ..recording import Motion
 from ..regressors import Regressor

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -209,6 +211,11 @@ class Scores:
             np.tensordot(precision, self.payload, axes=1),
             precision @ self.payload_right,
         )
+
+
+def total(parts: Sequence[Scores]) -> Scores:
+    """Return the sums over all parts, of which there is one at least."""
+    return reduce(add, parts)
 
 
 def change_of(whole: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
