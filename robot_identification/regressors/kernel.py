@@ -187,19 +187,26 @@ def gather(
     start: int,
     n: int,
 ) -> None:
-    """Lay the functions of the state side by side, `LANES` samples each; the last one repeats."""
+    """Lay the states side by side, `LANES` samples each, where the last of all repeats."""
     last = q.shape[0] - 1
     for t in range(LANES):
         sample = min(start + t, last)
         for j in range(n):
-            speed = dq[sample, j]
             states[j * LANES + t] = q[sample, j]
             states[(n + j) * LANES + t] = ddq[sample, j]
-            states[(2 * n + j) * LANES + t] = speed
-            states[(3 * n + j) * LANES + t] = np.sign(speed)
-        states[4 * n * LANES + t] = 1.0
+            states[(2 * n + j) * LANES + t] = dq[sample, j]
         for j in range(other.shape[1]):
             states[(4 * n + 1 + j) * LANES + t] = other[sample, j]
+
+
+@compiled
+def take_signs(states: np.ndarray, n: int) -> None:
+    """Add the signs of the velocities to what `gather` found."""
+    for i in range(2 * n * LANES, 3 * n * LANES):
+        # becomes no branch, which half of the samples would take by surprise
+        up = 1.0 if states[i] > 0.0 else 0.0
+        down = 1.0 if states[i] < 0.0 else 0.0
+        states[n * LANES + i] = up - down
 
 
 @compiled
@@ -243,9 +250,10 @@ def move_on(
 
 @compiled
 def add_up(
-    states: np.ndarray, functions: np.ndarray, weights: np.ndarray, first: int, last: int
+    states: np.ndarray, entry: np.ndarray, functions: np.ndarray, weights: np.ndarray
 ) -> Lanes:
     """Return a combination of functions of the state."""
+    first, last = entry[1], entry[2]
     value = weights[first] * load(states, functions[first] * LANES)
     for i in range(first + 1, last):
         value = value + weights[i] * load(states, functions[i] * LANES)
@@ -334,6 +342,8 @@ def evaluate(
     motions = np.empty(links[-1, 2] + (links[-1, 3] + 1) * _MOTION)
     states = np.empty((4 * n + 1 + other.shape[1]) * LANES)
     scratch = np.empty(2 * LANES)
+    for t in range(LANES):
+        states[4 * n * LANES + t] = 1.0
     image = np.zeros(size * LANES)  # what is zero for every motion stays from one to the next
     for c in range(9):
         store(motions, c * LANES, repeat(0.0))
@@ -360,14 +370,23 @@ def evaluate(
                 else:
                     store_wanted(target, places, pair, stride, at, values)
                 pair += 1
-        for i in range(sums.shape[0]):
-            value = add_up(states, functions, weights, sums[i, 1], sums[i, 2])
-            if dense:
-                store(scratch, 0, value)
-                for t in range(LANES):
-                    image[t * size + sums[i, 0]] = scratch[t]
-            else:
+        if sums.size:
+            take_signs(states, n)
+        i = 0
+        while i < sums.shape[0]:
+            value = add_up(states, sums[i], functions, weights)
+            if not dense:
                 store(target, sums[i, 0] * stride + at, value)
+            elif i + 3 < sums.shape[0] and sums[i + 3, 0] == sums[i, 0] + 3:
+                # side by side, as the usual terms of a joint are
+                second = add_up(states, sums[i + 1], functions, weights)
+                third = add_up(states, sums[i + 2], functions, weights)
+                fourth = add_up(states, sums[i + 3], functions, weights)
+                store_rows(image, sums[i, 0], size, (value, second, third, fourth))
+                i += 3
+            else:
+                store_rows(image, sums[i, 0], size, (value,))
+            i += 1
         if dense:
             copy_rows(image, count * size, out, start * size)
         elif not whole:

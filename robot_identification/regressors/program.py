@@ -50,7 +50,7 @@ class Program:
         (pairs, 10) for each link and joint on its path: where its ten entries go among the
         numbers of a sample; -1 where they are not wanted.
     sums:
-        (e, 3) for each other entry: its place, and which functions add up to it.
+        (e, 3) for each other entry: its place, and which functions add up to it; by place.
     functions, weights:
         Places among the functions of the state, and their coefficients.
     missing:
@@ -197,7 +197,7 @@ def _program(
         links=links,
         constants=constants,
         places=places,
-        sums=np.array(sums, dtype=np.int64).reshape(-1, 3),
+        sums=np.array(sorted(sums), dtype=np.int64).reshape(-1, 3),
         functions=np.array(functions, dtype=np.int64),
         weights=np.array(weights, dtype=float),
         missing=missing if missing.size and not dense else None,
