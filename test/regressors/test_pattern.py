@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, CoupledDrive, ElasticJoints, ModelSettings
-from robot_identification.regressors.pattern import entries, row_pattern, RowPattern
+from robot_identification.regressors.pattern import (
+    entries,
+    kept_pattern,
+    row_pattern,
+    RowPattern,
+)
 from robot_identification.robot import Robot
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
@@ -55,3 +60,31 @@ def test_entries_are_those_of_the_dense_rows(settings):
     out = np.empty_like(found)
     assert entries(regressor, motion, columns, pattern, out) is out
     assert np.array_equal(out, found)
+
+
+def test_a_pattern_is_found_once_for_one_regressor_and_its_columns():
+    robot = Robot.from_urdf(URDF / 'tx40.urdf')
+    regressor = build(robot)
+    columns, others = np.arange(20), np.arange(20, 40)
+    pattern = kept_pattern(regressor, columns)
+    assert kept_pattern(regressor, columns) is pattern
+    assert not kept_pattern(regressor, others).same(pattern)
+    assert kept_pattern(build(robot, ModelSettings(friction=())), columns) is not pattern
+    for _ in range(20):  # no more than a few are held
+        kept_pattern(build(robot), columns)
+    again = kept_pattern(regressor, columns)
+    assert again is not pattern
+    assert again.same(pattern)
+
+
+def test_product_and_gather_are_those_of_whole_rows():
+    random = np.random.default_rng(3)
+    pattern = RowPattern((np.array([0, 2]), np.array([], dtype=int), np.array([1])), 3)
+    found, values = random.normal(size=(3, 5)), random.normal(size=3)
+    rows = pattern.expand(found)
+    np.testing.assert_allclose(pattern.product(found, values), rows @ values, rtol=1e-14)
+    np.testing.assert_array_equal(pattern.gather(rows), found)
+    assert RowPattern.full(3, 3).gather(rows).shape == (9, 5)
+    assert pattern.same(RowPattern(tuple(pattern.columns), 3))
+    assert not pattern.same(RowPattern(tuple(pattern.columns), 4))
+    assert not pattern.same(RowPattern((*pattern.columns[1:], np.array([0, 2])), 3))
