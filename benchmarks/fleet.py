@@ -101,6 +101,9 @@ def section() -> Section:
     merge_time = growth[2][1]
     tables.append(million(costs, size, len(factor), merge_time))
     figures.append(equality)
+    together = figures[1].value + 1e3 * merge_time
+    name = 'processes, overhead with merging and comparing'
+    figures.append(Figure(name, together, 'ms', at_most=OVERHEAD))
     if RUN.is_file():
         table, more = long_run(json.loads(RUN.read_text()))
         tables.append(table)

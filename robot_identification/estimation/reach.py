@@ -103,9 +103,9 @@ def reach(factor: np.ndarray, rows: int, layout: ParameterLayout) -> Reach:
 
 def _largest_of_kind(norms: np.ndarray, units: Sequence[str]) -> np.ndarray:
     """(b,) largest norm among the parameters that share each one's unit."""
-    largest = {
-        unit: max(n for n, u in zip(norms, units, strict=True) if u == unit) for unit in units
-    }
+    largest: dict[str, float] = {}
+    for norm, unit in zip(norms, units, strict=True):
+        largest[unit] = max(norm, largest.get(unit, 0.0))
     return np.array([largest[unit] for unit in units])
 
 
