@@ -324,11 +324,8 @@ class ChangeDetector:
         if self._waiting:
             self._waiting -= 1
             return None if self._waiting else self._decide(stamp)
-        chance = self._rate * self._quarter
-        if len(self._recent) == BATCHES and (
-            self._spike is not None
-            or self._usual.exceeded(total(list(self._recent)), chance).any()
-        ):
+        full = len(self._recent) == BATCHES
+        if full and (self._spike is not None or self._speaks(list(self._recent)).any()):
             self._waiting = BATCHES - 1
             self._since = stamp - self._quarter
         elif full and self._carried is not None:
