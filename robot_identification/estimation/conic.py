@@ -212,15 +212,20 @@ def minimise(
     """
     p = matrix.shape[1]
     coordinates = Coordinates.of(matrix, target)
-    function, kinds = stacked_cones(cones, p)
-    v, error, iterations = solve_program(
-        np.eye(p), np.zeros(p), coordinates.turned(function), kinds, tolerance
-    )
+    function, kinds = stacked_cones(cones, p, coordinates)
+    v, error, iterations = solve_program(np.eye(p), np.zeros(p), function, kinds, tolerance)
     return Minimum(coordinates.point(v), error, iterations)
 
 
-def stacked_cones(cones: Cones, columns: int) -> tuple[Affine, list[Any]]:
-    """Return all cones' functions below one another, and Clarabel's cones for their rows."""
+def stacked_cones(
+    cones: Cones, columns: int, coordinates: Coordinates
+) -> tuple[Affine, list[Any]]:
+    """
+    Return all cones' functions of v below one another, and Clarabel's cones for their rows.
+
+    Entries that are 0 or not negative are divided by their slope, which makes no other cone: the
+    solver's feasibility tolerance is one on standard deviations then, whatever unit they have.
+    """
     clarabel = load_clarabel()
     kinds: list[Any] = []
     if cones.zero.offset.size:
@@ -228,7 +233,12 @@ def stacked_cones(cones: Cones, columns: int) -> tuple[Affine, list[Any]]:
     if cones.nonnegative.offset.size:
         kinds.append(clarabel.NonnegativeConeT(cones.nonnegative.offset.size))
     kinds += [clarabel.PSDTriangleConeT(unpack(f.offset).shape[0]) for f in cones.semidefinite]
-    return Affine.stack([cones.zero, cones.nonnegative, *cones.semidefinite], columns), kinds
+    stacked = Affine.stack([cones.zero, cones.nonnegative, *cones.semidefinite], columns)
+    function = coordinates.turned(stacked)
+    slopes = np.linalg.norm(function.matrix, axis=1)
+    slopes[cones.zero.offset.size + cones.nonnegative.offset.size :] = 1.0
+    slopes = np.where(slopes > 0.0, slopes, 1.0)
+    return Affine(function.matrix / slopes[:, None], function.offset / slopes), kinds
 
 
 def solve_program(

@@ -91,8 +91,8 @@ def minimise_entropic(
     square, slope = np.zeros((n, n)), np.zeros(n)
     square[:p, :p] = rows.matrix.T @ rows.matrix
     slope[:p] = rows.matrix.T @ rows.offset
-    stacked, kinds = stacked_cones(cones, p)
-    parts = [_widened(coordinates.turned(stacked), n)]
+    stacked, kinds = stacked_cones(cones, p, coordinates)
+    parts = [_widened(stacked, n)]
     place = p
     for d, function in zip(sizes, functions, strict=True):
         turned = coordinates.turned(function)
