@@ -353,12 +353,14 @@ def _recordings(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ..
         raise SettingsError(
             '--set needs an experiment file', remedy='name one in place of the bag'
         )
-    entry = RecordingEntry(
-        file=str(options.recordings),
-        format='rosbag2',
-        topic=options.topic,
-        motor=None if options.motor_topic is None else MotorSide(topic=options.motor_topic),
-    )
+    entry = RecordingEntry(file=str(options.recordings))
+    if not entry.is_factor:
+        entry = RecordingEntry(
+            file=entry.file,
+            format='rosbag2',
+            topic=options.topic,
+            motor=None if options.motor_topic is None else MotorSide(topic=options.motor_topic),
+        )
     source = open_recording(entry, joints, result.drives, elastic=result.model.elastic)
     return (source,), result.signals
 

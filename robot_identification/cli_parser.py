@@ -118,7 +118,7 @@ def _add_validate(commands: Any, run: Run) -> None:
     parser.add_argument(
         'recordings',
         type=Path,
-        help='a rosbag2 folder or file with /joint_states, or an experiment file, whose '
+        help='a rosbag2 folder or file with /joint_states, a factor, or an experiment file, whose '
         'data.validation is taken',
     )
     parser.add_argument(

@@ -285,12 +285,27 @@ def validate_stored(
             file=str(stored.path),
             remedy='identify again with this version',
         )
-    validations = []
+    validations, settings = [], signals or stored.signals
     for number, source in enumerate(sources):
         progress(number / len(sources), f'validating {_name(source)}')
-        settings = signals or stored.signals
-        validations.append(validate(stored.base, source, regressor, base, settings))
+        if is_factor(source):
+            system = Reducer.of(_problem(stored, settings), regressor, base).system([source])
+            validations.append(validation_of(stored.base, system))
+        else:
+            validations.append(validate(stored.base, source, regressor, base, settings))
     return tuple(validations)
+
+
+def _problem(stored: StoredResult, signals: SignalSettings) -> Problem:
+    """Return the problem that a result is the solution of, with its own or other filters."""
+    return Problem(
+        robot=stored.robot,
+        model=stored.model,
+        signals=signals,
+        estimation=stored.estimation,
+        effort_kind=stored.effort_kind,
+        drives=stored.drives,
+    )
 
 
 def _with_slopes(

@@ -101,6 +101,20 @@ def test_factor_serves_for_validation(reduced):
     assert len(found.trace) == 0
 
 
+def test_stored_result_is_validated_on_a_factor(workspace, reduced, command):
+    experiment, reducer, _ = reduced
+    (source,) = experiment.sources('validation')
+    write_factor(reducer.reduce(source), workspace.folder / 'second.factor')
+    recorded = command('identify experiment.yaml').out
+    told = command('validate results/result.yaml second.factor').out
+    assert told.startswith('Validation on second.csv\n') and told.strip() in recorded
+    workspace.edit('cutoff: 20.0', 'cutoff: 25.0')
+    other = Reducer.of(Problem.of(load_experiment(workspace.experiment))).reduce(source)
+    write_factor(other, workspace.folder / 'second.factor')
+    told = command('validate results/result.yaml second.factor', expect=2).err
+    assert "'signals.cutoff' is 20.0 here and 25.0 there" in told
+
+
 @pytest.mark.parametrize('settings', ['physical', 'essential', 'energy', 'ols'])
 def test_factor_gives_every_methods_result(workspace, settings):
     edit = {
