@@ -4,6 +4,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from robot_identification.errors import ModelError
 from robot_identification.online import ChangeDetector, ChangeSettings, Update
@@ -101,6 +102,27 @@ def test_a_payload_is_noticed_and_weighed(stream):
     assert abs(last.size - MASS) < 5.0 * last.std
     assert last.parameters[0] == 'link_6.m'
     np.testing.assert_allclose(last.values[1:4], MASS * PLACE, atol=0.01)
+
+
+def test_the_payload_is_what_pinocchio_takes_it_for(stream):
+    """The effort that it adds in these tests is that of a body in Pinocchio's recursion."""
+    robot, few = stream.case.problem.robot, stream.motion.rows(0, 50)
+    loaded = robot.model.copy()
+    loaded.inertias[loaded.njoints - 1] += pin.Inertia(MASS, PLACE, 0.004 * np.eye(3))
+    states = zip(
+        robot.configuration(few.position),
+        robot.tangent(few.velocity),
+        robot.tangent(few.acceleration),
+        strict=True,
+    )
+    added = [
+        pin.rnea(loaded, loaded.createData(), *state)
+        - pin.rnea(robot.model, robot.model.createData(), *state)
+        for state in states
+    ]
+    truth, regressor = stream.case.truth, stream.case.regressor
+    ours = predict(regressor, few, with_payload(truth)) - predict(regressor, few, truth)
+    np.testing.assert_allclose(robot.tangent(ours), added, atol=1e-9)
 
 
 def test_friction_that_grows_is_told_from_a_payload(stream):
