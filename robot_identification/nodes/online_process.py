@@ -23,8 +23,9 @@ from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import serialize_message
 from rclpy.subscription import Subscription
-from robot_identification_msgs.msg import OnlineStatus, ParameterSet
+from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
@@ -76,6 +77,8 @@ class OnlineNode(Node):
         self._status_out = self.create_publisher(OnlineStatus, task.status, LATCHED)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self._states = self._subscribe(ReliabilityPolicy.RELIABLE)
+        for message in (ParameterSet(parameters=[Parameter()]), OnlineStatus(), DiagnosticArray()):
+            serialize_message(message)  # the first one of a kind loads libraries
         self._arrived = time.monotonic()
         self._published = 0
         self._look = self._diagnosed = self._look_now()

@@ -87,8 +87,9 @@ class OnlineService:
         return answer(self._node, response, lambda _: function(request))
 
     def _enable(self, request: SetBool.Request) -> str:
-        was, self._wanted = self._wanted, request.data
+        was = self._wanted
         if not request.data:
+            self._wanted, self._trouble = False, ''
             self.stop()
             self._publish_state(OnlineStatus.OFF, '')
             return 'joint states are not followed any more' if was else 'it was off already'
@@ -96,6 +97,7 @@ class OnlineService:
             return 'it was on already'
         self._start()
         assert self._worker is not None
+        self._wanted = True
         return f'following {self._worker.task.joint_states}'
 
     def _freeze(self, request: SetBool.Request) -> str:
@@ -111,6 +113,7 @@ class OnlineService:
         folder = fresh_folder(self._output() / f'online_{datetime.now():%Y%m%d_%H%M%S}')
         snapshot = worker.ask('save', folder / 'state.npz')
         if snapshot is None:
+            folder.rmdir()
             raise IdentificationError(
                 'there is no live estimate yet',
                 remedy=f'wait for joint states on {worker.task.joint_states}; '

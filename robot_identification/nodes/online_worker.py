@@ -123,6 +123,7 @@ class OnlineWorker:
         except (EOFError, OSError):
             pass
         if self._stopping:
+            self._answers.put(('ended', 'it was switched off'))
             return
         code = self._process.wait()
         self._failure = self._failure or f'its process ended with code {code}'

@@ -29,6 +29,7 @@ from .motion_messages import time_message
 
 _DEPTH = 5000
 _ACKNOWLEDGED_SECONDS = 10.0
+_SETTLING = 0.5  # s, in which subscribers of a process are found one after the other
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ class _Player:
         if clock_rate:
             self._clock = node.create_publisher(Clock, '/clock', best_effort)
             self._tick = max(1, round(1e9 / clock_rate))
+        self._publishers = [p for p in (self._states, self._clock) if p is not None]
         self._rate = rate
 
     def run(
@@ -151,10 +153,18 @@ class _Player:
         return Played(count, seconds, latest, subscribers)
 
     def _wait_for_subscriber(self, seconds: float) -> int:
-        end = time.monotonic() + seconds
-        while (found := self._states.get_subscription_count()) == 0 and time.monotonic() < end:
+        """Wait until somebody listens, and a moment longer for who is found together with them."""
+        now = time.monotonic()
+        end, settled = now + seconds, now + _SETTLING
+        heard: tuple[int, ...] = ()
+        while (now := time.monotonic()) < end:
+            known = tuple(publisher.get_subscription_count() for publisher in self._publishers)
+            if known != heard:
+                heard, settled = known, now + _SETTLING
+            if heard[0] and now > settled:
+                break
             time.sleep(0.02)
-        return int(found)
+        return heard[0] if heard else 0
 
     def _run_clock(self, moment: int) -> None:
         """Publish the clock's ticks before a moment, each when it is due."""

@@ -35,8 +35,8 @@ ALL = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 class Live:
     """The node with the live identification on, and what it says."""
 
-    def __init__(self, ros, arm, name='/identification'):
-        self.ros, self.arm, self.name = ros, arm, name
+    def __init__(self, ros, arm, output, name='/identification'):
+        self.ros, self.arm, self.output, self.name = ros, arm, output, name
         self.statuses = ros.subscribe(OnlineStatus, f'{name}/online/status', ALL)
         self.parameters = ros.latched(ParameterSet, f'{name}/online/parameters')
         self.diagnostics = ros.subscribe(DiagnosticArray, '/diagnostics', 100)
@@ -161,7 +161,7 @@ def process(request, ros_domain, arm, tmp_path_factory):
                 'online.changes.learning': 4.0,
             },
         )
-        yield Live(ros, arm)
+        yield Live(ros, arm, output)
     finally:
         ros.close()
 
@@ -390,6 +390,7 @@ def test_save(live):
     early = live.call(Trigger, 'save')
     assert not early.success
     assert 'no live estimate' in early.message
+    assert not list(live.output.iterdir())
     live.play(live.states())
     values = live.values()
     folders = [Path(live.call(Trigger, 'save').message.rpartition(' ')[2]) for _ in range(2)]
