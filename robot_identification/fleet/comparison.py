@@ -49,6 +49,15 @@ class Series:
     value: np.ndarray
     value_std: np.ndarray
 
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """(e,) weighted means of the values from each recording, and their std; or NaN."""
+        known = np.isfinite(self.values) & (self.std > 0.0)
+        weights = np.where(known, 1.0 / np.where(known, self.std, 1.0) ** 2, 0.0)
+        with np.errstate(divide='ignore', invalid='ignore'):
+            total = weights.sum(axis=0)
+            mean = (weights * np.where(known, self.values, 0.0)).sum(axis=0) / total
+            return mean, np.where(total > 0.0, total**-0.5, np.nan)
+
 
 @dataclass(frozen=True)
 class Trend:
@@ -80,6 +89,8 @@ class Tests:
 
     Attributes
     ----------
+    value:
+        (r, e) that are compared; NaN where not known.
     reference:
         (e,) the fleet's usual values, the medians over robots.
     difference, difference_std:
@@ -95,6 +106,7 @@ class Tests:
 
     """
 
+    value: np.ndarray
     reference: np.ndarray
     difference: np.ndarray
     difference_std: np.ndarray
@@ -105,7 +117,7 @@ class Tests:
     scatter: np.ndarray
 
 
-def compare(robots: Sequence[Series]) -> Tests:
+def compare(robots: Sequence[Series], significance: float = 0.01) -> Tests:
     """
     Test every essential parameter of every robot.
 
@@ -113,6 +125,10 @@ def compare(robots: Sequence[Series]) -> Tests:
     ----------
     robots:
         At least one.
+    significance:
+        From which on a robot's recordings are taken not to have the same parameters.  Estimated
+        together they would let what changes in one parameter show in others, so that means of
+        their values take the place of the values from all of them together.
 
     """
     parameters = range(robots[0].value.size)
@@ -123,19 +139,27 @@ def compare(robots: Sequence[Series]) -> Tests:
     squares = np.array([[t.squares for t in row] for row in trends])
     freedom = np.array([[t.freedom for t in row] for row in trends])
     ratio, known_by = scatter(squares, freedom)
-    values = np.array([robot.value for robot in robots])
-    std = ratio * np.array([robot.value_std for robot in robots])
-    reference, difference, difference_std = differences(values, std)
     slope = np.array([[t.slope for t in row] for row in trends])
     slope_std = ratio * np.array([[t.slope_std for t in row] for row in trends])
+    slope_probability = holm(two_sided(slope, slope_std, known_by))
+    unsteady = {*told(slope_probability, significance)}
+    unsteady.update(np.flatnonzero((ratio > ratio.min(axis=0)).any(axis=1)).tolist())
+    chosen = [
+        robot.means() if r in unsteady else (robot.value, robot.value_std)
+        for r, robot in enumerate(robots)
+    ]
+    values = np.array([value for value, _ in chosen])
+    std = ratio * np.array([value_std for _, value_std in chosen])
+    reference, difference, difference_std = differences(values, std)
     return Tests(
+        value=values,
         reference=reference,
         difference=difference,
         difference_std=difference_std,
         difference_probability=holm(two_sided(difference, difference_std, known_by)),
         slope=slope,
         slope_std=slope_std,
-        slope_probability=holm(two_sided(slope, slope_std, known_by)),
+        slope_probability=slope_probability,
         scatter=ratio,
     )
 

@@ -242,7 +242,7 @@ class FleetResult:
                     parameter=self.comparison.layout.names[p],
                     unit=self.comparison.layout.units[p],
                     usual=float(tests.reference[p]),
-                    value=float(self.comparison.series[row].value[p]),
+                    value=float(tests.value[row, p]),
                     difference=float(tests.difference[row, p]),
                     std=float(tests.difference_std[row, p]),
                     probability=float(tests.difference_probability[row, p]),

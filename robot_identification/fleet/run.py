@@ -108,7 +108,15 @@ def identify_fleet(
         progress(0.95, 'estimating')
         fleet = _identified(plan, total)
         comparison, failure = _compared(
-            crew, plan, store, fleet, total, robots, retries, part(progress, 0.95, 0.99)
+            crew,
+            plan,
+            store,
+            fleet,
+            total,
+            robots,
+            experiment.fleet.significance,
+            retries,
+            part(progress, 0.95, 0.99),
         )
         scheduler, count = crew.name, crew.workers
         timing = Timing(
@@ -203,6 +211,7 @@ def _compared(
     fleet: Estimate,
     total: Factor,
     robots: Mapping[str, Sequence[FleetRecording]],
+    significance: float,
     retries: int,
     progress: Progress,
 ) -> tuple[Comparison | None, tuple[str, ...]]:
@@ -242,7 +251,8 @@ def _compared(
         for serial in robots
     ]
     layout = question.layout.select(np.flatnonzero(question.essential))
-    return Comparison(layout, tuple(robots), tuple(series), compare(series)), ()
+    tests = compare(series, significance)
+    return Comparison(layout, tuple(robots), tuple(series), tests), ()
 
 
 def _series(

@@ -78,6 +78,21 @@ def test_an_erratic_robot_does_not_hide_the_others():
     assert not told(tests.slope_probability, 1e-3)
 
 
+def test_a_change_of_one_parameter_does_not_show_in_others():
+    series = draw(np.random.default_rng(9), recordings=12, drift=2.0)
+    worn = series[1]
+    # what an estimate from all recordings together makes of parameters that change
+    together = worn.value + 30.0 * worn.value_std * np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+    series[1] = Series(worn.stamps, worn.values, worn.std, together, worn.value_std)
+    tests = compare(series, 1e-3)
+    assert {r: list(p) for r, p in told(tests.difference_probability, 1e-3).items()} == {1: [1]}
+    # of a steady robot it counts
+    series[4] = Series(
+        series[4].stamps, series[4].values, series[4].std, together, series[4].value_std
+    )
+    assert 4 in told(compare(series, 1e-3).difference_probability, 1e-3)
+
+
 def test_a_line_is_that_of_weighted_least_squares():
     rng = np.random.default_rng(5)
     t, y, std = rng.uniform(0.0, 9.0, 7), rng.standard_normal(7), rng.uniform(0.5, 2.0, 7)
