@@ -53,7 +53,7 @@ class JointStates:
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Shape:
     """
     Where the numbers of a message are.
 
@@ -110,7 +110,7 @@ def decode(messages: Messages, wanted: dict[str, tuple[str, ...]], number: int =
             for name, (offset, count) in shape.places.items():
                 data = block[:, offset : offset + 8 * count].view('<f8')
                 _fill(values[name], present[name], rows, data, wanted[name], shape.names[:count])
-    except _NotJointState as error:
+    except NotJointState as error:
         time = messages.times[error.place] * 1e-9
         raise ValueError(
             f'message {number + error.place}, received at {time:.9f} s, is not a joint state '
@@ -139,7 +139,7 @@ def _fill(
         present[rows, column] = True
 
 
-class _NotJointState(Exception):
+class NotJointState(Exception):
     """A message that cannot be taken apart: its place among those given, and why."""
 
     def __init__(self, place: int, reason: object) -> None:
@@ -148,7 +148,7 @@ class _NotJointState(Exception):
         self.reason = reason
 
 
-_Group = tuple[np.ndarray | slice, np.ndarray, _Shape]
+_Group = tuple[np.ndarray | slice, np.ndarray, Shape]
 
 
 def _alike(messages: Messages, places: np.ndarray) -> Iterator[_Group]:
@@ -172,7 +172,7 @@ def _of_one_length(
             same = (block[:, :2] == block[0, :2]).all(axis=1)
             yield from _converted(block[same], _some(rows, same), places[same])
         else:
-            shape = _shape(block[0].tobytes(), int(places[0]))
+            shape = shape_of(block[0].tobytes(), int(places[0]))
             if _all_same(block, shape):
                 yield rows, block, shape
                 return
@@ -187,7 +187,7 @@ def _some(rows: np.ndarray | slice, which: np.ndarray) -> np.ndarray:
     return np.flatnonzero(which) if isinstance(rows, slice) else rows[which]
 
 
-def _all_same(block: np.ndarray, shape: _Shape) -> bool:
+def _all_same(block: np.ndarray, shape: Shape) -> bool:
     """
     Tell whether all rows have the bytes in common that the shape asks for.
 
@@ -211,7 +211,7 @@ def _is_constant(part: np.ndarray) -> bool:
     return bool((part == part[0]).all())
 
 
-def _same(block: np.ndarray, shape: _Shape) -> np.ndarray:
+def _same(block: np.ndarray, shape: Shape) -> np.ndarray:
     """Tell for each row whether it has these bytes in common with the first one."""
     fixed = np.concatenate([np.arange(begin, end) for begin, end in shape.fixed])
     return (block == block[0])[:, fixed].all(axis=1)
@@ -257,8 +257,23 @@ class _Walk:
             self.fixed.append((begin, self.place))
 
 
-def _shape(message: bytes, place: int) -> _Shape:
-    """Take one message apart, which is the one at ``place`` for errors."""
+def shape_of(message: bytes, place: int = 0) -> Shape:
+    """
+    Take one message apart.
+
+    Parameters
+    ----------
+    message:
+        In little-endian CDR.
+    place:
+        Which one it is, for the error.
+
+    Raises
+    ------
+    NotJointState
+        where it is not a joint state.
+
+    """
     walk = _Walk(message)
     try:
         walk.text()
@@ -274,8 +289,8 @@ def _shape(message: bytes, place: int) -> _Shape:
         if walk.place > len(message):
             raise ValueError(f'{len(message)} bytes')
     except (struct.error, UnicodeDecodeError, ValueError) as error:
-        raise _NotJointState(place, error) from error
-    return _Shape(names, places, tuple(walk.fixed))
+        raise NotJointState(place, error) from error
+    return Shape(names, places, tuple(walk.fixed))
 
 
 def _aligned(place: int, size: int) -> int:
@@ -291,7 +306,7 @@ def _converted(block: np.ndarray, rows: np.ndarray, places: np.ndarray) -> Itera
         try:
             message = store.deserialize_cdr(row.tobytes(), kind)
         except Exception as error:  # rosbags lets errors of struct and assertions through
-            raise _NotJointState(int(place), error) from error
+            raise NotJointState(int(place), error) from error
         converted.append(bytes(store.serialize_cdr(message, kind)))
     messages = Messages.of(converted, np.zeros(len(converted), dtype=np.int64))
     for among, data, shape in _alike(messages, places):

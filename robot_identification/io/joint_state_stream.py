@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import one_of, RecordingError
-from .joint_state import _NotJointState, _shape, SIGNALS
+from .joint_state import NotJointState, shape_of, SIGNALS
 
 _STAMP = struct.Struct('<iI')
 _HEAD, _LITTLE_ENDIAN = 4, b'\x00\x01'
@@ -96,8 +96,8 @@ class JointStateStream:
         try:
             if bytes(message[:2]) != _LITTLE_ENDIAN:
                 raise ValueError('byte order')
-            shape = _shape(bytes(message), 0)
-        except (_NotJointState, ValueError) as error:
+            shape = shape_of(bytes(message), 0)
+        except (NotJointState, ValueError) as error:
             raise RecordingError(
                 f'a message of {len(message)} bytes is no joint state of this byte order',
                 value=len(message),

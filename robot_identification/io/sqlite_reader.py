@@ -89,8 +89,7 @@ def sqlite_messages(file: SqliteFile, topics: Sequence[int]) -> Iterator[Message
     with contextlib.closing(_open(file.path)) as connection:
         rows = connection.execute(query, tuple(topics))
         while batch := rows.fetchmany(_ROWS):
-            times, messages = zip(*batch, strict=True)
-            yield Messages.of(messages, times)
+            yield Messages.of([data for _, data in batch], [time for time, _ in batch])
 
 
 def _open(path: Path) -> sqlite3.Connection:
