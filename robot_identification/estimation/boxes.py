@@ -201,7 +201,10 @@ def within(
         tol=1e-14,
         max_iter=100 * right.size,
     )
-    values[free] = np.clip(found.x / norms, lower[free], upper[free])
+    inside = np.clip(found.x / norms, lower[free], upper[free])
+    # an end that holds is that number itself, whatever scaling there and back makes of it
+    ends = np.where(found.active_mask < 0, lower[free], upper[free])
+    values[free] = np.where(found.active_mask == 0, inside, ends)
     return values
 
 

@@ -150,6 +150,7 @@ class RecursiveLeastSquares:
         kind = GramRows if self._settings.formulation == 'gram' else FactorRows
         self._rows_so_far: GramRows | FactorRows = kind(b)
         self._rows, self._independent = 0, 0.0
+        self._held = np.zeros(b, dtype=int)
 
     @property
     def state(self) -> RecursiveState:
@@ -262,8 +263,24 @@ class RecursiveLeastSquares:
         self._rows += count
         values, flags = stepper.solve(factor, self._initial)
         if self._bounded and ((values < self._lower) | (values > self._upper)).any():
-            return residual, self.solution()
+            return residual, self._within(stepper, factor, values, flags)
         return residual, RecursiveSolution(values, flags, stepper.free)
+
+    def _within(
+        self, stepper: Stepper, factor: np.ndarray, free: np.ndarray, flags: np.ndarray
+    ) -> RecursiveSolution:
+        """Return the solution within the bounds, from that without."""
+        accepted = flags == ACCEPTED
+        values: np.ndarray | None
+        if self._settings.bounded == 'clip':
+            values = np.where(accepted, np.clip(free, self._lower, self._upper), free)
+        else:
+            box = (self._lower, self._upper, self._held)
+            values = stepper.within(factor, free, accepted, *box)
+            if values is None:
+                return self.solution()
+        at_end = (values <= self._lower) | (values >= self._upper)
+        return RecursiveSolution(values, flags, accepted & at_end & (values != free))
 
     def _stepper_for(self, sample: SampleRows) -> Stepper | None:
         """Return what makes compiled steps; None where they cannot be had."""

@@ -13,6 +13,10 @@ from .stepping import append_sample, solve_sample
 if TYPE_CHECKING:
     from ..regressors.pattern import RowPattern
 
+_EXCHANGES = 12
+_NEVER = 1e150
+"""A threshold that no column exceeds."""
+
 
 @dataclass(frozen=True, eq=False)
 class SampleRows:
@@ -113,12 +117,61 @@ class Stepper:
             )
         )
 
-    def solve(self, factor: np.ndarray, initial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (b,) parameters and (b,) flags, see `solve_sample`."""
+    def within(
+        self,
+        factor: np.ndarray,
+        free: np.ndarray,
+        accepted: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        held: np.ndarray,
+    ) -> np.ndarray | None:
+        """
+        Solve within bounds, from those that held parameters before.
+
+        Parameters
+        ----------
+        factor:
+            (b + 1, b + 1) R of [Y | tau].
+        free, accepted:
+            (b,) solution without bounds; the others' initial values; and which ones are solved
+            for.
+        lower, upper:
+            (b,) ends.
+        held:
+            (b,) int, -1 and 1 for parameters at their lower or upper end; changed.
+
+        Returns
+        -------
+        np.ndarray or None
+            (b,) parameters; None where the set of held ones was not found in a few steps.
+
+        """
+        held[~accepted] = 0
+        R, right = factor[:-1, :-1], factor[:-1, -1]
+        for _ in range(_EXCHANGES):
+            start = np.where(held < 0, lower, np.where(held > 0, upper, free))
+            values, _ = self.solve(factor, start, np.where(accepted & (held == 0), 0.0, _NEVER))
+            below, above = accepted & (values < lower), accepted & (values > upper)
+            if below.any() or above.any():
+                held[below], held[above] = -1, 1
+                continue
+            # an end holds where the fit would get worse inside
+            slope = R.T @ (R @ values - right)
+            loose = (held * slope > 0.0) & (lower < upper)
+            if not loose.any():
+                return values
+            held[np.argmax(np.where(loose, np.abs(slope), 0.0))] = 0
+        return None
+
+    def solve(
+        self, factor: np.ndarray, initial: np.ndarray, relative: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (b,) parameters and (b,) flags, see `solve_sample`; by other thresholds."""
         values, flags = np.empty(initial.size), np.empty(initial.size, dtype=np.int64)
         self._solve(
             factor,
-            self._relative,
+            self._relative if relative is None else relative,
             self._groups,
             initial,
             self._work,

@@ -292,6 +292,11 @@ class OnlineIdentifier:
         return self._solution.flags
 
     @property
+    def at_bound(self) -> np.ndarray:
+        """(b,) bool, whether a bound holds the parameter."""
+        return self._solution.at_bound
+
+    @property
     def parameters(self) -> ParameterSet:
         """Base parameters by all rows so far."""
         return ParameterSet(self.layout, self.values)

@@ -11,7 +11,7 @@ from robot_identification.estimation import (
     RecursiveSettings,
     row_blocks,
 )
-from robot_identification.online import decimation, windows
+from robot_identification.online import decimation, OnlineIdentifier, windows
 from robot_identification.signals.polynomial_settings import PolynomialApproximation
 
 
@@ -178,18 +178,37 @@ def test_weights_are_those_of_the_rows(case):
 
 @pytest.mark.parametrize('bounded', ['clip', 'least_squares'])
 def test_bounds_hold_at_every_sample(case, bounded):
-    settings = RecursiveSettings(bounds={'joint_1.fv': (5.0, 20.0)}, bounded=bounded)
-    case = replace(
-        case,
-        problem=replace(case.problem, estimation=replace(case.problem.estimation, mrls=settings)),
+    bounds = {'joint_1.fv': (5.0, 20.0), 'fc': (2.9, 3.05), 'joint_3.off': (0.6, 0.6)}
+    settings = RecursiveSettings(bounds=bounds, bounded=bounded)
+    problem = case.problem
+    estimation = replace(problem.estimation, mrls=settings, prior='none')
+    case = replace(case, problem=replace(problem, estimation=estimation))
+    # the prior has to be within the bounds
+    prior = case.truth.updated(
+        {'joint_1.fv': 6.0, 'joint_3.off': 0.6}
+        | {name: 3.0 for name in case.truth.layout.names if name.endswith('.fc')}
     )
-    online = case.online()
-    updates = case.run(online, case.recording.rows(0, 400))
-    held = case.base.names.index('joint_1.fv')
-    values = np.array([u.values[held] for u in updates])
-    assert (values >= 5.0).all() and values[-1] == 5.0
-    found = online.estimate()
-    np.testing.assert_allclose(online.values, found.values, rtol=1e-9, atol=1e-9)
+    online = OnlineIdentifier(
+        case.regressor,
+        case.base,
+        problem.robot.joints,
+        problem.signals,
+        settings,
+        period=1e-3,
+        prior=prior,
+    )
+    recording, held = case.recording.rows(0, 500), set()
+    samples = zip(recording.time, recording.position, recording.effort, strict=True)
+    for i, sample in enumerate(samples):
+        if online.push(*sample) is not None and i % 3 == 0:
+            wanted = online.estimate()
+            scale = np.abs(wanted.values).max()
+            np.testing.assert_allclose(online.values, wanted.values, rtol=1e-7, atol=1e-9 * scale)
+            assert (online.at_bound == wanted.at_bound).all()
+            held.update(np.flatnonzero(wanted.at_bound))
+    assert case.base.names.index('joint_1.fv') in held and len(held) > 4
+    assert online.values[case.base.names.index('joint_1.fv')] == 5.0
+    assert online.values[case.base.names.index('joint_3.off')] == 0.6
 
 
 def test_what_cannot_be_had_online_is_refused(case):
