@@ -33,6 +33,12 @@ _OPTIONS: dict[str, Any] = {
     'fastmath': {'contract'},
 }
 
+_INLINE: dict[str, Any] = {
+    'forceinline': True,
+    'no_cpython_wrapper': True,
+    'no_cfunc_wrapper': True,
+}
+
 _lock = threading.RLock()
 
 
@@ -57,13 +63,22 @@ class Compiled:
     arguments:
         Numba's types of its arguments; without, it is compiled for whatever it meets, and not
         cached.
+    inline:
+        Whether it becomes part of what calls it, and cannot be called from Python once compiled.
 
     """
 
-    def __init__(self, function: Callable[..., Any], arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[str, ...] = (),
+        *,
+        inline: bool = False,
+    ) -> None:
         assert isinstance(function, types.FunctionType)
         functools.update_wrapper(self, function)
         self._function, self._arguments = function, arguments
+        self._options = _OPTIONS | (_INLINE if inline else {})
         self._ready: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -97,7 +112,7 @@ class Compiled:
 
         function = _with_compiled_globals(self._function)
         if not self._arguments:
-            return numba.jit(nopython=True, **_OPTIONS)(function)
+            return numba.jit(nopython=True, **self._options)(function)
         # the cache goes by name and the time of the one file; this goes by all sources
         function.__qualname__ += f'_{_digest(self.sources()):08x}'
         signature = tuple(_type(text, numba.types) for text in self._arguments)
@@ -110,18 +125,19 @@ class Compiled:
             return numba.jit(signature, nopython=True, **_OPTIONS)(function)
 
 
-def compiled(*arguments: Any) -> Any:
+def compiled(*arguments: Any, inline: bool = False) -> Any:
     """
     Compile a function at its first call.
 
     Used as ``@compiled('const f8[:, ::1]', 'i8')`` for what is called from Python, with Numba's
     types of the arguments (``const`` for arrays that are only read: only these take read-only
     ones), so that there is one machine code that can be cached; and plainly as ``@compiled`` for
-    what such a function calls, in any module.
+    what such a function calls, in any module; as ``@compiled(inline=True)`` where the call itself
+    would cost too much.
     """
     if len(arguments) == 1 and isinstance(arguments[0], types.FunctionType):
         return Compiled(arguments[0])
-    return lambda function: Compiled(function, arguments)
+    return lambda function: Compiled(function, arguments, inline=inline)
 
 
 def warm() -> int:

@@ -21,29 +21,29 @@ BEYOND = 1 << 20
 _MOTION = 6 * LANES  # numbers of a spatial motion, (w, l) as in `rigid`
 
 
-@compiled
-def turning(k: np.ndarray, at: int, s: Lanes, c: Lanes) -> Lanes:
+@compiled(inline=True)
+def turning(k: np.ndarray, i: int, at: int, s: Lanes, c: Lanes) -> Lanes:
     """Entry of the rotation into a joint's frame: constant, cosine and sine part."""
-    return k[at] + k[at + 1] * c + k[at + 2] * s
+    return k[i, at] + k[i, at + 1] * c + k[i, at + 2] * s
 
 
-@compiled
-def rotation(k: np.ndarray, s: Lanes, c: Lanes) -> tuple[Lanes, ...]:
+@compiled(inline=True)
+def rotation(k: np.ndarray, i: int, s: Lanes, c: Lanes) -> tuple[Lanes, ...]:
     """Nine entries of the rotation into a joint's frame, row by row."""
     return (
-        turning(k, 0, s, c),
-        turning(k, 3, s, c),
-        turning(k, 6, s, c),
-        turning(k, 9, s, c),
-        turning(k, 12, s, c),
-        turning(k, 15, s, c),
-        turning(k, 18, s, c),
-        turning(k, 21, s, c),
-        turning(k, 24, s, c),
+        turning(k, i, 0, s, c),
+        turning(k, i, 3, s, c),
+        turning(k, i, 6, s, c),
+        turning(k, i, 9, s, c),
+        turning(k, i, 12, s, c),
+        turning(k, i, 15, s, c),
+        turning(k, i, 18, s, c),
+        turning(k, i, 21, s, c),
+        turning(k, i, 24, s, c),
     )
 
 
-@compiled
+@compiled(inline=True)
 def carried(
     motions: np.ndarray, at: int, E: tuple[Lanes, ...], r: tuple[Lanes, ...]
 ) -> tuple[Lanes, ...]:
@@ -64,7 +64,7 @@ def carried(
     )
 
 
-@compiled
+@compiled(inline=True)
 def load_motion(motions: np.ndarray, at: int) -> tuple[Lanes, ...]:
     """Six lanes from place ``at``."""
     return (
@@ -77,7 +77,7 @@ def load_motion(motions: np.ndarray, at: int) -> tuple[Lanes, ...]:
     )
 
 
-@compiled
+@compiled(inline=True)
 def store_motion(motions: np.ndarray, at: int, motion: tuple[Lanes, ...]) -> None:
     """Write six lanes from place ``at``."""
     store(motions, at, motion[0])
@@ -88,7 +88,7 @@ def store_motion(motions: np.ndarray, at: int, motion: tuple[Lanes, ...]) -> Non
     store(motions, at + 5 * LANES, motion[5])
 
 
-@compiled
+@compiled(inline=True)
 def joined(
     velocity: tuple[Lanes, ...],
     acceleration: tuple[Lanes, ...],
@@ -115,7 +115,7 @@ def joined(
     return (wx, wy, wz, lx, ly, lz), (ax, ay, az, bx, by, bz)
 
 
-@compiled
+@compiled(inline=True)
 def factors(
     velocity: tuple[Lanes, ...], acceleration: tuple[Lanes, ...]
 ) -> tuple[tuple[Lanes, ...], ...]:
@@ -130,7 +130,7 @@ def factors(
     )
 
 
-@compiled
+@compiled(inline=True)
 def row(unit: tuple[Lanes, ...], link: tuple[tuple[Lanes, ...], ...]) -> tuple[Lanes, ...]:
     """Ten entries of a joint's row, from its unit motion and the factors of the link."""
     wx, wy, wz, lx, ly, lz = unit
@@ -150,7 +150,7 @@ def row(unit: tuple[Lanes, ...], link: tuple[tuple[Lanes, ...], ...]) -> tuple[L
     )
 
 
-@compiled
+@compiled(inline=True)
 def store_wanted(
     out: np.ndarray, places: np.ndarray, pair: int, stride: int, at: int, values: tuple[Lanes, ...]
 ) -> None:
@@ -177,7 +177,7 @@ def store_wanted(
         store(out, places[pair, 9] * stride + at, values[9])
 
 
-@compiled
+@compiled(inline=True)
 def gather(
     states: np.ndarray,
     q: np.ndarray,
@@ -199,7 +199,7 @@ def gather(
             states[(4 * n + 1 + j) * LANES + t] = other[sample, j]
 
 
-@compiled
+@compiled(inline=True)
 def take_signs(states: np.ndarray, n: int) -> None:
     """Add the signs of the velocities to what `gather` found."""
     for i in range(2 * n * LANES, 3 * n * LANES):
@@ -209,27 +209,28 @@ def take_signs(states: np.ndarray, n: int) -> None:
         states[n * LANES + i] = up - down
 
 
-@compiled
+@compiled(inline=True)
 def move_on(
-    link: np.ndarray,
+    links: np.ndarray,
     k: np.ndarray,
+    i: int,
     states: np.ndarray,
     n: int,
     motions: np.ndarray,
     scratch: np.ndarray,
 ) -> tuple[tuple[Lanes, ...], ...]:
     """Find the motions of a link from its parent's; return its velocity and acceleration."""
-    column, parent, own, known = link[0], link[1], link[2], link[3]
-    turns = link[4] > 0
+    column, parent, own, known = links[i, 0], links[i, 1], links[i, 2], links[i, 3]
+    turns = links[i, 4] > 0
     zero = repeat(0.0)
     sine, cosine, slide = zero, zero, zero
     if turns:
         sine, cosine = sine_and_cosine_of_any(states, column * LANES, scratch)
     else:
         slide = load(states, column * LANES)
-    E = rotation(k, sine, cosine)
-    r = (k[27] + k[33] * slide, k[28] + k[34] * slide, k[29] + k[35] * slide)
-    axis = (k[30], k[31], k[32])
+    E = rotation(k, i, sine, cosine)
+    r = (k[i, 27] + k[i, 33] * slide, k[i, 28] + k[i, 34] * slide, k[i, 29] + k[i, 35] * slide)
+    axis = (k[i, 30], k[i, 31], k[i, 32])
     velocity, acceleration = joined(
         carried(motions, parent, E, r),
         carried(motions, parent + _MOTION, E, r),
@@ -240,27 +241,27 @@ def move_on(
     )
     store_motion(motions, own, velocity)
     store_motion(motions, own + _MOTION, acceleration)
-    for i in range(2 * _MOTION, known * _MOTION, _MOTION):
-        store_motion(motions, own + i, carried(motions, parent + i, E, r))
-    nx, ny, nz = repeat(k[30]), repeat(k[31]), repeat(k[32])
+    for place in range(2 * _MOTION, known * _MOTION, _MOTION):
+        store_motion(motions, own + place, carried(motions, parent + place, E, r))
+    nx, ny, nz = repeat(k[i, 30]), repeat(k[i, 31]), repeat(k[i, 32])
     unit = (nx, ny, nz, zero, zero, zero) if turns else (zero, zero, zero, nx, ny, nz)
     store_motion(motions, own + known * _MOTION, unit)
     return velocity, acceleration
 
 
-@compiled
+@compiled(inline=True)
 def add_up(
-    states: np.ndarray, entry: np.ndarray, functions: np.ndarray, weights: np.ndarray
+    states: np.ndarray, sums: np.ndarray, entry: int, functions: np.ndarray, weights: np.ndarray
 ) -> Lanes:
     """Return a combination of functions of the state."""
-    first, last = entry[1], entry[2]
+    first, last = sums[entry, 1], sums[entry, 2]
     value = weights[first] * load(states, functions[first] * LANES)
     for i in range(first + 1, last):
         value = value + weights[i] * load(states, functions[i] * LANES)
     return value
 
 
-@compiled
+@compiled(inline=True)
 def copy_rows(rows: np.ndarray, count: int, out: np.ndarray, at: int) -> None:
     """Copy to where it is not read soon: past the caches where the output is larger than these."""
     first = 0
@@ -278,7 +279,7 @@ def copy_rows(rows: np.ndarray, count: int, out: np.ndarray, at: int) -> None:
         out[at + i] = rows[i]
 
 
-@compiled
+@compiled(inline=True)
 def copy_entries(entries: np.ndarray, count: int, out: np.ndarray, stride: int, at: int) -> None:
     """Copy entries of fewer samples than there are lanes."""
     for i in range(entries.size // LANES):
@@ -356,11 +357,10 @@ def evaluate(
         target, stride, at = (out, m, start) if whole else (image, LANES, 0)
         pair = 0
         for i in range(n):
-            link = links[i]
-            velocity, acceleration = move_on(link, constants[i], states, n, motions, scratch)
-            first, last = link[2] + 2 * _MOTION, link[2] + (link[3] + 1) * _MOTION
-            if link[5] == 0:
-                pair += link[3] - 1
+            velocity, acceleration = move_on(links, constants, i, states, n, motions, scratch)
+            first, last = links[i, 2] + 2 * _MOTION, links[i, 2] + (links[i, 3] + 1) * _MOTION
+            if links[i, 5] == 0:
+                pair += links[i, 3] - 1
                 continue
             of_link = factors(velocity, acceleration)
             for unit in range(first, last, _MOTION):
@@ -374,14 +374,14 @@ def evaluate(
             take_signs(states, n)
         i = 0
         while i < sums.shape[0]:
-            value = add_up(states, sums[i], functions, weights)
+            value = add_up(states, sums, i, functions, weights)
             if not dense:
                 store(target, sums[i, 0] * stride + at, value)
             elif i + 3 < sums.shape[0] and sums[i + 3, 0] == sums[i, 0] + 3:
                 # side by side, as the usual terms of a joint are
-                second = add_up(states, sums[i + 1], functions, weights)
-                third = add_up(states, sums[i + 2], functions, weights)
-                fourth = add_up(states, sums[i + 3], functions, weights)
+                second = add_up(states, sums, i + 1, functions, weights)
+                third = add_up(states, sums, i + 2, functions, weights)
+                fourth = add_up(states, sums, i + 3, functions, weights)
                 store_rows(image, sums[i, 0], size, (value, second, third, fourth))
                 i += 3
             else:

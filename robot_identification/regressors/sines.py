@@ -44,7 +44,7 @@ _COSINE = (
 )
 
 
-@compiled
+@compiled(inline=True)
 def sine_and_cosine(x: Lanes) -> tuple[Lanes, Lanes]:
     """Return sine and cosine of lanes, nearer to 0 than `FAR`."""
     a, b, c = _HALF_PI
@@ -71,7 +71,7 @@ def sine_and_cosine(x: Lanes) -> tuple[Lanes, Lanes]:
     return sign * (even * sine + odd * cosine), sign * (even * cosine - odd * sine)
 
 
-@compiled
+@compiled(inline=True)
 def sine_and_cosine_of_any(
     states: np.ndarray, at: int, scratch: np.ndarray
 ) -> tuple[Lanes, Lanes]:
