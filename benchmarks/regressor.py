@@ -1,97 +1,225 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Time the regressor beside a Python loop over Pinocchio's, in the same run.
+Time the regressor beside Pinocchio's, called from Python and from C++.
 
-    python benchmarks/regressor.py [--samples 20000] [--repeat 5] [urdf ...]
-
-Without a URDF it takes a Panda arm, a UR5 and a Talos from example-robot-data, which has to be
-installed beside Pinocchio.  Times are the best of the repetitions, in microseconds per sample.
+    .venv/bin/python -m benchmarks regressor
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 import warnings
 
 import numpy as np
 import pinocchio as pin
+from robot_identification.base_parameters import structure
+from robot_identification.compiled import available
 from robot_identification.recording import Motion
-from robot_identification.regressors import build, ModelSettings
+from robot_identification.regressors import build, CoupledDrive, ModelSettings
+from robot_identification.regressors.pattern import entries, row_pattern
 from robot_identification.robot import Robot
 
-PANDA = tuple(f'panda_joint{i}' for i in range(1, 8))
-EXAMPLES = {
-    'panda_description/urdf/panda.urdf': PANDA,
-    'ur_description/urdf/ur5_robot.urdf': None,
-    'talos_data/robots/talos_reduced.urdf': None,
-}
+from . import figaroh_way
+from .harness import Figure, interleaved, ratio, Section, Table, Timing
+from .pinocchio_loop import PinocchioLoop, Unavailable
+from .synthetic import panda, robots_folder
+
+RIGID = ModelSettings(friction=(), rotor_inertia=False)
+SLOW = 300
+"""Samples for ways that take long; times are per sample."""
+
+LONG = 100_000
+"""Samples from which on fewer rounds are timed, and no new memory is asked for."""
+
+BLOCK = 1000
+"""Samples of the blocks in which entries are asked for, as identification does."""
+
+ZERO = 'zeros'
+OURS = 'ours'
+NEW = 'ours, into new memory'
+THREADS = 'ours, two threads'
+ZERO_ALL = 'zeros, all columns'
+ALL = 'ours, all columns'
+BASE = 'ours, entries of base columns'
+BASE_RIGID = 'ours, entries of rigid base columns'
+CPP = 'Pinocchio, loop in C++'
+PYTHON = 'Pinocchio, loop in Python'
+NUMPY = 'ours, NumPy alone'
+FIGAROH = "figaroh's way"
+
+TEXT = """
+The rows of the inverse dynamics regressor for random states, dense, in microseconds a sample; on
+one core but for the line that says otherwise. *Zeros* fills the array with zeros: nothing that
+writes it can be faster. All but *new memory*, which the system has to find first, write to an
+array that is there. *All columns* are those of rotors, friction and a coupled drive beside the ten
+of each link. *Entries* are what identification asks for: base columns alone, and of these what is
+not zero for every motion, in blocks of 1000 samples. Pinocchio computes rigid bodies alone.
+*Figaroh's way* is its loop re-created in code of our own: a call of Pinocchio for each sample, and
+a row of all columns written for each joint.
+"""
 
 
-def main() -> None:
-    """Print one line a robot."""
-    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
-    parser.add_argument('urdf', nargs='*', help='URDF files; all moving joints are taken')
-    parser.add_argument('--samples', type=int, default=20000, help='samples of a motion')
-    parser.add_argument('--repeat', type=int, default=5, help='repetitions, the best one counts')
-    arguments = parser.parse_args()
-    robots = {Path(urdf): None for urdf in arguments.urdf} or example_robots()
-    print(f'{"robot":<14}{"joints":>7}{"rigid":>9}{"all":>9}{"Pinocchio loop":>16}   us/sample')
-    for path, joints in robots.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')
-            robot = Robot.from_urdf(path, joints)
-        print_times(robot, arguments.samples, arguments.repeat)
+@dataclass(frozen=True)
+class Case:
+    """A robot, the numbers of samples, and what it is held to."""
+
+    name: str
+    robot: Robot
+    samples: tuple[int, ...]
+    most: float | None = None
 
 
-def example_robots() -> dict[Path, tuple[str, ...] | None]:
-    """Robots of example-robot-data and the joints to take."""
-    for folder in Path(pin.__file__).parents:
-        robots = folder / 'share/example-robot-data/robots'
-        if robots.is_dir():
-            return {robots / name: joints for name, joints in EXAMPLES.items()}
-    raise SystemExit('example-robot-data is not installed: pip install example-robot-data')
+def section() -> Section:
+    """Time all robots."""
+    tables, figures, notes = [], [], []
+    for case in cases():
+        for samples in case.samples:
+            table, found, note = measured(case, samples)
+            tables.append(table)
+            figures += found
+            notes += [note] if note and note not in notes else []
+    text = TEXT if available() else TEXT + '\n\nNumba is not installed: ours is NumPy alone.'
+    return Section('Regressor', '\n\n'.join([text, *notes]), tables, figures)
 
 
-def print_times(robot: Robot, samples: int, repeat: int) -> None:
-    """Print the times of one robot."""
-    random = np.random.default_rng(0)
-    motion = Motion(*random.uniform(-2.0, 2.0, (3, samples, robot.n_joints)))
-    rigid = build(robot, ModelSettings(friction=(), rotor_inertia=False))
-    whole = build(robot, ModelSettings())
-    few = motion.rows(0, min(samples, 2000))
-    times = [
-        best(lambda: rigid.rows(motion), repeat) / samples,
-        best(lambda: whole.rows(motion), repeat) / samples,
-        best(lambda: pinocchio_loop(robot, few), min(repeat, 3)) / len(few),
+def cases() -> list[Case]:
+    """Return the robots."""
+    folder = robots_folder()
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        ur10 = Robot.from_urdf(folder / 'ur_description/urdf/ur10_robot.urdf')
+        talos = Robot.from_urdf(folder / 'talos_data/robots/talos_reduced.urdf')
+    return [
+        Case('Panda', panda(), (20_000, 200_000), 0.65),
+        Case('UR10', ur10, (20_000, 200_000), 0.55),
+        Case('Talos', talos, (2_000, 10_000)),
     ]
-    columns = zip((9, 9, 16), times, strict=True)
-    text = ''.join(f'{1e6 * seconds:{width}.2f}' for width, seconds in columns)
-    print(f'{robot.name[:13]:<14}{robot.n_joints:>7}{text}')
 
 
-def best(work, repeat: int) -> float:
-    """Shortest time of several runs [s]."""
-    work()
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def measured(case: Case, samples: int) -> tuple[Table, list[Figure], str]:
+    """Time a robot; return the table, the figures, and what could not be done."""
+    robot = case.robot
+    motion = Motion(*np.random.default_rng(0).uniform(-2.0, 2.0, (3, samples, robot.n_joints)))
+    works = ways(robot, motion)
+    note = ''
+    try:
+        loop = PinocchioLoop(robot)
+        states, out = loop.states(motion), np.zeros(shape(robot, samples, RIGID))
+        works[CPP] = samples, lambda: loop(states, out)
+    except Unavailable as reason:
+        note = f'Pinocchio is not timed from C++: {reason}.'
+    slow = {name for name, (count, _) in works.items() if count == SLOW}
+    fast = interleaved(
+        {n: w for n, (_, w) in works.items() if n not in slow}, repeats=5 if samples < LONG else 3
+    )
+    times = fast | interleaved({n: w for n, (_, w) in works.items() if n in slow}, repeats=3)
+    each = {name: 1e6 * time.median / works[name][0] for name, time in times.items()}
+    rows = [[n, f'{each[n]:.2f}', f'{each[n] / each[OURS]:.2f}'] for n in works]
+    heads = ['', 'us a sample', 'times ours']
+    title = f'{case.name}, {robot.n_joints} joints, {samples:,} samples'
+    return Table(heads, rows, title), held(case, samples, times, each), note
 
 
-def pinocchio_loop(robot: Robot, motion: Motion) -> np.ndarray:
-    """Stack Pinocchio's regressor sample by sample."""
-    data = robot.model.createData()
+def ways(robot: Robot, motion: Motion) -> dict[str, tuple[int, Callable[[], object]]]:
+    """Return all ways but that in C++, each with its number of samples."""
+    samples = len(motion)
+    rigid, whole = build(robot, RIGID), build(robot, everything(robot))
+    out = np.zeros(shape(robot, samples, RIGID)).reshape(-1, len(rigid.layout))
+    out_all = np.zeros((len(out), len(whole.layout)))
+    few = motion.rows(0, SLOW)
+    states = few.position, few.velocity, few.acceleration
+    fresh = {NEW: (samples, lambda: rigid.rows(motion))} if samples < LONG else {}
+    return {
+        ZERO: (samples, lambda: out.fill(0.0)),
+        OURS: (samples, lambda: rigid.rows(motion, out=out)),
+        **fresh,
+        THREADS: (samples, lambda: rigid.rows(motion, out=out, threads=2)),
+        ZERO_ALL: (samples, lambda: out_all.fill(0.0)),
+        ALL: (samples, lambda: whole.rows(motion, out=out_all)),
+        BASE_RIGID: (samples, base_entries(robot, RIGID, motion)),
+        BASE: (samples, base_entries(robot, everything(robot), motion)),
+        NUMPY: (SLOW, lambda: by_numpy(rigid, few)),
+        PYTHON: (SLOW, python_loop(robot, few)),
+        FIGAROH: (SLOW, lambda: figaroh_way.regressor(robot, *states)),
+    }
+
+
+def shape(robot: Robot, samples: int, settings: ModelSettings) -> tuple[int, int, int]:
+    """Shape of the dense rows."""
+    return samples, robot.n_joints, len(build(robot, settings).layout)
+
+
+def everything(robot: Robot) -> ModelSettings:
+    """Return a model with rotors, friction and a coupled drive."""
+    last = robot.joints[-2:]
+    return ModelSettings(coupled_drives=(CoupledDrive(last[1], last, ratios=(1.0, 1.0)),))
+
+
+def base_entries(robot: Robot, settings: ModelSettings, motion: Motion) -> Callable[[], object]:
+    """Return what evaluates the entries of base columns block by block."""
+    regressor = build(robot, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        columns = structure(regressor, robot).independent
+    pattern = row_pattern(regressor, columns)
+    parts = [motion.rows(i, i + BLOCK) for i in range(0, len(motion), BLOCK)]
+    memory = {len(part): np.zeros((pattern.width, len(part))) for part in parts}
+
+    def work() -> None:
+        for part in parts:
+            entries(regressor, part, columns, pattern, memory[len(part)])
+
+    return work
+
+
+def by_numpy(regressor, motion: Motion) -> np.ndarray:
+    """Do it as it is done without Numba."""
+    out = np.zeros((len(motion), regressor.n_joints, len(regressor.layout)))
+    for term in regressor.terms:
+        term.fill(motion, out)
+    return out
+
+
+def python_loop(robot: Robot, motion: Motion) -> Callable[[], object]:
+    """Return a loop over samples that writes into an array that is there."""
+    model, data = robot.model, robot.model.createData()
     q = robot.configuration(motion.position)
     v, a = robot.tangent(motion.velocity), robot.tangent(motion.acceleration)
-    rows = np.empty((len(motion), robot.n_joints, 10 * robot.n_joints))
-    for i in range(len(motion)):
-        rows[i] = pin.computeJointTorqueRegressor(robot.model, data, q[i], v[i], a[i])
-    return rows.reshape(-1, rows.shape[-1])
+    out = np.zeros((len(motion), robot.n_joints, 10 * robot.n_joints))
+
+    def work() -> None:
+        for i in range(len(out)):
+            out[i] = pin.computeJointTorqueRegressor(model, data, q[i], v[i], a[i])
+
+    return work
 
 
-if __name__ == '__main__':
-    main()
+def held(
+    case: Case, samples: int, times: dict[str, Timing], each: dict[str, float]
+) -> list[Figure]:
+    """Return what is held to bounds."""
+    name = f'{case.name}, {samples:,} samples'
+    python = each[PYTHON] / each[OURS]
+    figures = [
+        Figure(f'{name}: ours', each[OURS], 'us a sample', at_most=case.most),
+        Figure(f'{name}: ours by zeros', ratio(times[OURS], times[ZERO]), at_most=2.0),
+        Figure(f'{name}: Pinocchio in a Python loop by ours', python, at_least=3.0),
+        Figure(
+            f'{name}: all columns by rigid ones, entries',
+            ratio(times[BASE], times[BASE_RIGID]),
+            at_most=1.2,
+        ),
+        Figure(
+            f'{name}: all columns by rigid ones, dense, each by its zeros',
+            (each[ALL] / each[ZERO_ALL]) / (each[OURS] / each[ZERO]),
+            at_most=1.2,
+        ),
+        Figure(f'{name}: one thread by two', ratio(times[OURS], times[THREADS]), at_least=1.6),
+        Figure(f'{name}: all columns by rigid ones, dense', ratio(times[ALL], times[OURS])),
+    ]
+    if CPP in times:
+        bound = 3.0 if case.most else None
+        value = ratio(times[CPP], times[OURS])
+        figures.append(Figure(f'{name}: Pinocchio in a C++ loop by ours', value, at_least=bound))
+    return figures
