@@ -223,13 +223,17 @@ def _filters(options: argparse.Namespace) -> int:
 
 
 def _fleet(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from .fleet import identify_fleet, save_fleet
     from .io.experiment import load_experiment
 
     overrides = _overrides(options.overrides)
-    if options.serial is not None:
-        overrides['fleet.serial'] = options.serial
     experiment = load_experiment(options.experiment, overrides, check_data=False)
+    if options.serial is not None:
+        # not by an override: a regular expression is no YAML
+        settings = replace(experiment.fleet, serial=options.serial, serial_key=None)
+        experiment = replace(experiment, fleet=settings)
     folder = _output_folder(options, experiment)
     try:
         with progress_bar(enabled=not options.quiet) as progress:

@@ -170,6 +170,12 @@ def test_two_at_once_in_one_folder_are_refused(folder, capsys):
     assert 'another fleet is at work' in capsys.readouterr().err
 
 
+def test_regular_expressions_need_not_be_yaml(folder):
+    assert call(folder, '--scheduler', 'processes', '--serial', '[: ]#?(.)') == 0
+    document = load(folder / 'out of the fleet' / 'fleet.yaml')
+    assert [robot['serial'] for robot in document['robots']] == ['1', '2']
+
+
 def test_without_dask_it_does_the_same(folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, 'distributed', None)
     monkeypatch.setitem(sys.modules, 'dask', None)
