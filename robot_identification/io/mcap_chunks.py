@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 import struct
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -76,27 +77,31 @@ def decompressed(compression: str, data: memoryview) -> bytes | memoryview:
     if compression == 'lz4':
         from lz4.frame import decompress
     elif compression == 'zstd':
-        try:
-            from compression.zstd import decompress
-        except ImportError:
-            from backports.zstd import decompress
+        decompress = _zstd().decompress
     else:
         raise ValueError(f"compression '{compression}' is not known")
     return decompress(data)
 
 
+def _zstd() -> Any:
+    try:  # Python 3.14 has it
+        from compression import zstd
+    except ImportError:
+        from backports import zstd
+    return zstd
+
+
 def beginning(compression: str, data: memoryview) -> np.ndarray:
     """Return what can be had of compressed bytes whose end is missing."""
     if compression == 'lz4':
-        from lz4.frame import LZ4FrameDecompressor as Decompressor
+        from lz4.frame import LZ4FrameDecompressor
+
+        decompressor = LZ4FrameDecompressor()
     elif compression == 'zstd':
-        try:
-            from compression.zstd import ZstdDecompressor as Decompressor
-        except ImportError:
-            from backports.zstd import ZstdDecompressor as Decompressor
+        decompressor = _zstd().ZstdDecompressor()
     else:
         return np.frombuffer(data if compression == '' else b'', dtype=np.uint8)
-    decompressor, parts = Decompressor(), []
+    parts = []
     try:
         for begin in range(0, len(data), _PIECE):
             parts.append(decompressor.decompress(data[begin : begin + _PIECE]))
