@@ -36,6 +36,7 @@ KEYS = {
 WHEELS = {
     'backports': 'rosbags',
     'compression': 'rosbags',
+    'llvmlite': 'numba',
     'lz4': 'rosbags',
     'markupsafe': 'jinja2',
     'pinocchio': 'pin',
@@ -44,10 +45,11 @@ WHEELS = {
 """
 The wheels of modules; of a module that is not here, its own name.
 
-Compressed bags are read with what rosbags itself decompresses with.
+Compressed bags are read with what rosbags itself decompresses with, and llvmlite is the half of
+Numba that machine code is written with.
 """
 
-OPTIONAL = {'clarabel', 'dask', 'distributed', 'numba'}
+OPTIONAL = {'clarabel', 'dask', 'distributed', 'llvmlite', 'numba'}
 """
 Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
 
@@ -215,7 +217,7 @@ def test_templates_and_the_type_marker_are_packaged(setup_arguments):
     others = [
         path
         for path in PACKAGE.rglob('*')
-        if path.is_file() and path.suffix not in ('.py', '.pyc')
+        if path.is_file() and path.suffix not in ('.py', '.pyc', '.nbc', '.nbi')
     ]
     missing = [path for path in others if not any(path.match(p) for p in patterns)]
     assert not missing
