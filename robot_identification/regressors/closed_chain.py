@@ -16,9 +16,11 @@ joints is projected likewise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from ..compiled import available
 from ..errors import ModelError, RecordingError
 from ..parameters import INERTIAL_SYMBOLS, ParameterLayout
 from ..recording import Motion
@@ -26,6 +28,7 @@ from ..robot import Robot
 from .closure import Closure, Jacobians, SINGULAR
 from .friction import unit_of
 from .loops import Loops
+from .program import dense_program, Program
 from .rigid import RigidBodies
 from .settings import ModelSettings
 
@@ -205,12 +208,20 @@ class ClosedBodies:
     def _fill_block(self, motion: Motion, jacobians: Jacobians, out: np.ndarray) -> None:
         n, c = self.n_joints, self.columns.size
         tree = np.zeros((len(motion), len(self.joints), len(self.bodies.layout)))
-        self.bodies.fill(motion, tree)
+        if available():
+            self._program.run(motion, tree)
+        else:
+            self.bodies.fill(motion, tree)
         tree = tree[:, :, self.columns]
         turned = jacobians.ratio.transpose(0, 2, 1)
         out[:, :, :c] = tree[:, :n] + turned @ tree[:, n:]
         if self.viscous:
             out[:, :, c : len(self.layout)] = turned * motion.velocity[:, None, n:]
+
+    @cached_property
+    def _program(self) -> Program:
+        """The tree's rows for the compiled kernel."""
+        return dense_program(self.bodies, (), len(self.bodies.layout))
 
     def _unclosed(self, motion: Motion, row: int, first: int) -> RecordingError:
         position, loop = self.closure.nearest(motion.position[row])
