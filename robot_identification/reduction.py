@@ -162,10 +162,18 @@ class Reducer:
             where a recording cannot be used.
 
         """
+        system = combine(self._systems(sources, progress))
+        if Equations(self.problem.estimation).by_energy:
+            require_movers(system, self.problem.robot.joints)
+        return system
+
+    def _systems(
+        self, sources: Sequence[Any], progress: Progress | None
+    ) -> Iterator[LinearSystem]:
+        """Iterate over the system of the recordings and those of the factors."""
         recordings = [source for source in sources if not is_factor(source)]
-        systems, equations = [], Equations(self.problem.estimation)
         if recordings:
-            recorded = equations.system(
+            recorded = Equations(self.problem.estimation).system(
                 recordings,
                 self.regressor,
                 self.structure,
@@ -174,14 +182,8 @@ class Reducer:
                 moving=False,
             )
             factor = replace(recorded.factor, fingerprint=self.fingerprint)
-            systems.append(replace(recorded, factor=factor))
-        for source in sources:
-            if is_factor(source):
-                systems.append(self._stored(source))
-        system = combine(systems)
-        if equations.by_energy:
-            require_movers(system, self.problem.robot.joints)
-        return system
+            yield replace(recorded, factor=factor)
+        yield from (self._stored(source) for source in sources if is_factor(source))
 
     def _stored(self, source: FactorSource | StoredFactor) -> LinearSystem:
         """Return the linear system of a factor that is one of this problem."""

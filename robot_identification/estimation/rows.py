@@ -218,25 +218,27 @@ def system_of(
 
     """
     several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
-    systems = []
-    for number, source in enumerate(several):
-        require_order(source, structure, regressor)
-        blocks = (read or row_blocks)(source, regressor, structure, signals)
-        if progress is not None:
-            told = part(progress, number / len(several), (number + 1) / len(several))
-            blocks = _reporting(blocks, source, told)
-        collector = BlockCollector()
-        name = str(getattr(source, 'source', 'recording'))
-        system = accumulate(
-            collector.watched(blocks) if timed else blocks,
-            structure,
-            source.joints if names is None else names,
-            source=name,
-            trace_points=trace_points,
-            driven=driven_rows(regressor) if names is None else None,
-        )
-        systems.append(replace(system, blocks=collector.blocks()) if timed else system)
-    return combine(systems)
+    driven = driven_rows(regressor) if names is None else None
+
+    def systems() -> Iterator[LinearSystem]:
+        for number, source in enumerate(several):
+            require_order(source, structure, regressor)
+            blocks = (read or row_blocks)(source, regressor, structure, signals)
+            if progress is not None:
+                told = part(progress, number / len(several), (number + 1) / len(several))
+                blocks = _reporting(blocks, source, told)
+            collector = BlockCollector()
+            system = accumulate(
+                collector.watched(blocks) if timed else blocks,
+                structure,
+                source.joints if names is None else names,
+                source=str(getattr(source, 'source', 'recording')),
+                trace_points=trace_points,
+                driven=driven,
+            )
+            yield replace(system, blocks=collector.blocks()) if timed else system
+
+    return combine(systems())
 
 
 def driven_rows(regressor: Regressor) -> np.ndarray:

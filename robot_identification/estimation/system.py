@@ -8,7 +8,7 @@ come from the factor, after one pass over the recordings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,13 @@ import numpy as np
 
 from .factor import Factor, merge_all
 from .time_blocks import TimeBlocks
-from .trace import EMPTY_TRACE, Trace
+from .trace import EMPTY_TRACE, Trace, TraceCollector
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
+
+TRACE_POINTS = 20_000
+"""Bound on the rows that are kept for plots, for all recordings together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,14 +131,15 @@ class LinearSystem:
         return self.factor.stacked(weights)
 
 
-def combine(systems: Sequence[LinearSystem]) -> LinearSystem:
+def combine(systems: Iterable[LinearSystem]) -> LinearSystem:
     """
     Merge the systems of several recordings of the same robot.
 
     Parameters
     ----------
     systems:
-        At least one; all with the same joints and base parameters.
+        At least one; all with the same joints and base parameters.  Taken one by one, so that
+        about log2(N) of their factors and `TRACE_POINTS` rows are in memory at a time.
 
     Raises
     ------
@@ -143,13 +147,22 @@ def combine(systems: Sequence[LinearSystem]) -> LinearSystem:
         naming what is not the same, as `Factor.merge`.
 
     """
-    if not systems:
-        raise ValueError('there is no system to combine')
-    first, *others = systems
-    factor = merge_all(system.factor for system in systems)
-    trace = first.trace
-    for system in others:
-        trace = trace.followed_by(system.trace)
-    sources = tuple(source for system in systems for source in system.sources)
-    blocks = TimeBlocks.joined([system.blocks for system in systems])
-    return LinearSystem(factor, first.structure, trace, sources, blocks)
+    trace = TraceCollector(TRACE_POINTS)
+    sources: list[str] = []
+    structure: BaseStructure | None = None
+    blocks: TimeBlocks | None = None
+
+    def factors() -> Iterator[Factor]:
+        nonlocal structure, blocks
+        for system in systems:
+            if structure is None:
+                structure, blocks = system.structure, system.blocks
+            else:
+                blocks = TimeBlocks.joined([blocks, system.blocks])
+            yield system.factor
+            trace.follow(system.trace)
+            sources.extend(system.sources)
+
+    factor = merge_all(factors())
+    assert structure is not None
+    return LinearSystem(factor, structure, trace.trace(), tuple(sources), blocks)

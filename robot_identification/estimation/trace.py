@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bounded, evenly thinned part of the rows of a recording, for plots."""
+"""A bounded, evenly thinned part of the rows of recordings, for plots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_only(instance: Any) -> None:
 @dataclass(frozen=True)
 class Trace:
     """
-    Rows of a recording, evenly thinned.
+    Rows of recordings, evenly thinned.
 
     Attributes
     ----------
@@ -74,12 +74,16 @@ class Trace:
         predicted = self.pattern.product(self.entries, base)
         return FitTrace(self.time, self.segment, self.effort, predicted, self.keep)
 
-    def followed_by(self, other: Trace) -> Trace:
-        """Return both, the segments of ``other`` numbered on."""
-        if not len(other) or not len(self):
-            return self if len(self) else other
-        after = other.segment + self.segment[-1] + 1
-        return _joined((self, replace(other, segment=after)))
+    def select(self, rows: slice) -> Trace:
+        """Return some of the rows, in memory of their own."""
+        return Trace(
+            np.array(self.time[rows]),
+            np.array(self.segment[rows]),
+            self.pattern,
+            np.array(self.entries[:, rows]),
+            np.array(self.effort[rows]),
+            np.array(self.keep[rows]),
+        )
 
 
 @dataclass(frozen=True)
@@ -153,45 +157,37 @@ class TraceCollector:
         self._limit = max(2, limit)
         self._stride = 1
         self._seen = 0
+        self._segments = 0
         self._parts: list[Trace] = []
         self._held = 0
 
     def push(self, block: RowBlock) -> None:
         """Take the block's share of rows."""
-        samples = len(block.time)
-        first = -self._seen % self._stride
-        self._seen += samples
-        chosen = slice(first, None, self._stride)
-        count = len(range(first, samples, self._stride))
-        if count == 0:
-            return
-        part = Trace(
-            np.array(block.time[chosen]),
-            np.full(count, block.segment),
-            block.pattern,
-            np.array(block.entries[:, chosen]),
-            np.array(block.effort[chosen]),
-            np.array(block.keep[chosen]),
-        )
-        self._parts.append(part)
-        self._held += count
-        while self._held > self._limit:
-            self._thin()
+        segment = np.full(len(block.time), block.segment)
+        keep, effort = block.keep, block.effort
+        self._take(Trace(block.time, segment, block.pattern, block.entries, effort, keep))
+
+    def follow(self, trace: Trace) -> None:
+        """Take the share of rows of another recording's trace, its segments numbered on."""
+        if len(trace):
+            segment = trace.segment + self._segments
+            self._segments = int(segment[-1]) + 1
+            self._take(replace(trace, segment=segment))
 
     def trace(self) -> Trace:
         """Return what was collected."""
         return _joined(self._parts)
 
-    def _thin(self) -> None:
-        whole, every = _joined(self._parts), slice(None, None, 2)
-        # every second row of an even grid that starts at the first row is an even grid again
-        thinned = Trace(
-            np.array(whole.time[every]),
-            np.array(whole.segment[every]),
-            whole.pattern,
-            np.array(whole.entries[:, every]),
-            np.array(whole.effort[every]),
-            np.array(whole.keep[every]),
-        )
-        self._parts, self._held = [thinned], len(thinned)
-        self._stride *= 2
+    def _take(self, rows: Trace) -> None:
+        first = -self._seen % self._stride
+        self._seen += len(rows)
+        if first >= len(rows):
+            return
+        part = rows.select(slice(first, None, self._stride))
+        self._parts.append(part)
+        self._held += len(part)
+        while self._held > self._limit:
+            # every second row of an even grid that starts at the first row is an even grid again
+            thinned = _joined(self._parts).select(slice(None, None, 2))
+            self._parts, self._held = [thinned], len(thinned)
+            self._stride *= 2

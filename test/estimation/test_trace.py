@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces: bounded, evenly thinned, from the first row on."""
 
+from dataclasses import replace
+import weakref
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.estimation.rows import RowBlock
-from robot_identification.estimation.trace import EMPTY_TRACE, TraceCollector
+from robot_identification.estimation.system import combine
+from robot_identification.estimation.trace import EMPTY_TRACE, Trace, TraceCollector
 
 
 def block(first: int, count: int, segment: int = 0) -> RowBlock:
@@ -47,17 +51,62 @@ def test_even_bounded_and_complete_where_short(counts, limit):
         assert len(trace) == 0
 
 
+def traced(*lengths: int) -> Trace:
+    """Return the trace of a recording with segments of these lengths."""
+    collector = TraceCollector(10_000)
+    for segment, length in enumerate(lengths):
+        collector.push(block(0, length, segment))
+    return collector.trace()
+
+
 def test_segments_of_traces_are_numbered_on():
-    parts = []
-    for segments in ((0, 1), (0,)):
-        collector = TraceCollector(100)
-        for segment in segments:
-            collector.push(block(0, 3, segment))
-        parts.append(collector.trace())
-    together = parts[0].followed_by(parts[1])
-    assert together.segment.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert EMPTY_TRACE.followed_by(parts[0]) is parts[0]
-    assert parts[0].followed_by(EMPTY_TRACE) is parts[0]
+    collector = TraceCollector(100)
+    for trace in (EMPTY_TRACE, traced(3, 3), EMPTY_TRACE, traced(3)):
+        collector.follow(trace)
+    assert collector.trace().segment.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    recordings=st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=4), max_size=12),
+    limit=st.integers(2, 80),
+)
+def test_traces_of_many_recordings_are_thinned_alike(recordings, limit):
+    collector = TraceCollector(limit)
+    for lengths in recordings:
+        collector.follow(traced(*lengths))
+    trace = collector.trace()
+    segments = [n for lengths in recordings for n in lengths]
+    total, stride = sum(segments), 1
+    while -(-total // stride) > limit:
+        stride *= 2
+    expected = np.repeat(np.arange(len(segments)), segments)[::stride]
+    assert trace.segment.tolist() == expected.tolist()
+    times = np.concatenate([np.arange(n) for n in (*segments, 0)])[::stride]
+    assert np.array_equal(trace.time, times)
+
+
+def test_memory_does_not_grow_with_the_number_of_recordings(problem, monkeypatch):
+    monkeypatch.setattr('robot_identification.estimation.system.TRACE_POINTS', 500)
+    part = problem(m=200).system
+    alive: list[weakref.ref] = []
+    most = 0
+
+    def systems():
+        nonlocal most
+        for _ in range(64):
+            system = replace(part, factor=replace(part.factor), trace=replace(part.trace))
+            alive.extend([weakref.ref(system.factor), weakref.ref(system.trace)])
+            yield system
+            del system
+            most = max(most, sum(each() is not None for each in alive))
+
+    together = combine(systems())
+    assert together.rows.tolist() == (64 * part.rows).tolist()
+    assert 250 < len(together.trace) <= 500
+    assert set(together.trace.segment) == set(range(64))
+    # a tree of factors, six deep, and the system that is being taken in
+    assert most <= 10
 
 
 def test_arrays_cannot_be_written_to(problem):
