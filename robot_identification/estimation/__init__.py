@@ -14,7 +14,7 @@ from .fingerprint import Fingerprint
 from .friction_slopes import find_slopes, FrictionSlopes, open_slopes
 from .irls import irls, IrlsSettings
 from .least_squares import evaluate, ols, wls
-from .methods import ESTIMATORS, FROM_FACTORS, Task
+from .methods import ESTIMATORS, Task
 from .mrls import mrls
 from .outliers import Repair
 from .physical import physical, PhysicalSettings
@@ -29,7 +29,7 @@ from .prior import (
 from .recursive import RecursiveLeastSquares, RecursiveSettings
 from .recursive_estimate import RecursiveEstimate
 from .rows import row_blocks, RowBlock, system_of
-from .settings import EssentialSettings, EstimationSettings
+from .settings import EssentialSettings, EstimationSettings, FROM_FACTORS
 from .system import combine, LinearSystem
 from .trace import FitTrace, Trace
 

@@ -99,6 +99,3 @@ ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {
     'physical': _physical,
 }
 """Estimators by the name that `EstimationSettings.method` gives them."""
-
-FROM_FACTORS = ('ols', 'wls', 'physical')
-"""Names of those that need no rows: the factors of recordings are enough."""

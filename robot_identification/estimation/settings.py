@@ -16,8 +16,11 @@ from .recursive import RecursiveSettings
 METHODS = ('ols', 'wls', 'irls', 'mrls', 'physical')
 """Names of the estimators that `EstimationSettings.method` takes."""
 
-BOOTSTRAPPED = ('ols', 'wls', 'physical')
-"""Those whose rows keep the weights of their joints."""
+FROM_FACTORS = ('ols', 'wls', 'physical')
+"""
+Those that see rows through factors alone: the factors of recordings are enough for them, and those
+of parts of recordings for the bootstrap.
+"""
 
 STANDARD = ('nearest', 'base_columns', 'essential')
 """Ways from base parameters to standard ones, as `EstimationSettings.standard` names them."""
@@ -110,13 +113,13 @@ class EstimationSettings:
                 value=self.standard,
                 remedy='give estimation.essential, or another estimation.standard',
             )
-        if self.bootstrap is not None and self.method not in BOOTSTRAPPED:
+        if self.bootstrap is not None and self.method not in FROM_FACTORS:
             raise SettingsError(
                 f"bootstrap is asked for, and method is '{self.method}'",
                 key='bootstrap',
                 value=self.method,
                 remedy='leave estimation.bootstrap out, or take one of the methods '
-                f'{", ".join(BOOTSTRAPPED)}',
+                f'{", ".join(FROM_FACTORS)}',
             )
         if self.method == 'physical' and self.standard != 'nearest':
             raise SettingsError(
