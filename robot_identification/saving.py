@@ -55,7 +55,7 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
 
     """
     folder = Path(folder)
-    with _told_failures(folder):
+    with told_failures(folder):
         folder.mkdir(parents=True, exist_ok=True)
         urdf, notes = _write_urdf(result, folder / 'identified.urdf')
         result = replace(result, warnings=once(result.warnings, notes))
@@ -74,21 +74,22 @@ def require_writable(folder: Path | str) -> None:
         as `save`.
 
     """
-    with _told_failures(Path(folder)):
+    with told_failures(Path(folder)):
         Path(folder).mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
 
 
 @contextmanager
-def _told_failures(folder: Path) -> Iterator[None]:
+def told_failures(folder: Path, *, remedy: str = 'choose another folder') -> Iterator[None]:
+    """Tell of files that cannot be written into a folder in one line, and what helps."""
     try:
         yield
     except OSError as error:
         raise IdentificationError(
             f"cannot write results to '{folder}': {error.strerror or error}",
             file=str(folder),
-            remedy='choose another folder, or make room',
+            remedy=f'{remedy}, or make room',
         ) from error
 
 

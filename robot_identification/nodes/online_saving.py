@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,11 @@ from ..io.results_yaml import dump, plain, write_whole
 from ..io.urdf import identified_urdf
 from ..parameters import ParameterSet
 from ..problem import Problem
+from ..saving import told_failures
 from .online_follower import Snapshot
 
 _WORDS = {ACCEPTED: 'IDENTIFIED', WEAK: 'NOT_EXCITED'}
+_REMEDY = 'choose another folder by the parameter output'
 
 
 def save_live(snapshot: Snapshot, problem: Problem, folder: Path) -> str:
@@ -50,7 +50,7 @@ def save_live(snapshot: Snapshot, problem: Problem, folder: Path) -> str:
             notes.append(f'identified.urdf is not written: {error}')
     notes = [*warned, *notes]
     document = live_document(snapshot, problem, nearest, notes)
-    with _told_failures(folder):
+    with told_failures(folder, remedy=_REMEDY):
         write_whole(folder / 'online.yaml', dump(plain(document)))
         if urdf is not None:
             write_whole(folder / 'identified.urdf', urdf)
@@ -75,21 +75,9 @@ def fresh_folder(folder: Path) -> Path:
     while fresh.exists():
         number += 1
         fresh = folder.with_name(f'{folder.name}_{number}')
-    with _told_failures(fresh):
+    with told_failures(fresh, remedy=_REMEDY):
         fresh.mkdir(parents=True)
     return fresh
-
-
-@contextmanager
-def _told_failures(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write results to '{folder}': {error.strerror or error}",
-            file=str(folder),
-            remedy='choose another folder by the parameter output, or make room',
-        ) from error
 
 
 def live_document(
