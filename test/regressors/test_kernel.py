@@ -16,7 +16,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.compiled import compiled
 from robot_identification.errors import IdentificationWarning
-from robot_identification.lanes import LANES, load, store
+from robot_identification.lanes import LANES, load, store, store_rows, to_line
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, CoupledDrive, ModelSettings, program
 from robot_identification.regressors.kernel import BEYOND
@@ -335,3 +335,27 @@ def test_lanes_load_what_was_stored():
     memory = np.arange(20.0)
     store.__wrapped__(memory, 3, load.__wrapped__(memory, 10))
     assert memory[3:11].tolist() == list(range(10, 18))
+
+
+@compiled('const f8[::1]', 'i8')
+def places_to_line(memory, at):
+    return to_line(memory, at)
+
+
+@pytest.mark.parametrize('body', [to_line.__wrapped__, places_to_line])
+def test_a_line_of_the_caches_begins_where_it_is_said(body):
+    memory = np.empty(64)
+    begin = memory.__array_interface__['data'][0]
+    for at in range(3 * LANES):
+        ahead = body(memory, at)
+        assert 0 <= ahead < LANES
+        assert (begin + 8 * (at + ahead)) % (8 * LANES) == 0
+
+
+def test_rows_are_stored_side_by_side():
+    memory = np.zeros(5 + LANES * 7)
+    values = tuple(np.arange(LANES) + 100.0 * i for i in range(3))
+    store_rows.__wrapped__(memory, 5, 7, values)
+    stored = memory[5:].reshape(LANES, 7)
+    assert np.array_equal(stored[:, :3], np.transpose(values))
+    assert not memory[:5].any() and not stored[:, 3:].any()
