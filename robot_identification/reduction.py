@@ -38,9 +38,9 @@ from .io.sources import FactorSource
 from .io.stored_robot import robot_document
 from .problem import Problem
 from .progress import part, Progress, silent
-from .recording import Recording
 from .regressors import Regressor
 from .regressors.settings import SLOPES
+from .signals import WatchedSource
 
 _MOTIONS = 4
 """Fixed motions at which regressors are held together."""
@@ -124,7 +124,7 @@ class Reducer:
 
         """
         require_slopes(self.problem)
-        watched = _Watched(source)
+        watched = WatchedSource(source)
         system = Equations(self.problem.estimation).system(
             [watched],
             self.regressor,
@@ -139,7 +139,7 @@ class Reducer:
             factor=replace(system.factor, fingerprint=self.fingerprint),
             settings=self.settings,
             robot=robot_document(self.problem.robot),
-            origins=(watched.origin(),),
+            origins=(_origin(watched),),
             name=self.problem.name or self.problem.robot.name,
         )
 
@@ -366,31 +366,14 @@ def require_slopes(problem: Problem) -> None:
         )
 
 
-class _Watched:
-    """A recording that remembers from when to when it was read."""
-
-    def __init__(self, source: Any) -> None:
-        self._source = source
-        self._first, self._last = np.inf, -np.inf
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-    def blocks(self, size: int) -> Iterator[Recording]:
-        for block in self._source.blocks(size):
-            if len(block.time):
-                self._first = min(self._first, float(block.time[0]))
-                self._last = max(self._last, float(block.time[-1]))
-            yield block
-
-    def origin(self) -> Origin:
-        """Say where the recording is from."""
-        known = self._last >= self._first
-        return Origin(
-            name=str(getattr(self._source, 'source', 'recording')),
-            start=_start(self._source),
-            duration=self._last - self._first if known else None,
-        )
+def _origin(watched: WatchedSource) -> Origin:
+    """Say where a recording that has been read is from."""
+    clock = watched.clock
+    return Origin(
+        name=str(getattr(watched, 'source', 'recording')),
+        start=_start(watched),
+        duration=clock.duration if clock is not None and clock.samples else None,
+    )
 
 
 def _start(source: Any) -> float | None:

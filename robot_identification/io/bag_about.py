@@ -12,10 +12,17 @@ from typing import Any
 
 import yaml
 
-from .mcap_records import FOOTER, MAGIC, METADATA, METADATA_INDEX, STATISTICS
+from .mcap_records import (
+    METADATA,
+    METADATA_INDEX,
+    read_string,
+    read_summary,
+    records_of,
+    STATISTICS,
+)
 
-_FOOTER_BYTES = 9 + 20 + len(MAGIC)
 _KEY = 'rosbag2_bagfile_information'
+_RECORD = 'rosbag2'  # the name of the record that rosbag2 writes its description into
 
 
 @dataclass(frozen=True)
@@ -86,52 +93,28 @@ def _from_document(information: Any) -> BagAbout:
 def _about_mcap(bag: Path) -> BagAbout:
     """Read the summary at the end of the file, and the metadata record that it points at."""
     with bag.open('rb') as stream:
-        size = stream.seek(0, 2)
-        stream.seek(max(0, size - _FOOTER_BYTES))
-        tail = stream.read()
-        opcode, _, start = struct.unpack_from('<BQQ', tail)
-        if opcode != FOOTER or not tail.endswith(MAGIC) or not 0 < start < size:
+        summary = read_summary(stream)
+        if summary is None:
             return BagAbout()
-        stream.seek(start)
-        summary = stream.read(size - _FOOTER_BYTES - start)
         began, place = None, None
-        for code, content in _records(summary):
+        for code, content in records_of(summary):
             if code == STATISTICS:
                 messages, *_, first, _ = struct.unpack_from('<QHIIIIQQ', content)
                 began = 1e-9 * first if messages else None
-            elif code == METADATA_INDEX and _strings(content, 16, 1) == ['rosbag2']:
+            elif code == METADATA_INDEX and read_string(content, 16)[0] == _RECORD:
                 place = struct.unpack_from('<QQ', content)
         if place is None:
             return BagAbout(began)
-        stream.seek(place[0])
-        for code, content in _records(stream.read(min(place[1], size))):
+        start, length = place
+        stream.seek(start)
+        for code, content in records_of(memoryview(stream.read(min(length, bag.stat().st_size)))):
             if code == METADATA:
                 # the record's name, the length of its map, and the map's only pair
-                skipped = 4 + len('rosbag2') + 4
-                _, text = _strings(content, skipped, 2)
-                inner = _mapping(text)
-                return BagAbout(began, _from_document(inner.get(_KEY, inner)).custom)
+                _, at = read_string(content, 0)
+                _, at = read_string(content, at + 4)
+                text, _ = read_string(content, at)
+                return BagAbout(began, _custom(text))
     return BagAbout(began)
-
-
-def _records(data: bytes) -> list[tuple[int, bytes]]:
-    place, found = 0, []
-    while place + 9 <= len(data):
-        code, length = struct.unpack_from('<BQ', data, place)
-        place += 9
-        found.append((code, data[place : place + length]))
-        place += length
-    return found
-
-
-def _strings(data: bytes, place: int, count: int) -> list[str]:
-    texts = []
-    for _ in range(count):
-        (length,) = struct.unpack_from('<I', data, place)
-        place += 4
-        texts.append(data[place : place + length].decode())
-        place += length
-    return texts
 
 
 def _about_sqlite(bag: Path) -> BagAbout:
@@ -147,5 +130,10 @@ def _about_sqlite(bag: Path) -> BagAbout:
         connection.close()
     if row is None:
         return BagAbout(began)
-    inner = _mapping(row[0])
-    return BagAbout(began, _from_document(inner.get(_KEY, inner)).custom)
+    return BagAbout(began, _custom(row[0]))
+
+
+def _custom(text: str) -> Mapping[str, str]:
+    """Read what was noted in the description that a storage file holds."""
+    inner = _mapping(text)
+    return _from_document(inner.get(_KEY, inner)).custom

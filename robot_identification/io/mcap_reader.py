@@ -16,10 +16,19 @@ from typing import BinaryIO
 import numpy as np
 
 from .mcap_chunks import Chunk, index_of, messages_of, places_of
-from .mcap_records import CHANNEL, CHUNK, CHUNK_INDEX, MAGIC, read_string, SCHEMA, STATISTICS
+from .mcap_records import (
+    CHANNEL,
+    CHUNK,
+    CHUNK_INDEX,
+    MAGIC,
+    read_string,
+    read_summary,
+    records_of,
+    SCHEMA,
+    STATISTICS,
+)
 from .messages import Messages
 
-_FOOTER = struct.Struct('<BQQQI')
 _ENCODINGS = ('ros2msg', 'ros2idl', 'omgidl', '')
 
 
@@ -176,21 +185,13 @@ def _loaded(stream: BinaryIO, chunk: ChunkPlace, channels: np.ndarray) -> Messag
 
 
 def _summary(stream: BinaryIO) -> memoryview | None:
-    """Return the records between the data and the footer; None where there are none."""
+    """Return the summary of a file of ROS 2 messages; None where there is none."""
     head = stream.read(len(MAGIC) + 9)
     if head[: len(MAGIC) + 1] != MAGIC + b'\x01':
         return None
     (length,) = struct.unpack_from('<Q', head, len(MAGIC) + 1)
     profile, _ = read_string(memoryview(stream.read(min(length, 1 << 16))), 0)
-    end = stream.seek(-len(MAGIC) - _FOOTER.size, 2)
-    tail = stream.read()
-    _, length, start, _, _ = _FOOTER.unpack_from(tail)
-    if profile != 'ros2' or tail[0] != 0x02 or length != 20 or tail[-len(MAGIC) :] != MAGIC:
-        return None
-    if not len(MAGIC) < start < end:
-        return None
-    stream.seek(start)
-    return memoryview(stream.read(end - start))
+    return read_summary(stream) if profile == 'ros2' else None
 
 
 def _file(path: Path, summary: memoryview) -> McapFile | None:
@@ -198,11 +199,7 @@ def _file(path: Path, summary: memoryview) -> McapFile | None:
     channels: dict[int, tuple[str, str]] = {}
     chunks: list[ChunkPlace] = []
     statistics: memoryview | None = None
-    place = 0
-    while place < len(summary):
-        opcode, length = struct.unpack_from('<BQ', summary, place)
-        body = summary[place + 9 : place + 9 + length]
-        place += 9 + length
+    for opcode, body in records_of(summary):
         if opcode == SCHEMA:
             (number,) = struct.unpack_from('<H', body)
             schemas[number], at = read_string(body, 2)

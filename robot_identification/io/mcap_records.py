@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 import struct
+from typing import BinaryIO
 from zlib import crc32
 
 MAGIC = b'\x89MCAP0\r\n'
@@ -13,6 +14,8 @@ HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK = 0x01, 0x02, 0x03, 0x04, 0x05, 
 MESSAGE_INDEX, CHUNK_INDEX, STATISTICS = 0x07, 0x08, 0x0B
 METADATA, METADATA_INDEX, SUMMARY_OFFSET, DATA_END = 0x0C, 0x0D, 0x0E, 0x0F
 
+_head = struct.Struct('<BQ')
+_footer = struct.Struct('<BQQQI')
 _message_start = struct.Struct('<BQHIQQ')
 _BYTES_OF_MESSAGE_FIELDS = 22
 
@@ -67,7 +70,31 @@ class ChunkIndex:
 
 def record_of(code: int, content: bytes | bytearray) -> bytes:
     """Return a record: opcode, length, content."""
-    return struct.pack('<BQ', code, len(content)) + content
+    return _head.pack(code, len(content)) + content
+
+
+def records_of(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Iterate over records, one behind the other: opcode and content."""
+    place = 0
+    while place < len(data):
+        code, length = _head.unpack_from(data, place)
+        place += _head.size
+        yield code, data[place : place + length]
+        place += length
+
+
+def read_summary(stream: BinaryIO) -> memoryview | None:
+    """Return the records between a finished file's data and its footer; None for any other."""
+    end = stream.seek(0, 2) - len(MAGIC) - _footer.size
+    stream.seek(max(0, end))
+    tail = stream.read()
+    code, length, start, _, _ = _footer.unpack_from(tail)
+    if code != FOOTER or length != _footer.size - _head.size or not tail.endswith(MAGIC):
+        return None
+    if not len(MAGIC) < start < end:
+        return None
+    stream.seek(start)
+    return memoryview(stream.read(end - start))
 
 
 def string(text: str) -> bytes:
