@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, ExitStack, suppress
+import ctypes
 import importlib.util
 import logging
 import multiprocessing
@@ -29,6 +30,14 @@ Task = Callable[[bytes, Any], Any]
 """Work for one item; its first argument is what the crew was given for all of them."""
 
 _CONNECT_SECONDS = 20.0
+
+_KEPT_BYTES, _LARGEST_BLOCK = 128 * 1024**2, 32 * 1024**2
+"""
+Memory that a worker process keeps for its next recording, and blocks that are taken from it.
+
+Left alone, the C library gives arrays of a recording back to the system and gets them again for
+the next, page by page: a third of a short recording's time.  Dask asks it to do so even sooner.
+"""
 
 _kept = b''
 """In a worker process: what its pool was given; set once, when the process starts."""
@@ -251,11 +260,21 @@ def _start_worker(payload: bytes) -> None:
     """Prepare a process of the pool."""
     global _kept
     _kept = payload
+    _keep_memory()
     # Ctrl-C is for the parent, which ends its workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _keep_memory() -> None:
+    """Let this process keep memory that it freed, where its C library is glibc."""
+    trim_threshold, mmap_threshold = -1, -3  # of malloc.h
+    with suppress(OSError, AttributeError, TypeError):
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(trim_threshold, _KEPT_BYTES)
+        set_option(mmap_threshold, _LARGEST_BLOCK)
 
 
 def _end_with(parent: Any) -> None:
@@ -271,6 +290,7 @@ def _call(task: Task, item: Any) -> Any:
 @contextmanager
 def _dask_client(scheduler: str, workers: int | None) -> Iterator[Any]:
     """Connect to a Dask scheduler, or start one with workers on this machine."""
+    import dask
     from distributed import Client, LocalCluster
 
     if scheduler != DASK:
@@ -285,11 +305,17 @@ def _dask_client(scheduler: str, workers: int | None) -> Iterator[Any]:
         with client:
             yield client
         return
+    memory = {
+        **dask.config.get('distributed.nanny.pre-spawn-environ'),
+        'MALLOC_TRIM_THRESHOLD_': _KEPT_BYTES,
+        'MALLOC_MMAP_THRESHOLD_': _LARGEST_BLOCK,
+    }
     with (
         tempfile.TemporaryDirectory(prefix='robot_identification_') as folder,
         ExitStack() as stack,
     ):
-        with _deaf_children():
+        # each worker's supervisor keeps them, for who takes a lost worker's place, too
+        with _deaf_children(), dask.config.set({'distributed.nanny.pre-spawn-environ': memory}):
             cluster = LocalCluster(
                 n_workers=workers or available_cores(),
                 threads_per_worker=1,
