@@ -109,6 +109,35 @@ def test_an_address_where_nobody_is(monkeypatch):
         open_crew('tcp://127.0.0.1:9', 1, b'').__enter__()
 
 
+class NoCluster:
+    """A client of workers that say, or raise, what they are told to."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def wait_for_workers(self, count, timeout):
+        if self.answer is None:
+            raise TimeoutError
+
+    def run(self, function):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return {'tcp://one': function(), 'tcp://two': self.answer}
+
+
+@pytest.mark.parametrize(
+    ('answer', 'text'),
+    [
+        (None, 'tcp://there has no workers: start some'),
+        (ImportError('no module'), r'cannot use robot_identification \(no module\): install'),
+        ('0.0.0', 'worker tcp://two has robot_identification 0.0.0, not .*: install the same'),
+    ],
+)
+def test_workers_that_cannot_do_the_work(answer, text):
+    with pytest.raises(IdentificationError, match=text):
+        crews.DaskCrew(NoCluster(answer), 'tcp://there', b'')
+
+
 def test_without_dask_processes_are_the_default(monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
