@@ -9,7 +9,7 @@ Time fleets: what two cores give, what a recording costs beside its own work, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 import json
@@ -24,27 +24,24 @@ import time
 import numpy as np
 from robot_identification.base_parameters import structure
 from robot_identification.fleet.crews import Crew, open_crew
-from robot_identification.fleet.essentials import estimate_group, Question
-from robot_identification.fleet.factors import GROUP, merge_robots, reduce_all
+from robot_identification.fleet.factors import merge_robots, reduce_all
 from robot_identification.fleet.store import open_store
-from robot_identification.fleet.work import Group, Plan, reduce_recording, unpacked
+from robot_identification.fleet.work import Plan, reduce_recording, unpacked
 from robot_identification.io.entry import RecordingEntry
 from robot_identification.io.factors import merge_stored, pack, unpack
 from robot_identification.io.fleet import FleetSettings
 from robot_identification.io.sources import open_recording
 from robot_identification.problem import Problem
 from robot_identification.progress import silent
-from robot_identification.reduction import Reducer
-from robot_identification.robot import Robot
-from robot_identification.signals import SignalSettings
 
 from .document import machine
+from .fleet_growth import by_joints, by_recordings, by_samples, million, SECONDS, SIGNALS
 from .harness import Figure, interleaved, Section, Table
 from .recorded import serialised, write_mcap
-from .synthetic import MODEL, PANDA, panda, recording, robots_folder
+from .synthetic import MODEL, PANDA, panda, recording
 
-SECONDS, RATE = 10.0, 1000.0
-"""Of each recording [s], [Hz]."""
+RATE = 1000.0
+"""Of the recordings [Hz]."""
 
 DISTINCT = 6
 """Recordings that are written; all others are links to them under names of their own."""
@@ -54,10 +51,6 @@ ROUND = 40
 """Recordings of a round."""
 
 RUN = Path(__file__).resolve().parent / 'fleet_run.json'
-SIGNALS = SignalSettings(decimate_to=100.0, cutoff=20.0, dead_zone=0.02)
-PRICE = 0.05
-"""Assumed price of a core for an hour, in any currency."""
-
 EFFICIENCY, OVERHEAD, EQUAL = 0.85, 20.0, 1e-12
 MEMORY_GROWTH = 1.1
 
@@ -96,7 +89,7 @@ def section() -> Section:
         size = os.path.getsize(fleet.paths[0])
         tables, figures, costs = by_workers(fleet)
         equality, killed = after_kill(fleet)
-        growth = [by_samples(), by_joints(), by_recordings(fleet, factor)]
+        growth = [by_samples(), by_joints(), by_recordings(fleet.plan.structure, factor)]
     tables += [killed, *(table for table, _ in growth)]
     merge_time = growth[2][1]
     tables.append(million(costs, size, len(factor), merge_time))
@@ -136,52 +129,32 @@ def make_fleet(folder: Path, recordings: int) -> Fleet:
 
 def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float]]:
     """Time a round by one and two workers of each kind, and alone."""
-    paths = fleet.paths[:ROUND]
-    numbers = count()
-    seconds: dict[str, list[float]] = {}
-    parents: dict[str, list[float]] = {}
-    with ExitStack() as stack:
-        crews = {
-            (scheduler, workers): stack.enter_context(open_crew(scheduler, workers, fleet.payload))
-            for scheduler in schedulers()
-            for workers in (1, 2)
-        }
-
-        def through(crew: Crew, scheduler: str) -> None:
-            with open_store(fleet.folder / f'out{next(numbers)}') as store:
-                own = time.process_time()
-                reduce_all(crew, store, paths, 'benchmark', FleetSettings())
-                own = time.process_time() - own
-                parents.setdefault(scheduler, []).append(own / len(paths))
-
-        works = {'alone': lambda: alone(fleet, ROUND // 2)}
-        for (scheduler, workers), crew in crews.items():
-            works[f'{scheduler} {workers}'] = lambda crew=crew, kind=scheduler: through(crew, kind)
-        timings = interleaved(works, repeats=3)
-        seconds = {name: list(timing.seconds) for name, timing in timings.items()}
-        ceiling = machine_efficiency(crews[('processes', 1)], crews[('processes', 2)], paths)
-    single = [each / (ROUND // 2) for each in seconds['alone']]
-    rows, figures = [['alone', '1', f'{1e3 * statistics.median(single):.1f}', '', '', '']], []
+    rows, figures, costs, ceiling = [], [], {}, 0.0
     for scheduler in schedulers():
-        one, two = ([t / ROUND for t in seconds[f'{scheduler} {k}']] for k in (1, 2))
+        # one kind after the other: Dask's processes are busy also when they have nothing to do
+        with (
+            open_crew(scheduler, 1, fleet.payload) as first,
+            open_crew(scheduler, 2, fleet.payload) as second,
+        ):
+            alone, one, two, parent = turn_by_turn(fleet, first, second)
+            if not costs:
+                ceiling = machine_efficiency(first, second, fleet.paths)
         efficiency = statistics.median(a / (2.0 * b) for a, b in zip(one, two, strict=True))
-        overhead = 1e3 * statistics.median(a - b for a, b in zip(one, single, strict=True))
-        cells = [f'{1e3 * statistics.median(one):.1f}', f'{overhead:.1f}', '', '']
-        rows.append([scheduler, '1', *cells])
-        parent = f'{1e3 * statistics.median(parents[scheduler]):.1f}'
-        cells = [f'{1e3 * statistics.median(two):.1f}', '', f'{100 * efficiency:.0f} %', parent]
-        rows.append([scheduler, '2', *cells])
+        overhead = statistics.median(a - b for a, b in zip(one, alone, strict=True))
+        rows += [
+            ['alone', '1', f'{statistics.median(alone):.1f}', '', '', ''],
+            [scheduler, '1', f'{statistics.median(one):.1f}', f'{overhead:.1f}', '', ''],
+            [scheduler, '2', f'{statistics.median(two):.1f}', '', f'{100 * efficiency:.0f} %',
+             f'{parent:.1f}'],
+        ]  # fmt: skip
         name = f'{scheduler}, efficiency of two workers'
         figures.append(Figure(name, efficiency, at_least=EFFICIENCY))
         name = f'{scheduler}, overhead a recording'
         figures.append(Figure(name, overhead, 'ms', at_most=OVERHEAD))
+        found = {'recording': statistics.median(one), 'parent': parent}
+        costs = costs or {**{k: 1e-3 * v for k, v in found.items()}, 'efficiency': efficiency}
     rows.append(['the machine itself', '2', '', '', f'{100 * ceiling:.0f} %', ''])
     figures.append(Figure('efficiency of two processes that share nothing', ceiling))
-    costs = {
-        'recording': statistics.median(t / ROUND for t in seconds['processes 1']),
-        'parent': statistics.median(parents['processes']),
-        'efficiency': figures[0].value,
-    }
     columns = ['by', 'workers', 'ms a recording', 'overhead, ms', 'efficiency', 'parent, ms']
     told = (
         f'Rounds of {ROUND} recordings with the workers started before. Overhead is what a '
@@ -190,6 +163,33 @@ def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float
         'Parent: processor time of the process that hands out recordings and keeps factors.'
     )
     return [Table(columns, rows, 'Workers', told)], figures, costs
+
+
+def turn_by_turn(
+    fleet: Fleet, first: Crew, second: Crew
+) -> tuple[list[float], list[float], list[float], float]:
+    """Time no, one and two workers, and the parent of two [ms a recording]."""
+    numbers, parents = count(), []
+
+    def through(crew: Crew) -> None:
+        name = f'{type(crew).__name__} {crew.workers} {next(numbers)}'
+        with open_store(fleet.folder / name) as store:
+            own = time.process_time()
+            reduce_all(crew, store, fleet.paths[:ROUND], 'benchmark', FleetSettings())
+            if crew is second:
+                parents.append(1e3 * (time.process_time() - own) / ROUND)
+
+    works = {
+        'alone': lambda: alone(fleet, ROUND // 2),
+        'one': lambda: through(first),
+        'two': lambda: through(second),
+    }
+    timings = interleaved(works, repeats=3)
+    scales = {'alone': 1e3 / (ROUND // 2), 'one': 1e3 / ROUND, 'two': 1e3 / ROUND}
+    single, one, two = (
+        [scale * t for t in timings[name].seconds] for name, scale in scales.items()
+    )
+    return single, one, two, statistics.median(parents)
 
 
 def schedulers() -> tuple[str, ...]:
@@ -269,141 +269,6 @@ def after_kill(fleet: Fleet) -> tuple[Figure, Table]:
 def pids(crew: Crew) -> list[int]:
     """Return the worker processes of a crew of processes."""
     return list(crew._pool._processes)
-
-
-# ----------------------------------------------------------------------------- growth
-
-
-def by_samples() -> tuple[Table, None]:
-    """Reduce recordings of different lengths, from memory."""
-    robot = panda()
-    reducer = Reducer.of(Problem(robot, MODEL, SIGNALS))
-    lengths = (10.0, 20.0, 40.0)
-    made = {f'{length:g}': recording(robot, length) for length in lengths}
-    timings = interleaved(
-        {name: lambda r=each: reducer.reduce(r) for name, each in made.items()}, repeats=3
-    )
-    rows = [
-        [name, f'{len(made[name]):,}', f'{1e3 * t.median:.1f}', micro(t.median, len(made[name]))]
-        for name, t in timings.items()
-    ]
-    return Table(['s', 'samples', 'ms', 'us a sample'], rows, 'Growth with samples'), None
-
-
-def by_joints() -> tuple[Table, None]:
-    """Reduce and merge for robots of different sizes."""
-    urdf = robots_folder() / 'panda_description/urdf/panda.urdf'
-    robots = [Robot.from_urdf(urdf, PANDA[:k], locked=_held(k)) for k in (2, 4)] + [panda()]
-    works, about = {}, {}
-    for robot in robots:
-        reducer = Reducer.of(Problem(robot, MODEL, SIGNALS))
-        made = recording(robot, SECONDS)
-        stored = reducer.reduce(made)
-        data, n = pack(stored), robot.n_joints
-        about[n] = (stored.factor.n_base, len(data), len(made))
-        works[f'reduce {n}'] = lambda reducer=reducer, made=made: reducer.reduce(made)
-        works[f'merge {n}'] = lambda data=data: merge_stored(unpack(data) for _ in range(8))
-    timings = interleaved(works, repeats=3)
-    rows = []
-    for n, (b, size, samples) in about.items():
-        reduce, merge = timings[f'reduce {n}'].median, timings[f'merge {n}'].median / 8
-        cells = [f'{1e3 * reduce:.1f}', micro(reduce, samples), f'{1e3 * merge:.2f}']
-        rows.append([str(n), str(b), *cells, f'{size / 1e3:.1f}'])
-    columns = [
-        'joints',
-        'base parameters',
-        'ms',
-        'us a sample',
-        'merge, ms a factor',
-        'factor, kB',
-    ]
-    told = (
-        f'A Panda of which so many joints move, {SECONDS:g} s in memory; merging reads the '
-        "factors' bytes."
-    )
-    return Table(columns, rows, 'Growth with joints', told), None
-
-
-def _held(moving: int) -> dict[str, float]:
-    return {**dict.fromkeys(PANDA[moving:], 0.0), 'panda_finger_joint1': 0.0}
-
-
-def by_recordings(fleet: Fleet, factor: bytes) -> tuple[Table, float]:
-    """Merge and compare different numbers of factors."""
-    numbers = (16, 64, 256)
-    b = fleet.plan.structure.n_base
-    everything = np.ones(b, dtype=bool)
-    layout = fleet.plan.structure.base_layout
-    question = Question(layout, np.ones(len(PANDA)), everything, np.zeros(b))
-    works = {
-        f'merge {n}': lambda n=n: merge_stored(unpack(factor) for _ in range(n)) for n in numbers
-    }
-    works['compare'] = lambda: estimate_group(b'', Group(0, (factor,) * GROUP, question))
-    timings = interleaved(works, repeats=3)
-    compare = timings['compare'].median / GROUP
-    rows = []
-    for n in numbers:
-        merge = timings[f'merge {n}'].median
-        rows.append([str(n), f'{merge:.3f}', f'{1e3 * merge / n:.2f}', f'{1e3 * compare:.2f}'])
-    text = (
-        'In one process, from the bytes of factors: to merge them in a tree, and to estimate the '
-        'parameters of each for the comparison.'
-    )
-    columns = ['factors', 'merging, s', 'ms a factor', 'comparing, ms a factor']
-    table = Table(columns, rows, 'Growth with recordings', text)
-    return table, timings['merge 256'].median / 256 + compare
-
-
-def micro(seconds: float, samples: int) -> str:
-    """Return microseconds a sample."""
-    return f'{1e6 * seconds / samples:.2f}'
-
-
-# ---------------------------------------------------------------------------- a million
-
-
-def million(costs: dict[str, float], size: int, factor: int, merge: float) -> Table:
-    """Work out on paper what 10^6 such recordings take."""
-    many, cores = 1e6, 1000
-    work = many * costs['recording'] / 3600.0
-    wall = work / (cores * costs['efficiency'])
-    rows = [
-        ['recordings, TB', f'10^6 x {size / 1e6:.2f} MB', f'{many * size / 1e12:.2f}'],
-        ['work, core hours', f'10^6 x {1e3 * costs["recording"]:.1f} ms', f'{work:.0f}'],
-        [
-            'two cores, days',
-            f'{work:.0f} h / (2 x {costs["efficiency"]:.2f})',
-            f'{work / (2.0 * costs["efficiency"]) / 24.0:.1f}',
-        ],
-        [
-            f'{cores} cores, hours',
-            f'{work:.0f} h / ({cores} x {costs["efficiency"]:.2f})',
-            f'{wall:.2f}',
-        ],
-        [
-            'which read, GB/s',
-            f'{many * size / 1e12:.2f} TB / {wall:.2f} h',
-            f'{many * size / 1e9 / (wall * 3600.0):.1f}',
-        ],
-        ['factors, GB', f'10^6 x {factor / 1e3:.1f} kB', f'{many * factor / 1e9:.1f}'],
-        [
-            'one parent keeps busy, cores',
-            f'{1e3 * costs["recording"]:.1f} ms / {1e3 * costs["parent"]:.2f} ms',
-            f'{costs["recording"] / costs["parent"]:.0f}',
-        ],
-        [
-            'merging and comparing, core hours',
-            f'10^6 x {1e3 * merge:.2f} ms',
-            f'{many * merge / 3600.0:.2f}',
-        ],
-        [f'cost at {PRICE:g} a core hour', f'{work:.0f} h x {PRICE:g}', f'{work * PRICE:.1f}'],
-    ]
-    told = (
-        f'Ten-second recordings as above. `{cores} cores` assumes that storage and network '
-        'deliver and that the efficiency of two workers holds; the row `one parent keeps busy` is '
-        'where it ends: what hands out recordings and keeps factors takes its own time.'
-    )
-    return Table(['what', 'how', 'result'], rows, '10^6 recordings, on paper', told)
 
 
 # ------------------------------------------------------------------------- the long run
@@ -488,4 +353,6 @@ def memory(pid: int, kind: str) -> float:
 
 
 if __name__ == '__main__':
+    # for the worker processes, whose number it is that fits the cores
+    os.environ.update(OMP_NUM_THREADS='1', OPENBLAS_NUM_THREADS='1')
     RUN.write_text(json.dumps(make_long_run(int(sys.argv[1])), indent=1) + '\n')
