@@ -218,6 +218,15 @@ def test_overlapping_chunks_come_in_the_order_of_time(tmp_path):
     assert in_bulk(path)[1] == by_library(path) == [m[1:] for m in messages]
 
 
+def test_stamps_from_before_the_epoch():
+    """Seconds have a sign, as robots whose clock was never set may show."""
+    stamps = [-2_000_000_001, -1, 0, 1, 2**31 * 10**9 - 1]
+    rng, layout = np.random.default_rng(0), (('arm_1', 'b'), '', (2, 2, 2))
+    messages = [serialised(stamp, layout, rng) for stamp in stamps]
+    times = np.arange(len(stamps), dtype=np.int64)
+    assert decode(Messages.of(messages, times), WANTED).stamp.tolist() == stamps
+
+
 def test_what_fills_the_gaps_of_the_alignment_does_not_count():
     messages = [bytearray(data) for *_, data in alike(50)]
     plain = decode(Messages.of([bytes(m) for m in messages], range(50)), WANTED)

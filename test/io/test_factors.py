@@ -122,6 +122,17 @@ def test_file_gives_every_bit_back(stored, tmp_path):
     assert_equal(read_factor(path), stored)
     assert list(tmp_path.iterdir()) == [path]
     assert pack(read_factor(path)) == path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        # nor does the day of writing show
+        assert {part.date_time for part in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_sums_come_back_where_rows_have_cancelled(stored):
+    sums = np.array(stored.factor.column_sums)
+    sums[2, 0] = 1e-17  # joint 2 has nothing else in this column
+    assert not stored.factor.triangles[2, :, 0].any()
+    odd = replace(stored, factor=replace(stored.factor, column_sums=sums))
+    assert_equal(unpack(pack(odd)), odd)
 
 
 def test_merged_and_empty_factors_come_back(stored):
