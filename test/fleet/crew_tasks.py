@@ -3,7 +3,10 @@
 
 import os
 from pathlib import Path
+import resource
 import signal
+
+import numpy as np
 
 
 def double(payload, item):
@@ -42,3 +45,11 @@ def die_always(payload, item):
 
 def process(payload, item):
     return os.getpid()
+
+
+def take_memory(payload, item):
+    """Take 40 MB in arrays, let go of them, and tell how many pages the system had to give."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    arrays = [np.ones(2**17) for _ in range(40)]
+    del arrays
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before

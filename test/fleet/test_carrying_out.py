@@ -4,6 +4,7 @@
 import importlib
 import importlib.util
 from pathlib import Path
+import platform
 import sys
 
 import pytest
@@ -81,6 +82,17 @@ def test_few_items_are_taken_ahead(tasks, tmp_path):
     with open_crew('processes', 2, b'') as crew:
         for count, _ in enumerate(carry_out(crew, tasks.process, items()), 1):
             assert len(taken) <= count + 2 * 2 + 1
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='another C library decides itself')
+@pytest.mark.parametrize('scheduler', ['processes', 'dask'])
+def test_workers_keep_memory_for_the_next_item(tasks, scheduler):
+    if scheduler == 'dask':
+        pytest.importorskip('distributed')
+    with open_crew(scheduler, 1, b'') as crew:
+        pages = sorted(done.value for done in carry_out(crew, tasks.take_memory, range(6)))
+    # but for the first item
+    assert pages[-2] < 500
 
 
 def test_dask_does_the_same(tasks, tmp_path):
