@@ -40,7 +40,7 @@ from .problem import Problem
 from .progress import part, Progress, silent
 from .regressors import Regressor
 from .regressors.settings import SLOPES
-from .signals import WatchedSource
+from .signals import source_name, WatchedSource
 
 _MOTIONS = 4
 """Fixed motions at which regressors are held together."""
@@ -370,7 +370,7 @@ def _origin(watched: WatchedSource) -> Origin:
     """Say where a recording that has been read is from."""
     clock = watched.clock
     return Origin(
-        name=str(getattr(watched, 'source', 'recording')),
+        name=source_name(watched),
         start=_start(watched),
         duration=clock.duration if clock is not None and clock.samples else None,
     )

@@ -13,7 +13,7 @@ from ..base_parameters import BaseStructure
 from ..drives import Drives
 from ..estimation import row_blocks
 from ..regressors import Regressor
-from ..signals import SignalSettings
+from ..signals import SignalSettings, source_name
 from .fit import drive_gains, gain_rows, GainRows
 from .load import Load
 from .result import DriveGains
@@ -72,5 +72,5 @@ def identify_gains(
         names,
         assumed,
         method=method,
-        recordings=[str(getattr(source, 'source', 'recording')) for source in loaded],
+        recordings=[source_name(source) for source in loaded],
     )

@@ -29,6 +29,7 @@ from ..signals import (
     RecordingSource,
     sample_rate,
     SignalSettings,
+    source_name,
     stretches,
     WindowedSamples,
 )
@@ -232,7 +233,7 @@ def system_of(
                 collector.watched(blocks) if timed else blocks,
                 structure,
                 source.joints if names is None else names,
-                source=str(getattr(source, 'source', 'recording')),
+                source=source_name(source),
                 trace_points=trace_points,
                 driven=driven,
             )
@@ -353,7 +354,7 @@ def require_order(source: RecordingSource, structure: BaseStructure, regressor: 
     recorded = tuple(source.joints)
     if len(recorded) == n_joints and modelled in ((), recorded):
         return
-    name = str(getattr(source, 'source', 'recording'))
+    name = source_name(source)
     raise RecordingError(
         f'{name} has the joints {one_of(recorded)}, the model has {one_of(modelled)}'
         if modelled

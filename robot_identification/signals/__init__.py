@@ -9,7 +9,7 @@ from .polynomial_settings import PolynomialApproximation
 from .responses import frequency_response
 from .sampling import sample_rate
 from .settings import dead_zones, decimation_factor, SignalSettings
-from .source import RecordingSource
+from .source import RecordingSource, source_name
 from .stream import process, stream, stretches
 from .windows import WindowedSamples
 
@@ -30,6 +30,7 @@ __all__ = [
     'independence',
     'process',
     'sample_rate',
+    'source_name',
     'stream',
     'stretches',
 ]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..recording import Recording
+from .source import source_name
 
 GAP_FACTOR = 1.5
 """A step longer than this many periods skips a sample."""
@@ -197,7 +198,7 @@ class WatchedSource:
         if self.clock is not None:
             yield from self._source.blocks(size)
             return
-        watch = ClockWatch(str(getattr(self._source, 'source', 'recording')))
+        watch = ClockWatch(source_name(self._source))
         for block in self._source.blocks(size):
             watch.add(block.time)
             yield block

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import IdentificationWarning, RecordingError
 from ..recording import Recording
-from .source import RecordingSource
+from .source import RecordingSource, source_name
 
 GAP = 5.0
 """A step between stamps of more periods than this ends a stretch."""
@@ -83,7 +83,7 @@ def sample_rate(source: RecordingSource) -> float:
 def _rate_after(source: RecordingSource, first: list[Recording]) -> float:
     time = np.concatenate([part.time for part in first]) if first else np.empty(0)
     if len(time) < 2:
-        name = _name(source)
+        name = source_name(source)
         raise RecordingError(
             f'{name}: has {len(time)} samples, a rate takes two',
             file=name,
@@ -148,11 +148,7 @@ def begun(source: RecordingSource, size: int) -> Begun:
     blocks = iter(source.blocks(size))
     first = _first_parts(blocks)
     rate = _rate_after(source, first)
-    return Begun(source.joints, _name(source), rate, chain(first, blocks))
-
-
-def _name(source: RecordingSource) -> str:
-    return str(getattr(source, 'source', 'recording'))
+    return Begun(source.joints, source_name(source), rate, chain(first, blocks))
 
 
 def rate_of(time: np.ndarray) -> float:

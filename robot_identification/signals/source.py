@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..recording import Recording
 
@@ -30,3 +30,8 @@ class RecordingSource(Protocol):
     def blocks(self, size: int) -> Iterator[Recording]:
         """Iterate over the recording in parts of at most ``size`` rows, from its start."""
         ...
+
+
+def source_name(source: Any) -> str:
+    """Return what a recording is called."""
+    return str(getattr(source, 'source', 'recording'))

@@ -23,7 +23,7 @@ from .methods import METHODS, Rows
 from .polynomial_approximation import KEY
 from .sampling import begun, grid_blocks
 from .settings import SignalSettings
-from .source import RecordingSource
+from .source import RecordingSource, source_name
 from .windows import Windows
 
 FASTEST = 20.0
@@ -99,7 +99,7 @@ def stretches(
         as `stream` does.
 
     """
-    name = _name(source)
+    name = source_name(source)
     source = begun(source, block)
     recorded = source.rate
     rate = recorded if settings.sample_rate is None else settings.sample_rate
@@ -211,10 +211,6 @@ class _Tally:
                     value=float(low),
                     remedy='the driver does not report it: record efforts, or leave the joint out',
                 )
-
-
-def _name(source: RecordingSource) -> str:
-    return str(getattr(source, 'source', 'recording'))
 
 
 def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
