@@ -14,7 +14,7 @@ from std_msgs.msg import Header
 
 from ..base_parameters import BaseStructure
 from ..estimation.elimination import ACCEPTED, WEAK
-from ..online.changes import PAYLOAD
+from ..online.change import PAYLOAD
 from .motion_messages import time_message
 from .online_follower import Follower, Snapshot, Watch
 

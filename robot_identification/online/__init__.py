@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identification beside a running robot: one sample in, one estimate out, in constant time."""
 
+from .change import Change
 from .change_settings import ChangeSettings
-from .changes import Change, ChangeDetector
+from .changes import ChangeDetector
 from .grid import StreamCounts
 from .identifier import OnlineIdentifier, Update
 

@@ -32,97 +32,21 @@ is less than half of what there is to explain.  Where none is, but a level was, 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 import math
 
 import numpy as np
 
 from ..errors import ModelError
 from ..estimation.bodies import body_links
+from .change import Carried, Change, COLLISION, FRICTION, PAYLOAD, Spike, UNEXPLAINED
 from .change_settings import BATCHES, ChangeSettings
 from .identifier import OnlineIdentifier, Update
 from .scores import change_of, ChangeColumns, Scores, total
 from .usual import Learner, Usual
 
-PAYLOAD, FRICTION, COLLISION, UNEXPLAINED = 'payload', 'friction', 'collision', 'unexplained'
-"""Kinds of change; the last lasts, but neither payload nor friction explains it."""
-
 _EXPLAINED = 0.5
 _PER_WINDOW = 8  # samples of a filter's window that are looked at: the others tell nothing new
-
-
-@dataclass(frozen=True)
-class Change:
-    """
-    A change of the robot.
-
-    Attributes
-    ----------
-    kind:
-        `PAYLOAD`, `FRICTION`, `COLLISION` or `UNEXPLAINED`.
-    name:
-        The link that carries the payload, else the joint.
-    since:
-        When it began, to within a quarter of a window [s].
-    stamp:
-        Moment of the newest residual that is taken into account [s].
-    size, std:
-        Mass [kg], change of the friction [N m or N] at the joint's RMS speed, or largest residual
-        [N m or N], and its standard deviation; NaN where there is none.
-    parameters:
-        Names of the k parameters that have changed.
-    values:
-        (k,) by how much.
-    covariance:
-        (k, k) of the values.
-
-    """
-
-    kind: str
-    name: str
-    since: float
-    stamp: float
-    size: float
-    std: float
-    parameters: tuple[str, ...]
-    values: np.ndarray
-    covariance: np.ndarray
-
-
-@dataclass
-class _Spike:
-    """The largest residual beyond its level, in multiples of that."""
-
-    ratio: float
-    stamp: float
-    joint: int
-    size: float
-
-
-@dataclass
-class _Carried:
-    """
-    A payload that has become normal, and goes on being estimated.
-
-    Attributes
-    ----------
-    before:
-        (k,) what was normal before it.
-    whole, right:
-        (k, k) M and (k,) S of the residuals without it.
-
-    """
-
-    before: np.ndarray
-    whole: np.ndarray
-    right: np.ndarray
-
-    def add(self, batch: Scores, normal: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        """Take in residuals that were left by ``normal``; return (k,) the new normal."""
-        whole, right = batch.weighed_payload(precision)
-        self.whole = self.whole + whole
-        self.right = self.right + right + whole @ (normal - self.before)
-        return self.before + change_of(self.whole, self.right)[0]
 
 
 class ChangeDetector:
@@ -206,7 +130,7 @@ class ChangeDetector:
         k, f = self._columns.widths
         self._normal_payload, self._normal_friction = np.zeros(k), np.zeros((self._n, f))
         self._normal = False
-        self._carried: _Carried | None = None
+        self._carried: Carried | None = None
         self._begin()
 
     def accept(self) -> None:
@@ -215,7 +139,7 @@ class ChangeDetector:
         if change is not None and change.kind == PAYLOAD:
             assert self._usual is not None
             sums = self._changed.weighed_payload(self._usual.precision)
-            self._carried = _Carried(self._normal_payload, *sums)
+            self._carried = Carried(self._normal_payload, *sums)
             self._normal_payload = self._normal_payload + change.values
             self._normal = True
         elif change is not None and change.kind == FRICTION:
@@ -234,7 +158,7 @@ class ChangeDetector:
         self._held: deque[Update] = deque()
         self._steady = np.zeros(self._n, dtype=int)
         self._waiting = 0
-        self._spike: _Spike | None = None
+        self._spike: Spike | None = None
         self._count = 0
         self._since = np.nan
         self._batch = self._zero()
@@ -305,7 +229,7 @@ class ChangeDetector:
         ratios = np.abs(residual) * kept / self._usual.level
         j = int(np.argmax(ratios))
         if ratios[j] > 1.0 and (self._spike is None or ratios[j] > self._spike.ratio):
-            self._spike = _Spike(float(ratios[j]), stamp, j, float(residual[j]))
+            self._spike = Spike(float(ratios[j]), stamp, j, float(residual[j]))
 
     def _take(self, batch: Scores, stamp: float) -> Change | None:
         """Take a quarter of a window."""
@@ -364,7 +288,7 @@ class ChangeDetector:
         self._change = self._described(kind, best, stamp)
         return self._change
 
-    def _collision(self, spike: _Spike, stamp: float) -> Change:
+    def _collision(self, spike: Spike, stamp: float) -> Change:
         none = np.zeros(0)
         return Change(
             kind=COLLISION,
