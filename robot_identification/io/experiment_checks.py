@@ -16,7 +16,8 @@ from .load import LoadRecordings
 from .motor_side import check_sides
 
 if TYPE_CHECKING:
-    from .experiment import Experiment, RobotSettings
+    from .experiment import Experiment
+    from .experiment_sections import RobotSettings
 
 
 def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool = True) -> None:

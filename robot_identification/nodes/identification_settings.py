@@ -23,7 +23,8 @@ from ..estimation.settings import EstimationSettings
 from ..io.columns import MotorSide
 from ..io.document import read_document
 from ..io.entry import RecordingEntry
-from ..io.experiment import DataSettings, Experiment, experiment_from
+from ..io.experiment import Experiment, experiment_from
+from ..io.experiment_sections import DataSettings
 from ..io.keys import to_mapping
 from ..io.sources import FileSource
 from ..options import option

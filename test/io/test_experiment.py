@@ -12,8 +12,8 @@ from robot_identification.io.experiment import (
     Experiment,
     experiment_from,
     load_experiment,
-    RobotSettings,
 )
+from robot_identification.io.experiment_sections import RobotSettings
 from robot_identification.regressors import ModelSettings
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
