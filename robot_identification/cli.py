@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 import os
-from pathlib import Path
 import sys
 from typing import Any
 import warnings
 
+from .cli_inputs import output_folder, overrides_of, recordings_of
 from .cli_options import EXIT_BAD_INPUT
 from .cli_parser import build_parser
 from .errors import (
@@ -79,17 +79,17 @@ def _identify(options: argparse.Namespace) -> int:
     from .reduction import with_factors
     from .saving import require_writable, save
 
-    overrides = _overrides(options.overrides)
+    overrides = overrides_of(options.overrides)
     if options.experiment.suffix == SUFFIX:
         factors = [read_factor(path) for path in (options.experiment, *options.factors)]
         estimation = read_section(EstimationSettings, 'estimation', overrides)
         run = partial(identify_factors, factors, estimation)
-        folder = _output_folder(options, None)
+        folder = output_folder(options, None)
     else:
         experiment = load_experiment(options.experiment, overrides, check_data=not options.factors)
         experiment = with_factors(experiment, options.factors)
         run = partial(identify, experiment)
-        folder = _output_folder(options, experiment)
+        folder = output_folder(options, experiment)
     require_writable(folder)
     with progress_bar(enabled=not options.quiet) as progress:
         result = run(progress=progress)
@@ -131,7 +131,7 @@ def _reduce(options: argparse.Namespace) -> int:
         if first.suffix == SUFFIX:
             factors: Iterator[Any] = map(read_factor, options.inputs)
         else:
-            overrides = _overrides(options.overrides)
+            overrides = overrides_of(options.overrides)
             experiment = load_experiment(first, overrides, check_data=not others)
             factors = reduce_experiment(experiment, others, progress=progress)
         told = [f'wrote {p}: {s.summary()}' for p, s in write_factors(factors, options.out)]
@@ -141,10 +141,10 @@ def _reduce(options: argparse.Namespace) -> int:
 
 def _validate(options: argparse.Namespace) -> int:
     from .io.results import read_result
-    from .pipeline import validate_stored
+    from .revalidation import validate_stored
 
     result = read_result(options.result)
-    sources, signals = _recordings(options, result)
+    sources, signals = recordings_of(options, result)
     with progress_bar(enabled=not options.quiet) as progress:
         validations = validate_stored(result, sources, signals=signals, progress=progress)
     print('\n\n'.join(validation.summary() for validation in validations))
@@ -187,9 +187,9 @@ def _export(options: argparse.Namespace) -> int:
 def _structure(options: argparse.Namespace) -> int:
     from .base_parameters import structure
     from .io.experiment import load_experiment
-    from .pipeline import Problem
+    from .problem import Problem
 
-    problem = Problem.of(load_experiment(options.experiment, _overrides(options.overrides)))
+    problem = Problem.of(load_experiment(options.experiment, overrides_of(options.overrides)))
     base = structure(problem.regressor(), problem.robot, grouping=problem.model.grouping)
     print(base.summary())
     return EXIT_OK
@@ -204,7 +204,7 @@ def _filters(options: argparse.Namespace) -> int:
     from .signals.responses import decimated_nyquist, frequency_response
     from .signals.settings import METHODS
 
-    experiment = load_experiment(options.experiment, _overrides(options.overrides))
+    experiment = load_experiment(options.experiment, overrides_of(options.overrides))
     signals = experiment.signals
     rate = options.rate or signals.sample_rate or sample_rate(experiment.sources()[0])
     methods = dict.fromkeys((signals.method, *options.compare))
@@ -228,13 +228,13 @@ def _fleet(options: argparse.Namespace) -> int:
     from .fleet import identify_fleet, save_fleet
     from .io.experiment import load_experiment
 
-    overrides = _overrides(options.overrides)
+    overrides = overrides_of(options.overrides)
     experiment = load_experiment(options.experiment, overrides, check_data=False)
     if options.serial is not None:
         # not by an override: a regular expression is no YAML
         settings = replace(experiment.fleet, serial=options.serial, serial_key=None)
         experiment = replace(experiment, fleet=settings)
-    folder = _output_folder(options, experiment)
+    folder = output_folder(options, experiment)
     try:
         with progress_bar(enabled=not options.quiet) as progress:
             result = identify_fleet(
@@ -319,66 +319,6 @@ COMMANDS = {
 
 
 # -------------------------------------------------------------------------------------- helpers
-
-
-def _output_folder(options: argparse.Namespace, experiment: Any) -> Path:
-    """Return the folder for the results."""
-    folder = options.out or (experiment and experiment.output_folder)
-    if folder is None:
-        raise SettingsError(
-            f"{options.experiment}: there is no folder for the results: key 'output' is missing",
-            key='output',
-            file=str(options.experiment),
-            remedy='set it, or give --out DIR',
-        )
-    return folder
-
-
-def _recordings(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any]:
-    """Return the recordings to validate on, and how to filter them."""
-    from .io.columns import MotorSide
-    from .io.entry import RecordingEntry
-    from .io.experiment import load_experiment
-    from .io.sources import open_recording
-
-    joints = result.robot.joints
-    if options.recordings.suffix in ('.yaml', '.yml') and options.recordings.is_file():
-        experiment = load_experiment(options.recordings, _overrides(options.overrides))
-        sources = experiment.sources('validation', joints)
-        if not sources:
-            raise SettingsError(
-                f"{options.recordings}: 'data.validation' names no recording",
-                key='data.validation',
-                file=str(options.recordings),
-                remedy='add one to the experiment file, or name a bag',
-            )
-        return sources, experiment.signals
-    if options.overrides:
-        raise SettingsError(
-            '--set needs an experiment file', remedy='name one in place of the bag'
-        )
-    entry = RecordingEntry(file=str(options.recordings))
-    if not entry.is_factor:
-        entry = RecordingEntry(
-            file=entry.file,
-            format='rosbag2',
-            topic=options.topic,
-            motor=None if options.motor_topic is None else MotorSide(topic=options.motor_topic),
-        )
-    source = open_recording(entry, joints, result.drives, elastic=result.model.elastic)
-    return (source,), result.signals
-
-
-def _overrides(pairs: Sequence[str]) -> dict[str, str]:
-    overrides = {}
-    for pair in pairs:
-        key, sign, value = pair.partition('=')
-        if not sign or not key:
-            raise SettingsError(
-                f"'--set {pair}' is not KEY=VALUE", key=key, remedy='for example signals.cutoff=20'
-            )
-        overrides[key.strip()] = value.strip()
-    return overrides
 
 
 def _physical(report: Any, required: bool) -> int:

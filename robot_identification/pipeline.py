@@ -18,7 +18,6 @@ from .errors import (
     collected_warnings,
     IdentifiabilityError,
     IdentificationWarning,
-    ModelError,
     once,
 )
 from .estimation import (
@@ -45,15 +44,15 @@ from .estimation import (
 from .estimation.energy import ENERGY
 from .io.experiment import Experiment
 from .io.factors import StoredFactor
-from .io.results import Result, StoredResult
+from .io.results import Result
 from .parameters import ParameterSet
 from .payload import Payload, payload
 from .plausibility import doubts
 from .problem import Problem
 from .progress import part, Progress, silent
 from .reduction import is_factor, problem_of, Reducer, require_factors
-from .regressors import build, Regressor
-from .signals import SignalSettings, WatchedSource
+from .regressors import Regressor
+from .signals import source_name, WatchedSource
 from .validation import validate, Validation, validation_of
 
 
@@ -143,7 +142,9 @@ def identify_sources(
         watch.lap('estimation')
         validations: list[Validation] = []
         for source in validation:
-            progress(_share(sources, validation, len(validations)), f'validating {_name(source)}')
+            progress(
+                _share(sources, validation, len(validations)), f'validating {source_name(source)}'
+            )
             held = validation_of(estimate, reducer.system([source])) if is_factor(source) else None
             validations.append(
                 held or validate(estimate, source, regressor, base, problem.signals)
@@ -217,95 +218,6 @@ def identify_factors(
         raise ValueError('there is no factor to identify from')
     problem = problem_of(factors[0], estimation)
     return identify_sources(problem, factors, validation, progress=progress)
-
-
-def add_validation(result: Result, source: Any) -> Result:
-    """
-    Hold a result against one more recording that it has not seen.
-
-    Returns
-    -------
-    Result
-        With the `Validation` appended to ``validations``.
-
-    Raises
-    ------
-    RecordingError
-        where the recording cannot be used.
-
-    """
-    with collected_warnings() as notes:
-        regressor = build(result.robot, result.model)
-        watched = WatchedSource(source)
-        seen = validate(result.estimate, watched, regressor, result.structure, result.signals)
-    clocks = {clock.source: clock for clock in (*result.clocks, watched.clock) if clock}
-    return replace(
-        result,
-        validations=(*result.validations, seen),
-        clocks=tuple(clocks.values()),
-        warnings=once(result.warnings, notes),
-    )
-
-
-def validate_stored(
-    stored: StoredResult,
-    sources: Sequence[Any],
-    *,
-    signals: SignalSettings | None = None,
-    progress: Progress = silent,
-) -> tuple[Validation, ...]:
-    """
-    Hold the parameters of a result file against recordings.
-
-    Parameters
-    ----------
-    stored:
-        What `robot_identification.io.results.read_result` gave.
-    sources:
-        The recordings.
-    signals:
-        How they become samples; None takes the result's own settings.
-    progress:
-        Told about the progress.
-
-    Raises
-    ------
-    ModelError
-        where the file's base parameters are not those of its robot.
-    RecordingError
-        where a recording cannot be used.
-
-    """
-    progress(0.0, 'finding the base parameters')
-    regressor = build(stored.robot, stored.model)
-    base = structure(regressor, stored.robot, grouping=stored.model.grouping)
-    if base.names != stored.base.layout.names:
-        raise ModelError(
-            f"the base parameters in '{stored.path}' are not those of its robot",
-            file=str(stored.path),
-            remedy='identify again with this version',
-        )
-    validations, settings = [], signals or stored.signals
-    for number, source in enumerate(sources):
-        progress(number / len(sources), f'validating {_name(source)}')
-        if is_factor(source):
-            system = Reducer.of(_problem(stored, settings), regressor, base).system([source])
-            validations.append(validation_of(stored.base, system))
-        else:
-            validations.append(validate(stored.base, source, regressor, base, settings))
-    return tuple(validations)
-
-
-def _problem(stored: StoredResult, signals: SignalSettings) -> Problem:
-    """Return the problem that a result is the solution of, with its own or other filters."""
-    return Problem(
-        robot=stored.robot,
-        model=stored.model,
-        signals=signals,
-        estimation=stored.estimation,
-        effort_kind=stored.effort_kind,
-        drives=stored.drives,
-    )
 
 
 def _with_slopes(
@@ -419,10 +331,6 @@ def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
 
 def _share(sources: Sequence[Any], validation: Sequence[Any], done: int) -> float:
     return (len(sources) + done) / (len(sources) + len(validation))
-
-
-def _name(source: Any) -> str:
-    return str(getattr(source, 'source', 'recording'))
 
 
 class _Stopwatch:

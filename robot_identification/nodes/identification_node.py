@@ -37,6 +37,7 @@ from ..estimation import ESTIMATORS
 from ..io.experiment import Experiment
 from ..io.results import Result
 from ..io.urdf import identified_urdf
+from ..revalidation import add_validation
 from ..saving import save
 from .common import answer, LATCHED, run
 from .conversions import (
@@ -214,7 +215,7 @@ class IdentificationNode(Node):
         # the newest figures of a recording replace those of an earlier request
         others = tuple(v for v in result.validations if source.source not in v.sources)
         for source in sources:
-            result = pipeline.add_validation(replace(result, validations=others), source)
+            result = add_validation(replace(result, validations=others), source)
             others = result.validations
         validation = result.validations[-1]
         self._keep(result, latest.folder, latest.stamp)

@@ -14,10 +14,11 @@ from robot_identification.io.document import read_document
 from robot_identification.io.experiment import experiment_from, load_experiment
 from robot_identification.io.factors import pack, unpack
 from robot_identification.io.results import read_result
-from robot_identification.pipeline import identify, identify_factors, validate_stored
+from robot_identification.pipeline import identify, identify_factors
 from robot_identification.problem import Problem
 from robot_identification.reduction import Reducer
 from robot_identification.regressors.delta_robot import delta_urdf
+from robot_identification.revalidation import validate_stored
 from robot_identification.robot import Robot
 from robot_identification.saving import save
 

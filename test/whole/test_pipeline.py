@@ -12,7 +12,8 @@ from robot_identification.errors import SettingsError
 from robot_identification.estimation import body_scale
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.results import read_result
-from robot_identification.pipeline import add_validation, identify, Problem, validate_stored
+from robot_identification.pipeline import identify, Problem
+from robot_identification.revalidation import add_validation, validate_stored
 from robot_identification.saving import save
 
 

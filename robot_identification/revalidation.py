@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hold results, in memory or in files, against recordings that they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from .base_parameters import structure
+from .errors import collected_warnings, ModelError, once
+from .io.results import Result, StoredResult
+from .problem import Problem
+from .progress import Progress, silent
+from .reduction import is_factor, Reducer
+from .regressors import build
+from .signals import SignalSettings, source_name, WatchedSource
+from .validation import validate, Validation, validation_of
+
+
+def add_validation(result: Result, source: Any) -> Result:
+    """
+    Hold a result against one more recording that it has not seen.
+
+    Returns
+    -------
+    Result
+        With the `Validation` appended to ``validations``.
+
+    Raises
+    ------
+    RecordingError
+        where the recording cannot be used.
+
+    """
+    with collected_warnings() as notes:
+        regressor = build(result.robot, result.model)
+        watched = WatchedSource(source)
+        seen = validate(result.estimate, watched, regressor, result.structure, result.signals)
+    clocks = {clock.source: clock for clock in (*result.clocks, watched.clock) if clock}
+    return replace(
+        result,
+        validations=(*result.validations, seen),
+        clocks=tuple(clocks.values()),
+        warnings=once(result.warnings, notes),
+    )
+
+
+def validate_stored(
+    stored: StoredResult,
+    sources: Sequence[Any],
+    *,
+    signals: SignalSettings | None = None,
+    progress: Progress = silent,
+) -> tuple[Validation, ...]:
+    """
+    Hold the parameters of a result file against recordings.
+
+    Parameters
+    ----------
+    stored:
+        What `robot_identification.io.results.read_result` gave.
+    sources:
+        The recordings.
+    signals:
+        How they become samples; None takes the result's own settings.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    ModelError
+        where the file's base parameters are not those of its robot.
+    RecordingError
+        where a recording cannot be used.
+
+    """
+    progress(0.0, 'finding the base parameters')
+    regressor = build(stored.robot, stored.model)
+    base = structure(regressor, stored.robot, grouping=stored.model.grouping)
+    if base.names != stored.base.layout.names:
+        raise ModelError(
+            f"the base parameters in '{stored.path}' are not those of its robot",
+            file=str(stored.path),
+            remedy='identify again with this version',
+        )
+    validations, settings = [], signals or stored.signals
+    for number, source in enumerate(sources):
+        progress(number / len(sources), f'validating {source_name(source)}')
+        if is_factor(source):
+            system = Reducer.of(_problem(stored, settings), regressor, base).system([source])
+            validations.append(validation_of(stored.base, system))
+        else:
+            validations.append(validate(stored.base, source, regressor, base, settings))
+    return tuple(validations)
+
+
+def _problem(stored: StoredResult, signals: SignalSettings) -> Problem:
+    """Return the problem that a result is the solution of, with its own or other filters."""
+    return Problem(
+        robot=stored.robot,
+        model=stored.model,
+        signals=signals,
+        estimation=stored.estimation,
+        effort_kind=stored.effort_kind,
+        drives=stored.drives,
+    )
