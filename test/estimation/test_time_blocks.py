@@ -85,10 +85,16 @@ def test_every_row_is_in_the_part_of_its_time(seed, count, rate, begin, parts):
 
 
 def test_a_part_ends_with_its_segment():
-    time = np.concatenate([np.arange(5), 7 + np.arange(5)]) * 0.01
     segments = np.repeat([0, 1], 5)
-    rows = rows_of(time, 1)
-    assert len(collected(time, rows, segments=segments)) == 2
+    for later in (0.05, 7.0, -3.0):  # within what a part lasts, beyond, and before
+        time = np.concatenate([np.arange(5) * 0.01, later + np.arange(5) * 0.01])
+        rows = rows_of(time, 1)
+        blocks = collected(time, rows, segments=segments)
+        assert len(blocks) == 2
+        for segment, part in enumerate(blocks.parts):
+            for j in range(3):
+                exact = expected(time, rows, segments == segment, j)
+                np.testing.assert_allclose(gram(part, j), exact, atol=1e-9)
 
 
 def test_many_parts_are_merged_and_nothing_is_lost():
@@ -119,7 +125,8 @@ def test_recordings_of_different_lengths_get_parts_of_one_length():
     first, second = collected(long, rows_of(long, 4)), collected(short, rows_of(short, 5))
     assert first.duration > second.duration
     for both in (first.followed_by(second), second.followed_by(first)):
-        assert both.duration >= first.duration
+        assert both.duration == first.duration
+        assert len(both) == len(first) + np.ceil(15.0 / first.duration)
         for j in range(3):
             total = sum(gram(part, j) for part in both.parts)
             apart = sum(gram(part, j) for part in (*first.parts, *second.parts))
