@@ -104,8 +104,8 @@ class OnlineIdentifier:
     Raises
     ------
     SettingsError
-        where the signals ask for what cannot be had sample by sample, or a threshold or bound
-        names what is no parameter.
+        where the signals ask for what cannot be had sample by sample, a threshold or bound names
+        what is no parameter, or a time or weight is not positive.
 
     """
 
@@ -128,6 +128,7 @@ class OnlineIdentifier:
         n = self._n = regressor.n_joints
         if len(self._joints) != n:
             raise ValueError(f'there are {len(self._joints)} joints, the regressor has {n}')
+        _require_numbers(n, period, memory, weights)
         self._columns = structure.independent
         self._pattern = row_pattern(regressor, self._columns)
         other = forms(regressor, self._columns, n).other
@@ -375,6 +376,20 @@ class OnlineIdentifier:
         initial = self._learner.initial if prior is None else prior_base(self._structure, prior)
         self._learner.reset(initial)
         self._solution = self._learner.solution()
+
+
+def _require_numbers(
+    n: int, period: float, memory: float | None, weights: np.ndarray | None
+) -> None:
+    for key, value in (('period', period), ('memory', 1.0 if memory is None else memory)):
+        if not (value > 0.0 and math.isfinite(value)):
+            text = f"'{key}' is {value}"
+            raise SettingsError(text, key=key, value=value, remedy='give a positive time [s]')
+    if weights is None:
+        return
+    if np.shape(weights) != (n,) or not (np.isfinite(weights) & (np.asarray(weights) > 0.0)).all():
+        remedy = f'give {n} positive numbers, one for each joint'
+        raise SettingsError(f"'weights' is {weights}", key='weights', value=weights, remedy=remedy)
 
 
 def _require_online(signals: SignalSettings) -> None:

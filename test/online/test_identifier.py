@@ -218,3 +218,20 @@ def test_what_cannot_be_had_online_is_refused(case):
     ):
         with pytest.raises(SettingsError, match=said):
             case.with_signals(**changes).online()
+
+
+@pytest.mark.parametrize(
+    ('key', 'value'),
+    [
+        ('period', -1e-3),
+        ('period', 0.0),
+        ('period', float('nan')),
+        ('memory', 0.0),
+        ('weights', [1.0, 2.0]),
+        ('weights', [1.0, -1.0, 1.0]),
+    ],
+)
+def test_times_and_weights_that_make_no_sense_are_named(case, key, value):
+    with pytest.raises(SettingsError, match=f"'{key}' is ") as caught:
+        case.problem.online(**{'period': 1e-3, key: value})
+    assert caught.value.key == key
