@@ -7,13 +7,13 @@ from .result import DriveGain, DriveGains
 from .runs import identify_gains
 
 __all__ = [
-    'METHODS',
+    'drive_gains',
     'DriveGain',
     'DriveGains',
-    'GainRows',
-    'Load',
-    'drive_gains',
     'gain_rows',
+    'GainRows',
     'identify_gains',
+    'Load',
     'load_on',
+    'METHODS',
 ]
