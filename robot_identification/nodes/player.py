@@ -86,7 +86,7 @@ def play(
     Raises
     ------
     RecordingError
-        as `io.bag.joint_state_messages`; where no message is in the bag.
+        as `io.bag.joint_state_messages`; where the bag is missing or has no message.
     SettingsError
         where the rate is not above 0.
 
@@ -96,6 +96,10 @@ def play(
             f'rate {rate:g} and clock rate {clock_rate:g} cannot be played',
             value=rate,
             remedy='give a rate above 0; 0 stands for no clock',
+        )
+    if not Path(bag).exists():
+        raise RecordingError(
+            f"recording '{bag}' does not exist", file=str(bag), remedy='correct the path'
         )
     messages = _messages(bag, topic)
     first = next(messages, None)
