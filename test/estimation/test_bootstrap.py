@@ -237,6 +237,46 @@ def test_stretches_are_as_long_as_the_noise_demands():
         assert 0.5 * known < found < 2.0 * known
 
 
+def test_errors_hardly_alike_are_heard_where_many_coordinates_tell_of_them():
+    """One coordinate's correlation of 0.12 is within chance for 300 parts, forty's is not."""
+    white = np.random.default_rng(6).normal(size=(300, 40))
+    alike = lfilter([1.0, 0.0, 0.15], [1.0], white, axis=0)
+    assert block_length(alike) > block_length(white)
+
+
+def test_every_part_is_drawn_as_often_as_any_other(case):
+    """Stretches go round the end: else its parts would seldom be drawn, or too often."""
+    matrix, effort, _ = case
+    # an error at one end alone: what it does to the spread shows how often it was drawn
+    sizes = []
+    for end in (slice(0, 10), slice(1000, 1010), slice(-10, None)):
+        spike = np.zeros_like(effort)
+        spike[end] = matrix[1000:1010] @ np.ones(5)
+        rows = matrix.copy()
+        rows[end] = matrix[1000:1010]
+        system = system_of_rows(rows, rows @ np.ones(5) + spike)
+        settings = BootstrapSettings(replicates=2000, block=1.0)
+        sizes.append(bootstrap(system, ols(system), settings).std)
+    np.testing.assert_allclose(sizes[0], sizes[1], rtol=0.15)
+    np.testing.assert_allclose(sizes[2], sizes[1], rtol=0.15)
+
+
+def test_few_rows_widen_the_figures_as_they_do_the_classical_ones():
+    matrix = np.random.default_rng(3).normal(size=(40, 1, 4))
+    effort = matrix @ np.ones(4) + coloured(40, 1, 0.0, 5)
+    time = np.arange(40) * 0.1  # each row is a part
+    system = system_of_rows(matrix, effort, time)
+    estimate = ols(system)
+    settings = BootstrapSettings(replicates=400, block=0.1)
+    found = bootstrap(system, estimate, settings)
+    # the replicates themselves, as the seed gives them
+    drawn = np.random.default_rng(settings.seed).integers(40, size=(400, 40))
+    solved = [np.linalg.lstsq(matrix[d, 0], effort[d, 0])[0] for d in drawn]
+    expected = np.sqrt(40 / (40 - 4)) * np.std(solved, axis=0, ddof=1)
+    assert found.lost == 0 and found.stretches == 40
+    np.testing.assert_allclose(found.std, expected, rtol=1e-6)
+
+
 def test_too_few_parts_or_no_residual_have_stretches_of_one_part():
     assert block_length(np.ones((5, 3))) == 1
     assert block_length(np.zeros((50, 3))) == 1
