@@ -95,10 +95,10 @@ def test_a_change_of_one_parameter_does_not_show_in_others():
 
 def test_a_line_is_that_of_weighted_least_squares():
     rng = np.random.default_rng(5)
-    t, y, std = rng.uniform(0.0, 9.0, 7), rng.standard_normal(7), rng.uniform(0.5, 2.0, 7)
-    y[3] = np.nan
+    t, y, std = rng.uniform(0.0, 9.0, 9), rng.standard_normal(9), rng.uniform(0.5, 2.0, 9)
+    y[3], std[[5, 6]] = np.nan, (0.0, np.nan)  # what is not known is left out
     line = trend(t, y, std)
-    known = np.isfinite(y)
+    known = np.isfinite(y) & (std > 0.0)
     coefficients, covariance = np.polyfit(
         t[known], y[known], 1, w=1.0 / std[known], cov='unscaled'
     )
@@ -123,6 +123,13 @@ def test_scatter_is_at_least_one_and_of_each_parameter():
     assert ratio[:, 0] == pytest.approx(1.0)
     assert ratio[:, 1] == pytest.approx(10.0)
     assert (known_by == 12).all()
+
+
+def test_an_erratic_robot_has_a_scatter_of_its_own():
+    squares, freedom = np.array([[4.0], [5.0], [3.0], [900.0]]), np.array([[4], [4], [4], [9]])
+    ratio, known_by = scatter(squares, freedom)
+    assert ratio.ravel().tolist() == [1.0, 1.0, 1.0, 10.0]
+    assert known_by.ravel().tolist() == [12.0, 12.0, 12.0, 9.0]
 
 
 def test_two_robots_are_held_against_each_other():
