@@ -18,6 +18,7 @@ from robot_identification.io import mcap_chunks
 from robot_identification.io.bag import joint_state_messages
 from robot_identification.io.bag_contents import contents_of
 from robot_identification.io.joint_state import decode, SIGNALS
+from robot_identification.io.mcap_reader import open_mcap
 from robot_identification.io.messages import Messages
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores
@@ -216,6 +217,19 @@ def test_overlapping_chunks_come_in_the_order_of_time(tmp_path):
     recording = [messages[i] for i in order]
     path = write_mcap(tmp_path / 'run.mcap', recording, CompressionType.ZSTD, 3000)
     assert in_bulk(path)[1] == by_library(path) == [m[1:] for m in messages]
+
+
+@pytest.mark.parametrize(('encoding', 'known'), [('cdr', True), ('json', False)])
+def test_other_encodings_are_left_to_the_library(tmp_path, encoding, known):
+    path = tmp_path / 'run.mcap'
+    with path.open('wb') as stream:
+        writer = McapWriter(stream)
+        writer.start('ros2')
+        schema = writer.register_schema(KIND, 'ros2msg', b'')
+        channel = writer.register_channel(TOPIC, encoding, schema)
+        writer.add_message(channel, START, b'{}', START)
+        writer.finish()
+    assert (open_mcap(path) is not None) == known
 
 
 def test_stamps_from_before_the_epoch():
