@@ -33,7 +33,7 @@ from .io.bag_about import about_bag
 from .io.columns import FACTOR
 from .io.entry import RecordingEntry
 from .io.experiment import Experiment
-from .io.factors import FactorSettings, Origin, StoredFactor, told_of
+from .io.factors import FactorSettings, Origin, StoredFactor, told_of, warn_repeated
 from .io.sources import FactorSource
 from .io.stored_robot import robot_document
 from .problem import Problem
@@ -183,11 +183,15 @@ class Reducer:
             )
             factor = replace(recorded.factor, fingerprint=self.fingerprint)
             yield replace(recorded, factor=factor)
-        yield from (self._stored(source) for source in sources if is_factor(source))
+        origins: list[Origin] = []
+        for source in filter(is_factor, sources):
+            stored = source.read() if isinstance(source, FactorSource) else source
+            origins += stored.origins
+            yield self._stored(stored, source)
+        warn_repeated(origins)
 
-    def _stored(self, source: FactorSource | StoredFactor) -> LinearSystem:
+    def _stored(self, stored: StoredFactor, source: FactorSource | StoredFactor) -> LinearSystem:
         """Return the linear system of a factor that is one of this problem."""
-        stored = source.read() if isinstance(source, FactorSource) else source
         names = tuple(origin.name for origin in stored.origins)
         difference = self.fingerprint.difference(stored.factor.fingerprint)
         if difference is not None:

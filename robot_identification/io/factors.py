@@ -7,6 +7,7 @@ Factors in files: what is needed of a recording to identify without it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -14,9 +15,10 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+import warnings
 
 from ..drives import Drives
-from ..errors import IdentificationError
+from ..errors import IdentificationError, IdentificationWarning
 from ..estimation.energy import EnergySettings
 from ..estimation.factor import Factor, merge_all
 from ..estimation.settings import EstimationSettings
@@ -196,7 +198,28 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
             yield each.factor
 
     factor = merge_all(factors())
+    warn_repeated(origins)
     return replace(first[0], factor=factor, origins=tuple(origins))
+
+
+def warn_repeated(origins: Iterable[Origin]) -> None:
+    """
+    Warn where a recording is among the origins more than once.
+
+    Recordings are the same where name, start and duration are; one whose start is not known may be
+    another of the same name.
+    """
+    counts = Counter(origin for origin in origins if origin.start is not None)
+    repeated = [(origin.name, count) for origin, count in counts.items() if count > 1]
+    if repeated:
+        name, count = repeated[0]
+        more = f' and {len(repeated) - 1} more' if len(repeated) > 1 else ''
+        warnings.warn(
+            f"recording '{name}'{more} is counted {count} times, so that standard deviations come "
+            'out too small: give each factor once, and none that is part of another',
+            IdentificationWarning,
+            stacklevel=2,
+        )
 
 
 def told_of(difference: IdentificationError, here: str, there: str) -> IdentificationError:

@@ -6,12 +6,13 @@ import io
 import json
 import os
 import pickle
+import warnings
 import zipfile
 
 import numpy as np
 import pytest
 from robot_identification.drives import Drives, EffortDrive
-from robot_identification.errors import IdentificationError, SettingsError
+from robot_identification.errors import IdentificationError, IdentificationWarning, SettingsError
 from robot_identification.estimation import Factor, Fingerprint, from_rows
 from robot_identification.io.factors import (
     FactorSettings,
@@ -154,6 +155,18 @@ def test_merging_files_is_merging_factors(stored, tmp_path):
     for other in others:
         total = total.merge(other.factor)
     assert np.allclose(merged.factor.triangles, total.triangles, rtol=1e-10, atol=1e-12)
+
+
+def test_recording_that_is_counted_twice_is_told(stored):
+    origin = stored.origins[0]
+    assert origin.start is not None
+    with pytest.warns(IdentificationWarning, match=f"'{origin.name}' is counted 2 times"):
+        merge_stored([stored, stored])
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        later = replace(stored, origins=(replace(origin, start=origin.start + 60.0),))
+        unknown = replace(stored, origins=(replace(origin, start=None),))
+        merge_stored([stored, later, unknown, unknown])
 
 
 def test_files_are_called_as_their_recordings(stored, tmp_path):
