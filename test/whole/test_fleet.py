@@ -59,6 +59,15 @@ def folder(tmp_path, table):
     return tmp_path
 
 
+@pytest.fixture
+def long_folder(folder):
+    """Give the folder with so many recordings that there is time to stop the command."""
+    first = folder / 'rec' / 'Ärm 1' / 'run 0.csv'
+    for number in range(80):
+        os.link(first, first.with_name(f'again {number}.csv'))
+    return folder
+
+
 def command(folder, *arguments):
     return [
         sys.executable, '-m', 'robot_identification.cli', 'fleet', 'rec',
@@ -113,34 +122,34 @@ def in_session(session):
     return found
 
 
-def test_killed_as_a_whole_it_goes_on_where_it_was(folder, tmp_path_factory):
-    process = start(folder)
-    kept = wait_for_factors(folder, 2)
+def test_killed_as_a_whole_it_goes_on_where_it_was(long_folder):
+    process = start(long_folder)
+    kept = wait_for_factors(long_folder, 2)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    assert process.wait() == -signal.SIGKILL  # and had not finished
     end = time.monotonic() + 20.0
     while in_session(process.pid) and time.monotonic() < end:
         time.sleep(0.05)
     assert not in_session(process.pid), 'workers outlive the command'
-    out = folder / 'out of the fleet'
-    done = run(folder)
+    out = long_folder / 'out of the fleet'
+    done = run(long_folder)
     assert load(out / 'fleet.yaml')['timing']['kept'] >= kept
     assert 'Fleet experiment' in done.stdout and 'Ärm 1' in done.stdout
-    other = folder / 'in one go'
-    assert call(folder, '--scheduler', 'processes', '--out', str(other), '--quiet') == 0
+    other = long_folder / 'in one go'
+    assert call(long_folder, '--scheduler', 'processes', '--out', str(other), '--quiet') == 0
     assert (out / 'fleet.factor').read_bytes() == (other / 'fleet.factor').read_bytes()
 
 
-def test_ctrl_c_leaves_a_folder_to_go_on_from(folder, capsys):
-    process = start(folder)
-    wait_for_factors(folder, 1)
+def test_ctrl_c_leaves_a_folder_to_go_on_from(long_folder, capsys):
+    process = start(long_folder)
+    wait_for_factors(long_folder, 1)
     os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=30)
     assert (process.returncode, text) == (
         1,
         'error: stopped; the same command goes on with what is left\n',
     )
-    assert call(folder, '--scheduler', 'processes') == 0
+    assert call(long_folder, '--scheduler', 'processes') == 0
     assert capsys.readouterr().err == ''
 
 
