@@ -184,7 +184,7 @@ def turn_by_turn(
         'one': lambda: through(first),
         'two': lambda: through(second),
     }
-    timings = interleaved(works, repeats=3)
+    timings = interleaved(works, repeats=5)
     scales = {'alone': 1e3 / (ROUND // 2), 'one': 1e3 / ROUND, 'two': 1e3 / ROUND}
     single, one, two = (
         [scale * t for t in timings[name].seconds] for name, scale in scales.items()
