@@ -89,11 +89,16 @@ def run(folder, *arguments, expect=0):
     return done
 
 
+def heed_ctrl_c():
+    """Let Ctrl-C be heard also where the tests themselves run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(folder, *arguments):
     return subprocess.Popen(
         command(folder, *arguments),
         cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, start_new_session=True,
+        text=True, start_new_session=True, preexec_fn=heed_ctrl_c,
     )  # fmt: skip
 
 
