@@ -2,7 +2,7 @@
 """
 The tables of the nodes' parameters, made from the nodes themselves.
 
-``python -m robot_identification.nodes.reference docs/nodes.md`` brings the page up to date; with
+``python -m robot_identification.nodes.reference docs/ros.md`` brings the page up to date; with
 ``--check`` it only says whether it is.
 """
 
