@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the time stamps of a stream say about it: rate, gaps, steps back."""
+"""What the time stamps of a stream say about it: rate, jitter, gaps, steps back."""
 
 from __future__ import annotations
 
-from statistics import median
+import numpy as np
 
-from ..signals.clock import GAP_FACTOR
+from ..signals.clock import Clock, ClockWatch
 
-_STEPS_FOR_PERIOD = 200
+_STEPS_AT_ONCE = 256
 
 
 class StampStatistics:
     """
-    Statistics of stamps as they come.
+    Statistics of stamps as they come, in any order and in constant memory.
 
-    The period is the median of the first steps, so that neither the gaps among them nor the
-    stream's later faults count.
+    Jitter and gaps are those of `signals.clock`, by the steps forward.
 
     Attributes
     ----------
@@ -37,8 +36,7 @@ class StampStatistics:
         self.longest = 0
         self.backward = 0
         self._steps: list[int] = []
-        self._limit: float | None = None
-        self._gaps = 0
+        self._watch = ClockWatch()
 
     def add(self, stamp: int) -> None:
         """Take the next stamp [ns]."""
@@ -52,23 +50,21 @@ class StampStatistics:
         if step <= 0:
             self.backward += 1
             return
-        self.longest = max(self.longest, step)
-        if self._limit is not None:
-            self._gaps += step > self._limit
-            return
+        if step > self.longest:
+            self.longest = step
         self._steps.append(step)
-        if len(self._steps) == _STEPS_FOR_PERIOD:
-            self._limit = GAP_FACTOR * median(self._steps)
-            self._gaps = sum(step > self._limit for step in self._steps)
-            self._steps.clear()
+        if len(self._steps) == _STEPS_AT_ONCE:
+            self._hand_on()
+
+    @property
+    def jitter(self) -> float:
+        """What steps are longer or shorter than whole periods, RMS [s]; NaN without steps."""
+        return self._clock().jitter
 
     @property
     def gaps(self) -> int:
         """Steps that skip one or more samples."""
-        if self._limit is not None or not self._steps:
-            return self._gaps
-        limit = GAP_FACTOR * median(self._steps)
-        return sum(step > limit for step in self._steps)
+        return self._clock().gaps
 
     @property
     def duration(self) -> float:
@@ -79,3 +75,12 @@ class StampStatistics:
     def rate(self) -> float:
         """Mean rate [Hz]; 0 for fewer than two stamps."""
         return (self.count - 1) / self.duration if self.duration > 0.0 else 0.0
+
+    def _clock(self) -> Clock:
+        self._hand_on()
+        return self._watch.clock()
+
+    def _hand_on(self) -> None:
+        if self._steps:
+            self._watch.add_steps(1e-9 * np.array(self._steps, dtype=np.int64))
+            self._steps.clear()

@@ -10,6 +10,7 @@ pause are therefore late, but none of them is missing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import asdict, dataclass
 import math
 from typing import Any
@@ -106,6 +107,17 @@ class ClockWatch:
             steps = np.diff(time, prepend=self._last)
         self._samples += len(time)
         self._last = float(time[-1])
+        self._take(steps)
+
+    def add_steps(self, steps: np.ndarray) -> None:
+        """Take (n,) positive steps [s] without the stamps, which may jump in between."""
+        if self._samples == 0:
+            self._first, self._last, self._samples = 0.0, 0.0, 1
+        self._samples += len(steps)
+        self._last += float(steps.sum())
+        self._take(steps)
+
+    def _take(self, steps: np.ndarray) -> None:
         if not math.isnan(self._period):
             self._count(steps)
             return
@@ -114,9 +126,11 @@ class ClockWatch:
             self._settle()
 
     def clock(self) -> Clock:
-        """Say what the stamps so far tell."""
+        """Say what the stamps so far tell; the ones to come may still tell another period."""
         if self._waiting:
-            self._settle()
+            settled = copy(self)
+            settled._settle()
+            return settled.clock()
         steps = self._steps
         duration = self._last - self._first if self._samples else 0.0
         return Clock(

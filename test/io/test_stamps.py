@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given, settings, strategies
+import numpy as np
 import pytest
 from robot_identification.io.stamps import StampStatistics
+from robot_identification.signals.clock import clock_of
 
 PERIOD = 1_000_000
 
@@ -54,3 +58,31 @@ def test_stamps_that_repeat_or_go_back_are_counted():
 def test_fewer_than_two_stamps_have_no_rate(stamps):
     statistics = fed(stamps)
     assert (statistics.rate, statistics.duration, statistics.gaps) == (0.0, 0.0, 0)
+
+
+def test_jitter_is_that_of_the_recordings_clock():
+    """One formula for the file that is read and for the stream: steps off whole periods, RMS."""
+    rng = np.random.default_rng(3)
+    stamps = np.cumsum(PERIOD * rng.choice([1, 1, 2, 5], 5000) + rng.integers(-9000, 9000, 5000))
+    statistics = fed(stamps.tolist())
+    clock = clock_of([1e-9 * stamps])
+    assert statistics.jitter == pytest.approx(clock.jitter, rel=1e-6)
+    assert statistics.gaps == clock.gaps
+
+
+def test_what_is_asked_early_does_not_settle_the_period():
+    statistics = fed([0, 7 * PERIOD])
+    assert statistics.jitter == 0.0
+    for i in range(1, 2000):
+        statistics.add((7 + i) * PERIOD)
+    assert statistics.gaps == 1
+    assert statistics.jitter < 1e-12
+
+
+def test_steps_back_are_no_jitter():
+    stamps = [i * PERIOD for i in range(500)]
+    assert fed(stamps + stamps).jitter < 1e-12
+
+
+def test_without_steps_there_is_no_jitter():
+    assert math.isnan(fed([5]).jitter)
