@@ -9,7 +9,7 @@ checked, and the recording is closed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 import time
 from typing import Any
@@ -25,8 +25,9 @@ from ..excitation.stopping import halt, slow_down
 from ..excitation.trajectories import Trajectory
 from .excitation_errors import Code, LostError, MotionError
 from .excitation_options import ExecutionOptions
-from .excitation_partners import call_recorder, TrajectorySender
+from .excitation_partners import call_recorder
 from .excitation_states import StateWatch
+from .motion_sender import Sender, Tick
 
 START_LEAD = 0.2
 """How long before its start a trajectory is sent [s]."""
@@ -68,10 +69,10 @@ class MotionRun:
 
     node: Node
     states: StateWatch
-    sender: TrajectorySender
+    sender: Sender
     options: ExecutionOptions
     limits: Limits
-    tick: Callable[[], Awaitable[None]]
+    tick: Tick
     interruption: Callable[[], MotionError | None]
     report: Report
 
@@ -98,7 +99,7 @@ class MotionRun:
             once the robot is at rest and the recording closed.
 
         """
-        await self._require_controller()
+        await self.sender.prepare(trajectory.joints, self.tick)
         if recording is not None:
             await self._start_recording(recording)
         try:
@@ -113,18 +114,9 @@ class MotionRun:
         except Exception:
             await self._stop_recording(recording, quiet=True)
             raise
+        finally:
+            self.sender.finish()
         await self._stop_recording(recording, quiet=False)
-
-    async def _require_controller(self) -> None:
-        end = time.monotonic() + 2.0
-        while not self.sender.connected:
-            if time.monotonic() > end:
-                raise MotionError(
-                    Code.NO_CONTROLLER,
-                    f"nobody takes trajectories on '{self.sender.topic}': start the controller, "
-                    'or correct the parameter controller_topic',
-                )
-            await self.tick()
 
     def _require_start(self, trajectory: Trajectory) -> None:
         position = self.states.sample().position
@@ -317,9 +309,7 @@ def _hold(path: Trajectory) -> Points:
     return Points(path.joints, np.array([0.0, STOP_LEAD]), motion)
 
 
-async def require_state(
-    states: StateWatch, options: ExecutionOptions, tick: Callable[[], Awaitable[None]]
-) -> np.ndarray:
+async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tick) -> np.ndarray:
     """
     Wait for fresh joint states of a robot at rest; return its position (n_joints,).
 

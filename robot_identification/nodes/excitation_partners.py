@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 import time
 from typing import Any
 
@@ -13,6 +12,10 @@ from trajectory_msgs.msg import JointTrajectory
 from ..excitation.points import Points
 from .excitation_errors import Code, MotionError
 from .motion_messages import time_message, trajectory_message
+from .motion_sender import Tick
+
+CONTROLLER_SECONDS = 2.0
+"""How long the controller may take to appear [s]."""
 
 SERVICE_SECONDS = 10.0
 """How long the recorder may take to answer [s]."""
@@ -20,7 +23,7 @@ SERVICE_SECONDS = 10.0
 
 class TrajectorySender:
     """
-    Hands trajectories to the robot's controller, on a topic.
+    Hands horizons to a controller that takes trajectories on a topic; a `Sender`.
 
     Parameters
     ----------
@@ -29,21 +32,31 @@ class TrajectorySender:
 
     """
 
+    speed_scaling = 1.0
+    failure: str | None = None
+
     def __init__(self, node: Node, topic: str) -> None:
         self._publisher = node.create_publisher(JointTrajectory, topic, 10)
 
     @property
-    def topic(self) -> str:
-        """Full name of the topic."""
-        return self._publisher.topic_name
+    def target(self) -> str:
+        """Where the trajectories go."""
+        return f"topic '{self._publisher.topic_name}'"
 
-    @property
-    def connected(self) -> bool:
-        """Whether somebody listens."""
-        return self._publisher.get_subscription_count() > 0
+    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
+        """Wait until somebody listens; raise `MotionError` where nobody does."""
+        end = time.monotonic() + CONTROLLER_SECONDS
+        while self._publisher.get_subscription_count() == 0:
+            if time.monotonic() > end:
+                raise MotionError(
+                    Code.NO_CONTROLLER,
+                    f'nobody takes trajectories on {self.target}: start the controller, or '
+                    'correct the parameter controller_topic',
+                )
+            await tick()
 
     def send(self, points: Points, start: int) -> None:
-        """Send a trajectory that starts at ``start`` [ns] and replaces the one that runs."""
+        """Send a trajectory that replaces the one that runs."""
         m = points.motion
         self._publisher.publish(
             trajectory_message(
@@ -52,10 +65,11 @@ class TrajectorySender:
             )
         )  # fmt: skip
 
+    def finish(self) -> None:
+        """Do nothing: the controller holds the last point."""
 
-async def call_recorder(
-    node: Node, kind: type, name: str, request: Any, tick: Callable[[], Awaitable[None]]
-) -> Any:
+
+async def call_recorder(node: Node, kind: type, name: str, request: Any, tick: Tick) -> Any:
     """
     Call one of the recorder's services and return its response.
 
