@@ -54,14 +54,13 @@ written for each joint.
 
 Held to bounds are: ours in microseconds (Panda 0.65, UR10 0.55); ours by zeros (2); the loops of
 Pinocchio by ours (3; for the humanoid the one in Python alone); and what all columns cost more
-than rigid ones (20 %), both for entries and dense.  Dense rows of all columns are about 1.4 times
+than rigid ones (20 %), both for entries and dense. Dense rows of all columns are about 1.4 times
 as wide, and already zeros take so much longer for them: what misses that bound is memory, not
-arithmetic, as the figure *each by its zeros* tells.  Entries of all columns are a sixth to a fifth
-more numbers than rigid ones, and the sign of a coupled drive's speed comes from NumPy block by
-block, which leaves little of that bound.  Zeros are written at the speed of the memory, which
-differs from machine to machine; where ours by zeros misses its bound, arithmetic is what takes
-longer, as *entries* show, which write half as much.  Ratios are medians over rounds in which every
-way has its turn; ways that take long have rounds of their own.
+arithmetic, as the figure *each by its zeros* tells. Entries of all columns are a sixth to a fifth
+more numbers than rigid ones, which leaves little of that bound. Zeros are written at the speed of
+the memory, which differs from machine to machine; where ours by zeros misses its bound,
+arithmetic is what takes longer, as *entries* show, which write half as much. Ratios are medians
+over rounds in which every way has its turn; ways that take long have rounds of their own.
 
 Two threads are told in a table of their own, beside two processes that know nothing of each
 other.  Entries are bound by arithmetic and held to 1.6 times the speed of one thread.  Dense rows

@@ -14,7 +14,7 @@ the same number and ``separate`` leaves both free.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ..parameters import ParameterLayout
 from ..recording import Motion
 from .friction import unit_of
 from .settings import CoupledDrive, ModelSettings
-from .state_functions import ACCELERATION, Combination, Entry, fill, OTHER, VELOCITY
+from .state_functions import ACCELERATION, Combination, Entry, fill, SPEED_SIGN, VELOCITY
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,8 @@ class DriveTerms:
                 parts = tuple((VELOCITY, k, ratio * r) for k, r in coupled)
                 entries.append(Entry(joint, self.viscous, parts))
             if self.coulomb is not None:
-                entries.append(Entry(joint, self.coulomb, ((OTHER, 0, ratio),)))
-        sign = partial(_sign_of_speed, self.places, self.ratios)
-        return Combination(tuple(entries), None if self.coulomb is None else sign)
+                entries.append(Entry(joint, self.coulomb, ((SPEED_SIGN, 0, ratio),)))
+        return Combination(tuple(entries), () if self.coulomb is None else (tuple(coupled),))
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
@@ -138,10 +137,6 @@ class DriveTerms:
         Added rather than written because a tied inertia shares its joint's column.
         """
         fill(self.combination, motion, out)
-
-
-def _sign_of_speed(places: np.ndarray, ratios: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    return np.sign(velocity[:, places] @ ratios)[:, None]
 
 
 def _places(drive: CoupledDrive, joints: tuple[str, ...]) -> np.ndarray:

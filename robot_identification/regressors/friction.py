@@ -179,7 +179,7 @@ class JointTerms:
                     part = _FUNCTIONS[term], joint, 1.0
                 entries.append(Entry(joint, column, (part,)))
         slopes = [self.slopes[term] for term in arctans]
-        return Combination(tuple(entries), partial(_arctans, slopes) if slopes else None)
+        return Combination(tuple(entries), other=partial(_arctans, slopes) if slopes else None)
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """

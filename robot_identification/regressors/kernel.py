@@ -200,13 +200,13 @@ def gather(
 
 
 @compiled(inline=True)
-def take_signs(states: np.ndarray, n: int) -> None:
-    """Add the signs of the velocities to what `gather` found."""
-    for i in range(2 * n * LANES, 3 * n * LANES):
+def take_signs(states: np.ndarray, first: int, count: int, target: int) -> None:
+    """Put the signs of ``count`` functions of the state, from ``first`` on, to ``target``."""
+    for i in range(count * LANES):
         # becomes no branch, which half of the samples would take by surprise
-        up = 1.0 if states[i] > 0.0 else 0.0
-        down = 1.0 if states[i] < 0.0 else 0.0
-        states[n * LANES + i] = up - down
+        up = 1.0 if states[first * LANES + i] > 0.0 else 0.0
+        down = 1.0 if states[first * LANES + i] < 0.0 else 0.0
+        states[target * LANES + i] = up - down
 
 
 @compiled(inline=True)
@@ -262,6 +262,17 @@ def add_up(
 
 
 @compiled(inline=True)
+def take_speed_signs(
+    states: np.ndarray, speeds: np.ndarray, functions: np.ndarray, weights: np.ndarray
+) -> None:
+    """Add the signs of speeds that are combinations of the joints'."""
+    for speed in range(speeds.shape[0]):
+        place = speeds[speed, 0]
+        store(states, place * LANES, add_up(states, speeds, speed, functions, weights))
+        take_signs(states, place, 1, place)
+
+
+@compiled(inline=True)
 def copy_rows(rows: np.ndarray, count: int, out: np.ndarray, at: int) -> None:
     """Copy to where it is not read soon: past the caches where the output is larger than these."""
     first = 0
@@ -292,6 +303,7 @@ def copy_entries(entries: np.ndarray, count: int, out: np.ndarray, stride: int, 
     'const f8[:, ::1]',
     'const i8[:, ::1]',
     'const i8[:, ::1]',
+    'const i8[:, ::1]',
     'const i8[::1]',
     'const f8[::1]',
     'const f8[:, ::1]',
@@ -308,6 +320,7 @@ def evaluate(
     constants: np.ndarray,
     places: np.ndarray,
     sums: np.ndarray,
+    speeds: np.ndarray,
     functions: np.ndarray,
     weights: np.ndarray,
     q: np.ndarray,
@@ -324,7 +337,7 @@ def evaluate(
 
     Parameters
     ----------
-    links, constants, places, sums, functions, weights:
+    links, constants, places, sums, speeds, functions, weights:
         As `Program` has them.
     q, dq, ddq:
         (m, n) states of the whole motion.
@@ -341,7 +354,7 @@ def evaluate(
     m, n = q.shape
     size = out.size // m
     motions = np.empty(links[-1, 2] + (links[-1, 3] + 1) * _MOTION)
-    states = np.empty((4 * n + 1 + other.shape[1]) * LANES)
+    states = np.empty((4 * n + 1 + other.shape[1] + speeds.shape[0]) * LANES)
     scratch = np.empty(2 * LANES)
     for t in range(LANES):
         states[4 * n * LANES + t] = 1.0
@@ -371,7 +384,8 @@ def evaluate(
                     store_wanted(target, places, pair, stride, at, values)
                 pair += 1
         if sums.size:
-            take_signs(states, n)
+            take_signs(states, 2 * n, n, 3 * n)
+            take_speed_signs(states, speeds, functions, weights)
         i = 0
         while i < sums.shape[0]:
             value = add_up(states, sums, i, functions, weights)

@@ -18,7 +18,7 @@ from ..lanes import LANES
 from ..recording import Motion
 from .kernel import evaluate
 from .rigid import into_frame, RigidBodies
-from .state_functions import ACCELERATION, Combination, ONE, OTHER, SIGN, VELOCITY
+from .state_functions import ACCELERATION, Combination, ONE, OTHER, SIGN, SPEED_SIGN, VELOCITY
 from .tree import Tree
 
 _MOTION = 6 * LANES
@@ -51,6 +51,9 @@ class Program:
         numbers of a sample; -1 where they are not wanted.
     sums:
         (e, 3) for each other entry: its place, and which functions add up to it; by place.
+    speeds:
+        (s, 3) for each speed whose sign is a function of the state: that function's place, and
+        which functions add up to the speed.
     functions, weights:
         Places among the functions of the state, and their coefficients.
     missing:
@@ -66,6 +69,7 @@ class Program:
     constants: np.ndarray
     places: np.ndarray
     sums: np.ndarray
+    speeds: np.ndarray
     functions: np.ndarray
     weights: np.ndarray
     missing: np.ndarray | None
@@ -105,7 +109,8 @@ class Program:
     @cached_property
     def _tables(self) -> tuple[np.ndarray, ...]:
         """In the kernel's order."""
-        return self.links, self.constants, self.places, self.sums, self.functions, self.weights
+        tables = self.links, self.constants, self.places, self.sums, self.speeds
+        return *tables, self.functions, self.weights
 
 
 def dense_program(
@@ -180,15 +185,13 @@ def _program(
         [[place_of(row, 10 * link + c) for c in range(10)] for row, link in pairs], dtype=np.int64
     )
     seen = {link for (_, link), own in zip(pairs, places, strict=True) if (own >= 0).any()}
-    sums: list[tuple[int, int, int]] = []
+    summed, motors = _summed(combinations, len(tree.joints))
+    wanted = [(place_of(*entry), parts) for entry, parts in summed.items()]
+    wanted = [(place, parts) for place, parts in wanted if place >= 0]
     functions: list[int] = []
     weights: list[float] = []
-    for entry, parts in _summed(combinations, len(tree.joints)).items():
-        if place_of(*entry) >= 0:
-            sums.append((place_of(*entry), len(functions), len(functions) + len(parts)))
-            functions += [function for function, _ in parts]
-            weights += [weight for _, weight in parts]
-    made = [*places.ravel().tolist(), *(place for place, *_ in sums)]
+    sums, speeds = (_listed(each, functions, weights) for each in (wanted, motors))
+    made = [*places.ravel().tolist(), *sums[:, 0].tolist()]
     missing = np.setdiff1d(np.arange(size), made)
     links, constants = _tables(rigid, seen)
     return Program(
@@ -197,7 +200,8 @@ def _program(
         links=links,
         constants=constants,
         places=places,
-        sums=np.array(sorted(sums), dtype=np.int64).reshape(-1, 3),
+        sums=sums[np.argsort(sums[:, 0])],
+        speeds=speeds,
         functions=np.array(functions, dtype=np.int64),
         weights=np.array(weights, dtype=float),
         missing=missing if missing.size and not dense else None,
@@ -205,21 +209,43 @@ def _program(
     )
 
 
+Parts = list[tuple[int, float]]
+"""Places among the functions of the state, and coefficients."""
+
+
 def _summed(
     combinations: Sequence[Combination], n: int
-) -> dict[tuple[int, int], list[tuple[int, float]]]:
-    """Places among the functions of the state and coefficients, for each row and column."""
+) -> tuple[dict[tuple[int, int], Parts], list[tuple[int, Parts]]]:
+    """Return what adds up to each row and column, and to each speed whose sign is a function."""
     first = {ACCELERATION: n, VELOCITY: 2 * n, SIGN: 3 * n, ONE: 4 * n, OTHER: 4 * n + 1}
-    found: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    for combination in combinations:
+    others = [0 if c.other is None else c.other(np.zeros((1, n))).shape[1] for c in combinations]
+    first[SPEED_SIGN] = first[OTHER] + sum(others)
+    found: dict[tuple[int, int], Parts] = {}
+    speeds: list[tuple[int, Parts]] = []
+    for combination, count in zip(combinations, others, strict=True):
         for entry in combination.entries:
             parts = found.setdefault((entry.row, entry.column), [])
             for kind, place, coefficient in entry.parts:
                 function = first[kind] + (0 if kind == ONE else place)
                 parts.append((function, coefficient))
-        if combination.other is not None:
-            first[OTHER] += combination.other(np.zeros((1, n))).shape[1]
-    return {place: parts for place, parts in found.items() if parts}
+        for place, speed in enumerate(combination.speeds):
+            parts = [(first[VELOCITY] + joint, ratio) for joint, ratio in speed]
+            speeds.append((first[SPEED_SIGN] + place, parts))
+        first[OTHER] += count
+        first[SPEED_SIGN] += len(combination.speeds)
+    return {place: parts for place, parts in found.items() if parts}, speeds
+
+
+def _listed(
+    sums: Iterable[tuple[int, Parts]], functions: list[int], weights: list[float]
+) -> np.ndarray:
+    """Append parts to the lists; return (e, 3): each sum's place, and where its parts are."""
+    rows = []
+    for place, parts in sums:
+        rows.append((place, len(functions), len(functions) + len(parts)))
+        functions += [function for function, _ in parts]
+        weights += [weight for _, weight in parts]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
 def _tables(rigid: RigidBodies, seen: Collection[int]) -> tuple[np.ndarray, np.ndarray]:

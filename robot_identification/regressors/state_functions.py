@@ -3,7 +3,8 @@
 Columns whose entries are constant combinations of a few functions of the state.
 
 Rotor inertia, friction and coupled drives are of that form: ``sum_f c_f f(dq, ddq)`` with the
-functions ``ddq_j``, ``dq_j``, ``sign(dq_j)`` (sign(0) is 0), 1, and what else a term brings.
+functions ``ddq_j``, ``dq_j``, ``sign(dq_j)`` (sign(0) is 0), 1, the signs of a motor's speeds
+``sign(sum_k r_k dq_k)``, and what else a term brings.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 
 from ..recording import Motion
 
-ACCELERATION, VELOCITY, SIGN, ONE, OTHER = range(5)
-"""Kinds of functions; joint j's, but for 1, and for the j-th that the term brings."""
+ACCELERATION, VELOCITY, SIGN, ONE, SPEED_SIGN, OTHER = range(6)
+"""Kinds of functions; joint j's, but for 1, and for the j-th speed or other of the term."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Combination:
     ----------
     entries:
         Those that are not zero for every motion.
+    speeds:
+        For each speed whose sign is a function: joints and ratios that it is the sum of.
     other:
         Gives (m, x) values of the term's own functions for velocities (m, n); None for no such
         functions.
@@ -56,6 +59,7 @@ class Combination:
     """
 
     entries: tuple[Entry, ...]
+    speeds: tuple[tuple[tuple[int, float], ...], ...] = ()
     other: Callable[[np.ndarray], np.ndarray] | None = None
 
 
@@ -73,10 +77,12 @@ def fill(combination: Combination, motion: Motion, out: np.ndarray) -> None:
         (n_samples, n_joints, n_parameters).
 
     """
-    other = None if combination.other is None else combination.other(motion.velocity)
+    velocity = motion.velocity
+    other = None if combination.other is None else combination.other(velocity)
+    signs = [np.sign(sum(ratio * velocity[:, k] for k, ratio in s)) for s in combination.speeds]
     for entry in combination.entries:
         for kind, place, coefficient in entry.parts:
-            values = _values(kind, place, motion, other)
+            values = signs[place] if kind == SPEED_SIGN else _values(kind, place, motion, other)
             out[:, entry.row, entry.column] += coefficient * values
 
 
