@@ -40,6 +40,7 @@ WHEELS = {
     'lz4': 'rosbags',
     'markupsafe': 'jinja2',
     'pinocchio': 'pin',
+    'rosidl_adapter': 'rosidl-default-generators',
     'yaml': 'pyyaml',
 }
 """

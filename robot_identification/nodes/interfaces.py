@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What every topic, service and action of the nodes is for, in a line each.
+
+Types and QoS are told by the nodes themselves (`reference`), and a test holds this table to them:
+what a node has, and has no line here, fails, and so does a line that no node answers to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+__all__ = ['Interface', 'INTERFACES', 'Role']
+
+
+class Role(str, Enum):
+    """What a node does with a name."""
+
+    SUBSCRIBES = 'subscribes'
+    PUBLISHES = 'publishes'
+    SERVICE = 'service'
+    ACTION = 'action'
+    CALLS = 'calls'
+
+
+@dataclass(frozen=True)
+class Interface:
+    """
+    One topic, service or action of a node.
+
+    Attributes
+    ----------
+    role, name:
+        What the node does with it, and its name as the code has it (``~/`` is the node's own).
+    meaning:
+        In a line; begins with a capital and ends without a full stop.
+    kind, qos:
+        Type and QoS of what a node makes on demand only, so that a node that has just been made
+        does not show it; empty for all others.
+
+    """
+
+    role: Role
+    name: str
+    meaning: str
+    kind: str = ''
+    qos: str = ''
+
+
+_subscribes = partial(Interface, Role.SUBSCRIBES)
+_publishes = partial(Interface, Role.PUBLISHES)
+_service: Callable[..., Interface] = partial(Interface, Role.SERVICE)
+_action: Callable[..., Interface] = partial(Interface, Role.ACTION)
+_calls: Callable[..., Interface] = partial(Interface, Role.CALLS)
+
+_description = _subscribes(
+    'robot_description',
+    'The URDF; only where the parameter robot_description is empty',
+)
+_diagnostics = '/diagnostics'
+
+INTERFACES: dict[str, tuple[Interface, ...]] = {
+    'simulation': (
+        _subscribes('joint_trajectory', 'What to follow, as joint_trajectory_controller takes it'),
+        _publishes('joint_states', 'What the robot measures, at the parameter rate'),
+        _publishes('motor_states', "The motors' side, where elastic.enabled is true"),
+        _publishes('robot_description', 'The URDF of the simulated robot'),
+        _publishes('/clock', 'Simulated time, at clock_rate'),
+        _service('~/reset', 'Put the robot at rest into its initial position'),
+    ),
+    'excitation': (
+        _description,
+        _subscribes('joint_states', 'The present state, which every motion is watched by'),
+        _publishes('joint_trajectory', 'Trajectories for the controller; see controller_topic'),
+        _action('~/plan', 'Plan a motion that excites the parameters, within the limits'),
+        _action('~/excite', 'Check a motion, carry it out where execute is true, and record it'),
+        _calls(
+            'recorder/start',
+            'Record a motion, where the goal asks for it; see the parameter recorder',
+            kind='robot_identification_msgs/srv/StartRecording',
+        ),
+        _calls(
+            'recorder/stop',
+            'End that recording, with a mark where the motion ended early',
+            kind='robot_identification_msgs/srv/StopRecording',
+        ),
+    ),
+    'recorder': (
+        _subscribes('joint_states', 'What is recorded; other names, or more, by topics'),
+        _publishes('~/status', 'The running or latest recording: messages, rate, gaps, drops'),
+        _service('~/start', 'Start a recording'),
+        _service('~/stop', 'End the recording and close its bag'),
+    ),
+    'regressor': (
+        _description,
+        _subscribes('joint_states', 'Live states; only while somebody listens to ~/regressor'),
+        _publishes('~/regressor', 'Regressor and efforts of the robot as it moves, at rate'),
+        _service('~/get_regressor', 'Regressor at given positions, velocities, accelerations'),
+    ),
+    'identification': (
+        _description,
+        _subscribes('recorder/status', 'Which recording is the latest, for an empty source'),
+        _subscribes('joint_states', 'Live states; only where the robot is followed (online)'),
+        _publishes('~/parameters', 'Base parameters of the latest recording identified'),
+        _publishes('~/fit', 'How well these fit, joint by joint'),
+        _publishes('~/online/parameters', 'Base parameters as the robot moves'),
+        _publishes('~/online/status', 'The live identification: rate, lost and late, timing'),
+        _publishes(_diagnostics, 'State of the estimates, each second'),
+        _service('~/identify', 'Identify from a recording'),
+        _service('~/validate', 'Predict the efforts of another recording'),
+        _service('~/check_consistency', 'Whether bodies can have the parameters'),
+        _service('~/export_urdf', 'The URDF with identified parameters'),
+        _service('~/reset', 'Forget the estimate from recordings'),
+        _service('~/online/enable', 'Follow the robot, or leave off (data: true or false)'),
+        _service('~/online/freeze', 'Keep the live estimate as it is, or go on (data)'),
+        _service('~/online/reset', 'Forget the live estimate and begin anew'),
+        _service('~/online/save', 'Write the live estimate into a folder below output'),
+    ),
+}
+"""Interfaces of each node, by its name, in the order of the page."""
