@@ -71,6 +71,6 @@ def test_a_definition_without_comments_is_refused(tmp_path):
     assert '| `x` | float64 | What [m] |' in text
     assert '| `done` | bool | It was done. |' in text
     assert '| `told` | bool | It was done. |' in text
-    path.write_text(f'# Ask.\n\nfloat64 x\n{answer}')
+    path.write_text('# Ask.\n\nfloat64 x\n---\n# It was done.\nbool done\n')
     with pytest.raises(ValueError, match=r"'x' in Ask\.srv has no comment"):
         message_reference(tmp_path)
