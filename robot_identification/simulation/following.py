@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Follow waypoints as a trajectory controller does: polynomials between them, the last one held.
+Follow waypoints as ros2_control's joint_trajectory_controller does.
 
-With positions, velocities and accelerations the polynomials are quintic, without accelerations
-cubic, with positions alone linear.
+Between points it follows polynomials: with positions, velocities and accelerations quintic,
+without accelerations cubic, with positions alone linear.  The last point is held.  A new
+trajectory takes the place of the former at once, also where it starts later: on the way to a first
+point that is still to come it begins from the state that is measured.  Where its first point has
+passed, it is followed from the present on, wherever the robot is.
 """
 
 from __future__ import annotations
@@ -18,8 +21,14 @@ from ..errors import ExcitationError, one_of
 from ..recording import Motion
 from ..splines import spline_coefficients
 
-AT_REST = 1e-6
+AT_REST = float(np.finfo(np.float32).eps)
 """Largest velocity with which a trajectory may end [rad/s or m/s]."""
+
+NANOSECOND = 1e-9
+"""Times that differ by no more are the same [s]."""
+
+HOLD = 1e-3
+"""Length of the polynomial of a path that has one point only, which has been reached [s]."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +161,24 @@ def _refused(
 
 
 class _Path:
-    """Polynomials between knots; before the first and after the last the robot rests."""
+    """
+    Polynomials between knots; before the first and after the last the robot rests.
 
-    def __init__(self, knots: np.ndarray, coefficients: np.ndarray) -> None:
-        self.begin, self.end = float(knots[0]), float(knots[-1])
+    Parameters
+    ----------
+    start:
+        Time that the trajectory's points are counted from [s].
+    knots:
+        (m,) times [s].
+    coefficients:
+        (m - 1, 6, n_joints) ascending powers of the time since a segment's begin.
+
+    """
+
+    def __init__(self, start: float, knots: np.ndarray, coefficients: np.ndarray) -> None:
+        self.start, self.begin, self.end = start, float(knots[0]), float(knots[-1])
         self._starts = knots[:-1]
-        self._knots = knots
-        self._coefficients = coefficients  # (segments, 6, n_joints), ascending powers of time
+        self._coefficients = coefficients
 
     def sample(self, time: float) -> np.ndarray:
         """Position, velocity and acceleration, (3, n_joints)."""
@@ -190,40 +210,54 @@ class TrajectoryFollower:
     position:
         (n_joints,) where it rests until there is a trajectory.
 
+    Attributes
+    ----------
+    joints:
+        As given.
+    speed:
+        How fast the trajectory's time passes: 1 is real time, 0 a pause.
+
     """
 
     def __init__(self, joints: Sequence[str], position: np.ndarray) -> None:
         self.joints = tuple(joints)
+        self.speed = 1.0
         self.hold(position)
 
     def hold(self, position: np.ndarray) -> None:
         """Forget every trajectory and rest at ``position``."""
         coefficients = np.zeros((1, 6, len(self.joints)))
         coefficients[0, 0] = position
-        self._path = _Path(np.array([0.0, 0.0]), coefficients)
-        self._next: _Path | None = None
+        self._path = _Path(0.0, np.zeros(2), coefficients)
+        self._now: float | None = None
+        self._clock = 0.0
 
-    def follow(self, waypoints: Waypoints, now: float, start: float | None = None) -> float:
+    def follow(
+        self,
+        waypoints: Waypoints,
+        now: float,
+        start: float | None = None,
+        state: np.ndarray | None = None,
+    ) -> float:
         """
         Replace what is being followed.
-
-        The path joins the reference of the moment when it starts, with its velocity and
-        acceleration; points that lie before that moment are left out.  Until then the former
-        trajectory goes on.
 
         Parameters
         ----------
         waypoints:
             With the robot's joints in any order.
         now:
-            Present time [s].
+            Present time [s].  The trajectory's time is this one at first, whatever `speed` was.
         start:
             Time of the waypoints' time 0 [s]; None is ``now``.
+        state:
+            (2, n_joints) measured position and velocity, from where it moves to a first point
+            that is still to come; None takes the reference.
 
         Returns
         -------
         float
-            When the robot will be at rest at the last point [s].
+            When the robot will be at rest at the last point, at a speed of 1 [s].
 
         Raises
         ------
@@ -232,44 +266,70 @@ class TrajectoryFollower:
 
         """
         waypoints = waypoints.ordered(self.joints)
-        start = now if start is None else start
-        begin = max(start, now)
-        knots = start + waypoints.time
-        ahead = knots > begin + 1e-9
-        if not ahead.any():
+        begin = now if start is None else start
+        knots = begin + waypoints.time
+        if start is not None and knots[-1] < now:
             raise _refused(
-                f'its last point is at {knots[-1]:.6g} s, and it is {begin:.6g} s',
+                f'its last point is at {knots[-1]:.6g} s, and it is {now:.6g} s',
                 'send a point after the present',
                 float(knots[-1]),
             )
-        path = _join(self.sample(begin), begin, knots[ahead], waypoints, ahead)
-        if begin > now:
-            self._next = path
-        else:
-            self._path, self._next = path, None
-        return path.end
+        if state is None:
+            state = self.sample(self._clock)[:2]
+        self._path = _path_of(waypoints, begin, now, state)
+        self._clock, self._now = now, None
+        return self._path.end
+
+    @property
+    def elapsed(self) -> float:
+        """Time since the trajectory's start in its own time, at the latest look [s]."""
+        return self._clock - self._path.start
+
+    @property
+    def over(self) -> bool:
+        """Whether the last point has been reached, at the latest look."""
+        return self._clock >= self._path.end
 
     def sample(self, time: float) -> np.ndarray:
-        """Position, velocity and acceleration of the reference, (3, n_joints)."""
-        if self._next is not None and time >= self._next.begin:
-            return self._next.sample(time)
+        """Position, velocity, acceleration of the reference, (3, n_joints), in its own time."""
         return self._path.sample(time)
 
-    def advance(self, time: float) -> np.ndarray:
-        """Return `sample` of ``time``, and forget what lies before it."""
-        if self._next is not None and time >= self._next.begin:
-            self._path, self._next = self._next, None
-        return self._path.sample(time)
+    def advance(self, now: float) -> np.ndarray:
+        """Let the trajectory's time pass up to ``now`` [s]; return the reference (3, n_joints)."""
+        if self._now is None:
+            self._clock = now
+        else:
+            self._clock += self.speed * (now - self._now)
+        self._now = now
+        return self._path.sample(self._clock)
 
 
-def _join(
-    state: np.ndarray, begin: float, knots: np.ndarray, waypoints: Waypoints, ahead: np.ndarray
-) -> _Path:
-    """Path from ``state`` at ``begin`` through the waypoints that lie ahead."""
-    times = np.concatenate([[begin], knots])
-    position = np.vstack([state[0], waypoints.position[ahead]])
-    velocity, acceleration = (
-        None if array is None else np.vstack([present, array[ahead]])
-        for present, array in zip(state[1:], (waypoints.velocity, waypoints.acceleration))
-    )
-    return _Path(times, spline_coefficients(times, position, velocity, acceleration))
+def _path_of(waypoints: Waypoints, start: float, now: float, state: np.ndarray) -> _Path:
+    """Path through the waypoints; from ``state`` where the first of them is still to come."""
+    knots = start + waypoints.time
+    to_come = knots[0] - now > NANOSECOND
+    if not to_come and knots.size > 1:
+        return _Path(start, knots, _coefficients(waypoints, knots))
+    if to_come:
+        knots, first = np.concatenate([[now], knots]), (*state, np.zeros_like(state[0]))
+    else:
+        # the only point, which has come, is held as it is
+        knots, first = np.array([knots[0] - HOLD, knots[0]]), None
+    return _Path(start, knots, _coefficients(waypoints, knots, first))
+
+
+def _coefficients(
+    waypoints: Waypoints, knots: np.ndarray, first: Sequence[np.ndarray] | None = None
+) -> np.ndarray:
+    """Polynomials between the waypoints, and to them from ``first`` where there is a knot more."""
+    columns = [waypoints.position, waypoints.velocity, waypoints.acceleration]
+    if knots.size > waypoints.time.size:
+        columns = [
+            None
+            if column is None
+            else np.vstack([column[0] if first is None else first[k], column])
+            for k, column in enumerate(columns)
+        ]
+    position, velocity, acceleration = columns
+    assert position is not None
+    return spline_coefficients(knots, position, velocity, acceleration)

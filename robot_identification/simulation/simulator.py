@@ -14,6 +14,7 @@ from ..recording import Recording
 from ..regressors import ModelSettings, prior
 from ..regressors.friction import slopes_of
 from ..robot import Robot
+from .commands import checked_command, PositionCommands, VelocityCommands
 from .elastic import ElasticPlant, ElasticServo, require_rotors
 from .following import TrajectoryFollower, Waypoints
 from .plant import Plant
@@ -99,6 +100,7 @@ class Simulator:
         self._count = _encoder_count(robot, settings)
         self._delay = round(settings.effort_delay * settings.servo_rate)
         self.follower = TrajectoryFollower(robot.joints, self._start)
+        self._reference: TrajectoryFollower | PositionCommands | VelocityCommands = self.follower
         self._random = np.random.default_rng([settings.seed, 1])
         self._periods = 0
         self.reset()
@@ -121,16 +123,50 @@ class Simulator:
     def reset(self) -> None:
         """Put the robot at rest into its initial position; time goes on."""
         self.plant.set_state(self._start, np.zeros(self.robot.n_joints))
-        self.follower.hold(self._start)
+        self.hold(self._start)
         if isinstance(self._servo, ElasticServo):
             self._servo.restart()
-        effort = self._command(self.follower.advance(self.time))
+        effort = self._command(self._reference.advance(self.time))
         # the drives have held the robot there before
         self._applied = deque([effort] * (self._delay + 2), maxlen=self._delay + 2)
 
     def follow(self, waypoints: Waypoints, start: float | None = None) -> float:
         """Follow a trajectory from ``start`` [s] (None: now); see `TrajectoryFollower.follow`."""
-        return self.follower.follow(waypoints, self.time, start)
+        state = np.array([self.plant.position, self.plant.velocity])
+        end = self.follower.follow(waypoints, self.time, start, state)
+        self._reference = self.follower
+        return end
+
+    def hold(self, position: np.ndarray | None = None) -> None:
+        """Hold ``position`` (n_joints,); None holds what is measured now."""
+        self.follower.hold(self.plant.position if position is None else position)
+        self._reference = self.follower
+
+    def command_position(self, position: np.ndarray) -> None:
+        """
+        Hold ``position`` (n_joints,) until something else is commanded.
+
+        Raises
+        ------
+        ExcitationError
+            where it is not one finite number a joint; what was commanded before stays in force.
+
+        """
+        self._reference = PositionCommands(checked_command(position, self.joints))
+
+    def command_velocity(self, velocity: np.ndarray) -> None:
+        """Keep ``velocity`` (n_joints,) until something else is commanded; as the above."""
+        velocity = checked_command(velocity, self.joints)
+        if not isinstance(self._reference, VelocityCommands):
+            self._reference = VelocityCommands(self.plant.position, self.time)
+        self._reference.command = velocity
+        self._reference.speed = self.follower.speed
+
+    def scale_speed(self, speed: float) -> None:
+        """Let trajectories and commanded velocities pass at a share ``speed`` of their speed."""
+        self.follower.speed = speed
+        if isinstance(self._reference, VelocityCommands):
+            self._reference.speed = speed
 
     def advance(self) -> JointSample:
         """
@@ -146,7 +182,7 @@ class Simulator:
         position, velocity = self.plant.position, self.plant.velocity
         self._require_stable(velocity)
         motors = self._motors()
-        command = self._command(self.follower.advance(time))
+        command = self._command(self._reference.advance(time))
         self._applied.append(command)
         effort = 0.5 * (self._applied[0] + self._applied[1])
         if self._noise.any():
