@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from .bag_metadata import KEY, MARK, RECORD
 from .mcap_records import (
     METADATA,
     METADATA_INDEX,
@@ -20,9 +21,6 @@ from .mcap_records import (
     records_of,
     STATISTICS,
 )
-
-_KEY = 'rosbag2_bagfile_information'
-_RECORD = 'rosbag2'  # the name of the record that rosbag2 writes its description into
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,11 @@ class BagAbout:
 
     start: float | None = None
     custom: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> str:
+        """Why it ended early, as the recorder was told; empty where it was told nothing."""
+        return self.custom.get(MARK, '')
 
 
 def about_bag(bag: Path) -> BagAbout:
@@ -61,7 +64,7 @@ def about_bag(bag: Path) -> BagAbout:
     try:
         if bag.is_dir():
             text = (bag / 'metadata.yaml').read_text(encoding='utf-8')
-            return _from_document(_mapping(text).get(_KEY))
+            return _from_document(_mapping(text).get(KEY))
         if bag.suffix == '.mcap':
             return _about_mcap(bag)
         if bag.suffix == '.db3':
@@ -101,7 +104,7 @@ def _about_mcap(bag: Path) -> BagAbout:
             if code == STATISTICS:
                 messages, *_, first, _ = struct.unpack_from('<QHIIIIQQ', content)
                 began = 1e-9 * first if messages else None
-            elif code == METADATA_INDEX and read_string(content, 16)[0] == _RECORD:
+            elif code == METADATA_INDEX and read_string(content, 16)[0] == RECORD:
                 place = struct.unpack_from('<QQ', content)
         if place is None:
             return BagAbout(began)
@@ -136,4 +139,4 @@ def _about_sqlite(bag: Path) -> BagAbout:
 def _custom(text: str) -> Mapping[str, str]:
     """Read what was noted in the description that a storage file holds."""
     inner = _mapping(text)
-    return _from_document(inner.get(_KEY, inner)).custom
+    return _from_document(inner.get(KEY, inner)).custom

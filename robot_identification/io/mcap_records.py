@@ -44,14 +44,16 @@ class Chunk:
 
     def record(self) -> bytes:
         """Return the whole chunk, uncompressed."""
-        size = len(self.records)
-        fields = struct.pack('<QQQI', self.first, self.last, size, crc32(self.records))
-        return record_of(CHUNK, fields + string('') + struct.pack('<Q', size) + self.records)
+        return chunk_record(self.first, self.last, self.records)
 
 
 @dataclass(frozen=True)
 class ChunkIndex:
-    """Where a chunk and the indices of its messages are in the file; the times are in ns."""
+    """
+    Where a chunk and the indices of its messages are in the file; the times are in ns.
+
+    Its records have ``size`` bytes, and ``stored`` with their compression.
+    """
 
     first: int
     last: int
@@ -60,12 +62,22 @@ class ChunkIndex:
     offsets: list[tuple[int, int]]
     index_length: int
     size: int
+    stored: int
+    compression: str = ''
 
     def record(self) -> bytes:
         """Return the entry of the summary."""
         fields = struct.pack('<QQQQ', self.first, self.last, self.start, self.length)
-        fields += pair_list('HQ', self.offsets) + struct.pack('<Q', self.index_length) + string('')
-        return record_of(CHUNK_INDEX, fields + struct.pack('<QQ', self.size, self.size))
+        fields += pair_list('HQ', self.offsets) + struct.pack('<Q', self.index_length)
+        fields += string(self.compression) + struct.pack('<QQ', self.stored, self.size)
+        return record_of(CHUNK_INDEX, fields)
+
+
+def chunk_record(first: int, last: int, records: bytes | bytearray) -> bytes:
+    """Return a chunk, uncompressed, with messages that were received from first to last [ns]."""
+    size = len(records)
+    fields = struct.pack('<QQQI', first, last, size, crc32(records))
+    return record_of(CHUNK, fields + string('') + struct.pack('<Q', size) + records)
 
 
 def record_of(code: int, content: bytes | bytearray) -> bytes:

@@ -2,102 +2,65 @@
 """
 Write rosbag2 directories (mcap) without ROS, for ``ros2 bag play``, ``info`` and our own readers.
 
-A directory holds ``<name>_0.mcap`` and, once it is closed, ``metadata.yaml`` (version 9, ROS 2
-Jazzy).  The file is made of the records of the MCAP specification (https://mcap.dev/spec):
-messages are gathered in chunks, and each chunk goes to the operating system in one piece when
-`BagWriter.flush` is called, so that a writer that is killed leaves everything up to its last flush
-for readers that do without the summary at the end.
+A directory holds ``<name>_0.mcap`` and, once it is closed, ``metadata.yaml``.  The file is made of
+the records of the MCAP specification (https://mcap.dev/spec): messages are gathered in chunks, and
+each chunk goes to the operating system in one piece when `BagWriter.flush` is called, so that a
+writer that is killed leaves everything up to its last flush for readers that do without the
+summary at the end; `BagWriter.sync` has it survive a power loss, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 import contextlib
-from dataclasses import dataclass
+from dataclasses import replace
+import fcntl
 import os
 from pathlib import Path
 import struct
 from typing import Any, BinaryIO
-from zlib import crc32
-
-import yaml
 
 from ..errors import RecordingError
+from .bag_metadata import (
+    as_yaml,
+    describe,
+    FileSpan,
+    METADATA_NAME,
+    Qos,
+    sync_folder,
+    Topic,
+    write_metadata,
+)
 from .mcap_records import (
     CHANNEL,
     Chunk,
-    CHUNK_INDEX,
     ChunkIndex,
-    DATA_END,
-    FOOTER,
     HEADER,
     MAGIC,
     MESSAGE_INDEX,
-    METADATA,
-    METADATA_INDEX,
     pair_list,
     record_of,
     SCHEMA,
-    STATISTICS,
     string,
     string_map,
-    SUMMARY_OFFSET,
 )
-from .message_definition import message_definition, type_hash
+from .mcap_summary import Summary
+from .message_definition import message_definition
+
+__all__ = ['BagWriter', 'LIBRARY', 'Qos', 'Topic']
+
+LIBRARY = 'robot_identification'
+"""How the files name their writer."""
 
 _CHUNK_BYTES = 1 << 20
-_FOREVER = {'sec': 9223372036, 'nsec': 854775807}  # RMW_DURATION_INFINITE
-
-
-@dataclass(frozen=True)
-class Qos:
-    """Quality of service that a topic's publisher offers, in rosbag2's words."""
-
-    history: str = 'keep_last'
-    depth: int = 10
-    reliability: str = 'reliable'
-    durability: str = 'volatile'
-    liveliness: str = 'automatic'
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the mapping that rosbag2 writes."""
-        return {
-            'history': self.history,
-            'depth': self.depth,
-            'reliability': self.reliability,
-            'durability': self.durability,
-            'deadline': dict(_FOREVER),
-            'lifespan': dict(_FOREVER),
-            'liveliness': self.liveliness,
-            'liveliness_lease_duration': dict(_FOREVER),
-            'avoid_ros_namespace_conventions': False,
-        }
-
-
-@dataclass(frozen=True)
-class Topic:
-    """
-    A topic of a bag.
-
-    Attributes
-    ----------
-    name:
-        Full name, ``/joint_states``.
-    type:
-        ``sensor_msgs/msg/JointState``.
-    qos:
-        What its publishers offer.
-
-    """
-
-    name: str
-    type: str
-    qos: tuple[Qos, ...] = (Qos(),)
 
 
 class BagWriter:
     """
-    Writes one bag; not safe to be used from several threads at once.
+    Writes one bag; only `sync` may be called while another thread is in here.
+
+    The file is locked (``flock``) as long as it is being written, so that nobody takes it for one
+    that was left behind.  Folder and file may be renamed meanwhile.
 
     Parameters
     ----------
@@ -106,12 +69,12 @@ class BagWriter:
     topics:
         What is written.
     custom_data:
-        Kept in ``metadata.yaml``.
+        Kept in ``metadata.yaml`` and in the file.
 
     Raises
     ------
     RecordingError
-        where the directory exists or cannot be written.
+        where the directory exists (its cause is a FileExistsError) or cannot be written.
 
     """
 
@@ -121,47 +84,73 @@ class BagWriter:
         topics: Sequence[Topic],
         custom_data: Mapping[str, str] | None = None,
     ) -> None:
-        self.folder = Path(folder)
-        self.topics = tuple(topics)
-        self._custom_data = dict(custom_data or {})
-        self._counts = [0] * len(self.topics)
+        self.topics = list(topics)
+        self.custom_data = dict(custom_data or {})
+        self._folder = Path(folder)
+        self._name = f'{self._folder.name}_0.mcap'
+        self._place = self._folder / self._name
         self._chunk = Chunk(len(self.topics))
-        self._chunks: list[ChunkIndex] = []
-        self._first, self._last = 2**63 - 1, 0
-        self._definitions: dict[str, str] = {}
-        for topic in self.topics:
-            self._definitions.setdefault(topic.type, message_definition(topic.type))
+        self._summary = Summary()
+        self._size = self._messages = 0
+        self._schemas: dict[str, int] = {}
+        self._file: BinaryIO | None = None
         try:
-            self.folder.mkdir(parents=True)
-            self._file: BinaryIO | None = open(self.path, 'xb', buffering=0)  # noqa: SIM115
-        except FileExistsError:
+            _make_folder(self._folder)
+            self._file = open(self._place, 'xb', buffering=0)  # noqa: SIM115
+        except FileExistsError as error:
             raise RecordingError(
-                f"'{self.folder}' exists already", file=str(self.folder), remedy='use another name'
-            ) from None
+                f"'{folder}' exists already", file=str(folder), remedy='use another name'
+            ) from error
         except OSError as error:
             raise self._failed(error) from error
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
-            self._put(MAGIC + record_of(HEADER, string('ros2') + string('robot_identification')))
-            self._put(self._schemas() + self._channels())
+            self._put(MAGIC + record_of(HEADER, string('ros2') + string(LIBRARY)))
+            self._put(self._declared_schemas())
         except RecordingError:
             self.abandon()
             raise
+        sync_folder(self._folder)
+        sync_folder(self._folder.parent)
 
     @property
     def path(self) -> Path:
-        """The mcap file."""
-        return self.folder / f'{self.folder.name}_0.mcap'
+        """The mcap file, where it is now."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # systems without /proc: where it was made
+                place = Path(os.readlink(f'/proc/self/fd/{self._file.fileno()}'))
+                if place.exists():
+                    self._place = place
+        return self._place
+
+    @property
+    def folder(self) -> Path:
+        """The bag's directory, where it is now."""
+        place = self.path
+        # a relative path stays as the caller wrote it as long as it is right
+        same = place.name == self._name and place.parent == self._folder.absolute()
+        return self._folder if same else place.parent
 
     @property
     def messages(self) -> int:
         """Number of messages written so far (what a failed `flush` lost does not count)."""
-        return sum(self._counts) + sum(map(len, self._chunk.index))
+        return self._messages
+
+    @property
+    def size(self) -> int:
+        """Size of the file so far [bytes]."""
+        return self._size
 
     def __enter__(self) -> BagWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def offered(self, topic: int, qos: Sequence[Qos]) -> None:
+        """Say what the publishers of a topic offer, where its first message is not on disk yet."""
+        self.topics[topic] = replace(self.topics[topic], qos=tuple(qos))
 
     def write(
         self, topic: int, log_time: int, data: bytes, *, publish_time: int, sequence: int = 0
@@ -182,6 +171,7 @@ class BagWriter:
 
         """
         self._chunk.add(topic, sequence, log_time, publish_time, data)
+        self._messages += 1
         if len(self._chunk.records) >= _CHUNK_BYTES:
             self.flush()
 
@@ -192,30 +182,43 @@ class BagWriter:
         Raises
         ------
         RecordingError
-            where the disk is full or gone; the file then ends with the last complete chunk.
+            where the disk is full or gone, or the file was removed; it then ends with the last
+            complete chunk.
 
         """
         chunk = self._chunk
         if not chunk.records:
             return
         self._chunk = Chunk(len(self.topics))
+        counts = {number: len(entries) for number, entries in enumerate(chunk.index, 1) if entries}
+        try:
+            self._append(chunk, counts)
+        except RecordingError:
+            self._messages -= sum(counts.values())
+            raise
+
+    def _append(self, chunk: Chunk, counts: dict[int, int]) -> None:
+        self._require_file()
+        self._declare(counts)
         record = chunk.record()
-        start = self._put(record)
-        index_start = start + len(record)
+        start = self._size
         indices, offsets = bytearray(), []
-        for number, entries in enumerate(chunk.index):
-            if entries:
-                offsets.append((number + 1, index_start + len(indices)))
-                entry = pair_list('QQ', entries)
-                indices += record_of(MESSAGE_INDEX, struct.pack('<H', number + 1) + entry)
-        self._put(indices)
-        self._counts = [n + len(entries) for n, entries in zip(self._counts, chunk.index)]
+        for number in counts:
+            offsets.append((number, start + len(record) + len(indices)))
+            entry = struct.pack('<H', number) + pair_list('QQ', chunk.index[number - 1])
+            indices += record_of(MESSAGE_INDEX, entry)
+        self._put(record + indices)
         size = len(chunk.records)
         index = ChunkIndex(
-            chunk.first, chunk.last, start, len(record), offsets, len(indices), size
+            chunk.first, chunk.last, start, len(record), offsets, len(indices), size, size
         )
-        self._chunks.append(index)
-        self._first, self._last = min(self._first, chunk.first), max(self._last, chunk.last)
+        self._summary.add(index, counts)
+
+    def sync(self) -> None:
+        """Have what was flushed reach the disk; raises OSError."""
+        file = self._file
+        if file is not None:
+            getattr(os, 'fdatasync', os.fsync)(file.fileno())
 
     def close(self) -> None:
         """
@@ -231,12 +234,15 @@ class BagWriter:
             return
         try:
             self.flush()
-            self._put(self._end())
+            self._require_file()
+            self._declare(range(1, len(self.topics) + 1))
+            place = self.path
+            description = self._description(place.name)
+            if (place.parent / METADATA_NAME).exists():
+                raise FileExistsError(0, f'{METADATA_NAME} is there already', str(place.parent))
+            self._put(self._summary.end(self._size, as_yaml(description)))
             os.fsync(self._file.fileno())
-            text = yaml.safe_dump(
-                {'rosbag2_bagfile_information': self._metadata()}, sort_keys=False
-            )
-            (self.folder / 'metadata.yaml').write_text(text, encoding='utf-8')
+            write_metadata(place.parent, description)
         except OSError as error:
             raise self._failed(error) from error
         finally:
@@ -245,26 +251,35 @@ class BagWriter:
     def abandon(self) -> None:
         """Close the file as it is."""
         if self._file is not None:
+            _ = self.path  # kept for later
+            file, self._file = self._file, None
             with contextlib.suppress(OSError):
-                self._file.close()
-            self._file = None
+                file.close()
 
     # ------------------------------------------------------------------------------- what is put
 
-    def _put(self, data: bytes | bytearray) -> int:
-        """Append ``data`` as a whole or not at all; return where it starts."""
+    def _put(self, data: bytes | bytearray) -> None:
+        """Append ``data`` as a whole or not at all."""
         assert self._file is not None
-        start = self._file.tell()
         left = memoryview(data)
         try:
             while left:
                 left = left[self._file.write(left) :]
         except OSError as error:
             with contextlib.suppress(OSError):
-                self._file.truncate(start)
-                self._file.seek(start)
+                self._file.truncate(self._size)
+                self._file.seek(self._size)
             raise self._failed(error) from error
-        return start
+        self._size += len(data)
+
+    def _require_file(self) -> None:
+        assert self._file is not None
+        if os.fstat(self._file.fileno()).st_nlink == 0:
+            raise RecordingError(
+                f"the bag '{self._folder}' was removed while it was recorded",
+                file=str(self._folder),
+                remedy='start another recording',
+            )
 
     def _failed(self, error: OSError) -> RecordingError:
         return RecordingError(
@@ -273,101 +288,42 @@ class BagWriter:
             remedy='choose a folder that exists or can be made, may be written and has room',
         )
 
-    def _schemas(self) -> bytes:
-        return b''.join(
-            record_of(
-                SCHEMA,
-                struct.pack('<H', number) + string(kind) + string('ros2msg') + string(definition),
-            )
-            for number, (kind, definition) in enumerate(self._definitions.items(), 1)
-        )
+    def _declared_schemas(self) -> bytes:
+        for topic in self.topics:
+            self._schemas.setdefault(topic.type, len(self._schemas) + 1)
+        for kind, number in self._schemas.items():
+            definition = string('ros2msg') + string(message_definition(kind))
+            content = struct.pack('<H', number) + string(kind) + definition
+            self._summary.schemas[number] = record_of(SCHEMA, content)
+        return b''.join(self._summary.schemas.values())
 
-    def _channels(self) -> bytes:
-        schemas = {kind: number for number, kind in enumerate(self._definitions, 1)}
-        channels = bytearray()
-        for number, topic in enumerate(self.topics, 1):
-            metadata = {
-                'offered_qos_profiles': yaml.safe_dump(_qos(topic), sort_keys=False).strip(),
-                'topic_type_hash': type_hash(topic.type),
-            }
-            fields = struct.pack('<HH', number, schemas[topic.type]) + string(topic.name)
-            channels += record_of(CHANNEL, fields + string('cdr') + string_map(metadata))
-        return bytes(channels)
+    def _declare(self, numbers: Any) -> None:
+        """Write the channels with these numbers, unless that was done before."""
+        for number in numbers:
+            if number in self._summary.channels:
+                continue
+            topic = self.topics[number - 1]
+            fields = struct.pack('<HH', number, self._schemas[topic.type]) + string(topic.name)
+            fields += string('cdr') + string_map(topic.channel_metadata())
+            record = record_of(CHANNEL, fields)
+            self._put(record)
+            self._summary.channels[number] = record
+            self._summary.counts.setdefault(number, 0)
 
-    def _end(self) -> bytes:
-        """Return everything after the last message: metadata, summary, footer."""
-        assert self._file is not None
-        start = self._file.tell()
-        text = yaml.safe_dump(self._metadata(), sort_keys=False)
-        metadata = record_of(
-            METADATA, string('rosbag2') + string_map({'serialized_metadata': text})
-        )
-        data_end = record_of(DATA_END, struct.pack('<I', 0))
-        place = struct.pack('<QQ', start, len(metadata)) + string('rosbag2')
-        groups = (
-            (SCHEMA, self._schemas()),
-            (CHANNEL, self._channels()),
-            (STATISTICS, self._statistics()),
-            (CHUNK_INDEX, b''.join(chunk.record() for chunk in self._chunks)),
-            (METADATA_INDEX, record_of(METADATA_INDEX, place)),
-        )
-        summary_start = position = start + len(metadata) + len(data_end)
-        offsets = bytearray()
-        for code, records in groups:
-            if records:
-                offset = struct.pack('<BQQ', code, position, len(records))
-                offsets += record_of(SUMMARY_OFFSET, offset)
-                position += len(records)
-        summary = b''.join(records for _, records in groups) + offsets
-        # the footer's checksum covers the summary and the footer up to itself
-        footer = struct.pack('<BQQQ', FOOTER, 20, summary_start, position)
-        footer += struct.pack('<I', crc32(summary + footer))
-        return metadata + data_end + summary + footer + MAGIC
-
-    def _statistics(self) -> bytes:
-        first = self._first if self._chunks else 0
-        counts = pair_list('HQ', [(n, c) for n, c in enumerate(self._counts, 1)])
-        sizes = (self.messages, len(self._definitions), len(self.topics), 0, 1, len(self._chunks))
-        return record_of(STATISTICS, struct.pack('<QHIIIIQQ', *sizes, first, self._last) + counts)
-
-    def _metadata(self) -> dict[str, Any]:
+    def _description(self, name: str) -> dict[str, Any]:
         """Return rosbag2's description of the bag, as in its ``metadata.yaml``."""
-        start = {'nanoseconds_since_epoch': self._first if self._chunks else 0}
-        duration = {'nanoseconds': self._last - self._first if self._chunks else 0}
-        topics = [
-            {
-                'topic_metadata': {
-                    'name': topic.name,
-                    'type': topic.type,
-                    'serialization_format': 'cdr',
-                    'offered_qos_profiles': _qos(topic),
-                    'type_description_hash': type_hash(topic.type),
-                },
-                'message_count': count,
-            }
-            for topic, count in zip(self.topics, self._counts, strict=True)
-        ]
-        file = {
-            'path': self.path.name,
-            'starting_time': start,
-            'duration': duration,
-            'message_count': self.messages,
-        }
-        return {
-            'version': 9,
-            'storage_identifier': 'mcap',
-            'duration': dict(duration),
-            'starting_time': dict(start),
-            'message_count': self.messages,
-            'topics_with_message_count': topics,
-            'compression_format': '',
-            'compression_mode': '',
-            'relative_file_paths': [self.path.name],
-            'files': [file],
-            'custom_data': self._custom_data or None,
-            'ros_distro': 'jazzy',
-        }
+        summary = self._summary
+        span = FileSpan(name, summary.first, summary.last, summary.messages)
+        topics = (
+            topic.entry(summary.counts.get(number, 0))
+            for number, topic in enumerate(self.topics, 1)
+        )
+        return describe([span], list(topics), self.custom_data)
 
 
-def _qos(topic: Topic) -> list[dict[str, Any]]:
-    return [qos.as_dict() for qos in topic.qos]
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir()
+    except FileNotFoundError:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()

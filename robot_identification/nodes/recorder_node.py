@@ -3,7 +3,8 @@
 Node ``recorder``: joint states into rosbag2 (mcap) files.
 
 It takes the serialised messages as they are, in one thread with a deep queue, and hands them to
-`BagRecorder`; see there for what is lost when the process is killed.
+`BagRecorder`; see there for what is lost when the process is killed.  They are fetched from the
+middleware several at a time: an executor that is woken by each of them costs several times more.
 """
 
 from __future__ import annotations
@@ -11,26 +12,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from itertools import count
 from pathlib import Path
 import sys
 from typing import Any
 
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.subscription import Subscription
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from std_msgs.msg import Header
 
 from ..errors import RecordingError, SettingsError
+from ..io.bag_metadata import Qos, Topic
 from ..io.bag_recorder import BagRecorder, RecordingStatus
-from ..io.mcap_writer import Qos, Topic
 from ..options import option
 from .common import answer, declare_options, LATCHED, read_options, run, subscribe_joint_states
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
+
+_FETCH_SECONDS = 0.01
+_AT_ONCE = 2000
+"""Messages of a topic after which services and timers have their turn."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,14 @@ class RecorderOptions:
         minimum=0.0,
         maximum=60.0,
     )
+    sync_period: float = option(
+        1.0,
+        doc='Time between two waits until the disk has what was handed over: what a power loss '
+        'takes; 0 leaves that to the system',
+        unit='s',
+        minimum=0.0,
+        maximum=60.0,
+    )
 
     def __post_init__(self) -> None:
         if not self.topics or len(set(self.topics)) != len(self.topics) or '' in self.topics:
@@ -70,15 +85,21 @@ class RecorderNode(Node):
     def __init__(self) -> None:
         super().__init__('recorder')
         self._recorder: BagRecorder | None = None
+        self._failed = False
+        self._silent: set[int] = set()
         self._sim_time = False
         self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
-        topics = declare_options(self, RecorderOptions).topics
-        self._topics = [self._subscribe(place, topic) for place, topic in enumerate(topics)]
+        options = declare_options(self, RecorderOptions)
+        self._group = _Fetched()
+        self._inputs = [self._subscribe(topic) for topic in options.topics]
+        self._topics = [subscription.topic_name for subscription in self._inputs]
         self.create_service(StartRecording, '~/start', self._on_start)
         self.create_service(StopRecording, '~/stop', self._on_stop)
         # by the wall: a simulation that stands still has to show in the status
-        self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self._last = _idle('')
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(_FETCH_SECONDS, self._fetch, self._group, clock=steady)
+        self.create_timer(1.0, self._on_timer, clock=steady)
+        self._last = RecordingStatus(Path())
         self._publish(recording=False)
 
     def on_shutdown(self) -> None:
@@ -88,22 +109,38 @@ class RecorderNode(Node):
 
     # ------------------------------------------------------------------------------- messages in
 
-    def _subscribe(self, place: int, topic: str) -> str:
-        subscription = subscribe_joint_states(
+    def _subscribe(self, topic: str) -> Subscription:
+        return subscribe_joint_states(
             self,
-            partial(self._on_message, place),
+            _never_called,
             topic,
             raw=True,
+            callback_group=self._group,
             event_callbacks=SubscriptionEventCallbacks(message_lost=self._on_lost),
         )
-        return subscription.topic_name
 
-    def _on_message(self, place: int, data: bytes, info: dict[str, Any]) -> None:
-        if self._recorder is None:
-            return
-        # as rosbag2 does: the time of reception, in the robot's clock where that is simulated
-        log = self.get_clock().now().nanoseconds if self._sim_time else info['received_timestamp']
-        self._recorder.offer(place, log, info['source_timestamp'], data)
+    def _fetch(self) -> None:
+        """Take what has arrived, and have it recorded if that is asked for."""
+        recorder = self._recorder
+        for place, subscription in enumerate(self._inputs):
+            # as rosbag2 does: the time of reception, in the robot's clock where it is simulated
+            now = self.get_clock().now().nanoseconds if self._sim_time else 0
+            handle = subscription.handle
+            with handle:
+                for _ in range(_AT_ONCE):
+                    taken = handle.take_message(subscription.msg_type, True)
+                    if taken is None:
+                        break
+                    if recorder is not None:
+                        data, info = taken
+                        if place in self._silent:
+                            self._silent.discard(place)
+                            recorder.offered(place, self._offered(self._topics[place]))
+                        log = now or info['received_timestamp']
+                        recorder.offer(place, log, info['source_timestamp'], data)
+        if recorder is not None and recorder.error is not None and not self._failed:
+            self._failed = True
+            self._on_timer()
 
     def _on_lost(self, event: Any) -> None:
         if self._recorder is not None:
@@ -126,26 +163,32 @@ class RecorderNode(Node):
         options = read_options(self, RecorderOptions)
         self._sim_time = self.get_parameter('use_sim_time').value
         topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
-        self._recorder = _start_in_new_folder(
-            Path(options.output).expanduser().resolve(), name, topics, options
-        )
+        folder = Path(options.output).expanduser().resolve()
+        self._recorder = None
+        self._fetch()  # what came before does not belong to the recording
+        self._recorder = _start_in_new_folder(folder, name, topics, options)
+        self._failed = False
+        # their publishers are asked again when they are there
+        self._silent = {place for place, topic in enumerate(topics) if not topic.qos}
         response.path = str(self._recorder.folder)
         self.get_logger().info(f"recording into '{response.path}'")
+        self._last = self._recorder.status()
         self._publish(recording=True)
-        silent = [topic for topic in self._topics if not self.count_publishers(topic)]
-        return f'nothing publishes on {", ".join(silent)} yet' if silent else ''
+        silent = ', '.join(self._topics[place] for place in sorted(self._silent))
+        return f'nothing publishes on {silent} yet' if silent else ''
 
     def _on_stop(
         self, request: StopRecording.Request, response: StopRecording.Response
     ) -> StopRecording.Response:
-        return answer(self, response, self._stop)
+        return answer(self, response, lambda r: self._stop(r, request.mark.strip()))
 
-    def _stop(self, response: StopRecording.Response) -> str:
+    def _stop(self, response: StopRecording.Response, mark: str = '') -> str:
+        self._fetch()  # what came until now belongs to the recording
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             raise RecordingError('nothing is being recorded', remedy='start a recording first')
         try:
-            self._last = recorder.stop()
+            self._last = recorder.stop(mark)
         except RecordingError:
             self._last = recorder.status()
             raise
@@ -181,13 +224,31 @@ class RecorderNode(Node):
                 path=str(last.path) if last.path.name else '',
                 messages=last.messages,
                 dropped=last.dropped,
+                lost=last.lost,
+                overflowed=last.overflowed,
+                waiting=last.waiting,
+                disordered=last.disordered,
                 gaps=last.gaps,
                 rate=last.rate,
+                jitter=last.jitter,
                 longest_gap=last.longest_gap,
                 duration=last.duration,
+                bytes=last.size,
                 message=last.message,
             )
         )
+
+
+class _Fetched(MutuallyExclusiveCallbackGroup):
+    """A group whose subscriptions the executor leaves alone; their events it handles."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Tell whether the executor may wait for it."""
+        return not isinstance(entity, Subscription) and super().can_execute(entity)
+
+
+def _never_called(message: Any) -> None:
+    """Stand for a callback: `RecorderNode` fetches the messages."""
 
 
 def _start_in_new_folder(
@@ -205,23 +266,26 @@ def _start_in_new_folder(
             'it in its output',
         )
     name = name or datetime.now().strftime('recording_%Y%m%d_%H%M%S')
-    number = 0
-    while True:
+    for number in count():
         folder = output / (f'{name}_{number}' if number else name)
-        if not folder.exists():
+        try:
             return BagRecorder(
-                folder, topics, capacity=options.queue, flush_period=options.flush_period
+                folder,
+                topics,
+                capacity=options.queue,
+                flush_period=options.flush_period,
+                sync_period=options.sync_period,
             )
-        number += 1
+        except RecordingError as error:
+            # making the folder tells: another recorder may have been faster
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
+    raise AssertionError
 
 
 def _summary(status: RecordingStatus) -> str:
     text = f'{status.messages} messages in {status.duration:.2f} s ({status.rate:.1f} Hz)'
     return f'{text}; {status.message}' if status.message else text
-
-
-def _idle(path: str) -> RecordingStatus:
-    return RecordingStatus(Path(path), 0, 0, 0, 0.0, 0.0, 0.0, '')
 
 
 def _qos(profile: QoSProfile) -> Qos:
@@ -231,6 +295,9 @@ def _qos(profile: QoSProfile) -> Qos:
         reliability=profile.reliability.name.lower(),
         durability=profile.durability.name.lower(),
         liveliness=profile.liveliness.name.lower(),
+        deadline=profile.deadline.nanoseconds,
+        lifespan=profile.lifespan.nanoseconds,
+        liveliness_lease_duration=profile.liveliness_lease_duration.nanoseconds,
     )
 
 

@@ -173,7 +173,7 @@ def test_a_killed_writer_leaves_everything_up_to_its_last_flush(tmp_path):
 def unfinished(tmp_path_factory):
     """Return the bytes of a bag that was not closed, and where its chunks of 50 messages end."""
     writer = write_bag(tmp_path_factory.mktemp('cut') / 'run', 300, flush_each=50)
-    ends = [chunk.start + chunk.length for chunk in writer._chunks]
+    ends = [chunk.start + chunk.length for chunk in writer._summary.chunks]
     writer.abandon()
     return writer.path.read_bytes(), ends
 
