@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The ``simulation`` node: a robot in MuJoCo that takes trajectories and publishes what it measures.
+The ``simulation`` node: a robot in MuJoCo that is commanded and publishes what it measures.
 
 The physics runs in a thread of its own and publishes from there; the executor waits for
 trajectories and services.
@@ -25,27 +25,25 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
-from trajectory_msgs.msg import JointTrajectory
 import yaml
 
-from ..errors import IdentificationError, SettingsError
+from ..errors import SettingsError
 from ..options import option
-from ..simulation import JointSample, SimulationSettings, Simulator, Waypoints
+from ..simulation import JointSample, SimulationSettings, Simulator
 from .common import (
     answer,
     declare_options,
-    explain,
     JOINT_STATES,
     LATCHED,
     RobotOptions,
     run,
 )
-from .motion_messages import seconds, time_message
+from .control_interface import follow_joint_trajectory
+from .motion_messages import time_message
+from .simulation_action import TrajectoryAction
+from .simulation_inputs import Inputs, SimulatedRobot, START
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
-
-START = 1
-"""Simulated time at the start [s]; ROS takes the time 0 for no time."""
 
 PATIENCE = 0.25
 """Delay that is made up for by running faster [s]; what is more is lost to real time."""
@@ -74,6 +72,12 @@ class NodeOptions:
         minimum=1.0,
         maximum=10000.0,
         read_only=True,
+    )
+    speed_scaling: float = option(
+        1.0,
+        doc='Speed of trajectories and commanded velocities, as set by a slider on the robot',
+        minimum=0.0,
+        maximum=1.0,
     )
     truth_file: str = option(
         '', doc='File that gets the true parameters as YAML; empty: none', read_only=True
@@ -112,7 +116,7 @@ class Pace:
 
 class SimulationNode(Node):
     """
-    Publishes joint states, clock and robot description; takes trajectories.
+    Publishes joint states, clock and robot description; takes trajectories and commands.
 
     Of a robot with elastic joints it publishes the motors' states, too.
     """
@@ -140,10 +144,12 @@ class SimulationNode(Node):
         self._clocks = self.create_publisher(ClockMessage, '/clock', QoSProfile(depth=10))
         self._descriptions = self.create_publisher(String, 'robot_description', LATCHED)
         self._descriptions.publish(String(data=robot.urdf))
-        self.create_subscription(JointTrajectory, 'joint_trajectory', self._trajectory, 10)
+        self._robot = SimulatedRobot(self._simulator)
+        Inputs(self, self._robot)
+        action = follow_joint_trajectory()
+        self._action = None if action is None else TrajectoryAction(self, self._robot, action)
         self.create_service(Trigger, '~/reset', self._reset)
 
-        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         # not the node's clock, which may be the one that this node makes
@@ -162,24 +168,12 @@ class SimulationNode(Node):
 
     # ------------------------------------------------------------------------------- requests
 
-    def _trajectory(self, message: JointTrajectory) -> None:
-        try:
-            waypoints = waypoints_of(message)
-            stamp = message.header.stamp
-            start = (stamp.sec - START + stamp.nanosec * 1e-9) if _nonzero(stamp) else None
-            with self._lock:
-                end = self._simulator.follow(waypoints, start)
-                left = end - self._simulator.time
-            self.get_logger().info(
-                f'following a trajectory of {len(message.points)} points for {left:.3g} s'
-            )
-        except IdentificationError as error:
-            explain(self, error)
-
     def _reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         def reset(_: Trigger.Response) -> str:
-            with self._lock:
+            with self._robot.lock:
                 self._simulator.reset()
+                if self._action is not None:
+                    self._action.abandon('the simulation was reset')
             return 'at rest in the initial position'
 
         return answer(self, response, reset)
@@ -203,9 +197,11 @@ class SimulationNode(Node):
         ticks = max(round(settings.servo_rate / self._options.clock_rate), 1)
         warned = False
         while not self._stop.is_set():
-            with self._lock:
+            with self._robot.lock:
                 periods = self._simulator.periods
                 sample = self._simulator.advance()
+                if self._action is not None:
+                    self._action.look(sample)
             nanoseconds = START * 10**9 + round(periods * 1e9 / settings.servo_rate)
             stamp = time_message(nanoseconds)
             if periods % ticks == 0:
@@ -275,37 +271,6 @@ def state_message(joints: tuple[str, ...]) -> JointState:
     )
 
 
-def waypoints_of(message: JointTrajectory) -> Waypoints:
-    """
-    Turn a message into waypoints.
-
-    Raises
-    ------
-    ExcitationError
-        saying what is wrong with it.
-
-    """
-    points, joints = message.points, tuple(message.joint_names)
-    time = np.array([seconds(point.time_from_start) for point in points])
-    position, velocity, acceleration = (
-        _column([getattr(point, name) for point in points], len(joints))
-        for name in ('positions', 'velocities', 'accelerations')
-    )
-    none = np.empty((0, len(joints)))
-    return Waypoints(joints, time, none if position is None else position, velocity, acceleration)
-
-
-def _column(rows: list, width: int) -> np.ndarray | None:
-    """(points, joints) of one quantity; NaN where a point has not as many numbers as joints."""
-    if not any(len(row) for row in rows):
-        return None
-    filled = np.full((len(rows), width), np.nan)
-    for i, row in enumerate(rows):
-        if len(row) == width:
-            filled[i] = row
-    return filled
-
-
 def write_truth(path: Path, simulator: Simulator) -> None:
     """
     Write the true parameters of a simulator as YAML: names and values, as a prior is read.
@@ -332,10 +297,6 @@ def write_truth(path: Path, simulator: Simulator) -> None:
             file=str(path),
             remedy='choose a file in a folder that can be written',
         ) from error
-
-
-def _nonzero(stamp: Time) -> bool:
-    return stamp.sec != 0 or stamp.nanosec != 0
 
 
 def main(args: list[str] | None = None) -> int:

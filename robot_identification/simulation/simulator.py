@@ -77,6 +77,8 @@ class Simulator:
         The reference; `follow` gives it a trajectory.
     plant:
         The mechanism, with the state that no sensor has touched.
+    reference:
+        (3, n_joints) position, velocity and acceleration wanted at the latest sample.
 
     Raises
     ------
@@ -126,7 +128,8 @@ class Simulator:
         self.hold(self._start)
         if isinstance(self._servo, ElasticServo):
             self._servo.restart()
-        effort = self._command(self._reference.advance(self.time))
+        self.reference = self._reference.advance(self.time)
+        effort = self._command(self.reference)
         # the drives have held the robot there before
         self._applied = deque([effort] * (self._delay + 2), maxlen=self._delay + 2)
 
@@ -136,6 +139,11 @@ class Simulator:
         end = self.follower.follow(waypoints, self.time, start, state)
         self._reference = self.follower
         return end
+
+    @property
+    def following(self) -> bool:
+        """Whether a trajectory is in force, or its last point, rather than single commands."""
+        return self._reference is self.follower
 
     def hold(self, position: np.ndarray | None = None) -> None:
         """Hold ``position`` (n_joints,); None holds what is measured now."""
@@ -182,7 +190,8 @@ class Simulator:
         position, velocity = self.plant.position, self.plant.velocity
         self._require_stable(velocity)
         motors = self._motors()
-        command = self._command(self._reference.advance(time))
+        self.reference = self._reference.advance(time)
+        command = self._command(self.reference)
         self._applied.append(command)
         effort = 0.5 * (self._applied[0] + self._applied[1])
         if self._noise.any():
