@@ -2,14 +2,16 @@
 """Exciting trajectories: planned to tell the parameters apart, checked before a robot moves."""
 
 from .collisions import collision_model, CollisionModel
-from .constraints import check_trajectory, CollisionError, LimitViolation
+from .constraints import check_trajectory, Findings, LimitUse, LimitViolation
 from .fourier import FourierTrajectory
 from .limits import Limits, motion_limits
+from .obstacles import Obstacle
 from .planner import plan
 from .plans import Plan, PlanningCanceled
 from .points import point_to_point, Points, PointTrajectory, to_points
 from .settings import PlannerSettings, PointSettings
 from .stopping import slow_down
+from .sweeping import CollisionError, Nearest
 from .trajectories import concatenate, Trajectory
 
 __all__ = [
@@ -18,10 +20,14 @@ __all__ = [
     'CollisionError',
     'CollisionModel',
     'concatenate',
+    'Findings',
     'FourierTrajectory',
     'Limits',
+    'LimitUse',
     'LimitViolation',
     'motion_limits',
+    'Nearest',
+    'Obstacle',
     'Plan',
     'plan',
     'PlannerSettings',

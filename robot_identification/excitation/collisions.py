@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Which links of a robot come close to each other: Coal on the URDF's collision shapes.
-
-Pairs that cannot say anything are left out: links joined by a joint, and links that are within the
-clearance of each other in nearly all of many random positions.
-"""
+"""Which links come close to each other and to obstacles: Coal on the URDF's collision shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 import warnings
 
@@ -17,32 +12,30 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from ..errors import IdentificationWarning, ModelError
+from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
 from ..robot import Robot
 from ..shapes import read_shapes
+from .collision_pairs import reach, set_pairs
+from .obstacles import FLOOR, Obstacle
 
-RANDOM_POSITIONS = 200
-"""Random positions in which pairs are looked at to find those that are permanently close."""
-
-PERMANENT = 0.95
-"""Share of random positions from which on a pair that is close counts as permanently close."""
-
-FLOOR = 'floor'
+_FAR = 1e3
 
 
 @dataclass(frozen=True)
 class Contact:
     """
-    Two links that are closer than the clearance.
+    Two links, or a link and an obstacle, that are close to each other.
 
     Attributes
     ----------
     first, second:
-        Names of the links.
+        Names.
     distance:
         Between them; negative where they overlap [m].
     sample:
         Row of the position in which they are.
+    points:
+        (2, 3) nearest points on the one and on the other, in the base frame [m].
 
     """
 
@@ -50,6 +43,7 @@ class Contact:
     second: str
     distance: float
     sample: int
+    points: np.ndarray = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -70,6 +64,8 @@ class CollisionModel:
         1 for a prismatic joint [m/rad or m/m].
     warnings:
         Shapes that could not be loaded, in words.
+    obstacles:
+        What else there is beside the links; each has one shape, called as it is.
 
     """
 
@@ -78,21 +74,37 @@ class CollisionModel:
     clearance: float
     reach: np.ndarray
     warnings: tuple[str, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
 
     @cached_property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Names of the links of each pair."""
+        """Names of the links or obstacles of each pair."""
         objects = self.geometry.geometryObjects
         return tuple(
-            (self._link(objects[pair.first]), self._link(objects[pair.second]))
+            (self.name_of(objects[pair.first]), self.name_of(objects[pair.second]))
             for pair in self.geometry.collisionPairs
         )
 
-    def _link(self, shape: pin.GeometryObject) -> str:
-        if shape.name == FLOOR:
-            return FLOOR
+    def name_of(self, shape: pin.GeometryObject) -> str:
+        """Return the name of a shape's link or obstacle."""
+        if shape.name in self._obstacles_by_shape:
+            return self._obstacles_by_shape[shape.name]
         # the URDF parser names a shape <link>_<number>; the frame below it is the link's own
         return self.robot.model.frames[shape.parentFrame].name
+
+    @cached_property
+    def _obstacles_by_shape(self) -> dict[str, str]:
+        return {_shape_name(obstacle): obstacle.name for obstacle in self.obstacles}
+
+    def pair_in_words(self, contact: Contact) -> str:
+        """Say what two things a contact is between."""
+        names = {obstacle.name for obstacle in self.obstacles}
+        if not names & {contact.first, contact.second}:
+            return f"links '{contact.first}' and '{contact.second}'"
+        # the link first: it is what moves
+        both = sorted((contact.first, contact.second), key=names.__contains__)
+        kinds = [('obstacle' if name in names else 'link') + f" '{name}'" for name in both]
+        return ' and '.join(kinds)
 
     def contacts(self, position: np.ndarray) -> Iterator[Contact]:
         """
@@ -107,20 +119,62 @@ class CollisionModel:
         if not self.pairs:
             return
         model, data = self.robot.model, self.robot.model.createData()
-        shapes = self._data()
-        n_pairs = len(self.pairs)
+        shapes = self._data(self.clearance)
         for sample, q in enumerate(self.robot.configuration(np.atleast_2d(position))):
             if not pin.computeCollisions(model, data, self.geometry, shapes, q, True):
                 continue
-            for pair in range(n_pairs):
+            for pair in range(len(self.pairs)):
                 if pin.computeCollision(self.geometry, shapes, pair):
-                    result = pin.computeDistance(self.geometry, shapes, pair)
-                    yield Contact(*self.pairs[pair], float(result.min_distance), sample)
+                    yield self._contact(shapes, pair, sample)
 
-    def _data(self) -> pin.GeometryData:
+    def closest(self, position: np.ndarray, bound: float = np.inf) -> Contact | None:
+        """
+        Return the closest pair of all, or the first that is closer than the clearance.
+
+        Only pairs that come closer than the closest one so far are measured.
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) [rad or m].
+        bound:
+            Distance from which on nothing is of interest [m].
+
+        Returns
+        -------
+        Contact or None
+            None where all pairs keep the bound.
+
+        """
+        best: Contact | None = None
+        if not self.pairs:
+            return best
+        model, data, geometry = self.robot.model, self.robot.model.createData(), self.geometry
+        shapes = self._data(min(bound, _FAR))
+        for sample, q in enumerate(self.robot.configuration(np.atleast_2d(position))):
+            if not pin.computeCollisions(model, data, geometry, shapes, q, False):
+                continue
+            near = [i for i, r in enumerate(shapes.collisionResults) if r.isCollision()]
+            for pair in near:
+                contact = self._contact(shapes, pair, sample)
+                if contact.distance < (bound if best is None else best.distance):
+                    best = contact
+            if best is not None:
+                if best.distance < self.clearance:
+                    return best
+                for request in shapes.collisionRequests:
+                    request.security_margin = best.distance
+        return best
+
+    def _contact(self, shapes: pin.GeometryData, pair: int, sample: int) -> Contact:
+        result = pin.computeDistance(self.geometry, shapes, pair)
+        points = np.array([result.getNearestPoint1(), result.getNearestPoint2()])
+        return Contact(*self.pairs[pair], float(result.min_distance), sample, points)
+
+    def _data(self, margin: float) -> pin.GeometryData:
         shapes = self.geometry.createData()
         for request in shapes.collisionRequests:
-            request.security_margin = self.clearance
+            request.security_margin = margin
         return shapes
 
     def penalty(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
@@ -149,9 +203,7 @@ class CollisionModel:
         if not self.pairs:
             return value, gradient
         model, data = self.robot.model, self.robot.model.createData()
-        shapes = self.geometry.createData()
-        for request in shapes.collisionRequests:
-            request.security_margin = buffer
+        shapes = self._data(buffer)
         for sample, q in enumerate(self.robot.configuration(position)):
             if not pin.computeCollisions(model, data, self.geometry, shapes, q, False):
                 continue
@@ -190,9 +242,11 @@ class CollisionModel:
         return slope[self.robot.columns]
 
 
-def collision_model(robot: Robot, clearance: float, floor: float | None = None) -> CollisionModel:
+def collision_model(
+    robot: Robot, clearance: float, obstacles: Sequence[Obstacle] = ()
+) -> CollisionModel:
     """
-    Read the collision shapes of a robot's URDF.
+    Read the collision shapes of a robot's URDF, and put the obstacles among them.
 
     Meshes are replaced by their convex hulls, which is quicker and on the safe side.  A mesh that
     is not found gives a warning that names it, and its link is not looked at.
@@ -202,14 +256,16 @@ def collision_model(robot: Robot, clearance: float, floor: float | None = None) 
     robot:
         The robot.
     clearance:
-        Distance that links have to keep [m].
-    floor:
-        Height of a horizontal floor in the base frame that they have to keep it from, too [m].
+        Distance that links have to keep from each other and from obstacles [m].
+    obstacles:
+        What there is beside the robot (`PlannerSettings.all_obstacles`).
 
     Raises
     ------
     ModelError
         where the shapes cannot be read.
+    ExcitationError
+        where an obstacle is attached to a link that there is not, or is called as one.
 
     """
     try:
@@ -230,13 +286,51 @@ def collision_model(robot: Robot, clearance: float, floor: float | None = None) 
         notes.append(
             f"robot '{robot.name}' has no collision shapes, so nothing keeps its links apart"
         )
-    if floor is not None:
-        half_space = coal.Halfspace(np.array([0.0, 0.0, 1.0]), floor)
-        geometry.addGeometryObject(pin.GeometryObject(FLOOR, 0, 0, pin.SE3.Identity(), half_space))
+    places = {o.name: _add_obstacle(robot, geometry, o) for o in obstacles}
+    standing = {places[o.name] for o in obstacles if not o.link and o.name != FLOOR}
+    left_out = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR))
+    model = CollisionModel(
+        robot, geometry, clearance, reach(robot, geometry), (), tuple(obstacles)
+    )
+    names = sorted({model.name_of(geometry.geometryObjects[place]) for place in left_out})
+    if names:
+        notes.append(f'always close to the floor and not kept from it: {", ".join(names)}')
     for note in notes:
         warnings.warn(note, IdentificationWarning, stacklevel=2)
-    _add_pairs(robot, geometry, clearance)
-    return CollisionModel(robot, geometry, clearance, _reach(robot, geometry), tuple(notes))
+    return replace(model, warnings=tuple(notes))
+
+
+def _add_obstacle(robot: Robot, geometry: pin.GeometryModel, obstacle: Obstacle) -> int:
+    """Add an obstacle's shape and return its place."""
+    bodies = {f.name: f for f in robot.model.frames if f.type == pin.FrameType.BODY}
+    key = f'obstacles.{obstacle.name}'
+    if obstacle.name in bodies:
+        raise ExcitationError(
+            f"an obstacle is called '{obstacle.name}' as a link of the robot is",
+            key=key,
+            value=obstacle.name,
+            remedy='give it another name',
+        )
+    joint, placement = 0, obstacle.placement
+    if obstacle.link:
+        if obstacle.link not in bodies:
+            raise ExcitationError(
+                f"obstacle '{obstacle.name}' is attached to '{obstacle.link}', which the robot "
+                'has not',
+                link=obstacle.link,
+                key=f'{key}.link',
+                value=obstacle.link,
+                remedy=f'links are {one_of(bodies)}',
+            )
+        body = bodies[obstacle.link]
+        joint, placement = body.parentJoint, body.placement * placement
+    shape = pin.GeometryObject(_shape_name(obstacle), joint, 0, placement, obstacle.shape())
+    return int(geometry.addGeometryObject(shape))
+
+
+def _shape_name(obstacle: Obstacle) -> str:
+    # no URDF's link has a name with a blank before its number
+    return f'obstacle {obstacle.name}'
 
 
 def _make_convex(shape: pin.GeometryObject) -> None:
@@ -248,67 +342,3 @@ def _make_convex(shape: pin.GeometryObject) -> None:
         # a flat mesh has no hull with a volume: it stays as it is
         return
     shape.geometry = shape.geometry.convex
-
-
-def _add_pairs(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> None:
-    geometry.addAllCollisionPairs()
-    parents = robot.model.parents
-    # numbers instead of pairs: a pair is a view into a vector that changes below
-    pairs = []
-    for pair in geometry.collisionPairs:
-        a, b = (geometry.geometryObjects[i].parentJoint for i in (pair.first, pair.second))
-        if a != b and parents[a] != b and parents[b] != a:
-            pairs.append((pair.first, pair.second))
-    _set_pairs(geometry, pairs)
-    close = _closeness(robot, geometry, clearance)
-    kept = [pair for pair, share in zip(pairs, close, strict=True) if share < PERMANENT]
-    _set_pairs(geometry, kept)
-
-
-def _set_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> None:
-    geometry.removeAllCollisionPairs()
-    for first, second in pairs:
-        geometry.addCollisionPair(pin.CollisionPair(first, second))
-
-
-def _closeness(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> np.ndarray:
-    """Return the share of random positions in which each pair is closer than the clearance."""
-    model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
-    for request in shapes.collisionRequests:
-        request.security_margin = clearance
-    # a seed of its own: the pairs are a property of the robot, not of a plan
-    rng = np.random.default_rng(20130602)
-    low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
-    high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
-    close = np.zeros(len(geometry.collisionPairs))
-    positions = rng.uniform(low, high, (RANDOM_POSITIONS, robot.n_joints))
-    for q in robot.configuration(positions):
-        pin.computeCollisions(model, data, geometry, shapes, q, False)
-        close += [result.isCollision() for result in shapes.collisionResults]
-    return close / RANDOM_POSITIONS
-
-
-def _reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
-    """Bound by the triangle inequality over the joints' offsets: it holds in every position."""
-    model = robot.model
-    below = np.zeros(model.njoints)
-    for shape in geometry.geometryObjects:
-        if shape.parentJoint == 0:
-            continue
-        shape.geometry.computeLocalAABB()
-        centre = shape.placement.act(shape.geometry.aabb_center)
-        extent = float(np.linalg.norm(centre)) + shape.geometry.aabb_radius
-        below[shape.parentJoint] = max(below[shape.parentJoint], extent)
-    stroke = np.zeros(model.njoints)
-    prismatic = np.zeros(model.njoints, dtype=bool)
-    for column, index in enumerate(robot.joint_ids):
-        if model.joints[index].shortname().startswith('JointModelP'):
-            prismatic[index] = True
-            ends = np.abs([robot.limits.lower[column], robot.limits.upper[column]])
-            stroke[index] = float(np.where(np.isfinite(ends), ends, 0.0).max())
-    for joint in range(model.njoints - 1, 0, -1):
-        offset = float(np.linalg.norm(model.jointPlacements[joint].translation))
-        parent = model.parents[joint]
-        below[parent] = max(below[parent], offset + stroke[joint] + below[joint])
-    reach = np.where(prismatic, 1.0, below)
-    return reach[list(robot.joint_ids)]

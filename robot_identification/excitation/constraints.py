@@ -7,27 +7,24 @@ Nothing here trusts the planner; any trajectory can be checked, however it came 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import ExcitationError
-from ..recording import Motion
-from ..regressors import build, predict, prior
 from ..robot import Robot
-from .collisions import CollisionModel, Contact
+from .collisions import CollisionModel
+from .efforts import Effort, largest_efforts, LEAST_RATE, nominal_effort
+from .extremes import Extremes, extremes, QUANTITIES
 from .limits import Limits
-from .points import PointTrajectory
-from .trajectories import Concatenation, Trajectory
+from .sweeping import check_collisions, Nearest
+from .trajectories import Trajectory
 
-Effort = Callable[[Motion], np.ndarray]
-"""Predicts the efforts of a motion, (n_samples, n_joints) [N m or N]."""
+JUMP_SECONDS = 1e-4
+"""Jumps of the acceleration are rounding where the jerk limit makes them in this time [s]."""
 
-LEAST_RATE = 250.0
-"""Lowest rate at which a trajectory is checked [Hz]."""
-
-_BLOCK = 4096
 _ROUNDING = 1e-9
+_JERK_ROUNDING = 1e-6
 
 
 class LimitViolation(ExcitationError):
@@ -41,21 +38,80 @@ class LimitViolation(ExcitationError):
     time: float
 
 
-class CollisionError(ExcitationError):
+@dataclass(frozen=True)
+class LimitUse:
     """
-    A trajectory on which links come too close to each other.
+    How much of each limit a trajectory uses at most, 1 being all of it.
 
-    `links` are their names, `value` is their distance [m], `time` when [s].
+    Attributes
+    ----------
+    joints:
+        Names.
+    position:
+        (n_joints,) largest distance from the middle of the range, over half of the range.
+    velocity, acceleration, jerk, effort:
+        (n_joints,) largest size over the limit; 0 where there is no limit.
+
     """
 
-    links: tuple[str, str]
-    time: float
+    joints: tuple[str, ...]
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+    effort: np.ndarray
+
+    @property
+    def quantities(self) -> dict[str, np.ndarray]:
+        """The shares by the name of their quantity."""
+        return {name: getattr(self, name) for name in (*QUANTITIES, 'effort')}
+
+    def summary(self) -> str:
+        """Say in a line which joint uses most of each limit."""
+        parts = []
+        for name, shares in self.quantities.items():
+            joint = int(np.argmax(shares))
+            parts.append(f'{name} {100.0 * shares[joint]:.0f} % ({self.joints[joint]})')
+        return f'limits used: {", ".join(parts)}'
+
+    def joined(self, other: LimitUse) -> LimitUse:
+        """Return the larger share of both."""
+        pairs = (
+            (name, np.maximum(a, getattr(other, name))) for name, a in self.quantities.items()
+        )
+        return LimitUse(self.joints, **dict(pairs))
 
 
-def nominal_effort(robot: Robot) -> Effort:
-    """Return what predicts efforts by the URDF's inertias, damping and friction."""
-    regressor, values = build(robot), prior(robot)
-    return lambda motion: predict(regressor, motion, values)
+@dataclass(frozen=True)
+class Findings:
+    """
+    What a check of a trajectory that passed it has found.
+
+    Attributes
+    ----------
+    use:
+        Shares of the limits.
+    nearest:
+        Where links came closest to each other or to an obstacle; None where that was not checked.
+
+    """
+
+    use: LimitUse
+    nearest: Nearest | None = None
+
+    def summary(self) -> str:
+        """Return a line on both."""
+        near = '' if self.nearest is None else f'; {self.nearest.summary()}'
+        return f'{self.use.summary()}{near}'
+
+    def joined(self, later: Findings, delay: float) -> Findings:
+        """Return what was found on this and then, after ``delay`` [s], on another trajectory."""
+        nearest = self.nearest
+        if later.nearest is not None and (
+            nearest is None or later.nearest.distance < nearest.distance
+        ):
+            nearest = later.nearest.delayed(delay)
+        return Findings(self.use.joined(later.use), nearest)
 
 
 def check_trajectory(
@@ -66,9 +122,12 @@ def check_trajectory(
     rate: float = 500.0,
     effort: Effort | None = None,
     collisions: CollisionModel | None = None,
-) -> None:
+) -> Findings:
     """
     Check every limit and, where ``collisions`` is given, that links keep their distance.
+
+    Positions, velocities, accelerations and jerks are checked at all times: between points, a
+    motion is a polynomial, whose extremes are known (`extremes`).
 
     Parameters
     ----------
@@ -79,14 +138,20 @@ def check_trajectory(
     limits:
         Limits in force.
     rate:
-        Samples per second for the limits, at least 250 [Hz]; points of a `PointTrajectory` and
-        times between them are looked at besides.
+        Samples per second, at least 250 [Hz], at which efforts are looked at, and more densely
+        where they come near their limits (`largest_efforts`); and of a trajectory that is not made
+        of polynomials.
     effort:
         Predicts efforts; default by the URDF's parameters.
     collisions:
         The robot's collision model.  Positions are looked at so densely that no point of the robot
         moves by more than the clearance from one to the next (`sweep`), so the shapes stay clear
         of each other in between.
+
+    Returns
+    -------
+    Findings
+        Shares of the limits, and the smallest distance.
 
     Raises
     ------
@@ -105,13 +170,14 @@ def check_trajectory(
             remedy=f'it has to move {", ".join(robot.joints)}, in this order',
         )
     check_rest(trajectory)
-    effort = effort or nominal_effort(robot)
-    for time in _blocks(check_times(trajectory, rate)):
-        motion = trajectory.sample(time)
-        check_motion(motion, time, limits)
-        _check_symmetric('effort', effort(motion), limits.effort, time, limits)
-    if collisions is not None:
-        check_collisions(trajectory, collisions)
+    reached = extremes(trajectory, max(rate, LEAST_RATE))
+    check_motion(reached, limits)
+    efforts, times = largest_efforts(
+        trajectory, effort or nominal_effort(robot), limits.effort, rate
+    )
+    _require('effort', efforts, times, limits.effort, limits)
+    nearest = check_collisions(trajectory, collisions) if collisions is not None else None
+    return Findings(_use(reached, efforts, limits), nearest)
 
 
 def check_rest(trajectory: Trajectory, tolerance: float = 1e-6) -> None:
@@ -130,151 +196,119 @@ def check_rest(trajectory: Trajectory, tolerance: float = 1e-6) -> None:
             )
 
 
-def check_motion(motion: Motion, time: np.ndarray, limits: Limits) -> None:
+def check_motion(reached: Extremes, limits: Limits) -> None:
     """
-    Check position, velocity and acceleration.
+    Check position, velocity, acceleration and jerk.
 
     Parameters
     ----------
-    motion:
-        (n_samples, n_joints).
-    time:
-        (n_samples,) for the message [s].
+    reached:
+        What the motion reaches.
     limits:
         Limits in force.
 
     Raises
     ------
     LimitViolation
-        at the sample that exceeds its limit most.
+        where a limit is exceeded most.
 
     """
-    slack = _ROUNDING * np.maximum(1.0, np.abs(motion.position))
-    _raise_worst('position', motion.position, limits.upper, motion.position - slack, time, limits)
-    _raise_worst('position', motion.position, limits.lower, -motion.position - slack, time, limits)
-    _check_symmetric('velocity', motion.velocity, limits.velocity, time, limits)
-    _check_symmetric('acceleration', motion.acceleration, limits.acceleration, time, limits)
+    slack = _ROUNDING * np.maximum(1.0, np.abs(reached.highest[0]))
+    over = reached.highest[0] - slack > limits.upper
+    _raise_worst(
+        'position', over, reached.highest[0], reached.highest_time[0], limits.upper, limits
+    )
+    slack = _ROUNDING * np.maximum(1.0, np.abs(reached.lowest[0]))
+    under = reached.lowest[0] + slack < limits.lower
+    _raise_worst(
+        'position', under, reached.lowest[0], reached.lowest_time[0], limits.lower, limits
+    )
+    _require('velocity', *reached.largest(1), limits.velocity, limits)
+    _require('acceleration', *reached.largest(2), limits.acceleration, limits)
+    _check_jumps(reached, limits)
+    _require('jerk', *reached.largest(3), limits.jerk, limits, _JERK_ROUNDING)
 
 
-def _check_symmetric(
-    quantity: str, values: np.ndarray, limit: np.ndarray, time: np.ndarray, limits: Limits
+def _check_jumps(reached: Extremes, limits: Limits) -> None:
+    """Refuse jumps of the acceleration, which no drive can follow, where jerks are limited."""
+    with np.errstate(invalid='ignore'):
+        excess = reached.jump - JUMP_SECONDS * limits.jerk
+    j = int(np.argmax(excess))
+    if excess[j] <= 0.0:
+        return
+    unit = limits.unit('acceleration', j)
+    error = LimitViolation(
+        f"acceleration of joint '{limits.joints[j]}' jumps by {reached.jump[j]:.6g} {unit} at "
+        f'{reached.jump_time[j]:.3f} s: its jerk is infinite there, and its limit is '
+        f'{limits.jerk[j]:.6g} {limits.unit("jerk", j)}',
+        joint=limits.joints[j],
+        key='jerk',
+        value=float('inf'),
+        remedy='give the points accelerations, zero at both ends, or no jerk limit '
+        '(jerk_limits empty, jerk_time none)',
+    )
+    error.limit, error.time = float(limits.jerk[j]), float(reached.jump_time[j])
+    raise error
+
+
+def _require(
+    quantity: str,
+    values: np.ndarray,
+    times: np.ndarray,
+    limit: np.ndarray,
+    limits: Limits,
+    rounding: float = _ROUNDING,
 ) -> None:
-    _raise_worst(quantity, values, limit, np.abs(values) * (1.0 - _ROUNDING), time, limits)
+    over = np.abs(values) * (1.0 - rounding) > limit
+    _raise_worst(quantity, over, values, times, limit, limits)
 
 
 def _raise_worst(
     quantity: str,
+    over: np.ndarray,
     values: np.ndarray,
+    times: np.ndarray,
     limit: np.ndarray,
-    size: np.ndarray,
-    time: np.ndarray,
     limits: Limits,
 ) -> None:
-    """Raise where ``size`` is above the limit (for a lower limit both have their sign changed)."""
-    with np.errstate(invalid='ignore'):
-        lower = quantity == 'position' and limit is limits.lower
-        excess = size - (-limit if lower else limit)
-    if not (excess > 0.0).any():
+    """Raise for the joint that is ``over`` its limit by most, if any is."""
+    if not over.any():
         return
-    row, joint = np.unravel_index(
-        np.argmax(np.where(np.isnan(excess), -np.inf, excess)), size.shape
-    )
-    unit = limits.unit(quantity, int(joint))
+    excess = np.where(over, np.abs(np.abs(values) - np.abs(limit)), -np.inf)
+    j = int(np.argmax(excess))
+    unit = limits.unit(quantity, j)
     error = LimitViolation(
-        f"{quantity} of joint '{limits.joints[joint]}' is {values[row, joint]:.6g} {unit} at "
-        f'{time[row]:.3f} s, beyond its limit of {limit[joint]:.6g} {unit}',
-        joint=limits.joints[joint],
+        f"{quantity} of joint '{limits.joints[j]}' is {values[j]:.6g} {unit} at "
+        f'{times[j]:.3f} s, beyond its limit of {limit[j]:.6g} {unit}',
+        joint=limits.joints[j],
         key=quantity,
-        value=float(values[row, joint]),
-        remedy='plan within the limits, or correct the limit if it is wrong',
+        value=float(values[j]),
+        remedy=_remedy(quantity),
     )
-    error.limit, error.time = float(limit[joint]), float(time[row])
+    error.limit, error.time = float(limit[j]), float(times[j])
     raise error
 
 
-def check_times(trajectory: Trajectory, rate: float) -> np.ndarray:
-    """Return the times at which limits are looked at: a grid, and around the points of a path."""
-    rate = max(rate, LEAST_RATE)
-    n = int(np.ceil(trajectory.duration * rate)) + 1
-    times = [np.linspace(0.0, trajectory.duration, n)]
-    begin = 0.0
-    parts = trajectory.parts if isinstance(trajectory, Concatenation) else (trajectory,)
-    for part in parts:
-        if isinstance(part, PointTrajectory):
-            steps = np.diff(part.time)[:, None] * np.linspace(0.0, 1.0, 8, endpoint=False)
-            times.append(begin + (part.time[:-1, None] + steps).ravel())
-        begin += part.duration
-    return np.unique(np.concatenate(times))
+def _remedy(quantity: str) -> str:
+    if quantity == 'effort':
+        return 'move slower or with less reach, or correct inertias, limit or effort_margin'
+    return 'plan within the limits, or correct the limit if it is wrong'
 
 
-def sweep(trajectory: Trajectory, reach: np.ndarray, step: float) -> np.ndarray:
-    r"""
-    Return times between which no point of the robot moves by more than ``step``.
-
-    A point moves at most at :math:`\sum_j |\dot q_j| r_j`, where the reach :math:`r_j` bounds its
-    distance from the axis of joint j.  The integral of this bound is cut into equal parts.
-
-    Parameters
-    ----------
-    trajectory:
-        Any trajectory.
-    reach:
-        (n_joints,) [m/rad or m/m].
-    step:
-        [m].
-
-    Returns
-    -------
-    np.ndarray
-        (n_times,) increasing, from 0 to the trajectory's end [s].
-
-    """
-    grid = check_times(trajectory, LEAST_RATE)
-    length = np.zeros(grid.size)
-    for start in range(0, grid.size - 1, _BLOCK):
-        part = grid[start : start + _BLOCK + 1]
-        position = trajectory.sample(part).position
-        moved = np.abs(np.diff(position, axis=0)) @ reach
-        length[start + 1 : start + part.size] = length[start] + np.cumsum(moved)
-    n = max(2, int(np.ceil(length[-1] / step)) + 1)
-    # where the robot rests the length does not grow; a little of the time makes it invertible
-    length += 1e-9 * step * grid / max(trajectory.duration, 1e-9)
-    return np.interp(np.linspace(0.0, length[-1], n), length, grid)
-
-
-def contacts(
-    trajectory: Trajectory, collisions: CollisionModel
-) -> Iterator[tuple[float, Contact]]:
-    """Iterate over (time [s], contact) along a trajectory, in order of time."""
-    times = sweep(trajectory, collisions.reach, collisions.clearance)
-    for part in _blocks(times):
-        for contact in collisions.contacts(trajectory.sample(part).position):
-            yield float(part[contact.sample]), contact
-
-
-def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> None:
-    """
-    Check that links keep the clearance.
-
-    Raises
-    ------
-    CollisionError
-        naming the first two links that do not, and when.
-
-    """
-    for time, contact in contacts(trajectory, collisions):
-        error = CollisionError(
-            f"links '{contact.first}' and '{contact.second}' are {contact.distance:.4f} m apart "
-            f'at {time:.3f} s, closer than the clearance of {collisions.clearance:.4g} m',
-            link=contact.first,
-            key='clearance',
-            value=contact.distance,
-            remedy='choose another start or smaller position limits',
-        )
-        error.links, error.time = (contact.first, contact.second), time
-        raise error
-
-
-def _blocks(time: np.ndarray) -> Iterator[np.ndarray]:
-    for start in range(0, time.size, _BLOCK):
-        yield time[start : start + _BLOCK]
+def _use(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:
+    bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
+    with np.errstate(invalid='ignore'):
+        middle, half = (limits.lower + limits.upper) / 2.0, (limits.upper - limits.lower) / 2.0
+        away = np.maximum(reached.highest[0] - middle, middle - reached.lowest[0]) / half
+    velocity, acceleration, jerk = (
+        np.abs(reached.largest(order)[0]) / limit
+        for order, limit in ((1, limits.velocity), (2, limits.acceleration), (3, limits.jerk))
+    )
+    return LimitUse(
+        joints=limits.joints,
+        position=np.where(bounded, away, 0.0),
+        velocity=velocity,
+        acceleration=acceleration,
+        jerk=jerk,
+        effort=np.abs(efforts) / limits.effort,
+    )

@@ -62,6 +62,13 @@ def fourier_basis(
     )
 
 
+def jerk_basis(time: np.ndarray, frequency: float, harmonics: int) -> np.ndarray:
+    """Return what gives the jerk, (n_samples, 2 M), as `fourier_basis` gives the rest."""
+    omega = 2.0 * np.pi * frequency * np.arange(1, harmonics + 1)
+    angle = np.multiply.outer(np.asarray(time, dtype=float), omega)
+    return np.hstack([-(omega**2) * np.cos(angle), -(omega**2) * np.sin(angle)])
+
+
 def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarray:
     """
     Return a basis of the coefficients that start and end at rest.

@@ -33,6 +33,8 @@ class Limits:
         (n_joints,) [rad/s, rad/s^2; m/s, m/s^2].
     effort:
         (n_joints,) [N m or N].
+    jerk:
+        (n_joints,) [rad/s^3 or m/s^3]; infinite, where None is given.
 
     """
 
@@ -43,6 +45,11 @@ class Limits:
     velocity: np.ndarray
     acceleration: np.ndarray
     effort: np.ndarray
+    jerk: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.jerk is None:
+            object.__setattr__(self, 'jerk', np.full(len(self.joints), np.inf))
 
     def unit(self, quantity: str, joint: int) -> str:
         """Return the unit of a quantity of the joint in place ``joint``."""
@@ -51,6 +58,7 @@ class Limits:
             'position': length,
             'velocity': f'{length}/s',
             'acceleration': f'{length}/s^2',
+            'jerk': f'{length}/s^3',
             'effort': 'N m' if length == 'rad' else 'N',
         }[quantity]
 
@@ -66,7 +74,8 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
     settings:
         Limits, scales and margin.
     margin:
-        Instead of the settings' margin; 0 gives the limits themselves.
+        Instead of the settings' margin; 0 gives the limits themselves, of which efforts still
+        lack the settings' effort margin.
 
     Raises
     ------
@@ -88,6 +97,11 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
         robot, settings, 'acceleration_limits', velocity / settings.acceleration_time
     )
     _require_positive(robot, 'acceleration_limits', acceleration, 'acceleration')
+    time = settings.jerk_time
+    default = np.full_like(acceleration, np.inf) if time is None else acceleration / time
+    jerk = _given(robot, settings, 'jerk_limits', default)
+    if settings.jerk_limits:
+        _require_positive(robot, 'jerk_limits', jerk, 'jerk')
     return Limits(
         joints=robot.joints,
         units=tuple(_unit(robot, index) for index in robot.joint_ids),
@@ -95,7 +109,8 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
         upper=np.where(bounded, middle + free * half, upper),
         velocity=free * settings.velocity_scale * velocity,
         acceleration=free * acceleration,
-        effort=free * robot.limits.effort,
+        effort=free * (1.0 - settings.effort_margin) * robot.limits.effort,
+        jerk=free * jerk,
     )
 
 

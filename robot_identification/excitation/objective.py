@@ -3,8 +3,8 @@
 What the planner minimises, with its gradient, in variables that need no constraints.
 
 `FeasibleSeries` turns any numbers into a Fourier series that starts and ends at rest and keeps the
-limits of position, velocity and acceleration.  `Objective` adds penalties for what cannot be had
-by construction: too large efforts, and links that come close to each other.
+limits of position, velocity, acceleration and jerk.  `Objective` adds penalties for what cannot be
+had by construction: too large efforts, and links that come close to each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..recording import Motion
 from ..regressors import Regressor
 from .collisions import CollisionModel
 from .criteria import Criterion
-from .fourier import fourier_basis, FourierTrajectory, rest_to_rest
+from .fourier import fourier_basis, FourierTrajectory, jerk_basis, rest_to_rest
 from .limits import Limits
 
 POINTS_PER_PERIOD = 40
@@ -65,12 +65,15 @@ class FeasibleSeries:
         position, velocity, acceleration = (
             matrix @ basis for matrix in fourier_basis(time, self.frequency, self.harmonics)
         )
+        grid = [position, -position, velocity, acceleration]
+        if np.isfinite(self.limits.jerk).any():
+            grid.append(jerk_basis(time, self.frequency, self.harmonics) @ basis)
         object.__setattr__(self, '_basis', basis)
-        object.__setattr__(self, '_grid', np.stack([position, -position, velocity, acceleration]))
+        object.__setattr__(self, '_grid', np.stack(grid))
         object.__setattr__(self, '_rooms', self._room(np.cos(np.pi / POINTS_PER_PERIOD)))
 
     def _room(self, tightness: float) -> np.ndarray:
-        """Return (4, n_joints): room above and below the start, velocity, acceleration."""
+        """Return (k, n_joints): room above and below the start, then what `_grid` has besides."""
         above, below = self.limits.upper - self.start, self.start - self.limits.lower
         width = above + below
         for i, joint in enumerate(self.limits.joints):
@@ -84,10 +87,9 @@ class FeasibleSeries:
                     remedy='start further inside the range',
                 )
         lost = 0.5 * width * (1.0 / tightness - 1.0)
-        velocity, acceleration = self.limits.velocity, self.limits.acceleration
-        return np.stack(
-            [above - lost, below - lost, tightness * velocity, tightness * acceleration]
-        )
+        sizes = (self.limits.velocity, self.limits.acceleration, self.limits.jerk)
+        others = [tightness * size for size in sizes[: len(self._grid) - 2]]
+        return np.stack([above - lost, below - lost, *others])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -95,7 +97,7 @@ class FeasibleSeries:
         return self._basis.shape[1], len(self.limits.joints)
 
     def _utilisation(self, x: np.ndarray) -> np.ndarray:
-        """(4, n_grid, n_joints), at least 0."""
+        """(k, n_grid, n_joints), at least 0."""
         y = (self._grid @ x) / self._rooms[:, None, :]
         y[2:] = np.abs(y[2:])
         return np.maximum(y, 0.0)

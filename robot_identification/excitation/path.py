@@ -96,7 +96,11 @@ class PathProblem:
         value = s[:, None] ** powers
         first = powers * s[:, None] ** np.maximum(powers - 1, 0)
         second = powers * (powers - 1) * s[:, None] ** np.maximum(powers - 2, 0)
-        bases = tuple(matrix @ shapes for matrix in (value, first, second))
+        third = powers * (powers - 1) * (powers - 2) * s[:, None] ** np.maximum(powers - 3, 0)
+        matrices = [value, first, second]
+        if np.isfinite(self.limits.jerk).any():
+            matrices.append(third)
+        bases = tuple(matrix @ shapes for matrix in matrices)
         object.__setattr__(self, '_bases', bases)
 
     @property
@@ -189,7 +193,9 @@ class PathProblem:
         by_velocity = 1.5 * way / self.limits.velocity
         by_acceleration = np.sqrt(6.0 * way / self.limits.acceleration)
         by_change = 2.0 * change / self.limits.acceleration
+        by_jerk = np.cbrt(60.0 * way / self.limits.jerk)
         needed = np.maximum(np.maximum(by_velocity, by_acceleration), by_change)
+        needed = np.maximum(needed, by_jerk)
         return np.maximum(needed.max(axis=2), 0.05)
 
     def _penalty(
@@ -200,7 +206,7 @@ class PathProblem:
         ends = [nodes.position[:, :-1], T * nodes.velocity[:, :-1]]
         ends += [nodes.position[:, 1:], T * nodes.velocity[:, 1:]]
         E = np.stack(ends, axis=2)
-        scales = [np.ones_like(T), 1.0 / T, 1.0 / T**2]
+        scales = [1.0 / T**order for order in range(len(self._bases))]
         motion = [
             (basis @ E) * scale[:, :, None]
             for basis, scale in zip(self._bases, scales, strict=True)
@@ -217,7 +223,7 @@ class PathProblem:
         by_velocity[:, 1:] += T * by_ends[:, :, 3]
         by_times = (by_ends[:, :, 1] * nodes.velocity[:, :-1]).sum(axis=2)
         by_times += (by_ends[:, :, 3] * nodes.velocity[:, 1:]).sum(axis=2)
-        for order in (1, 2):
+        for order in range(1, len(motion)):
             by_times -= order * (slopes[order] * motion[order]).sum(axis=(2, 3)) / times
         return value, Sequence(by_position, by_velocity), by_times
 
@@ -226,8 +232,9 @@ class PathProblem:
         limits = self.limits
         middle, half = 0.5 * (limits.lower + limits.upper), 0.5 * (limits.upper - limits.lower)
         value, slopes = np.zeros(len(motion[0])), []
-        sizes = (half, limits.velocity, limits.acceleration)
-        for states, centre, size in zip(motion, (middle, 0.0, 0.0), sizes, strict=True):
+        sizes = (half, limits.velocity, limits.acceleration, limits.jerk)[: len(motion)]
+        centres = (middle, 0.0, 0.0, 0.0)[: len(motion)]
+        for states, centre, size in zip(motion, centres, sizes, strict=True):
             use = (states - centre) / (TIGHT * size)
             excess = np.maximum(np.abs(use) - 1.0, 0.0)
             value += self.weight / SAMPLES * (excess**2).sum(axis=(1, 2, 3))
@@ -235,9 +242,9 @@ class PathProblem:
             slopes.append(self.weight / SAMPLES * slope)
         if self.obstacles is not None:
             for k in range(len(value)):
-                flat = [array[k].reshape(-1, self.start.size) for array in motion]
+                flat = [array[k].reshape(-1, self.start.size) for array in motion[:3]]
                 penalty, gradients = self.obstacles(Motion(*flat))
                 value[k] += self.weight * penalty
-                for slope, gradient in zip(slopes, gradients, strict=True):
+                for slope, gradient in zip(slopes[:3], gradients, strict=True):
                     slope[k] += self.weight * gradient.reshape(slope[k].shape)
         return value, slopes

@@ -85,7 +85,7 @@ def plan(
     settings = settings or PlannerSettings()
     watch = Watch(settings, progress, canceled, on_iteration, [], time.monotonic())
     collisions = (
-        collision_model(robot, settings.clearance, settings.floor)
+        collision_model(robot, settings.clearance, settings.all_obstacles)
         if settings.check_collisions
         else None
     )

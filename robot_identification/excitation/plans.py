@@ -17,12 +17,13 @@ from ..recording import Motion
 from ..regressors import predict, Regressor
 from ..robot import Robot
 from .collisions import CollisionModel
-from .constraints import check_trajectory, CollisionError, LimitViolation
+from .constraints import check_trajectory, LimitViolation
 from .criteria import column_scaled_condition_number
 from .fourier import FourierTrajectory
 from .limits import Limits
 from .points import PointTrajectory
 from .settings import PlannerSettings
+from .sweeping import CollisionError
 from .trajectories import Trajectory
 
 BUFFER = 0.03

@@ -90,6 +90,11 @@ class PointTrajectory:
         return array
 
     @property
+    def coefficients(self) -> np.ndarray:
+        """(n_points - 1, 6, n_joints) of ascending powers of the time since a point."""
+        return self._segments
+
+    @property
     def duration(self) -> float:
         """Time of the last point [s]."""
         return float(self.time[-1])
@@ -112,6 +117,13 @@ class PointTrajectory:
             a = a * t + k * (k - 1) * c[:, k]
         return resting(q, v, a, outside)
 
+    def slower(self, speed: float) -> PointTrajectory:
+        """Return the motion along the same path at ``speed`` times its speed."""
+        acceleration = None if self.acceleration is None else speed**2 * self.acceleration
+        return PointTrajectory(
+            self.joints, self.time / speed, self.position, speed * self.velocity, acceleration
+        )
+
     def scaled(self, factor: float) -> PointTrajectory:
         """Return the motion with the excursions from its first position scaled, in equal time."""
         start = self.position[0]
@@ -132,12 +144,15 @@ def point_to_point(
     velocity: np.ndarray,
     acceleration: np.ndarray,
     shortest: float = 0.1,
+    *,
+    jerk: np.ndarray | None = None,
 ) -> PointTrajectory:
     """
     Move straight in joint space, from rest to rest, by the quintic of least jerk.
 
     Its largest velocity is 15/8 of the mean, its largest acceleration 10/sqrt(3) of distance over
-    time squared, which gives the shortest duration within the limits in closed form.
+    time squared and its largest jerk 60 of distance over time cubed, which gives the shortest
+    duration within the limits in closed form.
 
     Parameters
     ----------
@@ -149,6 +164,8 @@ def point_to_point(
         (n_joints,) limits, positive.
     shortest:
         Least duration, which also a motion of no distance takes [s].
+    jerk:
+        (n_joints,) limits, positive; None for none.
 
     """
     start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
@@ -156,6 +173,8 @@ def point_to_point(
     by_velocity = (15.0 / 8.0) * distance / velocity
     by_acceleration = np.sqrt((10.0 / np.sqrt(3.0)) * distance / acceleration)
     duration = max(float(by_velocity.max()), float(by_acceleration.max()), shortest)
+    if jerk is not None:
+        duration = max(duration, float(np.cbrt(60.0 * distance / jerk).max()))
     rest = np.zeros((2, start.size))
     return PointTrajectory(
         tuple(joints), np.array([0.0, duration]), np.vstack([start, goal]), rest, rest

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..options import option
+from .obstacles import Obstacle, with_floor
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,10 @@ class PlannerSettings:
     seed: int = option(0, doc='Seed of the random start values', minimum=0)
     max_iterations: int = option(150, doc='Bound on the iterations of the optimiser', minimum=1)
     margin: float = option(
-        0.1, doc='Share of each limit that is kept free', minimum=0.0, maximum=0.95
+        0.1,
+        doc='Share of each limit that a plan keeps free; at execution the limits themselves count',
+        minimum=0.0,
+        maximum=0.95,
     )
     velocity_scale: float = option(
         1.0,
@@ -107,6 +111,26 @@ class PlannerSettings:
         unit='s',
         minimum=0.01,
     )
+    jerk_limits: tuple[float, ...] = option(
+        (),
+        doc='Jerk limits; empty: acceleration limit / jerk_time',
+        unit='rad/s^3 or m/s^3',
+        minimum=0.0,
+    )
+    jerk_time: float | None = option(
+        0.02,
+        doc='Time in which a joint may reach its acceleration limit, where jerk_limits is empty; '
+        'with neither of them any jerk is allowed, and jumps of the acceleration, too',
+        unit='s',
+        minimum=0.0001,
+    )
+    effort_margin: float = option(
+        0.1,
+        doc='Share of each effort limit that is kept free at planning and at execution, since '
+        'inertias and friction of a URDF are not quite true; margin comes on top when planning',
+        minimum=0.0,
+        maximum=0.95,
+    )
     lower_limits: tuple[float, ...] = option(
         (), doc='Lower position limits in place of those of the URDF', unit='rad or m'
     )
@@ -122,14 +146,22 @@ class PlannerSettings:
     check_rate: float = option(
         500.0, doc='Rate at which limits are checked', unit='Hz', minimum=250.0
     )
-    check_collisions: bool = option(True, doc='Whether links are kept from touching each other')
+    check_collisions: bool = option(
+        True, doc='Whether links are kept from touching each other and obstacles'
+    )
     clearance: float = option(
-        0.01, doc='Distance that links keep from each other', unit='m', minimum=0.001
+        0.01,
+        doc='Distance that links keep from each other and from obstacles',
+        unit='m',
+        minimum=0.001,
     )
     floor: float | None = option(
         None,
         doc='Height of a floor that no link may touch, in the base frame; none where it is null',
         unit='m',
+    )
+    obstacles: tuple[Obstacle, ...] = option(
+        (), doc='What else no link may touch: tables, walls, racks; and tools that the URDF lacks'
     )
     time_budget: float = option(
         60.0,
@@ -143,3 +175,8 @@ class PlannerSettings:
     def frequency(self) -> float:
         """Fundamental frequency in force [Hz]."""
         return self.base_frequency or 1.0 / self.duration
+
+    @property
+    def all_obstacles(self) -> tuple[Obstacle, ...]:
+        """Obstacles, the floor among them."""
+        return with_floor(self.obstacles, self.floor)

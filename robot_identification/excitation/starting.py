@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +13,9 @@ from ..recording import Motion
 from ..regressors import build, predict, prior
 from ..robot import Robot
 from .collisions import CollisionModel
-from .constraints import CollisionError
 from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
 from .settings import PlannerSettings
+from .sweeping import too_close
 
 
 def limits_and_start(
@@ -48,18 +49,10 @@ def limits_and_start(
         lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
         upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
     )
-    if collisions is not None and next(collisions.contacts(start[None]), None) is not None:
+    contact = None if collisions is None else next(collisions.contacts(start[None]), None)
+    if collisions is not None and contact is not None:
         if settings.start:
-            contact = next(collisions.contacts(start[None]))
-            raise CollisionError(
-                f"at the start, links '{contact.first}' and '{contact.second}' are "
-                f'{contact.distance:.4f} m apart, closer than the clearance of '
-                f'{collisions.clearance:.4g} m',
-                link=contact.first,
-                key='start',
-                value=contact.distance,
-                remedy='start elsewhere',
-            )
+            raise too_close(collisions, contact, 0.0)
         start = _free_start(robot, limits, start, collisions, settings.seed)
     _require_static_effort(robot, limits, start)
     return limits, start
@@ -73,13 +66,18 @@ def _free_start(
     rng = np.random.default_rng(seed)
     candidates = middle + rng.uniform(-0.8, 0.8, (500, robot.n_joints)) * half
     order = np.argsort(np.linalg.norm((candidates - middle) / half, axis=1))
+    in_the_way: Counter[str] = Counter()
     for i in order:
-        if next(collisions.contacts(candidates[i][None]), None) is None:
+        touching = {collisions.pair_in_words(c) for c in collisions.contacts(candidates[i][None])}
+        if not touching:
             return candidates[i]
+        in_the_way.update(touching)
+    (words, count), *_ = in_the_way.most_common(1)
     raise ExcitationError(
-        'no position free of collision was found to start from',
+        f'no position free of collision was found to start from: {words} are too close in '
+        f'{count} of {len(candidates)} positions',
         key='start',
-        remedy="give one as 'start', or switch check_collisions off",
+        remedy="correct the obstacle or the shapes, or give a free 'start'",
     )
 
 

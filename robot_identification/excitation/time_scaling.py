@@ -20,6 +20,8 @@ alone,
   for shorter and for longer times), and the times that keep the limit can be several intervals.
   They end where a peak is at the limit, that is, where the cubic ``ddq -+ limit`` of s has a
   double root: at roots of its discriminant, a polynomial of degree six in x.
+- A jerk limit, which the paper has not, is cubic in x, and the jerk quadratic in s.  Its peak is
+  at the limit where an end of the segment is, or where ``dddq -+ limit`` has a double root in s.
 
 So all times at which anything can change are roots of polynomials, and one look at each interval
 between them tells which ones are allowed.
@@ -92,10 +94,23 @@ class Segment:
         speed, push = np.abs(v).max() / time, np.abs(a).max() / time**2
         return float(q.min()), float(q.max()), float(speed), float(push)
 
+    def largest_jerk(self, time: float) -> float:
+        """Return the largest jerk in a given time."""
+        jerk = (self.rest + time * self.run).deriv(3)
+        return float(np.abs(jerk(_critical(jerk.deriv()))).max()) / time**3
+
     def keeps(
-        self, time: float, lower: float, upper: float, velocity: float, acceleration: float
+        self,
+        time: float,
+        lower: float,
+        upper: float,
+        velocity: float,
+        acceleration: float,
+        jerk: float = np.inf,
     ) -> bool:
         """Tell whether all limits are kept in a given time."""
+        if self.largest_jerk(time) > (1.0 + _ROUNDING) * jerk:
+            return False
         lowest, highest, speed, push = self.extremes(time)
         slack = _ROUNDING * max(1.0, abs(lowest), abs(highest))
         within = lowest >= lower - slack and highest <= upper + slack
@@ -103,12 +118,19 @@ class Segment:
         return within and speed <= more * velocity and push <= more * acceleration
 
     def changes(
-        self, lower: float, upper: float, velocity: float, acceleration: float
+        self,
+        lower: float,
+        upper: float,
+        velocity: float,
+        acceleration: float,
+        jerk: float = np.inf,
     ) -> Iterator[float]:
         """Iterate over the times at which a limit may begin or cease to be kept."""
         yield from self._position_changes(lower, upper)
         yield from self._velocity_changes(velocity)
         yield from self._acceleration_changes(acceleration)
+        if np.isfinite(jerk):
+            yield from self._jerk_changes(jerk)
 
     def _position_changes(self, lower: float, upper: float) -> Iterator[float]:
         b, m = self.rest, self.run
@@ -133,13 +155,7 @@ class Segment:
         yield from (1.0 / value for value in x if value > 0.0)
 
     def _acceleration_changes(self, acceleration: float) -> Iterator[float]:
-        # ddq = x (l_1 s + l_2 s^2 + l_3 s^3) with l_i linear in x
-        steady, changing = self.rest.deriv(2).coef, self.run.deriv(2).coef
-        l1, l2, l3 = (
-            Polynomial([changing[i] if i < changing.size else 0.0,
-                        steady[i] if i < steady.size else 0.0])
-            for i in (1, 2, 3)
-        )  # fmt: skip
+        l1, l2, l3 = self._accelerations()
         x = Polynomial([0.0, 1.0])
         for limit in (acceleration, -acceleration):
             # the discriminant over x^2
@@ -149,6 +165,27 @@ class Segment:
                 - 27.0 * limit**2 * l3**2
             )
             yield from (1.0 / root for root in _real_roots(discriminant) if root > 0.0)
+
+    def _jerk_changes(self, jerk: float) -> Iterator[float]:
+        # dddq = x^2 (l_1 + 2 l_2 s + 3 l_3 s^2)
+        l1, l2, l3 = self._accelerations()
+        square = Polynomial([0.0, 0.0, 1.0])
+        for limit in (jerk, -jerk):
+            for reached in (
+                square * l1 - limit,
+                square * (l1 + 2.0 * l2 + 3.0 * l3) - limit,
+                square * (l2**2 - 3.0 * l1 * l3) + 3.0 * limit * l3,
+            ):
+                yield from (1.0 / root for root in _real_roots(reached) if root > 0.0)
+
+    def _accelerations(self) -> list[Polynomial]:
+        """Return l_1, l_2, l_3, linear in x, of ddq = x (l_1 s + l_2 s^2 + l_3 s^3)."""
+        steady, changing = self.rest.deriv(2).coef, self.run.deriv(2).coef
+        return [
+            Polynomial([changing[i] if i < changing.size else 0.0,
+                        steady[i] if i < steady.size else 0.0])
+            for i in (1, 2, 3)
+        ]  # fmt: skip
 
 
 def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tuple[float, float]]:
@@ -160,7 +197,7 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
     start, end:
         (2, n_joints) position and velocity.
     limits:
-        Limits of position, velocity and acceleration.
+        Limits of position, velocity, acceleration and jerk.
 
     Returns
     -------
@@ -170,8 +207,11 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
     """
     segments = _segments(start, end)
     bounds = list(
-        zip(limits.lower, limits.upper, limits.velocity, limits.acceleration, strict=True)
-    )
+        zip(
+            limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.jerk,
+            strict=True,
+        )
+    )  # fmt: skip
     changes = {SHORTEST, _LONGEST}
     for segment, bound in zip(segments, bounds, strict=True):
         changes |= {float(u) for u in segment.changes(*bound) if SHORTEST < u < _LONGEST}

@@ -13,10 +13,11 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ..errors import ExcitationError, IdentificationWarning
 from ..excitation.collisions import collision_model, CollisionModel
-from ..excitation.constraints import check_trajectory, CollisionError, LimitViolation
+from ..excitation.constraints import check_trajectory, LimitViolation
 from ..excitation.limits import Limits, motion_limits
 from ..excitation.points import point_to_point, PointTrajectory
 from ..excitation.settings import PlannerSettings
+from ..excitation.sweeping import CollisionError
 from ..robot import Robot
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
@@ -85,11 +86,11 @@ class Checks:
     def _collision_model(self, robot: Robot, settings: PlannerSettings) -> CollisionModel | None:
         if not settings.check_collisions:
             return None
-        key = (robot.urdf, robot.joints, settings.clearance, settings.floor)
+        key = (robot.urdf, robot.joints, settings.clearance, settings.all_obstacles)
         if self._collisions is None or self._collisions[0] != key:
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore', IdentificationWarning)
-                model = collision_model(robot, settings.clearance, settings.floor)
+                model = collision_model(robot, settings.clearance, settings.all_obstacles)
             for warning in model.warnings:
                 self._warn(warning)
             self._collisions = key, model
@@ -137,7 +138,12 @@ def approach_to(
         )
     speed = options.move_speed
     way = point_to_point(
-        trajectory.joints, position, start, speed * limits.velocity, speed * limits.acceleration
+        trajectory.joints,
+        position,
+        start,
+        speed * limits.velocity,
+        speed * limits.acceleration,
+        jerk=speed * limits.jerk,
     )
     if way.duration > LONGEST:
         joint = trajectory.joints[int(away.argmax())]

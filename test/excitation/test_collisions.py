@@ -9,6 +9,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.errors import IdentificationWarning
 from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.obstacles import with_floor
 from robot_identification.robot import Robot
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,7 +128,9 @@ def test_meshes_of_a_real_robot_are_found_beside_its_urdf():
 
 def test_no_link_of_the_demonstration_arm_touches_another_at_zero():
     arm = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf')
-    assert not list(collision_model(arm, 0.01, floor=0.0).contacts(np.zeros((1, 6))))
+    assert not list(
+        collision_model(arm, 0.01, obstacles=with_floor((), 0.0)).contacts(np.zeros((1, 6)))
+    )
 
 
 def test_a_robot_without_shapes_is_warned_of():

@@ -11,18 +11,13 @@ import pinocchio as pin
 import pytest
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.constraints import (
-    check_collisions,
-    check_times,
-    check_trajectory,
-    CollisionError,
-    LimitViolation,
-    nominal_effort,
-    sweep,
-)
+from robot_identification.excitation.constraints import check_trajectory, LimitViolation
+from robot_identification.excitation.efforts import check_times, nominal_effort
 from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.points import point_to_point, PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.sweeping import check_collisions, CollisionError, sweep
 from robot_identification.recording import Motion
 from robot_identification.robot import Robot
 
@@ -54,7 +49,8 @@ def way(arm, goal, start=None, share=0.3, limits=None):
 
 def test_a_motion_within_the_limits_passes(arm, limits, collisions):
     trajectory = way(arm, np.array([0.5, 0.6, -0.7, 0.5, 0.4, 1.0]))
-    assert check_trajectory(arm, trajectory, limits, collisions=collisions) is None
+    found = check_trajectory(arm, trajectory, limits, collisions=collisions)
+    assert found.nearest is not None and found.nearest.distance >= collisions.clearance
 
 
 @pytest.mark.parametrize(
@@ -146,7 +142,7 @@ def test_links_that_touch_on_the_way_are_named_with_the_time(arm, limits, collis
 
 
 def test_the_floor_is_kept_clear(arm, limits):
-    floor = collision_model(arm, 0.01, floor=0.0)
+    floor = collision_model(arm, 0.01, with_floor((), 0.0))
     down = way(arm, np.array([0.0, 2.0, 0.0, 0.0, 0.0, 0.0]))
     with pytest.raises(CollisionError) as caught:
         check_collisions(down, floor)

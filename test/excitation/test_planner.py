@@ -13,13 +13,15 @@ from robot_identification.base_parameters import structure
 from robot_identification.errors import ExcitationError, SettingsError
 from robot_identification.excitation import planner
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.constraints import check_trajectory, CollisionError
+from robot_identification.excitation.constraints import check_trajectory
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.objective import FeasibleSeries
+from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.planner import plan
 from robot_identification.excitation.plans import PlanningCanceled
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.starting import limits_and_start
+from robot_identification.excitation.sweeping import CollisionError
 from robot_identification.options import from_mapping
 from robot_identification.regressors import build, ModelSettings
 from robot_identification.robot import Robot
@@ -103,7 +105,7 @@ def test_the_objectives_gradient_holds_with_its_penalties(
     arm, criterion, distances, step, tolerance
 ):
     chosen = replace(QUICK, criterion=criterion, clearance=0.2)
-    collisions = collision_model(arm, 0.2, 0.0) if distances else None
+    collisions = collision_model(arm, 0.2, with_floor((), 0.0)) if distances else None
     limits, start = limits_and_start(arm, chosen, None)
     # efforts that are sure to be exceeded
     limits = replace(limits, effort=0.3 * limits.effort)
@@ -131,7 +133,7 @@ def test_a_plan_keeps_every_limit_and_its_number_is_true(arm):
         arm,
         made.trajectory,
         motion_limits(arm, chosen),
-        collisions=collision_model(arm, 0.01, 0.0),
+        collisions=collision_model(arm, 0.01, with_floor((), 0.0)),
     )
     assert made.history == tuple(sorted(made.history, reverse=True))
     # the condition number once more, by Pinocchio's regressor
@@ -231,7 +233,7 @@ def test_what_cannot_be_planned_is_named(arm, planar):
         plan(planar, replace(QUICK, start=(0.0, float(limits.upper[1]))))
     assert (caught.value.joint, caught.value.key) == ('joint_2', 'start')
     folded = (0.0, 1.7, 2.2, 0.0, 1.5, 0.0)
-    with pytest.raises(CollisionError, match=r"at the start, links 'base_link' and 'link_6'"):
+    with pytest.raises(CollisionError, match=r"'base_link' and 'link_6' .* at the start"):
         plan(arm, replace(QUICK, start=folded))
     weak = Robot.from_urdf(arm.urdf.replace('effort="330"', 'effort="5"'))
     with pytest.raises(ExcitationError, match='gravity takes') as caught:
