@@ -35,6 +35,7 @@ from .motion_messages import time_message
 from .online_follower import Follower
 from .online_messages import change_diagnostic, diagnostic, Look, ParameterMessages, status_message
 from .online_options import OnlineTask
+from .processes import prioritise
 from .running import EXIT_USER_ERROR
 
 DEPTH = 5000
@@ -208,22 +209,8 @@ def main() -> int:
     except IdentificationError as error:
         pipe.send(('failed', str(error)))
         return EXIT_USER_ERROR
-    note = _prioritise(task.options.priority)
+    note = prioritise(task.options.priority, 'online.priority')
     return run(lambda: OnlineNode(task, pipe, follower, note), [])
-
-
-def _prioritise(priority: int) -> str:
-    """Have the scheduler prefer this process; the threads of DDS inherit it.  Return a note."""
-    if not priority:
-        return ''
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-    except (OSError, AttributeError) as error:
-        return (
-            f'no real-time priority ({error}): other processes can hold updates up; allow it by '
-            'rtprio in /etc/security/limits.conf, or set online.priority to 0'
-        )
-    return ''
 
 
 if __name__ == '__main__':

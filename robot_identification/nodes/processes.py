@@ -192,3 +192,32 @@ def die_with_parent() -> Callable[[], None] | None:
     libc = ctypes.CDLL(None)
     set_parent_death_signal = 1
     return lambda: libc.prctl(set_parent_death_signal, signal.SIGTERM)
+
+
+def prioritise(priority: int, option: str) -> str:
+    """
+    Have the scheduler prefer this process and its threads that are still to come.
+
+    Parameters
+    ----------
+    priority:
+        Of SCHED_FIFO; 0 changes nothing.
+    option:
+        Name of the option that gave it.
+
+    Returns
+    -------
+    str
+        A note where the system does not allow it; otherwise empty.
+
+    """
+    if not priority:
+        return ''
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except (OSError, AttributeError) as error:
+        return (
+            f'no real-time priority ({error}): other processes can hold it up; allow it by rtprio '
+            f'in /etc/security/limits.conf, or set {option} to 0'
+        )
+    return ''
