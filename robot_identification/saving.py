@@ -10,9 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from .errors import collected_warnings, IdentificationError, once
-from .io.results import Result, write_result
+from .io.results import Result, result_document
+from .io.results_yaml import dump, write_together
 from .io.urdf import identified_urdf
-from .report import write_report
+from .report import html
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
     """
     Write ``result.yaml``, ``identified.urdf`` and ``report.html`` into ``folder``.
 
+    Where there is no room for all of them, those of before stay as they are.
+
     Parameters
     ----------
     result:
@@ -55,13 +58,19 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
 
     """
     folder = Path(folder)
+    names = ('result.yaml', 'report.html', 'identified.urdf')
+    saved, report, urdf = (folder / name for name in names)
+    text, notes = _urdf_text(result, urdf.name)
+    result = replace(result, warnings=once(result.warnings, notes))
+    files = {saved: dump(result_document(result)), report: html(result)}
+    if text is not None:
+        files[urdf] = text
     with told_failures(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        urdf, notes = _write_urdf(result, folder / 'identified.urdf')
-        result = replace(result, warnings=once(result.warnings, notes))
-        write_result(result, folder / 'result.yaml')
-        write_report(result, folder / 'report.html')
-    return SavedFiles(folder / 'result.yaml', folder / 'report.html', urdf, notes)
+        write_together(files)
+        if text is None:
+            urdf.unlink(missing_ok=True)
+    return SavedFiles(saved, report, None if text is None else urdf, notes)
 
 
 def require_writable(folder: Path | str) -> None:
@@ -93,16 +102,12 @@ def told_failures(folder: Path, *, remedy: str = 'choose another folder') -> Ite
         ) from error
 
 
-def _write_urdf(result: Result, path: Path) -> tuple[Path | None, tuple[str, ...]]:
-    """Write the URDF; parameters that none can hold are a warning, the result stands anyway."""
-    failure = None
+def _urdf_text(result: Result, name: str) -> tuple[str | None, tuple[str, ...]]:
+    """Return the URDF; parameters that none can hold are a warning, the result stands anyway."""
+    failure = text = None
     with collected_warnings() as notes:
         try:
             text = identified_urdf(result.robot, result.standard, result.model)
         except IdentificationError as error:
-            failure = f'{path.name} is not written: {error}'
-    if failure is not None:
-        path.unlink(missing_ok=True)
-        return None, (*notes, failure)
-    path.write_text(text, encoding='utf-8')
-    return path, tuple(notes)
+            failure = f'{name} is not written: {error}'
+    return text, tuple(notes) if failure is None else (*notes, failure)

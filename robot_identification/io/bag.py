@@ -18,6 +18,7 @@ from rosbags.rosbag2 import Reader
 
 from ..errors import IdentificationWarning, one_of, RecordingError
 from .bag_contents import contents_of
+from .entry import unusable
 from .mcap_records import MAGIC
 from .mcap_recovery import recovered_messages, remains_of
 from .messages import Messages
@@ -104,6 +105,12 @@ def _parts(bag: Path) -> list[Path]:
     if not bag.is_dir():
         return [bag]
     files = [file for file in bag.iterdir() if file.suffix in ('.mcap', '.db3')]
+    for file in files:
+        why = unusable(file)
+        if why is not None:
+            raise RecordingError(
+                f'{file}: {why}', file=str(file), remedy='copy the recording again'
+            )
     if (bag / 'metadata.yaml').exists() and all(_is_whole(file) for file in files):
         return [bag]
     if not files:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+import os
 from pathlib import Path
+import stat
 
 import numpy as np
 
@@ -118,7 +120,7 @@ class RecordingEntry:
         if self.format is not None:
             return self.format
         file = base / self.name
-        if file.is_dir():
+        if os.path.isdir(file):  # unlike Path.is_dir, it holds where one may not look
             return 'rosbag2'
         try:
             return _SUFFIXES[file.suffix.lower()]
@@ -168,8 +170,10 @@ class RecordingEntry:
                     key=key,
                     remedy='leave it out, or give the recording',
                 )
-        if not (base / Path(self.file).expanduser()).is_file():
-            raise _no_file(base / Path(self.file).expanduser(), base, path)
+        file = base / Path(self.file).expanduser()
+        why = unusable(file) or ('is a folder' if file.is_dir() else None)
+        if why is not None:
+            raise _no_file(file, why, base, path)
 
     def stamps(self, rows: np.ndarray) -> np.ndarray:
         """
@@ -313,8 +317,9 @@ class RecordingEntry:
             if name not in files:
                 raise _missing(path, 'file', f'say which file holds the {name}')
         for file in dict.fromkeys(files.values()):
-            if not file.exists():
-                raise _no_file(file, base, path)
+            why = unusable(file)
+            if why is not None:
+                raise _no_file(file, why, base, path)
 
 
 def _check_counts(
@@ -342,10 +347,28 @@ def _check_counts(
             )
 
 
-def _no_file(file: Path, base: Path, path: str) -> RecordingError:
+def unusable(file: Path) -> str | None:
+    """
+    Say why a path cannot be that of a recording; None where it may be.
+
+    What is neither a file nor a folder is not even opened: reading a pipe, a terminal or a device
+    may never end.
+    """
+    try:
+        mode = file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 'does not exist'
+    except (OSError, ValueError) as error:
+        return f'cannot be opened ({getattr(error, "strerror", None) or error})'
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    return 'is neither a file nor a folder'
+
+
+def _no_file(file: Path, why: str, base: Path, path: str) -> RecordingError:
     key = _join(path, 'file')
     return RecordingError(
-        f"'{key}': {file} does not exist",
+        f"'{key}': {file} {why}",
         file=str(file),
         key=key,
         remedy=f'relative paths start at {base.resolve()}',

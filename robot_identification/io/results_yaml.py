@@ -30,12 +30,34 @@ def write_whole(path: Path, content: str | bytes) -> None:
         where the folder does not exist or cannot be written to.
 
     """
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+    write_together({path: content})
+
+
+def write_together(files: Mapping[Path, str | bytes]) -> None:
+    """
+    Write files that belong together, each as `write_whole`, and none where one cannot be written.
+
+    Parameters
+    ----------
+    files:
+        Contents by path.
+
+    Raises
+    ------
+    OSError
+        as `write_whole`.
+
+    """
+    temporary = {path: path.with_name(f'.{path.name}.{os.getpid()}') for path in files}
     try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        os.replace(temporary, path)
+        for path, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            temporary[path].write_bytes(data)
+        for path in files:
+            os.replace(temporary[path], path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for each in temporary.values():
+            each.unlink(missing_ok=True)
         raise
 
 

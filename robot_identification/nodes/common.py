@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 import warnings
 
@@ -33,6 +34,7 @@ __all__ = [
     'answer',
     'declare_options',
     'explain',
+    'given_path',
     'JOINT_STATES',
     'LATCHED',
     'read_options',
@@ -97,6 +99,34 @@ def subscribe_joint_states(
         qos_overriding_options=QoSOverridingOptions.with_default_policies(),
         **options,
     )
+
+
+def given_path(text: str, key: str) -> Path:
+    """
+    Return the absolute path that a request or a parameter names; ``~`` is a home folder.
+
+    Parameters
+    ----------
+    text:
+        The path.
+    key:
+        What it is called in the request, or the parameter's name.
+
+    Raises
+    ------
+    SettingsError
+        where there is no such home.
+
+    """
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise SettingsError(
+            f"'{key}' is '{text[:80]}', but whose home that is is not known",
+            key=key,
+            value=text,
+            remedy='give a path that does not begin with ~',
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,11 @@ from ..errors import IdentificationError, IdentificationWarning, RecordingError,
 from ..estimation import ESTIMATORS
 from ..io.experiment import Experiment
 from ..io.results import Result
+from ..io.results_yaml import write_whole
 from ..io.urdf import identified_urdf
 from ..revalidation import add_validation
 from ..saving import save
-from .common import answer, LATCHED, run
+from .common import answer, given_path, LATCHED, run
 from .conversions import (
     base_parameters_message,
     fit_message,
@@ -235,16 +236,8 @@ class IdentificationNode(Node):
             warnings.simplefilter('always', IdentificationWarning)
             response.urdf = identified_urdf(result.robot, result.standard, result.model)
         if request.path:
-            path = Path(request.path).expanduser().absolute()
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(response.urdf, encoding='utf-8')
-            except OSError as error:
-                raise IdentificationError(
-                    f"cannot write '{path}': {error.strerror or error}",
-                    file=str(path),
-                    remedy='choose another file',
-                ) from error
+            path = given_path(request.path, 'path')
+            _write(path, response.urdf)
             response.path = str(path)
         return '; '.join(str(note.message) for note in notes)
 
@@ -312,6 +305,22 @@ class IdentificationNode(Node):
         if self._stopping:
             raise IdentificationError('the node is shutting down')
         self._state = replace(self._state, progress=fraction, step=text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that is whole or is not there; what is no file is not replaced by one."""
+    try:
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            raise OSError('there is something else of that name')
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='choose another file, or make room',
+        ) from error
 
 
 def _refuse_data(overrides: dict[str, str]) -> None:

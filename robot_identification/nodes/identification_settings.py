@@ -22,7 +22,7 @@ from ..errors import IdentificationError, RecordingError, SettingsError
 from ..estimation.settings import EstimationSettings
 from ..io.columns import MotorSide
 from ..io.document import read_document
-from ..io.entry import RecordingEntry
+from ..io.entry import RecordingEntry, unusable
 from ..io.experiment import Experiment, experiment_from
 from ..io.experiment_sections import DataSettings
 from ..io.keys import to_mapping
@@ -32,7 +32,7 @@ from ..packages import resolve_package_path
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
 from ..signals.settings import SignalSettings
-from .common import declare_options, read_options, RobotDescription, RobotOptions
+from .common import declare_options, given_path, read_options, RobotDescription, RobotOptions
 
 
 @dataclass(frozen=True)
@@ -196,10 +196,12 @@ class Settings:
                 'no recording is known',
                 remedy='name a bag or CSV file as source, or record with the recorder node',
             )
-        path = Path(source).expanduser().absolute()
-        if not path.exists():
+        path = given_path(source, 'source')
+        why = unusable(path)
+        if why is not None:
+            shown = path if len(source) <= 500 else f'{source[:80]}...'
             raise RecordingError(
-                f"recording '{path}' does not exist", file=str(path), remedy='correct the path'
+                f"recording '{shown}' {why}", file=str(path), remedy='correct the path'
             )
         entry = RecordingEntry(file=str(path))
         kind = entry.kind()
@@ -229,7 +231,7 @@ class Settings:
         """Return the folder for results."""
         output = read_options(self._node, IdentificationOptions).output
         if output:
-            return Path(output).expanduser().absolute()
+            return given_path(output, 'output')
         own = None if self._file is None else self._file.output_folder
         return Path('results' if own is None else own).absolute()
 

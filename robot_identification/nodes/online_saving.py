@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import collected_warnings, IdentificationError
 from ..estimation import body_scale, standard
 from ..estimation.elimination import ACCEPTED, WEAK
-from ..io.results_yaml import dump, plain, write_whole
+from ..io.results_yaml import dump, plain, write_together
 from ..io.urdf import identified_urdf
 from ..parameters import ParameterSet
 from ..problem import Problem
@@ -50,10 +50,11 @@ def save_live(snapshot: Snapshot, problem: Problem, folder: Path) -> str:
             notes.append(f'identified.urdf is not written: {error}')
     notes = [*warned, *notes]
     document = live_document(snapshot, problem, nearest, notes)
+    files = {folder / 'online.yaml': dump(plain(document))}
+    if urdf is not None:
+        files[folder / 'identified.urdf'] = urdf
     with told_failures(folder, remedy=_REMEDY):
-        write_whole(folder / 'online.yaml', dump(plain(document)))
-        if urdf is not None:
-            write_whole(folder / 'identified.urdf', urdf)
+        write_together(files)
     identified = int((snapshot.estimate.flags == ACCEPTED).sum())
     return '; '.join(
         [f'{identified} of {len(found.values)} base parameters identified, written to {folder}']

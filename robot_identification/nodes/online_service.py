@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+import shutil
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -111,15 +112,19 @@ class OnlineService:
     def _save(self, _: Trigger.Request) -> str:
         worker = self._running()
         folder = fresh_folder(self._output() / f'online_{datetime.now():%Y%m%d_%H%M%S}')
-        snapshot = worker.ask('save', folder / 'state.npz')
-        if snapshot is None:
-            folder.rmdir()
-            raise IdentificationError(
-                'there is no live estimate yet',
-                remedy=f'wait for joint states on {worker.task.joint_states}; '
-                '~/online/status tells what is missing',
-            )
-        return save_live(snapshot, worker.task.problem, folder)
+        try:
+            snapshot = worker.ask('save', folder / 'state.npz')
+            if snapshot is None:
+                raise IdentificationError(
+                    'there is no live estimate yet',
+                    remedy=f'wait for joint states on {worker.task.joint_states}; '
+                    '~/online/status tells what is missing',
+                )
+            return save_live(snapshot, worker.task.problem, folder)
+        except Exception:
+            # all of it, or nothing: half of an estimate looks like one
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def _running(self) -> OnlineWorker:
         if self._worker is None:

@@ -95,8 +95,10 @@ class OnlineWorker:
                     f"no answer to '{name}' within {ANSWER_SECONDS:g} s",
                     remedy='switch the live identification off and on: ~/online/enable',
                 ) from error
-        if kind != 'answer':
+        if kind == 'ended':
             raise IdentificationError(f'the live identification failed: {answer}')
+        if kind != 'answer':
+            raise IdentificationError(answer)
         return answer
 
     def stop(self) -> None:

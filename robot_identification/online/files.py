@@ -63,7 +63,7 @@ def save_state(
         raise IdentificationError(
             f"cannot write '{path}': {error.strerror or error}",
             file=str(path),
-            remedy='choose another file',
+            remedy='choose another file, or make room',
         ) from error
 
 

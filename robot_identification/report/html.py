@@ -30,6 +30,7 @@ from ..estimation.energy import ENERGY
 from ..estimation.summary import METHOD_TITLES
 from ..io.keys import to_mapping
 from ..io.results import Result
+from ..io.results_yaml import write_whole
 from ..robot import Robot
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def write_report(result: Result, path: str | os.PathLike) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html(result), encoding='utf-8')
+    write_whole(path, html(result))
     return path
 
 

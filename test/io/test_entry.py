@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys of a recording in the experiment file."""
 
+import os
+
 import pytest
 from robot_identification.drives import Drives
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.io.entry import RecordingEntry
+from robot_identification.io.sources import open_recording
 from robot_identification.options import from_mapping
 
 PATH = 'data.identification[0]'
@@ -92,3 +95,20 @@ def test_a_missing_file_is_named_with_the_folder_that_paths_start_at(tmp_path):
     (tmp_path / 'run.csv').write_text('')
     with pytest.raises(RecordingError, match=r'effort\.csv does not exist'):
         check(tmp_path, {**COMPLETE, 'effort': {'file': 'effort.csv', 'columns': ['c', 'd']}})
+
+
+@pytest.mark.parametrize('name', ['run.csv', 'run.factor', 'run.mcap'])
+def test_what_is_neither_a_file_nor_a_folder_is_not_opened(tmp_path, name):
+    """Reading a pipe that nobody writes into would never end."""
+    os.mkfifo(tmp_path / name)
+    content = {'file': name} if 'csv' not in name else {**COMPLETE, 'file': name}
+    entry = from_mapping(RecordingEntry, content, PATH)
+    with pytest.raises(RecordingError, match='is neither a file nor a folder') as error:
+        open_recording(entry, JOINTS, base=tmp_path, path=PATH)
+    assert error.value.file == str(tmp_path / name)
+
+
+def test_links_in_a_circle_are_told(tmp_path):
+    (tmp_path / 'run.csv').symlink_to(tmp_path / 'run.csv')
+    with pytest.raises(RecordingError, match=r'run\.csv cannot be opened \(Too many levels'):
+        check(tmp_path, COMPLETE)

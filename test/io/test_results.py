@@ -21,7 +21,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.io.results import read_result, Result, result_document, write_result
-from robot_identification.io.results_yaml import dump
+from robot_identification.io.results_yaml import dump, write_together
 from robot_identification.parameters import ParameterSet
 from robot_identification.regressors import build, ModelSettings
 from robot_identification.regressors import prior as urdf_prior
@@ -170,6 +170,16 @@ def test_failing_write_leaves_the_old_file(result, tmp_path, monkeypatch):
     with pytest.raises(OSError, match='disk full'):
         write_result(result, path)
     assert path.read_text() == 'old' and list(tmp_path.iterdir()) == [path]
+
+
+def test_files_that_belong_together_are_all_written_or_none(tmp_path):
+    for name in 'ab':
+        (tmp_path / name).write_text('old')
+    with pytest.raises(FileNotFoundError):
+        write_together({tmp_path / 'a': 'new', tmp_path / 'b': b'new', tmp_path / 'no' / 'c': ''})
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'a': 'old', 'b': 'old'}
+    write_together({tmp_path / 'a': 'new', tmp_path / 'b': b'new'})
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'a': 'new', 'b': 'new'}
 
 
 @settings(max_examples=30, deadline=None)
