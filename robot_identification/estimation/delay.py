@@ -9,16 +9,22 @@ out of the rate of change first: d is what then correlates with the residual, fo
 column a joint in the least squares (Frisch and Waugh, "Partial time regressions as compared with
 individual trends", Econometrica 1, 1933).  The effort is moved by the delay found, and the rest
 found again, until nothing is left: so a delay need not be whole samples, nor short.
+
+Standard deviations are by the delete-block jackknife (Kuensch, "The jackknife and the bootstrap
+for general stationary observations", Annals of Statistics 17, 1989) of the columns so left, since
+what the model does not know is neither white nor everywhere alike.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
+from scipy.ndimage import convolve1d
 
+from .bootstrap import block_length
 from .trace import Trace
 from .triangle import append_rows, GrowingTriangle
 
@@ -28,6 +34,9 @@ _FEWEST = 20
 
 _RESOLVED = 0.5
 """Largest power of second differences, relative to the effort's, at which rows resolve it."""
+
+_TURNING = 4
+"""Rows on either side of one that it is smoothed over; none of them may be in the dead zone."""
 
 _ALONE = 1e-4
 """Share of a rate of change that has to be left by the parameters."""
@@ -64,6 +73,39 @@ class EffortDelay:
         }
 
 
+class _Step(NamedTuple):
+    """
+    One solution for delays and parameters.
+
+    Attributes
+    ----------
+    delay, base:
+        (n,) delays that are left [s], NaN where not told, and (b,) parameters.
+    rate:
+        (m, n) rates of change of the model's effort.
+    told:
+        (n,) bool, whether enough of a rate is left by the parameters.
+    inverse:
+        Of R of what is left of the t rates that are told: (t, n).
+    taken_up:
+        (b, t) what the parameters take up of these rates' columns.
+    variance:
+        Of the weighted residual.
+    share:
+        Number of rows by the degrees of freedom that are left.
+
+    """
+
+    delay: np.ndarray
+    base: np.ndarray
+    rate: np.ndarray
+    told: np.ndarray
+    inverse: np.ndarray
+    taken_up: np.ndarray
+    variance: float
+    share: float
+
+
 def effort_delay(
     trace: Trace,
     base: np.ndarray,
@@ -91,9 +133,12 @@ def effort_delay(
         the parameters take up.
 
     """
+    if independent is None:
+        independent = np.full(len(joints), np.inf)
     parts = [part for part in _segments(trace) if part.stop - part.start >= _FEWEST]
     if not parts:
         return EffortDelay(joints, *np.full((2, len(joints)), np.nan))
+    rows, trace = trace, _smoothed(trace, parts)
     curves = [CubicSpline(trace.time[part], trace.effort[part]) for part in parts]
     spacing = float(np.median(np.diff(trace.time[parts[0]])))
     base, effort = np.asarray(base, dtype=float), _moved(trace, parts, curves, np.zeros(1))
@@ -101,15 +146,14 @@ def effort_delay(
     delay = np.zeros(len(joints))
     for _ in range(_ROUNDS):
         model = trace.pattern.product(trace.entries, base)
-        step, std, base = _step(trace, parts, model, effort, weights)
-        delay = delay + np.nan_to_num(step)
-        if (np.abs(step) < np.maximum(_SETTLED * spacing, 0.1 * std))[np.isfinite(step)].all():
+        step = _step(trace, parts, model, effort, weights)
+        base = step.base
+        delay = delay + np.nan_to_num(step.delay)
+        if (np.abs(step.delay[step.told]) < _SETTLED * spacing).all():
             break
         effort = _moved(trace, parts, curves, delay)
-    if independent is not None:
-        rows = np.isfinite(effort).sum(axis=0)
-        std = std * np.sqrt(np.maximum(1.0, rows / np.maximum(1.0, independent)))
-    told = np.isfinite(std) & _resolved(model, parts)
+    std = _std(trace, effort, weights, step, independent)
+    told = np.isfinite(std) & _resolved(rows.pattern.product(rows.entries, base), parts)
     return EffortDelay(joints, np.where(told, delay, np.nan), np.where(told, std, np.nan))
 
 
@@ -134,6 +178,27 @@ def _moved(
     return moved
 
 
+def _smoothed(trace: Trace, parts: list[slice]) -> Trace:
+    """
+    Return the rows without their fastest parts, and without those where a joint turns round.
+
+    A spline through rows does not follow what is near their Nyquist frequency, and there the
+    friction's step, and how the drive answers it, would outweigh all of the motion's own effort.
+    """
+    kernel = np.hanning(2 * _TURNING + 3)[1:-1] / (_TURNING + 1)
+    entries, effort = np.empty_like(trace.entries), np.empty_like(trace.effort)
+    steady = np.zeros_like(trace.keep)
+    for part in parts:
+        entries[:, part] = convolve1d(trace.entries[:, part], kernel, axis=1)
+        effort[part] = convolve1d(trace.effort[part], kernel, axis=0)
+        inner = np.s_[part.start + _TURNING : part.stop - _TURNING]
+        steady[inner] = trace.keep[inner]
+        for shift in range(1, _TURNING + 1):
+            for moved in (-shift, shift):
+                steady[inner] &= trace.keep[inner.start + moved : inner.stop + moved]
+    return replace(trace, entries=entries, effort=effort, keep=steady)
+
+
 def _weights(trace: Trace, base: np.ndarray, effort: np.ndarray) -> np.ndarray:
     """Return the inverse root mean square of each joint's residual."""
     residual = effort - trace.pattern.product(trace.entries, base)
@@ -148,9 +213,9 @@ def _step(
     model: np.ndarray,
     effort: np.ndarray,
     weights: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> _Step:
     """
-    Return the delays that are left, their standard deviations, and the parameters beside them.
+    Return the delays that are left, and the parameters beside them.
 
     R of [parameters' columns, -rates, effort] has, behind the parameters' rows, R of what the
     parameters do not take up of the others.
@@ -173,15 +238,66 @@ def _step(
         lengths[joint] = weight * np.linalg.norm(others[0])
     alone = whole[b:-1, b:-1]
     told = np.linalg.norm(alone, axis=0) > _ALONE * np.maximum(lengths, np.finfo(float).tiny)
-    step, std = np.full((2, n), np.nan)
+    step = np.full(n, np.nan)
     solved = np.linalg.lstsq(alone[:, told], whole[b:-1, -1], rcond=None)[0]
     step[told] = solved
-    inverse = np.linalg.pinv(alone[:, told])
-    freedom = max(1, count - b - int(told.sum()))
+    target = np.column_stack([whole[:b, b:-1][:, told], whole[:b, -1]])
+    taken_up = np.linalg.lstsq(whole[:b, :b], target, rcond=None)[0]
+    base = taken_up[:, -1] - taken_up[:, :-1] @ solved
     rest = whole[b:, -1] - whole[b:, b:-1][:, told] @ solved
-    std[told] = np.sqrt((inverse**2).sum(axis=1) * float(rest @ rest) / freedom)
-    target = whole[:b, -1] - whole[:b, b:-1][:, told] @ solved
-    return step, std, np.linalg.lstsq(whole[:b, :b], target, rcond=None)[0]
+    freedom = max(1, count - b - int(told.sum()))
+    return _Step(
+        delay=step,
+        base=base,
+        rate=rate,
+        told=told,
+        inverse=np.linalg.pinv(alone[:, told]),
+        taken_up=taken_up[:, :-1],
+        variance=float(rest @ rest) / freedom,
+        share=count / freedom,
+    )
+
+
+def _std(
+    trace: Trace, effort: np.ndarray, weights: np.ndarray, step: _Step, independent: np.ndarray
+) -> np.ndarray:
+    """
+    Return (n,) standard deviations [s], where the noise may be coloured.
+
+    Beside those for white noise, of which ``independent`` rows count, there are those by what
+    leaving out one stretch of rows after the other does, each as long as scores are correlated:
+    what the model does not know comes where the effort changes fast, and goes slowly.
+    """
+    n, m, t = effort.shape[1], len(trace), int(step.told.sum())
+    scores, columns_of = np.zeros((m, t)), np.zeros((n, m, t))
+    for joint in range(n):
+        used = np.isfinite(effort[:, joint])
+        entries = trace.entries[trace.pattern.part(joint)][:, used].T
+        columns = list(trace.pattern.columns[joint])
+        alone = -entries @ step.taken_up[columns]
+        residual = effort[used, joint] - entries @ step.base[columns]
+        if step.told[joint]:
+            place = int(step.told[:joint].sum())
+            alone[:, place] -= step.rate[used, joint]
+            residual += step.rate[used, joint] * step.delay[joint]
+        alone *= weights[joint]
+        scores[used] += weights[joint] * alone * residual[:, None]
+        columns_of[joint, used] = alone
+    rows = np.isfinite(effort).sum(axis=0)
+    white, coloured = np.full((2, n), np.nan)
+    white[step.told] = np.sqrt((step.inverse**2).sum(axis=1) * step.variance)
+    white *= np.sqrt(np.maximum(1.0, rows / np.maximum(1.0, independent)))
+    length = block_length(scores @ step.inverse)
+    starts = np.arange(0, m, length)
+    sums = np.add.reduceat(scores, starts, axis=0)
+    squares = np.zeros((starts.size, t, t))
+    for part in columns_of:
+        squares += np.add.reduceat(part[:, :, None] * part[:, None, :], starts, axis=0)
+    whole = squares.sum(axis=0)
+    moves = np.linalg.solve(whole - squares, sums[..., None])[..., 0]
+    count = starts.size
+    coloured[step.told] = np.sqrt((count - 1) / count * step.share * np.sum(moves**2, axis=0))
+    return np.asarray(np.fmax(white, coloured))
 
 
 def _resolved(model: np.ndarray, parts: list[slice]) -> np.ndarray:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delays between effort and position that are known."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
@@ -10,6 +12,8 @@ from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import build, ModelSettings, prior
 from robot_identification.robot import Robot
 from robot_identification.signals import SignalSettings
+from scipy.interpolate import CubicSpline
+from scipy.signal import lfilter
 
 ARM = """
 <robot name="planar">
@@ -26,6 +30,7 @@ ARM = """
     <dynamics damping="0.8" friction="0.1"/></joint>
 </robot>
 """
+DEMO_ARM = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
 RATE = 500.0
 
 
@@ -43,10 +48,14 @@ def moved(time):
     return Motion(q, v, a)
 
 
-def trace_of(delays, noise=0.0, seconds=30.0, points=2000, friction=('viscous',), gap=None):
-    """Record an arm whose efforts are late, and reduce the recording to its trace."""
+def trace_of(delays, noise=0.0, seconds=30.0, points=2000, gap=None, memory=0.0, seed=1):
+    """
+    Record an arm whose efforts are late, and reduce the recording to its trace.
+
+    The noise has a standard deviation of so much at each sample, and forgets within ``memory``.
+    """
     robot = Robot.from_urdf(ARM)
-    model = ModelSettings(friction=friction, rotor_inertia=False)
+    model = ModelSettings(friction=('viscous',), rotor_inertia=False)
     regressor, truth = build(robot, model), prior(robot, model)
     time = np.arange(round(seconds * RATE)) / RATE
     efforts = [
@@ -54,7 +63,9 @@ def trace_of(delays, noise=0.0, seconds=30.0, points=2000, friction=('viscous',)
         for joint, late in enumerate(delays)
     ]
     effort = np.stack(efforts, axis=1)
-    effort += noise * np.random.default_rng(1).normal(size=effort.shape)
+    white = np.random.default_rng(seed).normal(size=effort.shape)
+    kept = np.exp(-1.0 / (RATE * memory)) if memory else 0.0
+    effort += noise * lfilter([np.sqrt(1.0 - kept**2)], [1.0, -kept], white, axis=0)
     position = moved(time).position
     if gap is not None:
         kept = (time < gap) | (time > gap + 2.0)
@@ -80,6 +91,53 @@ def test_noise_makes_them_as_uncertain_as_is_told():
     assert (np.abs(found.delay - 0.004) < 4.0 * found.std).all()
     assert (found.std < 1e-3).all()
     assert (found.std > 1e-5).all()
+
+
+@pytest.mark.parametrize(('noise', 'memory'), [(0.5, 0.0), (0.3, 0.02), (0.2, 0.3)])
+def test_standard_deviations_are_those_over_repeated_recordings(noise, memory):
+    """Whatever the colour of the noise: errors over seeds against what each has told."""
+    found = [
+        effort_delay(*trace_of((0.004, 0.004), noise, memory=memory, seed=seed))
+        for seed in range(15)
+    ]
+    errors = np.array([one.delay for one in found]) - 0.004
+    told = np.array([one.std for one in found])
+    ratio = np.sqrt(np.mean((errors / told) ** 2))
+    assert 0.7 < ratio < 1.5
+    assert np.mean(np.abs(errors) < 2.0 * told) > 0.85
+
+
+def simulated(delay, seed=1, seconds=20.0):
+    """Record the demo arm, with Coulomb friction, in MuJoCo."""
+    from robot_identification.simulation import SimulationSettings, Simulator, Waypoints
+
+    robot = Robot.from_urdf(DEMO_ARM)
+    rng, n = np.random.default_rng(seed), robot.n_joints
+    time = np.arange(0.0, seconds + 0.01, 0.02)
+    size, angle = rng.uniform(0.1, 0.3, (n, 4)), rng.uniform(0.0, 6.0, (n, 4))
+    omega = 2.0 * np.pi * 0.1 * rng.choice(np.arange(1, 11), (n, 4))
+    ramp = np.minimum(1.0, np.minimum(time, seconds - time) / 2.0)
+    ramp = ramp**3 * (10.0 - 15.0 * ramp + 6.0 * ramp**2)
+    path = np.sum(size * np.sin(omega * time[:, None, None] + angle), axis=2) * ramp[:, None]
+    curve = CubicSpline(time, path, bc_type='clamped')
+    velocity = curve(time, 1)
+    velocity[[0, -1]] = 0.0
+    settings = SimulationSettings(effort_delay=delay, seed=seed, initial_position=tuple(path[0]))
+    simulator = Simulator(robot, settings)
+    simulator.follow(Waypoints(robot.joints, time, path, velocity, curve(time, 2)))
+    return robot, simulator.record(seconds)
+
+
+def test_a_drives_answer_to_friction_is_no_delay():
+    """Friction's step where a joint turns round is faster than the rows can follow."""
+    delay = 0.004
+    robot, recording = simulated(delay)
+    regressor = build(robot, ModelSettings())
+    signals = SignalSettings(decimate_to=50.0, dead_zone=0.05, trim=0.3)
+    system = system_of([recording], regressor, structure(regressor, robot), signals)
+    found = effort_delay(system.trace, ols(system).base.values, robot.joints)
+    # the wrist's effort is friction for the most part, which tells no delay
+    np.testing.assert_allclose(found.delay[:3], delay, atol=5e-4)
 
 
 def test_a_gap_is_no_motion():
