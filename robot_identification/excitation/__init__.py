@@ -4,13 +4,13 @@
 from .collisions import collision_model, CollisionModel
 from .constraints import check_trajectory, Findings, LimitUse, LimitViolation
 from .fourier import FourierTrajectory
+from .horizons import stoppable, StoppablePath
 from .limits import Limits, motion_limits
 from .obstacles import Obstacle
 from .planner import plan
 from .plans import Plan, PlanningCanceled
 from .points import point_to_point, Points, PointTrajectory, to_points
 from .settings import PlannerSettings, PointSettings
-from .stopping import slow_down
 from .sweeping import CollisionError, Nearest
 from .trajectories import concatenate, Trajectory
 
@@ -36,7 +36,8 @@ __all__ = [
     'Points',
     'PointSettings',
     'PointTrajectory',
-    'slow_down',
+    'stoppable',
+    'StoppablePath',
     'to_points',
     'Trajectory',
 ]

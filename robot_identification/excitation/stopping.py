@@ -17,6 +17,9 @@ from ..recording import Motion
 from .points import PointTrajectory
 from .trajectories import Trajectory
 
+SHORTEST = 0.2
+"""Least time for a stop [s]."""
+
 
 @dataclass(frozen=True)
 class SlowedTrajectory:
@@ -49,57 +52,33 @@ class SlowedTrajectory:
     def sample(self, time: np.ndarray) -> Motion:
         """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
         time = np.clip(np.atleast_1d(np.asarray(time, dtype=float)), 0.0, self.duration)
-        x = time / self.duration
-        s = self.begin + self.duration * (x - x**3 + 0.5 * x**4)
-        rate = (1.0 - 3.0 * x**2 + 2.0 * x**3)[:, None]
-        change = ((6.0 * x**2 - 6.0 * x) / self.duration)[:, None]
-        motion = self.path.sample(s)
-        return Motion(
-            motion.position,
-            motion.velocity * rate,
-            motion.acceleration * rate**2 + motion.velocity * change,
-        )
+        return slowed(self.path, self.begin, self.duration, time / self.duration)
 
 
-def slow_down(
-    path: Trajectory, begin: float, acceleration: np.ndarray, shortest: float = 0.2
-) -> SlowedTrajectory | None:
+def slowed(path: Trajectory, begin: np.ndarray | float, duration: float, x: np.ndarray) -> Motion:
     """
-    Return the quickest smooth stop along the path that keeps the acceleration limits.
+    Return the states of stops along a path (see `SlowedTrajectory`).
 
     Parameters
     ----------
     path:
-        The trajectory that is being followed; it ends at rest.
+        The trajectory whose path is kept.
     begin:
-        Time in it from which on it is slowed down [s].
-    acceleration:
-        (n_joints,) limits.  Where no stop keeps them, as on a path that exceeds them itself, the
-        one that exceeds them least is taken: stopping comes first.
-    shortest:
-        Least time for the stop [s].
-
-    Returns
-    -------
-    SlowedTrajectory or None
-        None where the trajectory ends by itself before a stop would.
+        When the stop begins to which a sample belongs, one for each or one for all [s].
+    duration:
+        Time until rest [s].
+    x:
+        (n_samples,) share of that time that has passed, from 0 to 1.
 
     """
-    left = path.duration - begin
-    if 2.0 * left <= shortest:
-        return None
-    longest = 2.0 * left
-    durations = [*np.geomspace(shortest, longest, 40)[:-1], longest]
-    best, least = None, np.inf
-    for duration in durations:
-        stop = SlowedTrajectory(path, begin, float(duration))
-        grid = np.linspace(0.0, duration, max(50, int(250 * duration)))
-        excess = float((np.abs(stop.sample(grid).acceleration) / acceleration).max())
-        if excess <= 1.0:
-            return stop
-        if excess < least:
-            best, least = stop, excess
-    return best
+    motion = path.sample(begin + duration * (x - x**3 + 0.5 * x**4))
+    rate = (1.0 - 3.0 * x**2 + 2.0 * x**3)[:, None]
+    change = ((6.0 * x**2 - 6.0 * x) / duration)[:, None]
+    return Motion(
+        motion.position,
+        motion.velocity * rate,
+        motion.acceleration * rate**2 + motion.velocity * change,
+    )
 
 
 def halt(
@@ -107,7 +86,7 @@ def halt(
     position: np.ndarray,
     velocity: np.ndarray,
     acceleration: np.ndarray,
-    shortest: float = 0.2,
+    shortest: float = SHORTEST,
 ) -> PointTrajectory:
     """
     Return the smooth stop of a robot that is not on the path that it should follow.

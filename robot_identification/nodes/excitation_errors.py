@@ -9,6 +9,12 @@ Code = Excite.Result
 """Has the codes as its constants."""
 
 
+def code_name(code: int) -> str:
+    """Return what a code is called in the action."""
+    names = (name for name in dir(Code) if name.isupper() and getattr(Code, name) == code)
+    return next(names, str(code))
+
+
 class MotionError(Exception):
     """A motion that does not begin or ends early: a code of Excite's result, and words."""
 
@@ -18,4 +24,8 @@ class MotionError(Exception):
 
 
 class LostError(MotionError):
-    """The robot is not where the plan has it, so it cannot stop along the path."""
+    """The robot is not where the plan has it, or not free, so it cannot stop along the path."""
+
+
+class HeldUpError(MotionError):
+    """The next horizon comes too late: the controller is about to stop the robot by itself."""

@@ -3,8 +3,10 @@
 Carrying out one checked trajectory: record, move to the start, follow, watch, stop.
 
 All of it runs as one coroutine on the node's executor and looks at the robot a hundred times a
-second.  Whatever ends a motion early, the robot is first brought to rest along the path that was
-checked, and the recording is closed.
+second.  The controller gets the path in short horizons, each with a checked stop behind it, so
+that it brings the robot to rest by itself where no further one comes.  Whatever else ends a motion
+early, the robot is first brought to rest along the path that was checked, and the recording is
+closed.
 """
 
 from __future__ import annotations
@@ -19,32 +21,37 @@ from rclpy.node import Node
 from robot_identification_msgs.srv import StartRecording, StopRecording
 
 from ..errors import RecordingError
-from ..excitation.limits import Limits
-from ..excitation.points import Points, to_points
-from ..excitation.stopping import halt, slow_down
-from ..excitation.trajectories import Trajectory
-from .excitation_errors import Code, LostError, MotionError
+from ..excitation.horizons import Horizon, STOP_RATE
+from ..excitation.points import point_to_point, Points, to_points
+from ..excitation.stopping import halt
+from ..recording import Motion
+from .excitation_errors import Code, code_name, HeldUpError, LostError, MotionError
 from .excitation_options import ExecutionOptions
 from .excitation_partners import call_recorder
 from .excitation_states import StateWatch
+from .motion_clock import PathClock
+from .motion_path import MotionPath, STOP_LEAD
 from .motion_sender import Sender, Tick
+from .motion_watch import MotionWatch, PAUSED, Report
 
 START_LEAD = 0.2
-"""How long before its start a trajectory is sent [s]."""
+"""How long before its start a trajectory is sent, at least [s]."""
 
-STOP_LEAD = 0.1
-"""How long before it takes effect a stop is sent [s]."""
+HALT_LEAD = 0.1
+"""How long before it takes effect a stop from where the robot is is sent [s]."""
+
+HORIZONS_AHEAD = 5
+"""How often a horizon is sent anew within its length."""
 
 
 @dataclass
-class Report:
-    """What the client is told while a motion runs, and at its end."""
+class _Course:
+    """A path that is being followed: its clock, the latest horizon, and when that was sent."""
 
-    phase: str = 'checking'
-    progress: float = 0.0
-    tracking_error: float = 0.0
-    largest_error: float = 0.0
-    recording_path: str = ''
+    path: MotionPath
+    clock: PathClock
+    sent: Horizon
+    sent_at: float
 
 
 @dataclass
@@ -56,8 +63,6 @@ class MotionRun:
     ----------
     node, states, sender, options:
         What it works with.
-    limits:
-        Limits in force; a stop keeps their accelerations.
     tick:
         Awaited to wait for the next look at the robot.
     interruption:
@@ -71,24 +76,27 @@ class MotionRun:
     states: StateWatch
     sender: Sender
     options: ExecutionOptions
-    limits: Limits
     tick: Tick
     interruption: Callable[[], MotionError | None]
     report: Report
 
+    def __post_init__(self) -> None:
+        say = self.node.get_logger().warning
+        self._watch = MotionWatch(self.states, self.options, self.report, say)
+
     # --------------------------------------------------------------------------- the whole way
 
     async def execute(
-        self, approach: Trajectory | None, trajectory: Trajectory, recording: str | None
+        self, approach: MotionPath | None, path: MotionPath, recording: str | None
     ) -> None:
         """
-        Move to the start along ``approach``, follow ``trajectory``, and record if asked.
+        Move to the start along ``approach``, follow ``path``, and record if asked.
 
         Parameters
         ----------
         approach:
             From where the robot is to the start; None where it is there.
-        trajectory:
+        path:
             From rest to rest.
         recording:
             Name of the recording, '' for one that the recorder chooses, None for none.
@@ -99,30 +107,34 @@ class MotionRun:
             once the robot is at rest and the recording closed.
 
         """
-        await self.sender.prepare(trajectory.joints, self.tick)
-        if recording is not None:
-            await self._start_recording(recording)
         try:
-            total = trajectory.duration + (approach.duration if approach else 0.0)
-            share = approach.duration / total if approach else 0.0
-            if approach is not None:
-                self.report.phase = 'moving_to_start'
-                await self.follow(approach, 0.0, share)
-                self._require_start(trajectory)
-            self.report.phase = 'exciting'
-            await self.follow(trajectory, share, 1.0)
-        except Exception:
-            await self._stop_recording(recording, quiet=True)
-            raise
+            await self.sender.prepare(path.trajectory.joints, self.tick)
+            if recording is not None:
+                await self._start_recording(recording)
+            try:
+                await self._follow_both(approach, path)
+            except Exception as error:
+                await self._stop_recording(recording, self._mark(error), quiet=True)
+                raise
         finally:
             self.sender.finish()
-        await self._stop_recording(recording, quiet=False)
+        await self._stop_recording(recording, '', quiet=False)
 
-    def _require_start(self, trajectory: Trajectory) -> None:
-        position = self.states.sample().position
-        away = np.abs(position - trajectory.sample(np.zeros(1)).position[0])
+    async def _follow_both(self, approach: MotionPath | None, path: MotionPath) -> None:
+        total = path.duration + (approach.duration if approach else 0.0)
+        self.report.planned_duration = total
+        share = approach.duration / total if approach else 0.0
+        if approach is not None:
+            self.report.phase = 'moving_to_start'
+            await self.follow(approach, 0.0, share)
+            self._require_start(path)
+        self.report.phase = 'exciting'
+        await self.follow(path, share, 1.0)
+
+    def _require_start(self, path: MotionPath) -> None:
+        away = np.abs(self.states.sample().position - path.trajectory.position[0])
         if away.max() > self.options.start_tolerance:
-            joint = trajectory.joints[int(away.argmax())]
+            joint = path.trajectory.joints[int(away.argmax())]
             raise MotionError(
                 Code.NOT_AT_START,
                 f"joint '{joint}' has come to rest {away.max():.4g} from the start, more than "
@@ -132,13 +144,13 @@ class MotionRun:
 
     # --------------------------------------------------------------------------------- following
 
-    async def follow(self, trajectory: Trajectory, first: float, last: float) -> None:
+    async def follow(self, path: MotionPath, first: float, last: float) -> None:
         """
-        Have a trajectory followed until the robot rests at its end.
+        Have a path followed until the robot rests at its end.
 
         Parameters
         ----------
-        trajectory:
+        path:
             From rest to rest.
         first, last:
             Progress at its start and end, of the whole motion.
@@ -149,136 +161,186 @@ class MotionRun:
             where it was interrupted; the robot is at rest then.
 
         """
-        points = to_points(trajectory, self.options.publish_rate)
-        # what is sent is what is watched and, if need be, slowed down on
-        path = points.trajectory()
-        start = self.states.now() + int(1e9 * START_LEAD)
-        self.sender.send(points, start)
+        course = self._begin(path)
         self.states.forget()
         try:
-            while not self._arrived(path, start, first, last):
+            while not self._arrived(course, first, last):
                 await self.tick()
-                reason = self._watch(path, start)
-                if reason is not None:
-                    raise reason
+                self._look(course.clock)
+                if course.clock.settled:
+                    self._raise_reasons(course)
+                    self._go_on(course)
+        except HeldUpError:
+            # the controller stops along the path: anything new would begin with a leap
+            await self._rest(course.path, course.clock, course.sent.end)
+            raise
         except LostError:
-            await self._halt()
+            await self._leave(course)
             raise
         except Exception:
             # a fault of ours is no reason to let the robot run on
-            await self._stop(path, start)
+            await self._stop(course)
             raise
+        finally:
+            # how long the robot takes to settle is no part of the motion
+            settling = max(course.clock.elapsed - path.duration, 0.0)
+            self.report.duration += course.clock.taken - settling
 
-    def _arrived(self, path: Trajectory, start: int, first: float, last: float) -> bool:
-        elapsed = 1e-9 * (self.states.now() - start)
-        share = min(max(elapsed / path.duration, 0.0), 1.0)
+    def _begin(self, path: MotionPath) -> _Course:
+        now = self.states.now()
+        clock = PathClock(now + int(1e9 * self._lead(path)), now)
+        sent = path.stops.horizon(0.0, self.options.horizon)
+        self.sender.send(sent.points, clock.start)
+        return _Course(path, clock, sent, 0.0)
+
+    def _lead(self, path: MotionPath) -> float:
+        """Time for the way from where the robot is to the path's start, which may be a little."""
+        limits, speed = path.limits, self.options.move_speed
+        way = point_to_point(
+            limits.joints,
+            self.states.sample().position,
+            path.trajectory.position[0],
+            speed * limits.velocity,
+            speed * limits.acceleration,
+            START_LEAD,
+        )
+        return way.duration
+
+    def _look(self, clock: PathClock) -> None:
+        clock.look(self.states.now(), self.sender.speed_scaling)
+
+    def _go_on(self, course: _Course) -> None:
+        """Send the next horizon when it is time."""
+        elapsed = course.clock.elapsed
+        if elapsed < course.sent_at + self.options.horizon / HORIZONS_AHEAD:
+            return
+        if np.isfinite(course.sent.stop):
+            course.sent = self._horizon(course, self.options.horizon)
+            self.sender.send(course.sent.points, course.clock.start)
+            course.sent_at = elapsed
+
+    def _horizon(self, course: _Course, length: float) -> Horizon:
+        """Return what lies ahead; it begins before the latest joint state, so in the past."""
+        clock = course.clock
+        since = clock.at(self.states.sample().stamp or clock.now)
+        return course.path.stops.horizon(min(since, clock.elapsed), clock.elapsed + length)
+
+    def _arrived(self, course: _Course, first: float, last: float) -> bool:
+        elapsed, duration = course.clock.elapsed, course.path.duration
+        share = min(max(elapsed / duration, 0.0), 1.0)
         self.report.progress = first + share * (last - first)
-        if elapsed < path.duration:
+        if elapsed < duration or not course.clock.settled:
             return False
         if self.states.at_rest(self.options.rest_tolerance):
             return True
-        if elapsed > path.duration + self.options.settle_time:
-            raise self._restless()
+        if elapsed > duration + self.options.settle_time:
+            raise MotionError(
+                Code.TRACKING_ERROR,
+                'the robot does not come to rest within settle_time '
+                f'({self.options.settle_time:g} s) after the end of the trajectory: see its '
+                'controller, or raise rest_tolerance',
+            )
         return False
 
-    def _restless(self) -> MotionError:
-        return MotionError(
-            Code.TRACKING_ERROR,
-            f'the robot does not come to rest within settle_time ({self.options.settle_time:g} s) '
-            'after the end of the trajectory: see its controller, or raise rest_tolerance',
-        )
-
-    def _watch(self, path: Trajectory, start: int) -> MotionError | None:
-        """Return why the motion has to end, or None."""
-        if self.states.silent(self.options.stale_timeout):
-            reason = self.states.fault or 'see whether the driver still runs'
-            return MotionError(
-                Code.STALE_STATE,
-                f'no joint states for {self.states.age:.2f} s (stale_timeout is '
-                f'{self.options.stale_timeout:g} s): {reason}',
+    def _raise_reasons(self, course: _Course) -> None:
+        """Raise the reason for which the motion has to end, if there is one."""
+        if course.clock.elapsed > course.sent.stop - STOP_LEAD:
+            late = course.clock.elapsed - course.sent_at
+            raise HeldUpError(
+                Code.INTERNAL,
+                f'this node was held up for {late:.2g} s, so the controller has brought the robot '
+                'to rest along the path: see what keeps the machine busy, or raise horizon '
+                f'({self.options.horizon:g} s)',
             )
-        if self.states.jump:
-            return LostError(
-                Code.STALE_STATE,
-                f'the stamps of the joint states jump by {self.states.jump:.4g} s: see who sets '
-                'the clock of the driver, or whether its simulation began anew',
-            )
-        joint, error = self._measure(path, start)
-        if error > self.options.tracking_tolerance:
-            return LostError(
-                Code.TRACKING_ERROR,
-                f"joint '{joint}' is {error:.4g} away from the plan, more than "
-                f'tracking_tolerance ({self.options.tracking_tolerance:g}): see whether the robot '
-                'is blocked or the controller inactive',
-            )
-        return self.interruption()
-
-    def _measure(self, path: Trajectory, start: int) -> tuple[str, float]:
-        """
-        Return the joint that is farthest from the plan, and how far.
-
-        A drive lags behind: the distance is that to the positions planned within the last
-        ``tracking_lag``.  The report has the plain difference.
-        """
-        sample = self.states.sample()
-        elapsed = 1e-9 * ((sample.stamp or self.states.now()) - start)
-        recent = elapsed - np.linspace(0.0, self.options.tracking_lag, 6)
-        planned = path.sample(recent).position
-        plain = float(np.abs(sample.position - planned[0]).max())
-        self.report.tracking_error = plain
-        self.report.largest_error = max(self.report.largest_error, plain)
-        low, high = planned.min(axis=0), planned.max(axis=0)
-        away = np.maximum(np.maximum(low - sample.position, sample.position - high), 0.0)
-        worst = int(away.argmax())
-        return path.joints[worst], float(away[worst])
+        failure = self.sender.failure
+        if failure is not None:
+            raise LostError(Code.CONTROLLER_FAILED, failure)
+        reason = self._watch.reason(course.path, course.clock) or self.interruption()
+        if reason is not None:
+            raise reason
 
     # ---------------------------------------------------------------------------------- stopping
 
-    async def _stop(self, path: Trajectory, start: int) -> None:
+    async def _stop(self, course: _Course) -> None:
         """Bring the robot to rest along the path; wait until it is, as far as one can see."""
+        if self.options.stop == 'at_once':
+            await self._freeze(course.path)
+            return
         self.report.phase = 'stopping'
-        begin = 1e-9 * (self.states.now() - start) + STOP_LEAD
-        end = max(path.duration, begin)
-        if begin <= 0.0:
+        path, clock = course.path, course.clock
+        end = path.duration
+        if clock.elapsed < 0.0:
             # it has not begun: stay where it would have
-            begin, end = 0.0, STOP_LEAD
-            self.sender.send(_hold(path), start)
-        else:
-            stop = slow_down(path, begin, self.limits.acceleration)
-            if stop is None:
-                self.node.get_logger().info('the trajectory ends before a stop would')
-            else:
-                points = to_points(stop, max(self.options.publish_rate, 50.0))
-                self.sender.send(points, start + int(1e9 * begin))
-                end = begin + stop.duration
-        await self._rest(start + int(1e9 * end), max(end - begin, 0.0))
+            self.sender.send(_still(path, path.trajectory.position[0]), clock.start)
+            end = HALT_LEAD
+        elif clock.speed <= PAUSED:
+            place = path.trajectory.sample(np.array([clock.elapsed])).position[0]
+            self.sender.send(_still(path, place), clock.now - int(1e9 * STOP_LEAD))
+            end = clock.elapsed
+        elif clock.elapsed < path.duration:
+            stop = self._horizon(course, STOP_LEAD)
+            if stop.end < course.sent.end:
+                self.sender.send(stop.points, clock.start)
+                course.sent = stop
+            end = course.sent.end
+        await self._rest(path, clock, end)
 
-    async def _halt(self) -> None:
+    async def _leave(self, course: _Course) -> None:
         """Bring the robot to rest from where it is and as it moves; wait until it is."""
+        if self.options.stop == 'at_once':
+            await self._freeze(course.path)
+            return
         self.report.phase = 'stopping'
-        joints, fastest = self.limits.joints, self.limits.velocity
-        velocity = np.clip(self.states.velocity(), -fastest, fastest)
-        position = self.states.sample().position + STOP_LEAD * velocity
-        stop = halt(joints, position, velocity, self.limits.acceleration)
-        begin = self.states.now() + int(1e9 * STOP_LEAD)
-        self.sender.send(to_points(stop, max(self.options.publish_rate, 50.0)), begin)
-        await self._rest(begin + int(1e9 * stop.duration), STOP_LEAD + stop.duration)
+        limits = course.path.limits
+        # where the controller scales time, the points are for a time that passes faster
+        velocity = self.states.velocity() / max(course.clock.speed, 0.1)
+        velocity = np.clip(velocity, -limits.velocity, limits.velocity)
+        position = self.states.sample().position + HALT_LEAD * velocity
+        stop = halt(limits.joints, position, velocity, limits.acceleration)
+        clock = self._clock(HALT_LEAD)
+        self.sender.send(to_points(stop, STOP_RATE), clock.start)
+        await self._rest(course.path, clock, stop.duration)
 
-    async def _rest(self, end: int, seconds: float) -> None:
+    async def _freeze(self, path: MotionPath) -> None:
+        """Have the robot hold the position that is measured, from now on."""
+        self.report.phase = 'stopping'
+        clock = self._clock(-STOP_LEAD)
+        self.sender.send(_still(path, self.states.sample().position), clock.start)
+        await self._rest(path, clock, HALT_LEAD)
+
+    def _clock(self, lead: float) -> PathClock:
+        now = self.states.now()
+        return PathClock(now + int(1e9 * lead), now)
+
+    async def _rest(self, path: MotionPath, clock: PathClock, end: float) -> None:
+        """Wait until the robot rests after a time of the path, as far as one can see."""
         self.states.forget()
-        late = time.monotonic() + seconds + STOP_LEAD + self.options.settle_time
+        left = max(end - clock.elapsed, 0.0) / max(clock.speed, 0.1)
+        late = time.monotonic() + left + HALT_LEAD + self.options.settle_time
         while time.monotonic() < late:
             await self.tick()
+            self._look(clock)
             silent = self.states.silent(self.options.stale_timeout)
-            if self.states.now() >= end and (
-                silent or self.states.at_rest(self.options.rest_tolerance)
-            ):
+            at_rest = self.states.at_rest(self.options.rest_tolerance)
+            if clock.elapsed >= end and (silent or at_rest):
                 return
+        if self.states.at_rest(self.options.rest_tolerance):
+            # the controller pauses: what is left of the stop must not come when it goes on
+            still = _still(path, self.states.sample().position)
+            self.sender.send(still, clock.now - int(1e9 * STOP_LEAD))
+            return
         self.node.get_logger().error(
             'the robot is still moving after the stop: use its emergency stop'
         )
 
     # --------------------------------------------------------------------------------- recording
+
+    def _mark(self, error: Exception) -> str:
+        """Return what later readers of the recording should know."""
+        where = f'at {self.report.progress:.0%} of the motion'
+        if isinstance(error, MotionError):
+            return f'ended early {where}: {code_name(error.code)}: {error.message}'
+        return f'ended early {where}: {type(error).__name__}: {error}'
 
     async def _start_recording(self, name: str) -> None:
         self.report.phase = 'starting_recorder'
@@ -286,13 +348,13 @@ class MotionRun:
         answer = await self._recorder(StartRecording, 'start', request)
         self.report.recording_path = answer.path
 
-    async def _stop_recording(self, recording: str | None, *, quiet: bool) -> None:
+    async def _stop_recording(self, recording: str | None, mark: str, *, quiet: bool) -> None:
         """Close the recording; ``quiet`` where another error is to be told."""
         if recording is None:
             return
         self.report.phase = 'finishing_recording'
         try:
-            answer = await self._recorder(StopRecording, 'stop', StopRecording.Request())
+            answer = await self._recorder(StopRecording, 'stop', StopRecording.Request(mark=mark))
             self.report.recording_path = answer.path or self.report.recording_path
         except MotionError as error:
             if not quiet:
@@ -304,9 +366,11 @@ class MotionRun:
         return await call_recorder(self.node, kind, name, request, self.tick)
 
 
-def _hold(path: Trajectory) -> Points:
-    motion = path.sample(np.zeros(2))
-    return Points(path.joints, np.array([0.0, STOP_LEAD]), motion)
+def _still(path: MotionPath, position: np.ndarray) -> Points:
+    """Return two points at rest in one place."""
+    rest = np.zeros((2, position.size))
+    motion = Motion(np.tile(position, (2, 1)), rest, rest)
+    return Points(path.trajectory.joints, np.array([0.0, HALT_LEAD]), motion)
 
 
 async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tick) -> np.ndarray:

@@ -10,10 +10,10 @@ checking, runs in a worker thread meanwhile.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future as WorkerFuture
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 import sys
 import time
 from typing import Any
@@ -27,7 +27,6 @@ from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
 
 from ..errors import ExcitationError, ModelError, SettingsError
-from ..excitation.limits import Limits
 from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.points import PointTrajectory, to_points
@@ -37,12 +36,16 @@ from ..regressors import ModelSettings
 from ..robot import Robot
 from .common import declare_options, explain, read_options, RobotDescription, run
 from .excitation_checks import approach_to, Checks, KeptPlan, received
+from .excitation_clients import ClientWatch
 from .excitation_errors import Code, MotionError
-from .excitation_motion import MotionRun, Report, require_state
+from .excitation_motion import MotionRun, require_state
 from .excitation_options import ExecutionOptions
 from .excitation_partners import TrajectorySender
 from .excitation_states import StateWatch
 from .motion_messages import trajectory_message
+from .motion_path import at_speed, motion_path, MotionPath
+from .motion_sender import Tick
+from .motion_watch import Report
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""
@@ -78,6 +81,7 @@ class ExcitationNode(Node):
         self._states = StateWatch(self, self._group)
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._sender = TrajectorySender(self, options.controller_topic)
+        self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._checks = Checks(self.get_logger().warning)
         self._leaving = False
         self._worker = ThreadPoolExecutor(max_workers=2, thread_name_prefix='excitation')
@@ -252,6 +256,8 @@ class ExcitationNode(Node):
             self._running = None
         result.recording_path = report.recording_path
         result.max_tracking_error = report.largest_error
+        result.max_effort_share = report.largest_share
+        result.duration, result.planned_duration = report.duration, report.planned_duration
         return result
 
     async def _carry_out(self, goal: ServerGoalHandle, report: Report) -> None:
@@ -267,23 +273,34 @@ class ExcitationNode(Node):
         robot = await self._robot()
         self._states.watch(robot.joints)
         kept = self._wanted(request, robot)
+        kept = replace(kept, trajectory=at_speed(kept.trajectory, request.speed, options))
         tick = self._telling(goal, report)
-        interruption = self._interruption(goal)
-        limits = await self._checked(robot, kept, kept.trajectory, tick, '')
+        self._client_watch.restart()
+        interruption = self._interruption(goal, options)
+        path = await self._checked(robot, kept, kept.trajectory, options, tick, '')
         position = await require_state(self._states, options, tick)
-        approach = approach_to(position, kept.trajectory, limits, options)
-        if approach is not None:
-            await self._checked(robot, kept, approach, tick, 'on the way to the start: ')
+        way = approach_to(position, kept.trajectory, path.limits, options)
+        approach = None
+        if way is not None:
+            where = 'on the way to the start: '
+            approach = await self._checked(robot, kept, way, options, tick, where)
         reason = interruption()
         if reason is not None:
             raise reason
         if request.dry_run:
             return
-        motion = MotionRun(
-            self, self._states, self._sender, options, limits, tick, interruption, report
-        )
+        self._tell_of_stops(path, options)
+        motion = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
         recording = request.recording_name if request.record else None
-        await motion.execute(approach, kept.trajectory, recording)
+        await motion.execute(approach, path, recording)
+
+    def _tell_of_stops(self, path: MotionPath, options: ExecutionOptions) -> None:
+        """Log how soon the robot comes to rest where nothing more is sent."""
+        longest = path.stops.rest_within(options.horizon)
+        self.get_logger().info(
+            f'a motion of {path.duration:.4g} s; without this node the robot rests within '
+            f'{longest:.3g} s'
+        )
 
     def _wanted(self, request: Excite.Goal, robot: Robot) -> KeptPlan:
         if request.plan_id:
@@ -304,15 +321,20 @@ class ExcitationNode(Node):
         robot: Robot,
         kept: KeptPlan,
         trajectory: PointTrajectory,
-        tick: Callable[[], Awaitable[None]],
+        options: ExecutionOptions,
+        tick: Tick,
         where: str,
-    ) -> Limits:
-        future = self._worker.submit(self._checks.check, robot, trajectory, kept.settings, where)
+    ) -> MotionPath:
+        def work() -> MotionPath:
+            limits = self._checks.check(robot, trajectory, kept.settings, where)
+            return motion_path(robot, trajectory, limits, options)
+
+        future = self._worker.submit(work)
         while not future.done():
             await tick()
         return future.result()
 
-    def _telling(self, goal: ServerGoalHandle, report: Report) -> Callable[[], Awaitable[None]]:
+    def _telling(self, goal: ServerGoalHandle, report: Report) -> Tick:
         """Return `_tick` that also tells the client now and then how the motion goes."""
         due = [time.monotonic()]
 
@@ -325,18 +347,22 @@ class ExcitationNode(Node):
                         phase=report.phase,
                         progress=report.progress,
                         tracking_error=report.tracking_error,
+                        effort_share=report.effort_share,
+                        speed_scaling=report.speed_scaling,
                     )
                 )
 
         return tick
 
-    def _interruption(self, goal: ServerGoalHandle) -> Callable[[], MotionError | None]:
+    def _interruption(
+        self, goal: ServerGoalHandle, options: ExecutionOptions
+    ) -> Callable[[], MotionError | None]:
         def interruption() -> MotionError | None:
             if self._leaving:
                 return MotionError(Code.CANCELED, 'the node ends; the robot is at rest')
             if goal.is_cancel_requested:
                 return MotionError(Code.CANCELED, 'canceled; the robot is at rest')
-            return None
+            return self._client_watch.reason(options)
 
         return interruption
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..drives import EFFORT_KINDS
 from ..options import option
 
 
@@ -46,6 +47,30 @@ class ExecutionOptions:
         minimum=0.01,
         maximum=1.0,
     )
+    horizon: float = option(
+        0.5,
+        doc='How far ahead the controller knows the motion, which is sent anew five times within '
+        'it: once nothing comes any more, the controller brings the robot to rest along the path. '
+        'One that is longer than the motion sends it whole, for controllers that cannot replace '
+        'a trajectory; then the death of this node does not stop the robot',
+        unit='s',
+        minimum=0.2,
+        maximum=3600.0,
+    )
+    stop: str = option(
+        'smooth',
+        doc='How a motion is ended early: smooth, along the path or, where the robot has left it '
+        'or touches something, from where it is; at_once, by holding the measured position, which '
+        'is hard on drives and gears',
+        choices=('smooth', 'at_once'),
+    )
+    stop_within: float = option(
+        3.0,
+        doc='Longest time that a smooth stop along the path may take; a motion that cannot be '
+        'stopped within it from anywhere is refused',
+        unit='s',
+        minimum=0.1,
+    )
     stale_timeout: float = option(
         0.2,
         doc='Time without joint states after which a motion is stopped',
@@ -65,6 +90,49 @@ class ExecutionOptions:
         unit='s',
         minimum=0.0,
         maximum=2.0,
+    )
+    effort_kind: str = option(
+        'joint_torque',
+        doc='What the effort in joint states is; only joint torques can be held against the '
+        "URDF's limits and the predicted ones, others are not watched",
+        choices=EFFORT_KINDS,
+    )
+    effort_share: float = option(
+        0.95,
+        doc='Share of an effort limit of the URDF at which a motion is stopped; 0: no bound',
+        minimum=0.0,
+    )
+    effort_tolerance: float = option(
+        0.5,
+        doc='Difference between measured and predicted effort, as a share of the limit, at which '
+        'a motion is stopped, since the robot touches something; 0: no bound. Raise it where '
+        'the URDF knows the inertias badly, or the efforts lack gravity',
+        minimum=0.0,
+    )
+    effort_time: float = option(
+        0.05,
+        doc='Time over which measured efforts are averaged, so that noise stops no motion',
+        unit='s',
+        minimum=0.0,
+        maximum=1.0,
+    )
+    pause_timeout: float = option(
+        60.0,
+        doc='How long the controller may pause a motion (speed scaling of 0) until it is given up',
+        unit='s',
+        minimum=0.0,
+    )
+    stop_when_client_leaves: bool = option(
+        True,
+        doc='Whether a motion is stopped whose client is gone: no longer in the graph, where a '
+        'killed process remains for as long as the middleware trusts it, 20 s for Fast DDS',
+    )
+    alive_timeout: float = option(
+        0.5,
+        doc='Once a message has come on ~/alive during a motion, others have to follow: the '
+        'motion is stopped after so long without one',
+        unit='s',
+        minimum=0.05,
     )
     settle_time: float = option(
         3.0,

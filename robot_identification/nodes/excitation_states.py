@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 import time
 
 import numpy as np
@@ -52,6 +53,7 @@ class StateWatch:
         self.jump = 0.0
         self._fault: RecordingError | None = None
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=64)
+        self._efforts: deque[tuple[float, np.ndarray]] = deque(maxlen=1024)
         node.create_subscription(
             JointState,
             'joint_states',
@@ -77,6 +79,8 @@ class StateWatch:
             self._note_jump(sample.stamp)
             self._sample, self._received, self._fault = sample, time.monotonic(), None
             self._looks = 0
+            if sample.effort is not None:
+                self._efforts.append((self._received, sample.effort))
 
     def _note_jump(self, stamp: int) -> None:
         if self._sample is None or not stamp or not self._sample.stamp:
@@ -91,6 +95,7 @@ class StateWatch:
         if joints != self._joints:
             self._joints, self._sample, self._received = joints, None, -np.inf
             self._past.clear()
+            self._efforts.clear()
 
     @property
     def age(self) -> float:
@@ -144,12 +149,14 @@ class StateWatch:
 
     def at_rest(self, tolerance: float) -> bool:
         """Whether no joint has moved by more than ``tolerance`` for `REST_SECONDS`."""
-        if not self._past:
+        latest = self._past[-1][0] if self._past else 0.0
+        # a longer window for slow joint states, but none with a gap in it
+        window = [item for item in self._past if latest - item[0] <= 2.0 * REST_SECONDS]
+        if not window or latest - window[0][0] < 0.9 * REST_SECONDS:
             return False
-        latest = self._past[-1][0]
-        recent = [position for when, position in self._past if latest - when <= REST_SECONDS]
-        long_enough = latest - self._past[0][0] >= 0.9 * REST_SECONDS
-        return long_enough and float(np.ptp(recent, axis=0).max()) <= tolerance
+        first = max(i for i, (when, _) in enumerate(window) if latest - when >= 0.9 * REST_SECONDS)
+        recent = [position for _, position in window[first:]]
+        return float(np.ptp(recent, axis=0).max()) <= tolerance
 
     def velocity(self) -> np.ndarray:
         """Return how fast the joints move: as measured, or from the latest positions (n,)."""
@@ -162,6 +169,16 @@ class StateWatch:
         end, there = self._past[-1]
         begin, here = next(item for item in self._past if end - item[0] <= 0.06)
         return zero if end <= begin else (there - here) / (end - begin)
+
+    def effort(self, seconds: float) -> np.ndarray | None:
+        """Return the mean of the efforts measured in the last ``seconds`` (n_joints,), if any."""
+        since = time.monotonic() - seconds
+        latest_first = takewhile(lambda item: item[0] >= since, reversed(self._efforts))
+        recent = [effort for _, effort in latest_first]
+        if not recent:
+            latest = self._sample
+            return None if latest is None else latest.effort
+        return np.mean(recent, axis=0)
 
     def forget(self) -> None:
         """Forget the past positions and jumps of time, so that `at_rest` looks anew."""

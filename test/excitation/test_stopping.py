@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops: smooth, within the acceleration limits, on the path where there is one."""
+"""Stops: smooth, on the path where there is one."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.points import point_to_point
-from robot_identification.excitation.stopping import halt, slow_down
+from robot_identification.excitation.stopping import halt, SlowedTrajectory
 
 JOINTS = ('a', 'b')
 BASIS = rest_to_rest(10.0, 0.1, 5)
@@ -20,22 +20,16 @@ def path(seed):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 1000), begin=st.floats(0.0, 9.5))
-def test_slowing_down_stays_on_the_path_within_the_limits(seed, begin):
+@given(seed=st.integers(0, 1000), begin=st.floats(0.0, 9.5), duration=st.floats(0.2, 1.0))
+def test_slowing_down_stays_on_the_path_and_begins_as_it_goes(seed, begin, duration):
     trajectory = path(seed)
-    peak = np.abs(trajectory.sample(np.linspace(0, 10, 2001)).acceleration).max(axis=0)
-    stop = slow_down(trajectory, begin, 1.5 * peak)
-    if stop is None:
-        assert begin > 9.8
-        return
+    stop = SlowedTrajectory(trajectory, begin, duration)
     time = np.linspace(0.0, stop.duration, 1000)
     motion = stop.sample(time)
     here = trajectory.sample(np.array([begin]))
     for name in ('position', 'velocity', 'acceleration'):
         np.testing.assert_allclose(getattr(motion, name)[0], getattr(here, name)[0], atol=1e-9)
-    assert np.abs(motion.velocity[-1]).max() < 1e-12
-    assert np.abs(motion.acceleration[-1]).max() < 1e-12
-    assert (np.abs(motion.acceleration) <= 1.5 * peak + 1e-9).all()
+    assert not motion.velocity[-1].any() and not motion.acceleration[-1].any()
     # every position is one of the path, in the part that lies ahead
     ahead = trajectory.sample(np.linspace(begin, begin + stop.duration / 2.0, 20001)).position
     for position in motion.position[::50]:
@@ -44,23 +38,6 @@ def test_slowing_down_stays_on_the_path_within_the_limits(seed, begin):
     inner = time[1:-1]
     difference = stop.sample(inner + step).position - stop.sample(inner - step).position
     np.testing.assert_allclose(stop.sample(inner).velocity, difference / (2 * step), atol=1e-5)
-
-
-def test_a_stop_is_as_quick_as_the_limits_allow():
-    trajectory = path(1)
-    peak = np.abs(trajectory.sample(np.linspace(0, 10, 2001)).acceleration).max(axis=0)
-    gentle, brisk = (slow_down(trajectory, 3.0, factor * peak) for factor in (1.2, 10.0))
-    assert brisk.duration < gentle.duration
-    assert slow_down(trajectory, 3.0, 1e6 * peak).duration == pytest.approx(0.2)
-
-
-def test_a_path_beyond_the_limits_is_left_all_the_same():
-    stop = slow_down(path(1), 3.0, np.full(2, 1e-3))
-    assert not stop.sample(np.array([stop.duration])).velocity.any()
-
-
-def test_near_its_end_a_trajectory_needs_no_stop():
-    assert slow_down(path(1), 9.95, np.ones(2)) is None
 
 
 def test_a_way_to_where_one_is_takes_the_least_time():

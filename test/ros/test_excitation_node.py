@@ -43,6 +43,10 @@ def move(goal, start=None, speed=1.0):
     return trajectory_message(joints, points.time, m.position, m.velocity, m.acceleration)
 
 
+def place_at_end(message):
+    return message.points[-1].positions[0]
+
+
 def excite(ros, **fields):
     return ros.act(Excite, 'excitation/excite', **fields)
 
@@ -298,7 +302,7 @@ def test_one_motion_at_a_time(arm):
 
 
 def test_a_driver_that_dies_ends_the_motion(arm):
-    start_node(arm)
+    start_node(arm, stale_timeout=0.4)
     killed = []
 
     def kill(feedback):
@@ -308,12 +312,13 @@ def test_a_driver_that_dies_ends_the_motion(arm):
 
     stops = arm.subscribe(JointTrajectory, 'joint_trajectory')
     status, result, _ = arm.act(
-        Excite, 'excitation/excite', trajectory=move(np.full(2, 1.0)), cancel_when=kill
+        Excite, 'excitation/excite', trajectory=move(np.full(2, 2.0), speed=0.4), cancel_when=kill
     )
     assert killed
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Excite.Result.STALE_STATE)
     # the stop was sent all the same: a controller may live where its state publisher does not
-    assert len(stops) == 2
+    ends = [place_at_end(message) for message in stops]
+    assert ends[-1] < max(ends) < 2.0
 
 
 def test_joint_states_that_tell_nothing_count_as_none(ros):
@@ -365,7 +370,7 @@ def test_a_robot_that_is_put_elsewhere_is_halted_there(arm):
     assert asked and result.error_code == Excite.Result.TRACKING_ERROR
     # a stop along the path would begin with a leap to where the robot should have been
     places = np.array([point.positions for point in sent[-1].points])
-    assert len(sent) == 2 and np.abs(places).max() < 0.5
+    assert np.abs(places).max() < 0.5
     assert is_at_rest(arm)
 
 
@@ -385,9 +390,8 @@ def test_the_clock_of_the_driver_is_set_back(ros):
     _, result, _ = excite(ros, trajectory=move(np.full(2, 0.3)))
     assert result.error_code == Excite.Result.STALE_STATE
     assert 'jump by -' in result.error_msg
-    assert len(sent) == 2
-    assert sent[1].header.stamp.sec < 600
-    assert not np.array([point.positions for point in sent[1].points]).any()
+    assert sent[-1].header.stamp.sec < 600
+    assert not np.array([point.positions for point in sent[-1].points]).any()
 
 
 def test_the_node_leaves_a_robot_at_rest_and_tells_its_client(arm):
