@@ -4,6 +4,7 @@
 from .change import Change
 from .change_settings import ChangeSettings
 from .changes import ChangeDetector
+from .delay import DelayRows, DelayWatch
 from .grid import StreamCounts
 from .identifier import OnlineIdentifier, Update
 
@@ -11,6 +12,8 @@ __all__ = [
     'Change',
     'ChangeDetector',
     'ChangeSettings',
+    'DelayRows',
+    'DelayWatch',
     'OnlineIdentifier',
     'StreamCounts',
     'Update',

@@ -40,6 +40,11 @@ class Case:
         samples = zip(recording.time, recording.position, recording.effort, strict=True)
         return [u for u in (online.push(*sample) for sample in samples) if u is not None]
 
+    @staticmethod
+    def motion(time, n):
+        """Return the motion that is recorded, at other times."""
+        return motion_of(time, n)
+
     def online(self, **keys):
         return self.problem.online(1e-3, base=self.base, **keys)
 

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+How much later efforts are than positions, beside a running robot.
+
+A bounded number of the newest rows is kept, far enough apart to last for many seconds and close
+enough to follow what the filters let through.  What is found from them is what `estimation.delay`
+finds from a recording; that takes some tens of milliseconds, so it is for another thread or, where
+time is short, another process: what `DelayWatch.rows` returns can be sent there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..estimation import effort_delay, EffortDelay, Trace
+from ..regressors.pattern import RowPattern
+from .identifier import OnlineIdentifier, Update
+
+ROWS = 1500
+"""Rows that are kept."""
+
+_PER_WINDOW = 4  # rows in a window of the filters, which let nothing faster through
+_FEWEST = 200
+
+
+class DelayRows(NamedTuple):
+    """
+    What the delay is found from; it can be pickled.
+
+    Attributes
+    ----------
+    trace:
+        The newest rows.
+    base:
+        (b,) base parameters to begin with.
+    joints:
+        Names of the n joints.
+
+    """
+
+    trace: Trace
+    base: np.ndarray
+    joints: tuple[str, ...]
+
+    def delay(self) -> EffortDelay:
+        """Find how late each joint's effort is; NaN where the motion does not tell."""
+        return effort_delay(self.trace, self.base, self.joints)
+
+
+class DelayWatch:
+    """
+    Keeps the rows that tell how late efforts are.
+
+    Parameters
+    ----------
+    identifier:
+        Makes the updates.
+
+    """
+
+    def __init__(self, identifier: OnlineIdentifier) -> None:
+        self._pattern: RowPattern = identifier.pattern
+        self._joints = identifier.joints
+        n = len(self._joints)
+        self._stride = max(1, identifier.taps // _PER_WINDOW)
+        self._longest = 1.5 * identifier.step
+        self._time, self._segment = np.empty(ROWS), np.empty(ROWS, dtype=np.int64)
+        self._entries = np.empty((ROWS, self._pattern.width))
+        self._effort, self._keep = np.empty((ROWS, n)), np.empty((ROWS, n), dtype=bool)
+        self._taken = self._since = self._stretch = 0
+        self._newest: Update | None = None
+
+    def __len__(self) -> int:
+        return min(self._taken, ROWS)
+
+    def push(self, update: Update) -> None:
+        """Take an update."""
+        newest, self._newest = self._newest, update
+        if newest is None or not 0.0 < update.stamp - newest.stamp < self._longest:
+            self._stretch += 1
+            self._since = 0
+        self._since += 1
+        if self._since % self._stride != 1 % self._stride:
+            return
+        place = self._taken % ROWS
+        self._taken += 1
+        self._time[place], self._segment[place] = update.stamp, self._stretch
+        self._entries[place] = update.entries
+        self._effort[place], self._keep[place] = update.effort, update.moving
+
+    def rows(self) -> DelayRows | None:
+        """Return a copy of the newest rows, oldest first; None where there are too few."""
+        if self._newest is None or len(self) < _FEWEST:
+            return None
+        order = np.arange(self._taken - len(self), self._taken) % ROWS
+        trace = Trace(
+            self._time[order],
+            self._segment[order],
+            self._pattern,
+            np.ascontiguousarray(self._entries[order].T),
+            self._effort[order],
+            self._keep[order],
+        )
+        return DelayRows(trace, self._newest.values.copy(), self._joints)
