@@ -65,6 +65,10 @@ _diagnostics = '/diagnostics'
 INTERFACES: dict[str, tuple[Interface, ...]] = {
     'simulation': (
         _subscribes('joint_trajectory', 'What to follow, as joint_trajectory_controller takes it'),
+        _subscribes(
+            '~/disturbance',
+            'Efforts that act on the named joints from outside, until the next message',
+        ),
         _publishes('joint_states', 'What the robot measures, at the parameter rate'),
         _publishes('motor_states', "The motors' side, where elastic.enabled is true"),
         _publishes('robot_description', 'The URDF of the simulated robot'),
@@ -74,6 +78,10 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
     'excitation': (
         _description,
         _subscribes('joint_states', 'The present state, which every motion is watched by'),
+        _subscribes(
+            '~/alive',
+            "Signs of life of a motion's client: who sends one has to go on; see alive_timeout",
+        ),
         _publishes('joint_trajectory', 'Trajectories for the controller; see controller_topic'),
         _action('~/plan', 'Plan a motion that excites the parameters, within the limits'),
         _action('~/excite', 'Check a motion, carry it out where execute is true, and record it'),

@@ -18,6 +18,7 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
@@ -85,6 +86,7 @@ class Inputs:
             ('velocity_commands', robot.simulator.command_velocity),
         ):
             node.create_subscription(Float64MultiArray, name, self._taking(command), 10)
+        node.create_subscription(JointState, '~/disturbance', self._disturbance, 10)
         # what a controller of ros2_control is asked for its joints by
         node.create_service(GetParameters, '~/controller/get_parameters', self._parameters)
         self._speeds = node.create_publisher(Float64, '~/speed_scaling', 10)
@@ -112,6 +114,16 @@ class Inputs:
                 explain(self._node, error)
 
         return take
+
+    def _disturbance(self, message: JointState) -> None:
+        """Let the efforts of the joints that are named act from outside, and none on others."""
+        simulator = self._robot.simulator
+        efforts = dict(zip(message.name, message.effort, strict=False))
+        try:
+            with self._robot.lock:
+                simulator.disturb(np.array([efforts.get(name, 0.0) for name in simulator.joints]))
+        except IdentificationError as error:
+            explain(self._node, error)
 
     def _parameters(
         self, request: GetParameters.Request, response: GetParameters.Response

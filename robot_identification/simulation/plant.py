@@ -56,6 +56,8 @@ class Plant:
     ----------
     model, data:
         MuJoCo's; its joints may stand in another order than the robot's.
+    external:
+        (n_joints,) efforts that act on the joints from outside [N m or N].
 
     """
 
@@ -82,6 +84,7 @@ class Plant:
         self._offset[self._drive_dof] /= self._gears
         self._static = self._static_friction(parameters, slopes)
         self._stuck = np.zeros(self.model.nv, dtype=bool)
+        self.external = np.zeros(robot.n_joints)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
         self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
@@ -134,6 +137,7 @@ class Plant:
         drive = np.zeros(model.nv)
         drive[self._drive_dof] = effort / self._gears
         drive -= self._offset
+        drive[self._dof] += self.external
         h, velocity = model.opt.timestep, data.qvel
         mujoco.mj_solveM(model, data, self._inverse, self._identity)
         # (M + h/2 D)^-1: viscous friction at the mean of the velocities before and after

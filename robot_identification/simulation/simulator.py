@@ -123,7 +123,8 @@ class Simulator:
         return self._periods / self.settings.servo_rate
 
     def reset(self) -> None:
-        """Put the robot at rest into its initial position; time goes on."""
+        """Put the robot at rest and undisturbed into its initial position; time goes on."""
+        self.plant.external = np.zeros(self.robot.n_joints)
         self.plant.set_state(self._start, np.zeros(self.robot.n_joints))
         self.hold(self._start)
         if isinstance(self._servo, ElasticServo):
@@ -169,6 +170,18 @@ class Simulator:
             self._reference = VelocityCommands(self.plant.position, self.time)
         self._reference.command = velocity
         self._reference.speed = self.follower.speed
+
+    def disturb(self, effort: np.ndarray) -> None:
+        """
+        Let ``effort`` (n_joints,) act on the joints from outside, unmeasured, until the next call.
+
+        Raises
+        ------
+        ExcitationError
+            where it is not one finite number a joint; what acted before goes on.
+
+        """
+        self.plant.external = checked_command(effort, self.joints)
 
     def scale_speed(self, speed: float) -> None:
         """Let trajectories and commanded velocities pass at a share ``speed`` of their speed."""

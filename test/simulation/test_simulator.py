@@ -281,3 +281,22 @@ def test_efforts_at_the_limit_still_belong_to_the_motion(arm):
     keep = away_from_reversals(motion.velocity)
     error = (recording.effort[1:-1] - expected)[keep]
     assert np.sqrt(np.mean(error**2)) < 1e-3 * np.sqrt(np.mean(recording.effort**2))
+
+
+def test_what_acts_from_outside_is_taken_by_the_drives_and_not_measured(arm):
+    frictionless = SimulationSettings(
+        effort_noise=0.0, encoder_counts=0.0, coulomb=(0.0,), viscous=(0.0,), offset=(0.0,)
+    )
+    simulator = Simulator(arm, frictionless)
+    free = simulator.record(0.5).effort[-1]
+    push = np.array([3.0, -8.0, 5.0, 1.0, -0.5, 0.2])
+    simulator.disturb(push)
+    pushed = simulator.record(1.0)
+    # the servo has no integrator, so it gives way a little, and its own weight changes with that
+    np.testing.assert_allclose(pushed.effort[-1], free - push, atol=0.02 * np.abs(push).max())
+    assert np.abs(pushed.velocity[-1]).max() < 1e-3
+    simulator.reset()
+    np.testing.assert_allclose(simulator.record(0.5).effort[-1], free, atol=1e-6)
+    for wrong in (push[:3], np.full(6, np.nan)):
+        with pytest.raises(ExcitationError, match='refused'):
+            simulator.disturb(wrong)
