@@ -18,9 +18,17 @@ needs_data = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize('path', sorted(EXAMPLES.rglob('experiment*.yaml')), ids=lambda p: p.stem)
-def test_settings_are_valid(path):
-    experiment = experiment_from(read_document(path), path.parent, check_data=False)
+@pytest.mark.parametrize(
+    'path', sorted(EXAMPLES.rglob('experiment*.yaml')), ids=lambda p: f'{p.parent.name}-{p.stem}'
+)
+def test_settings_are_valid(path, stand_in, tmp_path):
+    document = read_document(path)
+    urdf = stand_in(path.parent.name)
+    if urdf is not None:
+        assert document.content['robot']['urdf'] == 'robot.urdf'  # as saved from the driver
+        document.content['robot']['urdf'] = str(tmp_path / 'robot.urdf')
+        (tmp_path / 'robot.urdf').write_text(urdf, encoding='utf-8')
+    experiment = experiment_from(document, path.parent, check_data=False)
     assert experiment.data.identification
     assert experiment.build_robot().joints == experiment.robot.joints
 
