@@ -8,76 +8,93 @@ planned and checked, and nothing moves.
 """
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
-from launch_ros.actions import Node
-from launch_ros.parameter_descriptions import ParameterValue
-from launch_ros.substitutions import FindPackageShare
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from robot_identification.launching import own_nodes, SWITCH
 
-PACKAGE = 'robot_identification'
+NODES = {
+    'excitation': {
+        'robot_description': '{robot}',
+        'execute': '{execute}',
+        'controller_topic': '{controller}/joint_trajectory',
+    },
+    'recorder': {'output': '{recordings}'},
+    'regressor': {'robot_description': '{robot}'},
+    'identification': {
+        'robot_description': '{robot}',
+        'experiment': '{experiment}',
+        'output': '{results}',
+        'online.enabled': '{online}',
+    },
+}
+"""The nodes, and the parameters that arguments set."""
+
+ARGUMENTS = [
+    DeclareLaunchArgument(
+        'robot',
+        default_value='',
+        description='URDF or xacro file of the robot, a path or package://; empty: what the topic '
+        'robot_description brings',
+    ),
+    DeclareLaunchArgument(
+        'config',
+        default_value='',
+        description='YAML file of parameters that go before those of config/identification.yaml; '
+        'empty: none',
+    ),
+    DeclareLaunchArgument(
+        'namespace',
+        default_value='',
+        description='Namespace of all nodes, topics, services and actions: that of the robot',
+    ),
+    DeclareLaunchArgument(
+        'use_sim_time',
+        default_value='',
+        choices=SWITCH,
+        description='Whether the nodes take their time from /clock, as with Gazebo; empty: as in '
+        'the configuration, where they do not',
+    ),
+    DeclareLaunchArgument(
+        'execute',
+        default_value='',
+        choices=SWITCH,
+        description='Whether the excitation node may move the robot; empty: as in the '
+        'configuration, where it may not',
+    ),
+    DeclareLaunchArgument(
+        'controller',
+        default_value='',
+        description='Name of the controller that takes trajectories; empty: as in the '
+        'configuration, joint_trajectory_controller',
+    ),
+    DeclareLaunchArgument(
+        'online',
+        default_value='',
+        choices=SWITCH,
+        description='Whether the robot is identified while it moves; empty: as in the '
+        'configuration, where it is not',
+    ),
+    DeclareLaunchArgument(
+        'experiment',
+        default_value='',
+        description='Experiment file that tells how to identify this robot; empty: none',
+    ),
+    DeclareLaunchArgument(
+        'recordings',
+        default_value='',
+        description='Folder of the recordings; empty: as in the configuration, recordings',
+    ),
+    DeclareLaunchArgument(
+        'results',
+        default_value='',
+        description='Folder of the results; empty: as in the configuration, results',
+    ),
+]
+
+
+def start(context):
+    """Start the nodes with what the arguments say."""
+    return own_nodes(context, NODES, 'identification.yaml')
 
 
 def generate_launch_description():
-    share = FindPackageShare(PACKAGE)
-    arguments = [
-        DeclareLaunchArgument(
-            'robot',
-            default_value='',
-            description='URDF or xacro file of the robot; empty: the topic robot_description',
-        ),
-        DeclareLaunchArgument(
-            'config',
-            default_value=PathJoinSubstitution([share, 'config', 'identification.yaml']),
-            description='YAML file with the parameters of the nodes',
-        ),
-        DeclareLaunchArgument(
-            'namespace', default_value='', description='Namespace of all nodes and topics'
-        ),
-        DeclareLaunchArgument(
-            'use_sim_time',
-            default_value='false',
-            choices=['true', 'false'],
-            description='Whether the nodes take their time from /clock, as with Gazebo',
-        ),
-        DeclareLaunchArgument(
-            'execute',
-            default_value='false',
-            choices=['true', 'false'],
-            description='Whether the excitation node may move the robot',
-        ),
-        DeclareLaunchArgument(
-            'controller',
-            default_value='joint_trajectory_controller',
-            description='Name of the controller that takes trajectories',
-        ),
-    ]
-    sim_time = ParameterValue(LaunchConfiguration('use_sim_time'), value_type=bool)
-    robot = ParameterValue(LaunchConfiguration('robot'), value_type=str)
-    execute = ParameterValue(LaunchConfiguration('execute'), value_type=bool)
-    topic = [LaunchConfiguration('controller'), '/joint_trajectory']
-
-    def node(name, parameters=None):
-        return Node(
-            package=PACKAGE,
-            executable=f'{name}_node',
-            name=name,
-            namespace=LaunchConfiguration('namespace'),
-            parameters=[
-                LaunchConfiguration('config'),
-                {'use_sim_time': sim_time, **(parameters or {})},
-            ],
-            output='screen',
-        )
-
-    return LaunchDescription(
-        [
-            *arguments,
-            node(
-                'excitation',
-                {'robot_description': robot, 'execute': execute, 'controller_topic': topic},
-            ),
-            node('recorder'),
-            node('regressor', {'robot_description': robot}),
-            node('identification', {'robot_description': robot}),
-        ]
-    )
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])

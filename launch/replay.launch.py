@@ -4,81 +4,120 @@ Play a bag for the regressor and the identification.
 
 The nodes see the recorded joint states at the recorded times.  To identify, call the service
 ``identification/identify`` with the bag as ``source``; it reads the file itself, at full speed.
+To identify while the bag plays, give ``online:=true``.
 """
 
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess
-from launch.conditions import IfCondition
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
-from launch_ros.actions import Node
-from launch_ros.parameter_descriptions import ParameterValue
-from launch_ros.substitutions import FindPackageShare
+from importlib.util import find_spec
 
-PACKAGE = 'robot_identification'
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
+from robot_identification.launching import argument, full_namespace, own_nodes, SWITCH
+
 CLOCK_RATE = '250'  # Hz; its default of 40 Hz is coarse for joint states at 1 kHz
+
+NODES = {
+    'identification': {
+        'robot_description': '{robot}',
+        'experiment': '{experiment}',
+        'output': '{results}',
+        'online.enabled': '{online}',
+    },
+    'regressor': {'robot_description': '{robot}'},
+}
+"""The nodes, and the parameters that arguments set."""
+
+ARGUMENTS = [
+    DeclareLaunchArgument('bag', description='Folder of the rosbag2 recording'),
+    DeclareLaunchArgument(
+        'robot',
+        default_value='',
+        description='URDF or xacro file of the robot, a path or package://; empty: what the topic '
+        'robot_description brings',
+    ),
+    DeclareLaunchArgument(
+        'topic',
+        default_value='',
+        description="Topic of the joint states in the bag; empty: this namespace's joint_states",
+    ),
+    DeclareLaunchArgument(
+        'config',
+        default_value='',
+        description='YAML file of parameters that go before those of config/identification.yaml; '
+        'empty: none',
+    ),
+    DeclareLaunchArgument(
+        'namespace',
+        default_value='',
+        description='Namespace of all nodes and of what is played, /clock included',
+    ),
+    DeclareLaunchArgument(
+        'use_sim_time',
+        default_value='true',
+        choices=['true', 'false'],
+        description="Whether the nodes take their time from the bag's /clock",
+    ),
+    DeclareLaunchArgument('rate', default_value='1.0', description='Speed of the replay'),
+    DeclareLaunchArgument(
+        'player',
+        default_value='auto',
+        choices=['auto', 'rosbag2', 'own'],
+        description="What plays the bag: ros2 bag play, or this package's robot-identification "
+        'play; auto: the former where it is installed',
+    ),
+    DeclareLaunchArgument(
+        'regressor',
+        default_value='true',
+        choices=['true', 'false'],
+        description='Whether the regressor node is started, too',
+    ),
+    DeclareLaunchArgument(
+        'online',
+        default_value='',
+        choices=SWITCH,
+        description='Whether the robot is identified while the bag plays; empty: as in the '
+        'configuration, where it is not',
+    ),
+    DeclareLaunchArgument(
+        'experiment',
+        default_value='',
+        description='Experiment file that tells how to identify this robot; empty: none',
+    ),
+    DeclareLaunchArgument(
+        'results',
+        default_value='',
+        description='Folder of the results; empty: as in the configuration, results',
+    ),
+]
+
+
+def start(context):
+    """Start the nodes with what the arguments say, and the player."""
+    nodes = dict(NODES)
+    if argument(context, 'regressor') == 'false':
+        del nodes['regressor']
+    return [
+        # in a namespace the clock is there too, so that two replays keep their own time
+        *own_nodes(context, nodes, 'identification.yaml', remappings=[('/clock', 'clock')]),
+        ExecuteProcess(cmd=command(context), name='player', output='screen'),
+    ]
+
+
+def command(context):
+    """Return the words of the command that plays the bag into the namespace."""
+    here = full_namespace(context).rstrip('/')
+    bag, rate = argument(context, 'bag'), argument(context, 'rate')
+    states, clock = f'{here}/joint_states', f'{here}/clock'
+    recorded = argument(context, 'topic') or states
+    player = argument(context, 'player')
+    if player == 'rosbag2' or (player == 'auto' and find_spec('ros2bag') is not None):
+        words = ['ros2', 'bag', 'play', bag, '--clock', CLOCK_RATE, '--rate', rate]
+        moved = [
+            f'{old}:={new}' for old, new in ((recorded, states), ('/clock', clock)) if old != new
+        ]
+        return [*words, '--remap', *moved] if moved else words
+    words = ['robot-identification', 'play', bag, '--clock', CLOCK_RATE, '--rate', rate]
+    return [*words, '--topic', recorded, '--to', states]
 
 
 def generate_launch_description():
-    share = FindPackageShare(PACKAGE)
-    arguments = [
-        DeclareLaunchArgument('bag', description='Folder of the rosbag2 recording'),
-        DeclareLaunchArgument(
-            'robot',
-            default_value='',
-            description='URDF or xacro file of the robot; empty: the topic robot_description',
-        ),
-        DeclareLaunchArgument(
-            'config',
-            default_value=PathJoinSubstitution([share, 'config', 'identification.yaml']),
-            description='YAML file with the parameters of the nodes',
-        ),
-        DeclareLaunchArgument(
-            'namespace',
-            default_value='',
-            description='Namespace of all nodes; the one in which the bag was recorded',
-        ),
-        DeclareLaunchArgument(
-            'use_sim_time',
-            default_value='true',
-            choices=['true', 'false'],
-            description="Whether the nodes take their time from the bag's /clock",
-        ),
-        DeclareLaunchArgument('rate', default_value='1.0', description='Speed of the replay'),
-        DeclareLaunchArgument(
-            'regressor',
-            default_value='true',
-            choices=['true', 'false'],
-            description='Whether the regressor node is started, too',
-        ),
-    ]
-    parameters = {
-        'use_sim_time': ParameterValue(LaunchConfiguration('use_sim_time'), value_type=bool),
-        'robot_description': ParameterValue(LaunchConfiguration('robot'), value_type=str),
-    }
-
-    def node(name, **options):
-        return Node(
-            package=PACKAGE,
-            executable=f'{name}_node',
-            name=name,
-            namespace=LaunchConfiguration('namespace'),
-            parameters=[LaunchConfiguration('config'), parameters],
-            output='screen',
-            **options,
-        )
-
-    player = ExecuteProcess(
-        cmd=[
-            *('ros2', 'bag', 'play', LaunchConfiguration('bag')),
-            *('--clock', CLOCK_RATE, '--rate', LaunchConfiguration('rate')),
-        ],
-        output='screen',
-    )
-    return LaunchDescription(
-        [
-            *arguments,
-            node('identification'),
-            node('regressor', condition=IfCondition(LaunchConfiguration('regressor'))),
-            player,
-        ]
-    )
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])

@@ -7,69 +7,86 @@ service ``identification/identify``.  Where the simulation ends, everything ends
 """
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, Shutdown
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
-from launch_ros.actions import Node
-from launch_ros.parameter_descriptions import ParameterValue
-from launch_ros.substitutions import FindPackageShare
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from robot_identification.launching import own_nodes, SWITCH
 
-PACKAGE = 'robot_identification'
+NODES = {
+    'simulation': {'robot_description': '{robot}', 'truth_file': '{truth}'},
+    # the others get the robot from the topic robot_description
+    'excitation': {'execute': '{execute}'},
+    'recorder': {'output': '{recordings}'},
+    'regressor': {},
+    'identification': {'output': '{results}', 'online.enabled': '{online}'},
+}
+"""The nodes, and the parameters that arguments set."""
+
+ARGUMENTS = [
+    DeclareLaunchArgument(
+        'robot',
+        default_value='',
+        description='URDF or xacro file of the simulated robot, a path or package://; empty: the '
+        'demonstration arm',
+    ),
+    DeclareLaunchArgument(
+        'config',
+        default_value='',
+        description='YAML file of parameters that go before those of config/simulation.yaml; '
+        'empty: none',
+    ),
+    DeclareLaunchArgument(
+        'namespace',
+        default_value='',
+        description='Namespace of all nodes and topics, /clock included',
+    ),
+    DeclareLaunchArgument(
+        'use_sim_time',
+        default_value='true',
+        choices=['true', 'false'],
+        description='Whether the nodes take their time from the simulation',
+    ),
+    DeclareLaunchArgument(
+        'execute',
+        default_value='',
+        choices=SWITCH,
+        description='Whether the excitation node may move the robot; empty: as in the '
+        'configuration, where it may, since nothing but a simulation moves',
+    ),
+    DeclareLaunchArgument(
+        'online',
+        default_value='',
+        choices=SWITCH,
+        description='Whether the robot is identified while it moves; empty: as in the '
+        'configuration, where it is not',
+    ),
+    DeclareLaunchArgument(
+        'recordings',
+        default_value='',
+        description='Folder of the recordings; empty: as in the configuration, recordings',
+    ),
+    DeclareLaunchArgument(
+        'results',
+        default_value='',
+        description='Folder of the results; empty: as in the configuration, results',
+    ),
+    DeclareLaunchArgument(
+        'truth',
+        default_value='',
+        description="File that gets the simulated robot's true parameters; empty: none",
+    ),
+]
+
+
+def start(context):
+    """Start the nodes with what the arguments say."""
+    return own_nodes(
+        context,
+        NODES,
+        'simulation.yaml',
+        {'simulation': {'on_exit': Shutdown(reason='the simulation has ended')}},
+        # in a namespace the clock is there too, so that two simulations keep their own time
+        remappings=[('/clock', 'clock')],
+    )
 
 
 def generate_launch_description():
-    share = FindPackageShare(PACKAGE)
-    arguments = [
-        DeclareLaunchArgument(
-            'robot',
-            default_value=PathJoinSubstitution([share, 'urdf', 'demo_arm.urdf']),
-            description='URDF or xacro file of the simulated robot',
-        ),
-        DeclareLaunchArgument(
-            'config',
-            default_value=PathJoinSubstitution([share, 'config', 'simulation.yaml']),
-            description='YAML file with the parameters of the nodes',
-        ),
-        DeclareLaunchArgument(
-            'namespace', default_value='', description='Namespace of all nodes and topics'
-        ),
-        DeclareLaunchArgument(
-            'use_sim_time',
-            default_value='true',
-            choices=['true', 'false'],
-            description='Whether the nodes take their time from the simulation (/clock)',
-        ),
-    ]
-    sim_time = ParameterValue(LaunchConfiguration('use_sim_time'), value_type=bool)
-    robot = ParameterValue(LaunchConfiguration('robot'), value_type=str)
-
-    def node(name, parameters=None, **options):
-        return Node(
-            package=PACKAGE,
-            executable=f'{name}_node',
-            name=name,
-            namespace=LaunchConfiguration('namespace'),
-            parameters=[
-                LaunchConfiguration('config'),
-                {'use_sim_time': sim_time, **(parameters or {})},
-            ],
-            # in a namespace the clock is there too, so that two simulations keep their own time
-            remappings=[('/clock', 'clock')],
-            output='screen',
-            **options,
-        )
-
-    return LaunchDescription(
-        [
-            *arguments,
-            # the others get the robot from the topic robot_description
-            node(
-                'simulation',
-                {'robot_description': robot},
-                on_exit=Shutdown(reason='the simulation has ended'),
-            ),
-            node('excitation'),
-            node('recorder'),
-            node('regressor'),
-            node('identification'),
-        ]
-    )
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])

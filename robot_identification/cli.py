@@ -291,6 +291,7 @@ def _play(options: argparse.Namespace) -> int:
             to=options.to,
             rate=options.rate,
             clock_rate=options.clock,
+            clock_topic=options.clock_topic,
             wait=options.wait,
         )
     except KeyboardInterrupt:

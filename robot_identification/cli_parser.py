@@ -283,6 +283,12 @@ def _add_play(commands: Any, run: Run) -> None:
         help="rate of /clock in the recording's time, 0 for none (default: %(default)s)",
     )
     parser.add_argument(
+        '--clock-topic',
+        default='/clock',
+        metavar='TOPIC',
+        help='topic to publish the time to (default: %(default)s)',
+    )
+    parser.add_argument(
         '--wait',
         type=float,
         default=5.0,

@@ -41,6 +41,7 @@ ROOMS = (
     'revalidation',
     'fleet',
     'nodes',
+    'launching',
     'demo',
     'cli_options',
     'cli_inputs',
@@ -50,7 +51,7 @@ ROOMS = (
 )
 """In the order in which imports may go: a room imports only from those before it."""
 
-WITH_ROS = {'nodes', 'demo'}
+WITH_ROS = {'nodes', 'launching', 'demo'}
 WITH_PRINT = {'cli', 'cli_parser', 'demo', 'progress'}
 
 ROS = {

@@ -61,6 +61,9 @@ the error says how to install it (Clarabel, for `estimation.method: physical`).
 UNIMPORTED = {'action_msgs', 'ros2bag', 'rosbag2_storage_mcap'}
 """Depended on without an import: part of every action's messages, and playing a bag."""
 
+WITHOUT_WHEELS = {'launch', 'launch_ros'}
+"""There with ROS alone: launch files need them, and nobody else does."""
+
 
 def imported_modules(folder):
     """Return the top-level names that the modules in a folder import from elsewhere."""
@@ -72,6 +75,29 @@ def imported_modules(folder):
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 names.add(node.module.split('.')[0])
     return names - set(sys.stdlib_module_names) - {'robot_identification'}
+
+
+def started_packages():
+    """Return the packages whose programs, launch files and plugins the launch files bring in."""
+    found = set()
+    for path in (ROOT / 'launch').glob('*.py'):
+        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+            if not isinstance(node, ast.Call):
+                continue
+            if getattr(node.func, 'id', '') == 'FindPackageShare':
+                found.add(ast.literal_eval(node.args[0]))
+            found |= {
+                keyword.value.value
+                for keyword in node.keywords
+                if keyword.arg == 'package' and isinstance(keyword.value, ast.Constant)
+            }
+    # a plugin's name begins with its package
+    for path in (ROOT / 'urdf').glob('*.xacro'):
+        found |= set(re.findall(r'<plugin>(\w+)/\w+</plugin>', path.read_text(encoding='utf-8')))
+    for path in (ROOT / 'config').glob('*controllers.yaml'):
+        found |= set(re.findall(r'type: (\w+)/\w+', path.read_text(encoding='utf-8')))
+    # in ros2_control itself
+    return found - {'mock_components', 'robot_identification'}
 
 
 def manifest(path=ROOT):
@@ -103,6 +129,11 @@ def test_package_xml_names_all_that_is_imported():
     assert {KEYS.get(module, module) for module in modules} - exec_depends() == set()
 
 
+def test_package_xml_names_all_that_the_launch_files_start():
+    assert {'ros_gz_sim', 'gz_ros2_control', 'joint_state_broadcaster'} <= started_packages()
+    assert started_packages() - exec_depends() == set()
+
+
 def test_optional_modules_are_imported_inside_functions_only():
     for path in PACKAGE.rglob('*.py'):
         for node in ast.parse(path.read_text(encoding='utf-8')).body:
@@ -115,7 +146,7 @@ def test_optional_modules_are_imported_inside_functions_only():
 
 def test_package_xml_names_nothing_that_is_not_imported():
     modules = imported_modules(PACKAGE) | imported_modules(ROOT / 'launch')
-    used = {KEYS.get(module, module) for module in modules} | UNIMPORTED
+    used = {KEYS.get(module, module) for module in modules} | UNIMPORTED | started_packages()
     assert exec_depends() - used == set()
 
 
@@ -144,7 +175,7 @@ def test_requirements_and_the_extra_for_pip_name_the_same(setup_arguments):
 def test_requirements_name_all_that_the_core_imports():
     wheels = {name for name, *_ in pins('runtime.txt')}
     wheels |= {name.removeprefix('ros-jazzy-') for name, *_ in pins('ros-jazzy-wheels.txt')}
-    needed = {WHEELS.get(name, name) for name in imported_modules(PACKAGE)}
+    needed = {WHEELS.get(name, name) for name in imported_modules(PACKAGE) - WITHOUT_WHEELS}
     needed = {name.replace('_', '-') for name in needed} - {'robot-identification-msgs'}
     assert needed - wheels == set()
 

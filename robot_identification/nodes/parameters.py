@@ -169,10 +169,15 @@ def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> None:
 
 
 def _override(node: Node, name: str) -> Any:
-    """Value given on the command line or in a parameter file, of whatever type; None for none."""
-    value = node.declare_parameter(name, None, ParameterDescriptor(dynamic_typing=True)).value
+    """
+    Value given on the command line or in a parameter file, of whatever type; None for none.
+
+    An empty list has no type there, so that a parameter comes without a value.
+    """
+    absent = '<nothing given>'
+    value = node.declare_parameter(name, absent, ParameterDescriptor(dynamic_typing=True)).value
     node.undeclare_parameter(name)
-    return value
+    return [] if value is None else None if value == absent else value
 
 
 # -------------------------------------------------------------------------------------- reading

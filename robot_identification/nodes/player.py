@@ -63,6 +63,7 @@ def play(
     to: str | None = None,
     rate: float = 1.0,
     clock_rate: float = 250.0,
+    clock_topic: str = '/clock',
     wait: float = 5.0,
 ) -> Played:
     """
@@ -79,7 +80,9 @@ def play(
     rate:
         Seconds of the recording in a second.
     clock_rate:
-        Rate of /clock in the recording's time [Hz]; 0 for none.
+        Rate of the clock in the recording's time [Hz]; 0 for none.
+    clock_topic:
+        Where the clock goes; nodes of several robots that are played at once need one each.
     wait:
         How long to wait for a first subscriber before playing all the same [s].
 
@@ -112,7 +115,7 @@ def play(
     rclpy.init(args=[])
     try:
         node = rclpy.create_node('player', start_parameter_services=False)
-        player = _Player(node, to or topic, rate, clock_rate)
+        player = _Player(node, to or topic, rate, clock_rate, clock_topic)
         return player.run(first, messages, wait)
     finally:
         rclpy.try_shutdown()
@@ -126,14 +129,16 @@ def _messages(bag: Path, topic: str) -> Iterator[tuple[int, bytes]]:
 
 
 class _Player:
-    def __init__(self, node: Node, topic: str, rate: float, clock_rate: float) -> None:
+    def __init__(
+        self, node: Node, topic: str, rate: float, clock_rate: float, clock_topic: str
+    ) -> None:
         kind = QoSProfile(depth=_DEPTH)
         self._states: Publisher = node.create_publisher(JointState, topic, kind)
         best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         self._clock: Publisher | None = None
         self._tick = 0
         if clock_rate:
-            self._clock = node.create_publisher(Clock, '/clock', best_effort)
+            self._clock = node.create_publisher(Clock, clock_topic, best_effort)
             self._tick = max(1, round(1e9 / clock_rate))
         self._publishers = [p for p in (self._states, self._clock) if p is not None]
         self._rate = rate

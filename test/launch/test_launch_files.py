@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import os
 from pathlib import Path
 import re
@@ -18,10 +19,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
 COMMON_ARGUMENTS = {'robot', 'config', 'namespace', 'use_sim_time'}
+SWITCH = ['true', 'false', '']
 NODES = {
-    'simulation': ['excitation', 'identification', 'recorder', 'regressor', 'simulation'],
+    'gazebo': ['excitation', 'identification', 'recorder', 'regressor'],
     'identification': ['excitation', 'identification', 'recorder', 'regressor'],
     'replay': ['identification', 'regressor'],
+    'simulation': ['excitation', 'identification', 'recorder', 'regressor', 'simulation'],
+}
+CONFIG = {
+    'gazebo': 'gazebo.yaml',
+    'identification': 'identification.yaml',
+    'replay': 'identification.yaml',
+    'simulation': 'simulation.yaml',
 }
 
 
@@ -43,11 +52,32 @@ def calls(path: Path, *functions: str) -> list[ast.Call]:
     ]
 
 
+def constant(path: Path, name: str):
+    """Return the value of a constant of a module, which is written as a literal."""
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == name:
+            return ast.literal_eval(statement.value)
+    raise KeyError(name)
+
+
 def declared(path: Path) -> dict[str, dict[str, ast.expr]]:
     return {
         call.args[0].value: {keyword.arg: keyword.value for keyword in call.keywords}
         for call in calls(path, 'DeclareLaunchArgument')
     }
+
+
+def arguments_in(nodes: dict[str, dict[str, str]]) -> set[str]:
+    templates = [text for parameters in nodes.values() for text in parameters.values()]
+    return set(re.findall(r'{(\w+)}', ' '.join(templates)))
+
+
+def parameters_of(node: str) -> set[str]:
+    """Return the names of a node's parameters: its table in docs/ros.md, made from the node."""
+    page = (ROOT / 'docs' / 'ros.md').read_text()
+    part = page.partition(f'<!-- made from {node} -->')[2].partition(f'<!-- end of {node} -->')[0]
+    table = part.partition('| parameter | default | meaning |')[2]
+    return set(re.findall(r'^\| `([^`]+)` \|', table, re.MULTILINE))
 
 
 def test_there_is_one_file_for_each_way_of_working():
@@ -62,18 +92,37 @@ def test_every_argument_has_a_description_and_a_default_or_is_the_bag(file):
     for name, options in declared(file).items():
         assert len(options['description'].value) > 10
         assert ('default_value' in options) != (name == 'bag')
-        if isinstance(options.get('default_value'), ast.Constant):
-            value = options['default_value'].value
-            assert (value in ('true', 'false')) == ('choices' in options)
+
+
+def test_switches_have_choices_and_their_default_is_one_of_them(file):
+    for options in declared(file).values():
+        default = getattr(options.get('default_value'), 'value', None)
+        choices = options.get('choices')
+        if default in ('true', 'false'):
+            assert ast.literal_eval(choices) == ['true', 'false']
+        if isinstance(choices, ast.Name):
+            assert choices.id == 'SWITCH' and default == ''
+        elif isinstance(choices, ast.List):
+            assert default in ast.literal_eval(choices)
 
 
 def test_every_argument_is_used_and_nothing_else_is(file):
     used = {call.args[0].value for call in calls(file, 'LaunchConfiguration')}
+    used |= {call.args[1].value for call in calls(file, 'argument')}
+    used |= arguments_in(constant(file, 'NODES'))
+    # what every node gets, see launching.own_nodes
+    used |= {'config', 'namespace', 'use_sim_time'}
     assert used == set(declared(file))
 
 
+def test_an_argument_that_is_not_given_leaves_a_parameter_to_the_files(file):
+    """Otherwise what a user writes into his own parameter file would have no effect."""
+    for name in arguments_in(constant(file, 'NODES')) - {'controller'}:
+        assert declared(file)[name]['default_value'].value == '', name
+
+
 def test_the_nodes_are_ours(file):
-    started = sorted(call.args[0].value for call in calls(file, 'node'))
+    started = sorted(constant(file, 'NODES'))
     assert started == NODES[title(file)]
     setup = (ROOT / 'setup.py').read_text()
     for name in started:
@@ -81,16 +130,33 @@ def test_the_nodes_are_ours(file):
         assert f"'{name}'" in setup, 'it has an executable'
 
 
+def test_every_parameter_that_an_argument_sets_is_one_of_the_node(file):
+    for node, parameters in constant(file, 'NODES').items():
+        known = parameters_of(node)
+        assert known, f'docs/ros.md has no table of {node}'
+        assert set(parameters) <= known, node
+
+
 def test_the_files_that_are_defaults_exist(file):
-    for call in calls(file, 'PathJoinSubstitution'):
-        words = [item.value for item in call.args[0].elts if isinstance(item, ast.Constant)]
+    parts = [[word.value for word in call.args] for call in calls(file, 'shared')]
+    for words in parts:
         assert ROOT.joinpath(*words).is_file()
+    (call,) = calls(file, 'own_nodes')
+    assert call.args[2].value == CONFIG[title(file)]
+    assert (ROOT / 'config' / CONFIG[title(file)]).is_file()
 
 
-def test_a_simulation_in_a_namespace_has_a_clock_of_its_own():
-    (node,) = calls(ROOT / 'launch' / 'simulation.launch.py', 'Node')
-    options = {keyword.arg: keyword.value for keyword in node.keywords}
+@pytest.mark.parametrize('name', ['simulation', 'replay'])
+def test_what_makes_a_clock_of_its_own_has_it_in_its_namespace(name):
+    (call,) = calls(ROOT / 'launch' / f'{name}.launch.py', 'own_nodes')
+    options = {keyword.arg: keyword.value for keyword in call.keywords}
     assert ast.literal_eval(options['remappings']) == [('/clock', 'clock')]
+
+
+@pytest.mark.parametrize('name', ['identification', 'gazebo'])
+def test_what_hears_a_clock_of_others_hears_it_where_it_is(name):
+    (call,) = calls(ROOT / 'launch' / f'{name}.launch.py', 'own_nodes')
+    assert not call.keywords
 
 
 # ------------------------------------------------------------------- with launch_ros, for real
@@ -149,13 +215,13 @@ def launch(prefix, ros):
     """Return a function that starts a launch file; whatever it started ends with the test."""
     running = []
 
-    def start(name, *arguments):
+    def start(name, *arguments, folder=prefix / 'share' / 'robot_identification' / 'launch'):
         log = open(prefix / f'{name}.log', 'w')  # noqa: SIM115
         process = subprocess.Popen(
             [
                 sys.executable,
                 str(prefix / 'runner.py'),
-                str(prefix / 'share' / 'robot_identification' / 'launch' / f'{name}.launch.py'),
+                str(folder / f'{name}.launch.py'),
                 *arguments,
             ],
             cwd=prefix,
@@ -238,7 +304,9 @@ def test_a_real_robot_does_not_move_unless_told(ros, launch, prefix):
 
 @pytest.mark.slow
 def test_a_bag_is_played_with_its_clock(ros, launch, prefix):
-    process = launch('replay', 'bag:=/data/run', 'regressor:=false', 'rate:=2.0')
+    process = launch(
+        'replay', 'bag:=/data/run', 'regressor:=false', 'rate:=2.0', 'player:=rosbag2'
+    )
     ros.wait_for_node('/identification', timeout=60.0)
     limit = time.monotonic() + 30.0
     while 'played' not in output(prefix, 'replay') and time.monotonic() < limit:
@@ -248,3 +316,214 @@ def test_a_bag_is_played_with_its_clock(ros, launch, prefix):
     sim_time = ros.get_parameters('/identification', 'use_sim_time')
     assert sim_time == {'use_sim_time': True}
     assert end(process) == 0
+
+
+USERS_LAUNCH_FILE = """
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, GroupAction, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import PushRosNamespace
+from launch_ros.substitutions import FindPackageShare
+
+FILE = [FindPackageShare('robot_identification'), 'launch', 'simulation.launch.py']
+
+
+def arm(name, **arguments):
+    source = PythonLaunchDescriptionSource(PathJoinSubstitution(FILE))
+    included = IncludeLaunchDescription(source, launch_arguments=arguments.items())
+    return GroupAction([PushRosNamespace(name), included])
+
+
+def generate_launch_description():
+    return LaunchDescription([
+        DeclareLaunchArgument('recordings', default_value='of_the_cell'),
+        arm('left', config=LaunchConfiguration('mine'), results='left_results'),
+        arm('right', namespace='upper', execute='false'),
+    ])
+"""
+
+USERS_PARAMETERS = """
+/**/simulation:
+  ros__parameters:
+    rate: 100.0
+    real_time_factor: 0.5
+/**/excitation:
+  ros__parameters:
+    planner:
+      duration: 7.5
+/**:
+  ros__parameters:
+    output: of_the_file
+"""
+
+
+@pytest.mark.slow
+def test_two_arms_by_inclusion_each_in_its_namespace_with_parameters_of_the_user(
+    ros, launch, prefix
+):
+    from rosgraph_msgs.msg import Clock
+    from sensor_msgs.msg import JointState
+
+    (prefix / 'mine.yaml').write_text(USERS_PARAMETERS)
+    (prefix / 'cell.launch.py').write_text(USERS_LAUNCH_FILE)
+    process = launch('cell', f'mine:={prefix / "mine.yaml"}', folder=prefix)
+    places = {'left': '/left', 'right': '/right/upper'}
+    for place in places.values():
+        for name in NODES['simulation']:
+            ros.wait_for_node(f'{place}/{name}', timeout=120.0)
+    for place in places.values():
+        states = ros.subscribe(JointState, f'{place}/joint_states', 1000)
+        clock = ros.subscribe(Clock, f'{place}/clock', 1000)
+        ros.wait_until(lambda s=states, c=clock: s and c, 60.0, f'{place}/joint_states')
+    topics = {name for name, _ in ros.node.get_topic_names_and_types()}
+    assert not topics & {'/clock', '/joint_states', '/joint_trajectory', '/robot_description'}
+
+    def value(place, node, name):
+        return ros.get_parameters(f'{place}/{node}', name)[name]
+
+    # the user's file goes before the package's, and what is in neither argument nor file remains
+    assert value('/left', 'simulation', 'rate') == 100.0
+    assert value('/left', 'simulation', 'encoder_counts') == 1048576.0
+    assert value('/left', 'excitation', 'planner.duration') == 7.5
+    assert value('/left', 'excitation', 'execute') is True
+    # arguments go before both, those of the including file's own included
+    assert value('/left', 'identification', 'output') == 'left_results'
+    assert value('/left', 'recorder', 'output') == 'of_the_cell'
+    # nothing of the one arm reaches the other
+    assert value('/right/upper', 'simulation', 'rate') == 1000.0
+    assert value('/right/upper', 'excitation', 'execute') is False
+    assert value('/right/upper', 'identification', 'output') == 'results'
+    assert end(process) == 0
+    assert 'Traceback' not in output(prefix, 'cell')
+
+
+@pytest.mark.slow
+def test_a_parameter_file_that_is_missing_is_named(ros, launch, prefix):
+    process = launch('identification', 'config:=nowhere.yaml')
+    assert process.wait(30) == 1
+    assert "the parameter file 'nowhere.yaml' does not exist" in output(prefix, 'identification')
+
+
+# ------------------------------------------------------------- Gazebo, with programs in its place
+
+GAZEBO = """
+import json
+from pathlib import Path
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
+from launch.substitutions import LaunchConfiguration
+
+NAMES = ('gz_args', 'on_exit_shutdown')
+
+
+def start(context):
+    values = {name: LaunchConfiguration(name).perform(context) for name in NAMES}
+    Path('gazebo.json').write_text(json.dumps(values))
+    return [ExecuteProcess(cmd=['sleep', '600'], name='gazebo', on_exit=Shutdown())]
+
+
+def generate_launch_description():
+    arguments = [DeclareLaunchArgument(name, default_value='') for name in NAMES]
+    return LaunchDescription([*arguments, OpaqueFunction(function=start)])
+"""
+
+PROGRAM = """#!{python}
+import json
+from pathlib import Path
+import sys
+
+Path('{name}.json').write_text(json.dumps(sys.argv[1:]))
+if '{name}' == 'robot_state_publisher':
+    files = [Path(word) for word in sys.argv if word.endswith('.yaml') or '/launch_params' in word]
+    Path('robot_description.yaml').write_text('---'.join(file.read_text() for file in files))
+"""
+
+
+@pytest.fixture
+def stand_ins(prefix):
+    """Install programs of Gazebo's and ros2_control's names that note what they are asked."""
+    for package, program in (
+        ('ros_gz_bridge', 'parameter_bridge'),
+        ('ros_gz_sim', 'create'),
+        ('controller_manager', 'spawner'),
+        ('robot_state_publisher', 'robot_state_publisher'),
+    ):
+        (prefix / 'share' / 'ament_index' / 'resource_index' / 'packages' / package).touch()
+        path = prefix / 'lib' / package / program
+        path.parent.mkdir(parents=True)
+        path.write_text(PROGRAM.format(python=sys.executable, name=program))
+        path.chmod(0o755)
+    share = prefix / 'share' / 'ros_gz_sim' / 'launch'
+    share.mkdir(parents=True)
+    (share / 'gz_sim.launch.py').write_text(GAZEBO)
+    return prefix
+
+
+def asked(prefix, ros, name):
+    """Return the words that a stand-in was started with, before and after ``--ros-args``."""
+    path = prefix / f'{name}.json'
+    ros.wait_until(path.is_file, 60.0, f'start of {name}')
+    words = json.loads(path.read_text())
+    if isinstance(words, dict):
+        return words
+    return words[: words.index('--ros-args')], words[words.index('--ros-args') :]
+
+
+@pytest.mark.slow
+def test_gazebo_gets_the_arm_its_controllers_and_a_clock(ros, launch, stand_ins):
+    process = launch('gazebo', 'gui:=false')
+    gazebo = asked(stand_ins, ros, 'gazebo')
+    assert gazebo == {
+        'gz_args': '-r -v 3 -s --headless-rendering empty.sdf',
+        'on_exit_shutdown': 'true',
+    }
+    assert asked(stand_ins, ros, 'parameter_bridge')[0] == [
+        '/clock@rosgraph_msgs/msg/Clock[gz.msgs.Clock'
+    ]
+    assert asked(stand_ins, ros, 'create')[0][:2] == ['-topic', 'robot_description']
+    yaml_file = stand_ins / 'share' / 'robot_identification' / 'config'
+    yaml_file /= 'demo_arm_controllers.yaml'
+    assert asked(stand_ins, ros, 'spawner')[0] == [
+        *('joint_state_broadcaster', 'joint_trajectory_controller'),
+        *('--param-file', str(yaml_file)),
+    ]
+    for name in NODES['gazebo']:
+        ros.wait_for_node(f'/{name}', timeout=60.0)
+        assert ros.get_parameters(f'/{name}', 'use_sim_time')['use_sim_time'] is True
+    values = ros.get_parameters('/excitation', 'execute', 'controller_topic')
+    assert values == {
+        'execute': True,
+        'controller_topic': 'joint_trajectory_controller/joint_trajectory',
+    }
+    assert end(process) == 0
+    assert 'Traceback' not in output(stand_ins, 'gazebo')
+
+
+@pytest.mark.slow
+def test_gazebo_with_efforts_in_a_namespace(ros, launch, stand_ins):
+    process = launch('gazebo', 'namespace:=cell', 'command_interface:=effort')
+    assert asked(stand_ins, ros, 'gazebo')['gz_args'] == '-r -v 3 empty.sdf'
+    words, ros_words = asked(stand_ins, ros, 'spawner')
+    assert words[1] == 'joint_trajectory_effort_controller'
+    assert '__ns:=/cell' in ros_words
+    asked(stand_ins, ros, 'robot_state_publisher')
+    text = (stand_ins / 'robot_description.yaml').read_text()
+    assert '<namespace>/cell</namespace>' in text and 'gz_ros2_control/GazeboSimSystem' in text
+    assert 'command_interface name="effort"' in text.replace('\\', '')
+    ros.wait_for_node('/cell/excitation', timeout=60.0)
+    values = ros.get_parameters('/cell/excitation', 'controller_topic')
+    assert values == {'controller_topic': 'joint_trajectory_effort_controller/joint_trajectory'}
+    assert end(process) == 0
+
+
+@pytest.mark.slow
+def test_everything_ends_with_gazebo(ros, launch, stand_ins):
+    process = launch('gazebo')
+    ros.wait_for_node('/identification', timeout=60.0)
+    found = re.search(r'gazebo-\d+\]: process started with pid \[(\d+)\]', output(
+        stand_ins, 'gazebo'
+    ))  # fmt: skip
+    os.kill(int(found[1]), signal.SIGKILL)
+    assert process.wait(30) is not None

@@ -197,6 +197,7 @@ def test_overrides_of_every_kind(ros, probe):
 
 WRONG_OVERRIDES = [
     ('set.cutoff', 'fast', "'set.cutoff' is 'fast', expected a number"),
+    ('set.cutoff', [], "'set.cutoff' is [], expected a number"),
     ('set.cutoff', 2000.0, "'set.cutoff' is 2000.0: allowed is [0.0, 1000.0] Hz"),
     ('set.friction', ['sticky'], "'set.friction' is 'sticky': it has to be one of viscous"),
     ('set.dead_zone', [0.1, -0.1], "'set.dead_zone' is (0.1, -0.1): allowed is [0.0, inf]"),

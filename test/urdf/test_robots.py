@@ -395,16 +395,3 @@ def test_demo_arm_can_hold_itself_everywhere_with_half_its_effort():
     places = random.uniform(robot.limits.lower, robot.limits.upper, (500, 6))
     holding = [pin.computeGeneralizedGravity(robot.model, data, q) for q in places]
     assert (np.abs(holding).max(axis=0) < 0.5 * robot.limits.effort).all()
-
-
-def test_demo_arm_has_a_complete_ros2_control_block():
-    document = demo_document()
-    control = document.find('ros2_control')
-    assert control.find('hardware/plugin').text == 'mock_components/GenericSystem'
-    joints = {joint.get('name'): joint for joint in control.findall('joint')}
-    assert tuple(joints) == load('demo_arm').joints
-    for joint in joints.values():
-        states = [interface.get('name') for interface in joint.findall('state_interface')]
-        assert states == ['position', 'velocity', 'effort']
-        commands = {interface.get('name') for interface in joint.findall('command_interface')}
-        assert {'position', 'effort'} <= commands

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Start Gazebo Harmonic with the demonstration arm, its controllers, and the nodes that identify it.
+
+Gazebo moves the arm through gz_ros2_control: joint_state_broadcaster publishes joint_states at
+1 kHz, and a joint_trajectory_controller follows the excitation.  docs/gazebo.md tells what to type
+then, and what comes out.  Where Gazebo ends, everything ends.
+"""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+from launch_ros.substitutions import FindPackageShare
+from robot_identification.launching import argument, full_namespace, own_nodes, shared, SWITCH
+from robot_identification.packages import read_urdf, resolve_package_path
+
+NODES = {
+    # all get the robot from the topic robot_description
+    'excitation': {
+        'execute': '{execute}',
+        'controller_topic': '{controller}/joint_trajectory',
+    },
+    'recorder': {'output': '{recordings}'},
+    'regressor': {},
+    'identification': {'output': '{results}', 'online.enabled': '{online}'},
+}
+"""The nodes, and the parameters that arguments set."""
+
+CONTROLLERS = {
+    'position': 'joint_trajectory_controller',
+    'effort': 'joint_trajectory_effort_controller',
+}
+"""What follows trajectories, by what it commands; config/demo_arm_controllers.yaml has both."""
+
+CLOCK = '/clock@rosgraph_msgs/msg/Clock[gz.msgs.Clock'
+"""What ros_gz_bridge takes from Gazebo: one clock for all robots in it."""
+
+ARGUMENTS = [
+    DeclareLaunchArgument(
+        'robot',
+        default_value='',
+        description='URDF or xacro file with ros2_control and the gz_ros2_control plugin; empty: '
+        'the demonstration arm, urdf/demo_arm.urdf.xacro',
+    ),
+    DeclareLaunchArgument(
+        'command_interface',
+        default_value='position',
+        choices=list(CONTROLLERS),
+        description='What the controller commands: position, which Gazebo follows to the letter, '
+        'or effort, by a PID controller',
+    ),
+    DeclareLaunchArgument(
+        'controller',
+        default_value='',
+        description='Name of the controller that takes trajectories; empty: that of '
+        'config/demo_arm_controllers.yaml for the command_interface',
+    ),
+    DeclareLaunchArgument(
+        'controllers',
+        default_value='',
+        description='YAML file of the controller manager and its controllers; empty: '
+        'config/demo_arm_controllers.yaml',
+    ),
+    DeclareLaunchArgument(
+        'gui',
+        default_value='true',
+        choices=['true', 'false'],
+        description="Whether Gazebo's window opens; without, Gazebo runs on machines that have no "
+        'screen',
+    ),
+    DeclareLaunchArgument(
+        'world', default_value='empty.sdf', description='World file that Gazebo opens'
+    ),
+    DeclareLaunchArgument(
+        'config',
+        default_value='',
+        description='YAML file of parameters that go before those of config/gazebo.yaml; empty: '
+        'none',
+    ),
+    DeclareLaunchArgument(
+        'namespace',
+        default_value='',
+        description='Namespace of all nodes, controllers, topics, services and actions; /clock '
+        'alone stays outside',
+    ),
+    DeclareLaunchArgument(
+        'use_sim_time',
+        default_value='true',
+        choices=['true', 'false'],
+        description='Whether the nodes take their time from Gazebo',
+    ),
+    DeclareLaunchArgument(
+        'execute',
+        default_value='',
+        choices=SWITCH,
+        description='Whether the excitation node may move the robot; empty: as in the '
+        'configuration, where it may, since nothing but a simulation moves',
+    ),
+    DeclareLaunchArgument(
+        'online',
+        default_value='',
+        choices=SWITCH,
+        description='Whether the robot is identified while it moves; empty: as in the '
+        'configuration, where it is not',
+    ),
+    DeclareLaunchArgument(
+        'recordings',
+        default_value='',
+        description='Folder of the recordings; empty: as in the configuration, recordings',
+    ),
+    DeclareLaunchArgument(
+        'results',
+        default_value='',
+        description='Folder of the results; empty: as in the configuration, results',
+    ),
+]
+
+
+def start(context):
+    """Start everything with what the arguments say."""
+    controllers = argument(context, 'controllers') or shared('config', 'demo_arm_controllers.yaml')
+    controllers = str(resolve_package_path(controllers).absolute())  # Gazebo runs elsewhere
+    if not argument(context, 'controller'):
+        chosen = CONTROLLERS[argument(context, 'command_interface')]
+        context.launch_configurations['controller'] = chosen
+    return [
+        gazebo(context),
+        bridge(),
+        robot_state_publisher(context, controllers),
+        spawn(),
+        spawn_controllers(context, controllers),
+        *own_nodes(context, NODES, 'gazebo.yaml'),
+    ]
+
+
+def gazebo(context):
+    """Return what starts Gazebo, running, with or without a window."""
+    window = '' if argument(context, 'gui') == 'true' else ' -s --headless-rendering'
+    file = PathJoinSubstitution([FindPackageShare('ros_gz_sim'), 'launch', 'gz_sim.launch.py'])
+    return IncludeLaunchDescription(
+        PythonLaunchDescriptionSource(file),
+        launch_arguments={
+            'gz_args': f'-r -v 3{window} {argument(context, "world")}',
+            'on_exit_shutdown': 'true',
+        }.items(),
+    )
+
+
+def bridge():
+    """Return what publishes Gazebo's time on /clock."""
+    return Node(
+        package='ros_gz_bridge',
+        executable='parameter_bridge',
+        name='clock_bridge',
+        arguments=[CLOCK],
+        output='screen',
+    )
+
+
+def robot_state_publisher(context, controllers):
+    """Return what publishes robot_description, for Gazebo and for the nodes."""
+    urdf, _ = read_urdf(
+        argument(context, 'robot') or shared('urdf', 'demo_arm.urdf.xacro'),
+        {
+            'use_gazebo': 'true',
+            'command_interface': argument(context, 'command_interface'),
+            'controllers': controllers,
+            'namespace': full_namespace(context),
+        },
+    )
+    return Node(
+        package='robot_state_publisher',
+        executable='robot_state_publisher',
+        namespace=LaunchConfiguration('namespace'),
+        parameters=[
+            {'robot_description': ParameterValue(urdf, value_type=str), 'use_sim_time': True}
+        ],
+        output='screen',
+    )
+
+
+def spawn():
+    """Return what puts the robot into Gazebo."""
+    return Node(
+        package='ros_gz_sim',
+        executable='create',
+        namespace=LaunchConfiguration('namespace'),
+        arguments=['-topic', 'robot_description', '-allow_renaming', 'true'],
+        output='screen',
+    )
+
+
+def spawn_controllers(context, controllers):
+    """Return what starts the controllers, once the controller manager in Gazebo is there."""
+    return Node(
+        package='controller_manager',
+        executable='spawner',
+        namespace=LaunchConfiguration('namespace'),
+        arguments=[
+            *('joint_state_broadcaster', argument(context, 'controller')),
+            *('--param-file', controllers),
+        ],
+        output='screen',
+    )
+
+
+def generate_launch_description():
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])

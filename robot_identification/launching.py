@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What the launch files share: the suite's nodes, with the parameters that somebody gave.
+
+A parameter comes from the first of these that has it: an argument of the launch file, the user's
+own parameter file (argument ``config``), the launch file's own one in ``config/``, the node.
+
+`launch` and `launch_ros` are there with ROS alone, so they are imported where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import re
+from typing import Any
+
+from .errors import SettingsError
+from .packages import resolve_package_path
+
+PACKAGE = 'robot_identification'
+
+SWITCH = ['true', 'false', '']
+"""Choices of an argument that sets a parameter; empty leaves it to the parameter file."""
+
+_EVERYWHERE = {'use_sim_time': '{use_sim_time}'}
+
+_ARGUMENT = re.compile(r'{(\w+)}')
+
+
+def own_nodes(
+    context: Any,
+    nodes: Mapping[str, Mapping[str, str]],
+    defaults: str,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    **common: Any,
+) -> list[Any]:
+    """
+    Return actions that start nodes of the suite.
+
+    Parameters
+    ----------
+    context:
+        The launch context, with the arguments ``config``, ``namespace`` and ``use_sim_time``.
+    nodes:
+        By the node's name, the parameters that arguments set: the parameter's name, and its value
+        with arguments in braces.  Where one of these arguments is empty the parameter is left
+        alone.
+    defaults:
+        Name of the parameter file in ``config/``.
+    options:
+        Further options of single nodes, by name.
+    **common:
+        Options of all nodes, for example ``remappings``.
+
+    Raises
+    ------
+    SettingsError
+        where the user's parameter file does not exist.
+
+    """
+    from launch.substitutions import LaunchConfiguration
+    from launch_ros.actions import Node
+
+    files = parameter_files(context, defaults)
+    return [
+        Node(
+            package=PACKAGE,
+            executable=f'{name}_node',
+            name=name,
+            namespace=LaunchConfiguration('namespace'),
+            parameters=[*files, *given(context, {**_EVERYWHERE, **parameters})],
+            output='screen',
+            **{**common, **(options or {}).get(name, {})},
+        )
+        for name, parameters in nodes.items()
+    ]
+
+
+def parameter_files(context: Any, defaults: str) -> list[str]:
+    """Return the launch file's own parameter file and then, where one is given, the user's."""
+    files = [shared('config', defaults)]
+    if chosen := argument(context, 'config'):
+        path = resolve_package_path(chosen)
+        if not path.is_file():
+            raise SettingsError(
+                f"the parameter file '{chosen}' does not exist",
+                key='config',
+                value=chosen,
+                remedy='correct the launch argument config',
+            )
+        files.append(str(path))
+    return files
+
+
+def given(context: Any, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
+    """
+    Return the parameters whose arguments are given, for `launch_ros.actions.Node`.
+
+    Texts stay texts, whatever they look like; ``true`` and ``false`` are switches.
+    """
+    from launch_ros.parameter_descriptions import ParameterValue
+
+    values: dict[str, Any] = {}
+    for name, template in parameters.items():
+        arguments = {word: argument(context, word) for word in _ARGUMENT.findall(template)}
+        if all(arguments.values()):
+            text = template.format(**arguments)
+            switch = text in ('true', 'false')
+            values[name] = text == 'true' if switch else ParameterValue(text, value_type=str)
+    return [values] if values else []
+
+
+def argument(context: Any, name: str) -> str:
+    """Return the value of a launch argument."""
+    from launch.substitutions import LaunchConfiguration
+
+    return str(LaunchConfiguration(name).perform(context))
+
+
+def full_namespace(context: Any) -> str:
+    """Return where the nodes are: the argument ``namespace`` below what including files pushed."""
+    from launch_ros.utilities import make_namespace_absolute, prefix_namespace
+
+    pushed = context.launch_configurations.get('ros_namespace')
+    namespace = prefix_namespace(pushed, argument(context, 'namespace'))
+    return str(make_namespace_absolute(namespace or '/')).rstrip('/') or '/'
+
+
+def shared(*parts: str) -> str:
+    """Return the path of a file of this package, installed or beside its sources."""
+    return str(resolve_package_path('/'.join((f'package://{PACKAGE}', *parts))))
