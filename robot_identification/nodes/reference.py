@@ -50,6 +50,13 @@ NODES: dict[str, Callable[[], Node]] = {
 """What makes each node, by its name."""
 
 VARIANTS: dict[str, tuple[tuple[str, ...], ...]] = {
+    'excitation': (
+        (
+            'controller_kind:=velocity_commands',
+            'controller_topic:=forward_velocity_controller/commands',
+            'speed_scaling_topic:=speed_scaling_state_broadcaster/speed_scaling',
+        ),
+    ),
     'simulation': (('elastic.enabled:=true', 'elastic.coupling:=false', 'substeps:=10'),),
 }
 """Parameters with which a node has more topics, services or actions than without."""
@@ -106,7 +113,7 @@ def interface_table(name: str, found: Iterable[Interface]) -> str:
         )
     if types:
         rest = ', '.join(f"'{one}' ({role.value})" for role, one in types)
-        raise ValueError(f"interfaces.py does not tell what these of '{name}' are for: {rest}")
+        raise ValueError(f"nodes/interfaces.py needs a line for these of '{name}': {rest}")
     return '\n'.join(rows)
 
 
@@ -137,7 +144,8 @@ def interfaces_of(node: Node, own: str = '') -> Iterator[Interface]:
         (Role.CALLS, get_action_client_names_and_types_by_node(node, *place)),
     ):
         for name, (kind, *_) in entries:
-            if not kind.startswith(_FOREIGN_TYPES) and '/_action/' not in name:
+            foreign = kind.startswith(_FOREIGN_TYPES) and name.count('/') <= own.count('/') + 1
+            if not foreign and '/_action/' not in name:
                 yield Interface(role, _short(name, own, space), '', kind, qos.get(name, ''))
 
 
@@ -179,7 +187,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'OFF')
     old = options.page.read_text(encoding='utf-8')
-    new = updated(old)
+    try:
+        new = updated(old)
+    except ValueError as error:
+        sys.stderr.write(f'error: {error}\n')
+        return 2
     if options.check:
         return 0 if new == old else 1
     options.page.write_text(new, encoding='utf-8')
@@ -196,6 +208,8 @@ def _made(name: str, *parameters: str) -> Iterator[Node]:
         try:
             yield node
         finally:
+            if isinstance(node, SimulationNode):
+                node.on_shutdown()  # its physics must not publish any more
             node.destroy_node()
     finally:
         rclpy.try_shutdown()
