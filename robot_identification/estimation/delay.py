@@ -294,7 +294,8 @@ def _std(
     for part in columns_of:
         squares += np.add.reduceat(part[:, :, None] * part[:, None, :], starts, axis=0)
     whole = squares.sum(axis=0)
-    moves = np.linalg.solve(whole - squares, sums[..., None])[..., 0]
+    # a stretch may hold all that there is to one of them
+    moves = (np.linalg.pinv(whole - squares, hermitian=True) @ sums[..., None])[..., 0]
     count = starts.size
     coloured[step.told] = np.sqrt((count - 1) / count * step.share * np.sum(moves**2, axis=0))
     return np.asarray(np.fmax(white, coloured))

@@ -25,6 +25,10 @@ class ForeignStateError(RecordingError):
     """A joint state of something else: it has none of the joints."""
 
 
+class MissingEffortError(RecordingError):
+    """A joint state whose efforts are not one for each name: none at all, mostly."""
+
+
 class JointValues(NamedTuple):
     """
     One joint state.
@@ -76,8 +80,8 @@ class JointStateStream:
         ------
         RecordingError
             naming the joint or the signal that is missing; saying that it is no joint state.
-        ForeignStateError
-            where it has none of the joints.
+        ForeignStateError, MissingEffortError
+            where it has none of the joints, or no efforts.
 
         """
         layout = self._layout
@@ -140,7 +144,7 @@ class JointStateStream:
                 )
         for signal in ('position', 'effort'):
             if counts[signal] != len(names):
-                raise RecordingError(
+                raise (MissingEffortError if signal == 'effort' else RecordingError)(
                     f'the joint states have {len(names)} names but {counts[signal]} values of '
                     f'{signal}',
                     value=counts[signal],

@@ -19,9 +19,15 @@ import numpy as np
 from ..base_parameters import BaseStructure, structure
 from ..drives import Drives
 from ..errors import RecordingError
-from ..estimation import RecursiveEstimate
-from ..io.joint_state_stream import ForeignStateError, JointStateStream, JointValues
-from ..online import Change, ChangeDetector, OnlineIdentifier, StreamCounts, Update
+from ..estimation import EffortDelay, RecursiveEstimate
+from ..io.joint_state_stream import (
+    ForeignStateError,
+    JointStateStream,
+    JointValues,
+    MissingEffortError,
+)
+from ..io.stamps import StampStatistics
+from ..online import Change, ChangeDetector, DelayWatch, OnlineIdentifier, StreamCounts, Update
 from ..signals.sampling import GAP
 from .online_options import online_signals, OnlineTask, require_live
 from .online_timing import Durations, Sequences
@@ -32,6 +38,7 @@ FIRST_SAMPLES = 200
 _BELIEVABLE = 10.0  # s, beyond which a stamp is not of this machine's clock
 _RECENT = 10.0  # s, for which a change is warned of
 _WARM_SAMPLES = 300
+_SATURATED = 0.99  # of an effort limit
 
 
 @dataclass
@@ -44,10 +51,12 @@ class Account:
     messages, lost, refused, foreign:
         Joint states taken, lost by the middleware, left out for what they hold, and left out
         because they have none of the joints, as those of a gripper on the same topic.
+    without_effort:
+        Joint states whose effort is missing or not finite.
+    saturated:
+        Joint states with an effort at the joint's limit.
     updates, late:
         Those that went through the filters, and the ones of them that took too long.
-    longest_gap:
-        Longest time between successive stamps [s].
     jumps:
         Times at which the stamps went back by more than a gap.
 
@@ -57,9 +66,10 @@ class Account:
     lost: int = 0
     refused: int = 0
     foreign: int = 0
+    without_effort: int = 0
+    saturated: int = 0
     updates: int = 0
     late: int = 0
-    longest_gap: float = 0.0
     jumps: int = 0
 
 
@@ -103,6 +113,24 @@ class Watch:
             self.recent = update.stamp - self.newest.stamp < _RECENT
 
 
+@dataclass
+class Delays:
+    """
+    How late efforts are.
+
+    Attributes
+    ----------
+    watch:
+        Keeps the rows that tell.
+    found:
+        What they told last; None before.
+
+    """
+
+    watch: DelayWatch
+    found: EffortDelay | None = None
+
+
 class Snapshot(NamedTuple):
     """
     The live estimate with all that is needed to write it down.
@@ -119,6 +147,10 @@ class Snapshot(NamedTuple):
         What came in, and what became of it.
     period:
         Usual time between samples [s].
+    clock:
+        What the stamps tell: jitter and the longest step [s].
+    delay:
+        How late efforts are; None where that is not known yet.
 
     """
 
@@ -128,6 +160,8 @@ class Snapshot(NamedTuple):
     account: Account
     counts: StreamCounts
     period: float
+    clock: dict[str, float]
+    delay: EffortDelay | None
 
 
 class Follower:
@@ -150,7 +184,9 @@ class Follower:
         problem = task.problem
         require_live(problem)
         self._task = task
-        self._joints = problem.robot.joints
+        self.joints = problem.robot.joints
+        self._effort_limits = _SATURATED * problem.robot.limits.effort
+        self._effort_limits[~(self._effort_limits > 0.0)] = np.inf
         self._problem = replace(problem, signals=online_signals(problem.signals))
         self._drives = Drives() if problem.drives is None else problem.drives
         self.structure = structure(
@@ -162,11 +198,12 @@ class Follower:
 
     def reset(self) -> None:
         """Forget everything but the robot, the usual period included."""
-        self._stream = JointStateStream(self._joints)
+        self._stream = JointStateStream(self.joints)
         self._first: list[tuple[int, np.ndarray, np.ndarray]] = []
         self._identifier: OnlineIdentifier | None = None
         self._origin = self._invalid = 0
-        self._last_stamp: int | None = None
+        self.stamps = StampStatistics()
+        self.delays: Delays | None = None
         self._sequences = Sequences()
         self._period = math.nan
         self.account = Account()
@@ -183,7 +220,7 @@ class Follower:
         identifier = self._make(period)
         random = np.random.default_rng(0)
         for k in range(_WARM_SAMPLES):
-            values = random.normal(size=(2, len(self._joints)))
+            values = random.normal(size=(2, len(self.joints)))
             identifier.push(k * period, *values)
         identifier.estimate()
 
@@ -215,10 +252,12 @@ class Follower:
             return
         except RecordingError as error:
             account.refused += 1
+            account.without_effort += isinstance(error, MissingEffortError)
             self.trouble = str(error)
             return
         self._look_at(values.stamp)
         position, effort = self._at_joints(values)
+        account.saturated += bool((np.abs(effort) >= self._effort_limits).any())
         identifier = self._identifier
         if identifier is None:
             self._begin(values.stamp, position, effort)
@@ -227,19 +266,19 @@ class Follower:
         if update is not None:
             self.newest = update
             self.watch.push(update)
+            assert self.delays is not None
+            self.delays.watch.push(update)
         took = time.perf_counter() - start
         self._count(took, values, identifier)
 
     def _look_at(self, stamp: int) -> None:
         """Note gaps between stamps."""
-        if self._last_stamp is not None:
-            passed = 1e-9 * (stamp - self._last_stamp)
-            if passed > self.account.longest_gap:
-                self.account.longest_gap = passed
-            elif passed < -GAP * self._period:
+        if self.stamps.count:
+            passed = 1e-9 * (stamp - self.stamps.last)
+            if passed < -GAP * self._period:
                 self.account.jumps += 1
                 self.trouble = f'the stamps went back by {-passed:.3g} s'
-        self._last_stamp = stamp
+        self.stamps.add(stamp)
 
     def _at_joints(self, values: JointValues) -> tuple[np.ndarray, np.ndarray]:
         drives = self._drives
@@ -268,7 +307,8 @@ class Follower:
         for name, numbers in (('position', values.position), ('effort', values.effort)):
             wrong = np.flatnonzero(~np.isfinite(numbers))
             if wrong.size:
-                joint = self._joints[wrong[0]]
+                self.account.without_effort += name == 'effort'
+                joint = self.joints[wrong[0]]
                 return f"{name} of joint '{joint}' is {numbers[wrong[0]]} in the joint states"
         return 'a number in the joint states is not finite'
 
@@ -288,6 +328,7 @@ class Follower:
             self._period = period
         self._origin = self._first[0][0]
         self._identifier = self._make(self._period)
+        self.delays = Delays(DelayWatch(self._identifier))
         for stamp, position, effort in self._first:
             update = self._identifier.push(1e-9 * (stamp - self._origin), position, effort)
             if update is not None:
@@ -354,9 +395,14 @@ class Follower:
         return 0 if self._identifier is None else self._identifier.rows
 
     @property
+    def longest_gap(self) -> float:
+        """Longest time between successive stamps [s]."""
+        return 1e-9 * self.stamps.longest
+
+    @property
     def last_stamp(self) -> int | None:
         """Stamp of the newest joint state [ns]; None before the first one."""
-        return self._last_stamp
+        return self.stamps.last if self.stamps.count else None
 
     def snapshot(self) -> Snapshot | None:
         """Return the estimate; None before the first update."""
@@ -369,6 +415,8 @@ class Follower:
             self.account,
             self.counts,
             self._period,
+            {'jitter': self.stamps.jitter, 'longest_gap': self.longest_gap},
+            None if self.delays is None else self.delays.found,
         )
 
 

@@ -16,7 +16,7 @@ from ..base_parameters import BaseStructure
 from ..estimation.elimination import ACCEPTED, WEAK
 from ..online.change import PAYLOAD
 from .motion_messages import time_message
-from .online_follower import Follower, Snapshot, Watch
+from .online_follower import Account, Follower, Snapshot, Watch
 
 STATES = {
     OnlineStatus.OFF: 'off',
@@ -146,6 +146,7 @@ def status_message(
     account, durations, latencies = follower.account, follower.durations, follower.latencies
     rate = _rate(before, now)
     flowing = now.messages > 0 and since_message < stale and account.updates > 0
+    delay, delay_std = _effort_delay(follower)
     state = OnlineStatus.FROZEN if follower.frozen else OnlineStatus.LEARNING
     return OnlineStatus(
         header=Header(stamp=time_message(0 if now.stamp is None else now.stamp)),
@@ -160,7 +161,11 @@ def status_message(
         late_updates=account.late,
         rows=follower.rows,
         rate=rate,
-        longest_gap=account.longest_gap,
+        jitter=follower.stamps.jitter,
+        longest_gap=follower.longest_gap,
+        joints=follower.joints,
+        effort_delay=delay,
+        effort_delay_std=delay_std,
         update_median=durations.below(0.5),
         update_99=durations.below(0.99),
         update_999=durations.below(0.999),
@@ -170,6 +175,14 @@ def status_message(
         delay=follower.delay,
         load=(now.processor - before.processor) / max(now.clock - before.clock, 1e-9),
     )
+
+
+def _effort_delay(follower: Follower) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) delays of efforts and their standard deviations [s]; NaN where they are not known."""
+    found = None if follower.delays is None else follower.delays.found
+    if found is None:
+        return np.full(len(follower.joints), np.nan), np.full(len(follower.joints), np.nan)
+    return found.delay, found.std
 
 
 def _rate(before: Look, now: Look) -> float:
@@ -212,8 +225,11 @@ def _troubles(
     return found
 
 
-def diagnostic(node: str, robot: str, status: OnlineStatus) -> DiagnosticStatus:
-    """Return the status as rqt_robot_monitor and its like show it."""
+def diagnostic(
+    node: str, robot: str, status: OnlineStatus, account: Account | None = None
+) -> DiagnosticStatus:
+    """Return the status as rqt_robot_monitor and its like show it; with an account, if any."""
+    account = Account() if account is None else account
     words = STATES[status.state]
     healthy = status.state in (OnlineStatus.LEARNING, OnlineStatus.FROZEN)
     level = DiagnosticStatus.OK if healthy and not status.message else DiagnosticStatus.WARN
@@ -222,8 +238,12 @@ def diagnostic(node: str, robot: str, status: OnlineStatus) -> DiagnosticStatus:
         text = f'{text}: {status.message}'
     values = {
         'joint states': status.messages,
+        'rate [Hz]': f'{status.rate:.6g}',
+        'jitter [ms]': _ms(status.jitter),
         'lost': status.lost,
         'left out': status.refused,
+        'without effort': account.without_effort,
+        'with an effort at its limit': account.saturated,
         'not in order': status.disordered,
         'gaps': status.gaps,
         'longest gap [s]': f'{status.longest_gap:.6g}',
@@ -236,6 +256,11 @@ def diagnostic(node: str, robot: str, status: OnlineStatus) -> DiagnosticStatus:
         'stamp to done, 99.9 % [ms]': _ms(status.latency_999),
         'load [%]': f'{100.0 * status.load:.1f}',
     }
+    for joint, delay, std in zip(
+        status.joints, status.effort_delay, status.effort_delay_std, strict=True
+    ):
+        told = 'not known' if math.isnan(delay) else f'{_ms(delay)} +- {_ms(std)}'
+        values[f'effort of {joint} late by [ms]'] = told
     return DiagnosticStatus(
         level=level,
         name=f'{node.lstrip("/")}: online',

@@ -9,9 +9,12 @@ a task over a pipe, then commands; it publishes under the node's names.  It ends
 
 from __future__ import annotations
 
+import contextlib
+from functools import partial
 import gc
 from multiprocessing.connection import Connection
 import os
+import queue
 import signal
 import sys
 import threading
@@ -30,9 +33,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from ..errors import IdentificationError
+from ..online import DelayRows
 from .common import explain, LATCHED, run
 from .motion_messages import time_message
-from .online_follower import Follower
+from .online_follower import Delays, Follower
 from .online_messages import change_diagnostic, diagnostic, Look, ParameterMessages, status_message
 from .online_options import OnlineTask
 from .processes import prioritise
@@ -40,6 +44,9 @@ from .running import EXIT_USER_ERROR
 
 DEPTH = 5000
 """Joint states that may wait: several seconds of them."""
+
+DELAY_SECONDS = 5.0
+"""How often it is found out how late efforts are [s]."""
 
 _AT_ONCE = 100  # messages that are worked on before timers and commands get their turn
 
@@ -58,10 +65,19 @@ class OnlineNode(Node):
         Follows the robot of the task, warmed up.
     note:
         To be logged; empty for none.
+    calculator:
+        `DelayRows` go out here and what is found from them comes in; None: that is not found out.
 
     """
 
-    def __init__(self, task: OnlineTask, pipe: Connection, follower: Follower, note: str) -> None:
+    def __init__(
+        self,
+        task: OnlineTask,
+        pipe: Connection,
+        follower: Follower,
+        note: str,
+        calculator: Connection | None = None,
+    ) -> None:
         namespace, _, name = task.node.rpartition('/')
         super().__init__(
             f'{name}_online',
@@ -71,6 +87,8 @@ class OnlineNode(Node):
             enable_rosout=True,
         )
         self._task, self._pipe, self._follower = task, pipe, follower
+        self._calculator, self._delays_due = calculator, 0.0
+        self._delays: queue.Queue[tuple[Delays, DelayRows]] = queue.Queue()
         if note:
             self.get_logger().warning(note)
         self._messages = ParameterMessages(self._follower.structure, task.problem.robot.name)
@@ -92,6 +110,9 @@ class OnlineNode(Node):
         """Begin, once there is an executor."""
         self.destroy_timer(self._starter)
         threading.Thread(target=self._listen, name='commands', daemon=True).start()
+        if self._calculator is not None:
+            finding = partial(self._find_delays, self._calculator)
+            threading.Thread(target=finding, name='delays', daemon=True).start()
         # what is here now stays: the collector need not look at it again and again
         gc.collect()
         gc.freeze()
@@ -157,12 +178,30 @@ class OnlineNode(Node):
         now = self._look_now()
         status = self._status(self._diagnosed, now)
         self._diagnosed = now
+        self._look_for_delays(now.clock)
         stamp = time_message(time.time_ns())
         robot = self._task.problem.robot.name
-        entries = [diagnostic(self._task.node, robot, status)]
+        entries = [diagnostic(self._task.node, robot, status, self._follower.account)]
         if self._task.options.changes is not None:
             entries.append(change_diagnostic(self._task.node, robot, self._follower.watch))
         self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=entries))
+
+    def _look_for_delays(self, clock: float) -> None:
+        """Have the node find how late efforts are, unless it is still at it."""
+        if clock < self._delays_due or self._follower.delays is None or not self._delays.empty():
+            return
+        rows = self._follower.delays.watch.rows()
+        if rows is not None:
+            self._delays_due = clock + DELAY_SECONDS
+            self._delays.put((self._follower.delays, rows))
+
+    def _find_delays(self, calculator: Connection) -> None:
+        """Send rows to the node and note what it finds; in a thread, since it takes a while."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                delays, rows = self._delays.get()
+                calculator.send(rows)
+                delays.found = calculator.recv()
 
     # ----------------------------------------------------------------------------------- commands
 
@@ -200,8 +239,8 @@ class OnlineNode(Node):
 
 
 def main() -> int:
-    """Take the task from the pipe whose number is the argument, and follow the robot."""
-    pipe = Connection(int(sys.argv[1]))
+    """Take the task from the pipe whose number is the first argument, and follow the robot."""
+    pipe, calculator = (Connection(int(number)) for number in sys.argv[1:3])
     task = pipe.recv()
     try:
         follower = Follower(task)
@@ -210,7 +249,7 @@ def main() -> int:
         pipe.send(('failed', str(error)))
         return EXIT_USER_ERROR
     note = prioritise(task.options.priority, 'online.priority')
-    return run(lambda: OnlineNode(task, pipe, follower, note), [])
+    return run(lambda: OnlineNode(task, pipe, follower, note, calculator), [])
 
 
 if __name__ == '__main__':

@@ -97,6 +97,8 @@ def live_document(
         'residual_std': estimate.residual_std,
         'joint_states': asdict(snapshot.account),
         'stream': asdict(snapshot.counts),
+        'clock': snapshot.clock,
+        'effort_delay': None if snapshot.delay is None else snapshot.delay.to_dict(),
         'parameters': [
             {
                 'name': name,

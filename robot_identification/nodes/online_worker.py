@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import contextlib
 from multiprocessing import Pipe
 import os
 import queue
@@ -13,6 +14,7 @@ import threading
 from typing import Any
 
 from ..errors import IdentificationError
+from ..online import DelayRows
 from .online_options import OnlineTask
 from .processes import die_with_parent
 
@@ -21,6 +23,8 @@ ANSWER_SECONDS = 10.0
 
 STOP_SECONDS = 3.0
 """How long it may take to end before it is killed [s]."""
+
+_NICE = 10
 
 
 class OnlineWorker:
@@ -45,19 +49,21 @@ class OnlineWorker:
         self._stopping = False
         self._lock = threading.Lock()
         self._pipe, others = Pipe()
+        self._rows, calculator = Pipe()
         command = [sys.executable, '-m', 'robot_identification.nodes.online_process']
-        with others:
+        with others, calculator:
             self._process = subprocess.Popen(
-                [*command, str(others.fileno())],
+                [*command, str(others.fileno()), str(calculator.fileno())],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-                pass_fds=[others.fileno()],
+                pass_fds=[others.fileno(), calculator.fileno()],
                 # a session of its own: Ctrl-C reaches the node alone, which stops this process
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )
         self._pipe.send(task)
         threading.Thread(target=self._listen, name='online', daemon=True).start()
+        threading.Thread(target=self._find_delays, name='delays', daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -111,6 +117,19 @@ class OnlineWorker:
             self._process.kill()
             self._process.wait()
         self._pipe.close()
+
+    def _find_delays(self) -> None:
+        """Find how late efforts are, for the process that has no time for it."""
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        with contextlib.suppress(EOFError, OSError), self._rows:
+            while True:
+                rows: DelayRows = self._rows.recv()
+                try:
+                    found = rows.delay()
+                except (ValueError, ArithmeticError):  # numerical: the next rows may tell
+                    found = None
+                self._rows.send(found)
 
     def _listen(self) -> None:
         try:
