@@ -9,7 +9,7 @@ planned and checked, and nothing moves.
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from robot_identification.launching import own_nodes, SWITCH
+from robot_identification.launching import argument, own_nodes, SWITCH
 
 NODES = {
     'excitation': {
@@ -67,6 +67,12 @@ ARGUMENTS = [
         'configuration, joint_trajectory_controller',
     ),
     DeclareLaunchArgument(
+        'joint_states',
+        default_value='',
+        description='Topic of the joint states, where the driver calls it otherwise (Franka: '
+        'franka/joint_states); empty: joint_states',
+    ),
+    DeclareLaunchArgument(
         'online',
         default_value='',
         choices=SWITCH,
@@ -93,7 +99,9 @@ ARGUMENTS = [
 
 def start(context):
     """Start the nodes with what the arguments say."""
-    return own_nodes(context, NODES, 'identification.yaml')
+    topic = argument(context, 'joint_states')
+    names = {'remappings': [('joint_states', topic)]} if topic else {}
+    return own_nodes(context, NODES, 'identification.yaml', **names)
 
 
 def generate_launch_description():

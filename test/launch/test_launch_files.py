@@ -286,7 +286,8 @@ def test_everything_ends_with_the_simulation(ros, launch, prefix):
 @pytest.mark.slow
 def test_a_real_robot_does_not_move_unless_told(ros, launch, prefix):
     urdf = ROOT / 'urdf' / 'tx40.urdf'
-    process = launch('identification', f'robot:={urdf}', 'controller:=arm_controller')
+    states = 'joint_states:=franka/joint_states'
+    process = launch('identification', f'robot:={urdf}', 'controller:=arm_controller', states)
     for name in NODES['identification']:
         ros.wait_for_node(f'/{name}', timeout=60.0)
     values = ros.get_parameters('/excitation', 'execute', 'controller_topic', 'use_sim_time')
@@ -298,6 +299,9 @@ def test_a_real_robot_does_not_move_unless_told(ros, launch, prefix):
     description = 'robot_description'
     for node in ('/excitation', '/regressor', '/identification'):
         assert ros.get_parameters(node, description)[description] == str(urdf)
+    for node in ('excitation', 'recorder'):
+        heard = dict(ros.node.get_subscriber_names_and_types_by_node(node, '/'))
+        assert '/franka/joint_states' in heard and '/joint_states' not in heard
     assert end(process) == 0
     assert 'Traceback' not in output(prefix, 'identification')
 
