@@ -35,12 +35,13 @@ from ..options import from_mapping
 from ..regressors import ModelSettings
 from ..robot import Robot
 from .common import declare_options, explain, read_options, RobotDescription, run
+from .controller_options import ControllerOptions
+from .controllers import sender_of
 from .excitation_checks import approach_to, Checks, KeptPlan, received
 from .excitation_clients import ClientWatch
 from .excitation_errors import Code, MotionError
 from .excitation_motion import MotionRun, require_state
 from .excitation_options import ExecutionOptions
-from .excitation_partners import TrajectorySender
 from .excitation_states import StateWatch
 from .motion_messages import trajectory_message
 from .motion_path import at_speed, motion_path, MotionPath
@@ -80,7 +81,8 @@ class ExcitationNode(Node):
         self._running: Report | None = None
         self._states = StateWatch(self, self._group)
         self._description = RobotDescription(self, self._new_robot, self._group)
-        self._sender = TrajectorySender(self, options.controller_topic)
+        controller = declare_options(self, ControllerOptions)
+        self._sender = sender_of(self, self._group, controller)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._checks = Checks(self.get_logger().warning)
         self._leaving = False

@@ -16,12 +16,6 @@ class ExecutionOptions:
     execute: bool = option(
         False, doc='Whether the node may move the robot; while false, goals can only be dry runs'
     )
-    controller_topic: str = option(
-        'joint_trajectory',
-        doc='Topic on which the controller takes trajectories, for example '
-        'joint_trajectory_controller/joint_trajectory',
-        read_only=True,
-    )
     recorder: str = option(
         'recorder', doc='Name of the recorder node, whose services record a motion', read_only=True
     )

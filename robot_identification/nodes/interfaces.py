@@ -65,6 +65,19 @@ _diagnostics = '/diagnostics'
 INTERFACES: dict[str, tuple[Interface, ...]] = {
     'simulation': (
         _subscribes('joint_trajectory', 'What to follow, as joint_trajectory_controller takes it'),
+        _action(
+            'follow_joint_trajectory',
+            'The same with tolerances and an answer; only where control_msgs is installed',
+            kind='control_msgs/action/FollowJointTrajectory',
+        ),
+        _subscribes('position_commands', 'Positions, as forward_command_controller takes them'),
+        _subscribes('velocity_commands', 'Velocities, likewise; the latest stay in force'),
+        _publishes('~/speed_scaling', 'The parameter speed_scaling, in percent, as UR robots do'),
+        _service(
+            '~/controller/get_parameters',
+            "The parameter joints, as of a controller: the commands' order",
+            kind='rcl_interfaces/srv/GetParameters',
+        ),
         _subscribes(
             '~/disturbance',
             'Efforts that act on the named joints from outside, until the next message',
@@ -83,6 +96,28 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
             "Signs of life of a motion's client: who sends one has to go on; see alive_timeout",
         ),
         _publishes('joint_trajectory', 'Trajectories for the controller; see controller_topic'),
+        _calls(
+            'joint_trajectory_controller/follow_joint_trajectory',
+            'The same as goals, where controller_kind says so; see controller_topic',
+            kind='control_msgs/action/FollowJointTrajectory',
+        ),
+        _publishes(
+            'forward_velocity_controller/commands',
+            'Positions or velocities, where controller_kind says so; see controller_topic',
+            kind='std_msgs/msg/Float64MultiArray',
+            qos='reliable, volatile, 1',
+        ),
+        _calls(
+            'joint_trajectory_controller/get_parameters',
+            "The controller's joints, its parameter joints; see controller_node",
+            kind='rcl_interfaces/srv/GetParameters',
+        ),
+        _subscribes(
+            'speed_scaling_state_broadcaster/speed_scaling',
+            "The controller's speed in percent; only where speed_scaling_topic names it",
+            kind='std_msgs/msg/Float64',
+            qos='reliable, volatile, 10',
+        ),
         _action('~/plan', 'Plan a motion that excites the parameters, within the limits'),
         _action('~/excite', 'Check a motion, carry it out where execute is true, and record it'),
         _calls(

@@ -11,25 +11,55 @@ import numpy as np
 
 from ..errors import ExcitationError
 
+SHORTEST_STEP, LONGEST_STEP = 1e-3, 0.02
+"""Time in which drives pass from one commanded position to the next [s]."""
+
 
 class PositionCommands:
     """
     The reference of drives that were told positions.
 
+    Drives get few commands for their own rate: they pass evenly from one to the next, in the time
+    between the two, and smooth what is left of the corners.
+
     Parameters
     ----------
-    command:
-        (n_joints,) [rad or m].
+    position, velocity:
+        (n_joints,) of the robot [rad or m, rad/s or m/s].
+    now:
+        Present time [s].
+    bandwidth:
+        Of the smoothing [Hz].
 
     """
 
-    def __init__(self, command: np.ndarray) -> None:
-        self._reference = np.zeros((3, command.size))
-        self._reference[0] = command
+    def __init__(
+        self, position: np.ndarray, velocity: np.ndarray, now: float, bandwidth: float
+    ) -> None:
+        self._omega = 2.0 * np.pi * bandwidth
+        self._position, self._velocity = position.copy(), velocity.copy()
+        self._from, self._to = position.copy(), position.copy()
+        self._since, self._step, self._now = now, LONGEST_STEP, now
+
+    def tell(self, command: np.ndarray, now: float) -> None:
+        """Take a command, (n_joints,) [rad or m]."""
+        self._from = self._target(now)
+        self._step = min(max(now - self._since, SHORTEST_STEP), LONGEST_STEP)
+        self._to, self._since = command, now
+
+    def _target(self, now: float) -> np.ndarray:
+        share = min((now - self._since) / self._step, 1.0)
+        return self._from + share * (self._to - self._from)
 
     def advance(self, now: float) -> np.ndarray:
         """Position, velocity and acceleration of the reference, (3, n_joints)."""
-        return self._reference
+        away = self._target(now) - self._position
+        acceleration = self._omega**2 * away - 2.0 * self._omega * self._velocity
+        step = now - self._now
+        self._velocity = self._velocity + step * acceleration
+        self._position = self._position + step * self._velocity
+        self._now = now
+        return np.array([self._position, self._velocity, acceleration])
 
 
 class VelocityCommands:

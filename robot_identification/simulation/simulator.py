@@ -161,7 +161,12 @@ class Simulator:
             where it is not one finite number a joint; what was commanded before stays in force.
 
         """
-        self._reference = PositionCommands(checked_command(position, self.joints))
+        position, plant = checked_command(position, self.joints), self.plant
+        if not isinstance(self._reference, PositionCommands):
+            self._reference = PositionCommands(
+                plant.position, plant.velocity, self.time, self.settings.bandwidth
+            )
+        self._reference.tell(position, self.time)
 
     def command_velocity(self, velocity: np.ndarray) -> None:
         """Keep ``velocity`` (n_joints,) until something else is commanded; as the above."""

@@ -30,6 +30,22 @@ def test_a_position_is_held(simulator):
     assert np.abs(run(simulator, 1.0).velocity).max() < 1e-3
 
 
+def test_a_stream_of_positions_is_followed_without_a_jolt(simulator):
+    place, efforts = [], []
+    for k in range(2000):
+        if k % 4 == 0:
+            simulator.command_position([0.5e-3 * k, -0.25e-3 * k])
+        sample = simulator.advance()
+        place.append(sample.position)
+        efforts.append(sample.effort)
+    # half a radian per second, some 20 ms late
+    np.testing.assert_allclose(place[1999] - place[999], [0.5, -0.25], atol=1e-3)
+    late = (0.9995 - place[1999][0]) / 0.5
+    assert 0.005 < late < 0.03
+    # a step of 2 mrad would take four hundred times the servo's stiffness in a millisecond
+    assert np.abs(np.diff(efforts[1000:], axis=0)).max() < 2.0
+
+
 def test_a_velocity_goes_on_without_end_and_without_a_jump_at_its_begin(simulator):
     simulator.command_position([0.3, 0.3])
     run(simulator, 1.0)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The process that streams commands of position or velocity, started by the excitation node.
+
+The node hands it horizons, each of which ends at rest.  Where no more come, be it that the node
+hangs or that it was killed, the last one is played to its end: so the robot stops along the path
+that was checked.  It has one thread and nothing else to do, ignores signals other than SIGKILL,
+and ends with the node, once the robot rests.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray
+
+from ..errors import RecordingError
+from ..excitation.commands import CommandStream, StampedClock
+from ..excitation.points import PointTrajectory
+from .motion_messages import joint_sample, JointSample
+from .processes import prioritise
+
+OLD = 0.2
+"""Age at which a joint state counts no more [s]."""
+
+LAST_WORDS = 0.2
+"""Time over which the last command is repeated [s]."""
+
+IDLE = 0.02
+"""Time between two looks while nothing is streamed [s]."""
+
+ALONE = 60.0
+"""Longest time for which a horizon is played without the node, however slow time passes [s]."""
+
+
+@dataclass(frozen=True)
+class CommandTask:
+    """
+    What the process does.
+
+    Attributes
+    ----------
+    node:
+        Full name of the excitation node.
+    topic, joint_states:
+        Full names of the topics of commands and joint states.
+    speed:
+        Full name of the topic of the speed scaling; empty for none.
+    velocity:
+        Whether velocities are streamed rather than positions.
+    rate, gain, priority:
+        See `ControllerOptions`.
+
+    """
+
+    node: str
+    topic: str
+    joint_states: str
+    speed: str
+    velocity: bool
+    rate: float
+    gain: float
+    priority: int
+
+
+@dataclass(frozen=True)
+class CommandHorizon:
+    """
+    A horizon, its columns in the order of the commands.
+
+    Attributes
+    ----------
+    path:
+        Ends at rest; its time begins at 0.
+    start:
+        When that is, in the clock of the joint states [s].
+
+    """
+
+    path: PointTrajectory
+    start: float
+
+
+class Streamer:
+    """
+    Streams commands; see `run`.
+
+    Parameters
+    ----------
+    task:
+        What it does.
+    pipe:
+        Brings ``(word, content)``: 'joints' with the commands' order, 'horizon', 'finish'.
+
+    """
+
+    def __init__(self, task: CommandTask, pipe: Connection) -> None:
+        namespace, _, name = task.node.rpartition('/')
+        self._task, self._pipe = task, pipe
+        self._node = Node(
+            f'{name}_commands',
+            namespace=namespace or '/',
+            use_global_arguments=False,
+            start_parameter_services=False,
+        )
+        self._publisher = self._node.create_publisher(
+            Float64MultiArray, task.topic, QoSProfile(depth=1)
+        )
+        self._states = self._subscribe(JointState, task.joint_states)
+        self._speeds = self._subscribe(Float64, task.speed) if task.speed else None
+        self._stream = CommandStream(task.velocity, task.gain)
+        self._joints: tuple[str, ...] = ()
+        self._clock: StampedClock | None = None
+        self._sample: JointSample | None = None
+        self._arrived = -np.inf
+        self._next: CommandHorizon | None = None
+        self._speed = 1.0
+        self._alone: float | None = None
+        self._greeted = True
+
+    def _subscribe(self, kind: type, topic: str) -> Subscription:
+        # best effort matches every publisher, and of what is late nothing is wanted
+        best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        return self._node.create_subscription(kind, topic, lambda _: None, best_effort)
+
+    # --------------------------------------------------------------------------------- the loop
+
+    def run(self) -> None:
+        """Stream until the node is gone and the robot rests."""
+        period = 1.0 / self._task.rate
+        due = time.monotonic()
+        try:
+            while not self._ended():
+                self._hear()
+                self._look()
+                if self._stream.running:
+                    self._publish(self._command())
+                due = max(due + (period if self._busy else IDLE), time.monotonic() - period)
+                time.sleep(max(due - time.monotonic(), 0.0))
+        finally:
+            self._say_last()
+
+    @property
+    def _busy(self) -> bool:
+        return self._stream.running or self._next is not None
+
+    def _ended(self) -> bool:
+        if self._alone is None:
+            return False
+        return self._stream.over or time.monotonic() > self._alone + ALONE
+
+    def _hear(self) -> None:
+        """Obey the node."""
+        try:
+            while self._alone is None and self._pipe.poll():
+                word, content = self._pipe.recv()
+                if word == 'joints':
+                    self._joints, self._greeted = content, False
+                elif word == 'horizon':
+                    self._next = content
+                else:
+                    self._say_last()
+            if not self._greeted and self._publisher.get_subscription_count() > 0:
+                self._greeted = True
+                self._pipe.send(('connected', ''))
+        except (EOFError, OSError):
+            self._alone = time.monotonic()
+            self._node.get_logger().warning(
+                'the excitation node is gone: the robot is brought to rest'
+            )
+
+    # ------------------------------------------------------------------------------- what is heard
+
+    def _look(self) -> None:
+        """Take the latest joint state and speed."""
+        taken = self._states.handle.take_message(JointState, False)
+        if taken is not None and self._joints:
+            self._note(*taken)
+        if self._speeds is not None:
+            told = self._speeds.handle.take_message(Float64, False)
+            if told is not None and told[0].data >= 0.0:
+                self._speed = 0.01 * told[0].data
+        if self._next is not None and self._clock is not None and self._sample is not None:
+            now, sample = self._clock.at(time.monotonic()), self._sample
+            self._stream.replace(
+                self._next.path, self._next.start, now, sample.position, sample.velocity
+            )
+            self._next = None
+
+    def _note(self, message: JointState, info: dict[str, Any]) -> None:
+        try:
+            sample = joint_sample(message, self._joints)
+        except RecordingError:
+            return  # the node watches them, and tells
+        if not np.isfinite(sample.position).all():
+            return
+        wall = time.monotonic()
+        received = info.get('received_timestamp') or time.time_ns()
+        arrived = wall - min(max(1e-9 * (time.time_ns() - received), 0.0), OLD)
+        self._sample, self._arrived = sample, wall
+        stamp = 1e-9 * sample.stamp if sample.stamp else time.time() - (wall - arrived)
+        if self._clock is None:
+            self._clock = StampedClock(stamp, arrived)
+        else:
+            self._clock.correct(stamp, arrived)
+
+    # -------------------------------------------------------------------------------- what is said
+
+    def _command(self) -> np.ndarray:
+        assert self._clock is not None
+        wall = time.monotonic()
+        now = self._clock.at(wall)
+        if self._sample is None or wall - self._arrived > OLD:
+            return self._stream.command(now, self._speed)
+        stamp = 1e-9 * self._sample.stamp if self._sample.stamp else now
+        return self._stream.command(now, self._speed, stamp, self._sample.position)
+
+    def _publish(self, command: np.ndarray) -> None:
+        self._latest = command
+        self._publisher.publish(Float64MultiArray(data=array('d', command.tobytes())))
+
+    def _say_last(self) -> None:
+        """End a stream: the robot is to rest."""
+        if not self._stream.running:
+            return
+        self._stream.stop()
+        last = np.zeros_like(self._latest) if self._task.velocity else self._latest
+        end = time.monotonic() + LAST_WORDS
+        while time.monotonic() < end:
+            self._publish(last)
+            time.sleep(1.0 / self._task.rate)
+
+
+def main() -> int:
+    """Take the task from the pipe whose number is the argument, and stream."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    pipe = Connection(int(sys.argv[1]))
+    try:
+        task = pipe.recv()
+    except EOFError:
+        return 0
+    note = prioritise(task.priority, 'command_priority')
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        streamer = Streamer(task, pipe)
+        pipe.send(('ready', note))
+        streamer.run()
+    finally:
+        rclpy.try_shutdown()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

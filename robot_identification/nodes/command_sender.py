@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Hand a motion to a robot that takes single commands, of position or of velocity.
+
+They are streamed by a process of their own; see `command_process`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing import Pipe
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from std_msgs.msg import Float64MultiArray
+
+from ..excitation.points import Points, PointTrajectory
+from .command_process import CommandHorizon, CommandTask
+from .controller_joints import ControllerQuestion, difference, joints_differ
+from .controller_options import ControllerOptions, VELOCITY_COMMANDS
+from .controller_senders import SpeedScaling, wait_for
+from .excitation_errors import Code, MotionError
+from .motion_sender import Tick
+
+READY_SECONDS = 30.0
+"""How long the process may take to start [s]."""
+
+
+class CommandSender:
+    """
+    Hands horizons to the process that streams them; a `Sender`.
+
+    Parameters
+    ----------
+    node, group:
+        Who sends.
+    options:
+        Where to, and how.
+
+    """
+
+    def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
+        self._node, self._options = node, options
+        self._velocity = options.controller_kind == VELOCITY_COMMANDS
+        # speaks only where the process that streams has ended
+        self._publisher = node.create_publisher(Float64MultiArray, options.controller_topic, 1)
+        self._speed = SpeedScaling(node, group, options.speed_scaling_topic)
+        self._question = ControllerQuestion(
+            node, group, self._publisher.topic_name, options.controller_node
+        )
+        self._stream: _Process | None = None
+        self._order: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """Where the commands go."""
+        return f"topic '{self._publisher.topic_name}'"
+
+    @property
+    def speed_scaling(self) -> float:
+        """How fast time passes."""
+        return self._speed.value
+
+    @property
+    def failure(self) -> str | None:
+        """Why the motion cannot go on; None while it can."""
+        if self._stream is None or self._stream.ended:
+            return (
+                'the process that streams commands has ended: see the log, and start the motion '
+                'anew'
+            )
+        return self._speed.failure
+
+    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
+        """Start the process, and see that the controller listens and has the joints."""
+        self._order = await self._ordered(joints, tick)
+        await self._speed.prepare(tick)
+        if self._stream is None or self._stream.ended:
+            self._stream = _Process(self._task(), self._node.get_logger().info, self._on_end)
+        stream = self._stream
+        end = time.monotonic() + READY_SECONDS
+        while not stream.ready:
+            if stream.ended or time.monotonic() > end:
+                raise MotionError(
+                    Code.INTERNAL, 'the process that streams commands did not start: see the log'
+                )
+            await tick()
+        stream.connected = False
+        stream.say('joints', self._order)
+        await wait_for(
+            lambda: stream.connected,
+            f'nobody takes commands on {self.target}: start the controller, or correct the '
+            'parameter controller_topic',
+            tick,
+        )
+
+    async def _ordered(self, joints: tuple[str, ...], tick: Tick) -> tuple[str, ...]:
+        """Return the motion's joints in the controller's order; commands carry no names."""
+        told = await self._question.joints(tick)
+        order = told or self._options.controller_joints
+        name = self._question.name if told else 'controller_joints'
+        if not order:
+            raise MotionError(
+                Code.JOINTS_DIFFER,
+                f'the order of the joints in the commands on {self.target} is not known, since '
+                f"'{self._question.name}' does not tell its parameter joints: correct the "
+                'parameter controller_node, or give controller_joints',
+            )
+        missing, surplus = difference(joints, order)
+        if missing or surplus or len(set(order)) != len(order):
+            raise joints_differ(name, missing, surplus)
+        return order
+
+    def send(self, points: Points, start: int) -> None:
+        """Stream a horizon that replaces the one that runs."""
+        if self._stream is None or self._stream.ended:
+            return
+        columns = [points.joints.index(joint) for joint in self._order]
+        m = points.motion
+        path = PointTrajectory(
+            self._order,
+            points.time,
+            m.position[:, columns],
+            m.velocity[:, columns],
+            m.acceleration[:, columns],
+        )
+        begin = 1e-9 * start + float(points.time[0])
+        self._stream.say('horizon', CommandHorizon(path, begin))
+
+    def finish(self) -> None:
+        """End the stream: the robot rests."""
+        if self._stream is not None and self._stream.ready:
+            self._stream.say('finish')
+
+    def _task(self) -> CommandTask:
+        node, options = self._node, self._options
+        speed = options.speed_scaling_topic
+        return CommandTask(
+            node=node.get_fully_qualified_name(),
+            topic=self._publisher.topic_name,
+            joint_states=node.resolve_topic_name('joint_states'),
+            speed=node.resolve_topic_name(speed) if speed else '',
+            velocity=self._velocity,
+            rate=options.command_rate,
+            gain=options.command_gain,
+            priority=options.command_priority,
+        )
+
+    def _on_end(self, code: int) -> None:
+        """Stop a robot that would run on; called from another thread."""
+        if self._velocity:
+            self._publisher.publish(Float64MultiArray(data=[0.0] * len(self._order)))
+        self._node.get_logger().error(f'the process that streams commands ended with code {code}')
+
+
+class _Process:
+    """The process, and what it says."""
+
+    def __init__(
+        self, task: CommandTask, note: Callable[[str], Any], on_end: Callable[[int], None]
+    ) -> None:
+        self.ready = self.connected = self.ended = False
+        self._note, self._on_end = note, on_end
+        self._pipe, others = Pipe()
+        command = [sys.executable, '-m', 'robot_identification.nodes.command_process']
+        with others:
+            # a session of its own, and no signal at this process's death: it brings the robot to
+            # rest by itself, and ends then
+            self._process = subprocess.Popen(
+                [*command, str(others.fileno())],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, 'PYTHONUNBUFFERED': '1'},
+                pass_fds=[others.fileno()],
+                start_new_session=True,
+            )
+        self._pipe.send(task)
+        threading.Thread(target=self._listen, name='commands', daemon=True).start()
+
+    def say(self, word: str, content: Any = None) -> None:
+        """Hand over a word of `command_process.Streamer`."""
+        try:
+            self._pipe.send((word, content))
+        except OSError:
+            self.ended = True
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                word, note = self._pipe.recv()
+                if word == 'ready':
+                    if note:
+                        self._note(note)
+                    self.ready = True
+                else:
+                    self.connected = True
+        except (EOFError, OSError):
+            self.ended = True
+        self._on_end(self._process.wait())

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a motion gets to a controller that takes trajectories on a topic; what all ways share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import time
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from std_msgs.msg import Float64
+from trajectory_msgs.msg import JointTrajectory
+
+from ..excitation.points import Points
+from .controller_joints import ControllerQuestion, difference, joints_differ
+from .controller_options import ControllerOptions
+from .excitation_errors import Code, MotionError
+from .motion_messages import time_message, trajectory_message
+from .motion_sender import Tick
+
+CONTROLLER_SECONDS = 2.0
+"""How long the controller may take to appear [s]."""
+
+SPEED_SECONDS = 2.0
+"""How long the controller's speed may be untold before a motion is given up [s]."""
+
+
+async def wait_for(ready: Callable[[], bool], missing: str, tick: Tick) -> None:
+    """Wait until ``ready``; raise `MotionError` with the words ``missing`` where it never is."""
+    end = time.monotonic() + CONTROLLER_SECONDS
+    while not ready():
+        if time.monotonic() > end:
+            raise MotionError(Code.NO_CONTROLLER, missing)
+        await tick()
+
+
+class SpeedScaling:
+    """
+    The speed at which a controller lets time pass.
+
+    Parameters
+    ----------
+    node, group:
+        Who listens.
+    topic:
+        Brings it in percent; empty: it is always 1.
+
+    """
+
+    def __init__(self, node: Node, group: CallbackGroup, topic: str) -> None:
+        self._topic = node.resolve_topic_name(topic) if topic else ''
+        self.value = 1.0
+        self._told = -float('inf')
+        if topic:
+            node.create_subscription(Float64, topic, self._arrived, 10, callback_group=group)
+
+    def _arrived(self, message: Float64) -> None:
+        # a NaN, which no comparison lets through, leaves what was told before
+        if message.data >= 0.0:
+            self.value = 0.01 * message.data
+            self._told = time.monotonic()
+
+    async def prepare(self, tick: Tick) -> None:
+        """Wait until it is told; raise `MotionError` where it is not."""
+        await wait_for(
+            lambda: self.failure is None,
+            f"nobody tells the speed scaling on topic '{self._topic}': start what does, such as "
+            'the speed_scaling_state_broadcaster, or correct the parameter speed_scaling_topic',
+            tick,
+        )
+
+    @property
+    def failure(self) -> str | None:
+        """Why a motion cannot go on, or None."""
+        silence = time.monotonic() - self._told
+        if not self._topic or silence < SPEED_SECONDS:
+            return None
+        return (
+            f"topic '{self._topic}' has not told the speed scaling for {silence:.3g} s: see "
+            'whether the controller still runs'
+        )
+
+
+class TrajectoryPartner:
+    """
+    What senders of trajectories share: the controller's speed, and whether its joints are ours.
+
+    Parameters
+    ----------
+    node, group:
+        Who asks and listens.
+    target:
+        Full name of the topic or action.
+    options:
+        The controller's.
+
+    """
+
+    def __init__(
+        self, node: Node, group: CallbackGroup, target: str, options: ControllerOptions
+    ) -> None:
+        self.speed = SpeedScaling(node, group, options.speed_scaling_topic)
+        self._question = ControllerQuestion(node, group, target, options.controller_node)
+        self._logger = node.get_logger()
+        self._warned = False
+
+    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
+        """Check that the speed is told and that the joints are the controller's, in any order."""
+        await self.speed.prepare(tick)
+        theirs = await self._question.joints(tick)
+        if not theirs:
+            self._warn()
+            return
+        missing, surplus = difference(joints, theirs)
+        if surplus and await self._question.allows_partial(tick):
+            surplus = []
+        if missing or surplus:
+            raise joints_differ(self._question.name, missing, surplus)
+
+    def _warn(self) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        name = self._question.name
+        asked = f"'{name}' does not tell its parameter joints" if name else 'its node is not known'
+        self._logger.warning(
+            f"the controller's joints cannot be compared with the motion's, since {asked}: see "
+            'the parameter controller_node'
+        )
+
+
+class TopicSender:
+    """
+    Hands horizons to a controller that takes trajectories on a topic; a `Sender`.
+
+    Parameters
+    ----------
+    node, group:
+        Who sends.
+    options:
+        Where to.
+
+    """
+
+    def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
+        self._publisher = node.create_publisher(JointTrajectory, options.controller_topic, 10)
+        self._partner = TrajectoryPartner(node, group, self._publisher.topic_name, options)
+
+    @property
+    def target(self) -> str:
+        """Where the trajectories go."""
+        return f"topic '{self._publisher.topic_name}'"
+
+    @property
+    def speed_scaling(self) -> float:
+        """How fast the controller lets time pass."""
+        return self._partner.speed.value
+
+    @property
+    def failure(self) -> str | None:
+        """Why the motion cannot go on, or None."""
+        if self._publisher.get_subscription_count() == 0:
+            return f'the controller is gone: nobody takes trajectories on {self.target} any more'
+        return self._partner.speed.failure
+
+    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
+        """Wait until somebody listens who has the joints; raise `MotionError` otherwise."""
+        await wait_for(
+            lambda: self._publisher.get_subscription_count() > 0,
+            f'nobody takes trajectories on {self.target}: start the controller, or correct the '
+            'parameter controller_topic',
+            tick,
+        )
+        await self._partner.prepare(joints, tick)
+
+    def send(self, points: Points, start: int) -> None:
+        """Send a trajectory that replaces the one that runs."""
+        self._publisher.publish(message_of(points, start))
+
+    def finish(self) -> None:
+        """Do nothing: the controller holds the last point."""
+
+
+def message_of(points: Points, start: int) -> JointTrajectory:
+    """Return the trajectory whose time 0 is at ``start`` [ns]."""
+    m = points.motion
+    return trajectory_message(
+        points.joints, points.time, m.position, m.velocity, m.acceleration, time_message(start)
+    )
