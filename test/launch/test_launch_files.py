@@ -155,8 +155,10 @@ def test_what_makes_a_clock_of_its_own_has_it_in_its_namespace(name):
 
 @pytest.mark.parametrize('name', ['identification', 'gazebo'])
 def test_what_hears_a_clock_of_others_hears_it_where_it_is(name):
-    (call,) = calls(ROOT / 'launch' / f'{name}.launch.py', 'own_nodes')
-    assert not call.keywords
+    path = ROOT / 'launch' / f'{name}.launch.py'
+    (call,) = calls(path, 'own_nodes')
+    assert 'remappings' not in {keyword.arg for keyword in call.keywords}
+    assert "'/clock'," not in path.read_text()
 
 
 # ------------------------------------------------------------------- with launch_ros, for real
