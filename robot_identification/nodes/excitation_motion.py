@@ -167,9 +167,8 @@ class MotionRun:
             while not self._arrived(course, first, last):
                 await self.tick()
                 self._look(course.clock)
-                if course.clock.settled:
-                    self._raise_reasons(course)
-                    self._go_on(course)
+                self._raise_reasons(course)
+                self._go_on(course)
         except HeldUpError:
             # the controller stops along the path: anything new would begin with a leap
             await self._rest(course.path, course.clock, course.sent.end)
@@ -229,7 +228,7 @@ class MotionRun:
         elapsed, duration = course.clock.elapsed, course.path.duration
         share = min(max(elapsed / duration, 0.0), 1.0)
         self.report.progress = first + share * (last - first)
-        if elapsed < duration or not course.clock.settled:
+        if elapsed < duration:
             return False
         if self.states.at_rest(self.options.rest_tolerance):
             return True

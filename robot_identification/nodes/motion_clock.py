@@ -8,8 +8,11 @@ import time
 HELD_UP = 0.1
 """Time between two looks after which this process has been held up [s]."""
 
-LOOKS, MOST_LOOKS = 3, 20
-"""Looks until the messages of that time have been read: at least, and at most."""
+CATCH_UP_SECONDS = 2.0
+"""How long the joint states may take to catch up after that [s]."""
+
+CAUGHT_UP = 50_000_000
+"""How near to the time expected the joint states are then [ns]."""
 
 
 class PathClock:
@@ -38,8 +41,10 @@ class PathClock:
         self.start, self.now, self.speed = start, now, 1.0
         self._began = start
         self._wall = time.monotonic()
-        self._looks = MOST_LOOKS
-        self._expected = now
+        # time by both clocks before this process was held up, and when that was over
+        self._before: tuple[int, float] | None = None
+        self._resumed = self._wall
+        self._told = now
 
     def look(self, now: int, speed: float) -> None:
         """
@@ -48,30 +53,24 @@ class PathClock:
         Parameters
         ----------
         now:
-            Present time as the latest joint state tells it [ns].
+            Present time as the latest joint state tells it [ns].  After this process has been
+            held up, that may be an old one, while the middleware repeats what was missed: until
+            the joint states have caught up, what has passed on this machine counts.  The clock
+            of a simulation on a busy machine, which never catches up, is believed after a while.
         speed:
             See `speed`.
 
         """
-        wall = time.monotonic()
-        if wall - self._wall > HELD_UP:
-            self._looks = 0
-            self._expected = self.now + int(0.5e9 * (wall - self._wall))
-        self._looks += 1
+        wall, told = time.monotonic(), now
+        if wall - self._wall > HELD_UP and self._before is None:
+            self._before, self._resumed = (self._told, self._wall), wall
+        if self._before is not None:
+            now = max(told, self._before[0] + int(1e9 * (wall - self._before[1])))
+            if told > now - CAUGHT_UP or wall - self._resumed > CATCH_UP_SECONDS:
+                self._before = None
         if self.speed != 1.0:
             self.start += round((1.0 - self.speed) * (now - self.now))
-        self.now, self.speed, self._wall = now, speed, wall
-
-    @property
-    def settled(self) -> bool:
-        """
-        Whether the present is known.
-
-        After this process has been held up, what it takes for the latest joint state may be one of
-        that time, as long as hardly any time has passed by it.
-        """
-        enough = LOOKS if self.now >= self._expected else MOST_LOOKS
-        return self._looks >= enough
+        self.now, self.speed, self._wall, self._told = now, speed, wall, told
 
     @property
     def elapsed(self) -> float:
