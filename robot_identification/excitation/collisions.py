@@ -96,13 +96,13 @@ class CollisionModel:
     def _obstacles_by_shape(self) -> dict[str, str]:
         return {_shape_name(obstacle): obstacle.name for obstacle in self.obstacles}
 
-    def pair_in_words(self, contact: Contact) -> str:
-        """Say what two things a contact is between."""
+    def in_words(self, first: str, second: str) -> str:
+        """Name a pair and say what each is."""
         names = {obstacle.name for obstacle in self.obstacles}
-        if not names & {contact.first, contact.second}:
-            return f"links '{contact.first}' and '{contact.second}'"
+        if not names & {first, second}:
+            return f"links '{first}' and '{second}'"
         # the link first: it is what moves
-        both = sorted((contact.first, contact.second), key=names.__contains__)
+        both = sorted((first, second), key=names.__contains__)
         kinds = [('obstacle' if name in names else 'link') + f" '{name}'" for name in both]
         return ' and '.join(kinds)
 

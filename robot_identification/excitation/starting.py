@@ -15,7 +15,7 @@ from ..robot import Robot
 from .collisions import CollisionModel
 from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
 from .settings import PlannerSettings
-from .sweeping import too_close
+from .sweeping import Nearest, too_close
 
 
 def limits_and_start(
@@ -52,7 +52,7 @@ def limits_and_start(
     contact = None if collisions is None else next(collisions.contacts(start[None]), None)
     if collisions is not None and contact is not None:
         if settings.start:
-            raise too_close(collisions, contact, 0.0)
+            raise too_close(collisions, Nearest.of(contact, 0.0, start))
         start = _free_start(robot, limits, start, collisions, settings.seed)
     _require_static_effort(robot, limits, start)
     return limits, start
@@ -68,7 +68,8 @@ def _free_start(
     order = np.argsort(np.linalg.norm((candidates - middle) / half, axis=1))
     in_the_way: Counter[str] = Counter()
     for i in order:
-        touching = {collisions.pair_in_words(c) for c in collisions.contacts(candidates[i][None])}
+        contacts = collisions.contacts(candidates[i][None])
+        touching = {collisions.in_words(c.first, c.second) for c in contacts}
         if not touching:
             return candidates[i]
         in_the_way.update(touching)

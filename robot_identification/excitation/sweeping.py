@@ -19,11 +19,12 @@ class CollisionError(ExcitationError):
     """
     A trajectory on which links come too close to each other or to an obstacle.
 
-    `links` are their names, `value` is their distance [m], `time` when [s].
+    `links` are their names, `value` is their distance [m], `time` when [s], `nearest` where.
     """
 
     links: tuple[str, str]
     time: float
+    nearest: Nearest
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,12 @@ class Nearest:
     time: float
     position: np.ndarray
     points: np.ndarray
+
+    @classmethod
+    def of(cls, contact: Contact, time: float, position: np.ndarray) -> Nearest:
+        """Make it of a contact, with when and where that is."""
+        c = contact
+        return cls(c.first, c.second, c.distance, time, position, c.points)
 
     def summary(self) -> str:
         """Return a line on it."""
@@ -97,7 +104,25 @@ def sweep(trajectory: Trajectory, reach: np.ndarray, step: float) -> np.ndarray:
     n = max(2, int(np.ceil(length[-1] / step)) + 1)
     # where the robot rests the length does not grow; a little of the time makes it invertible
     length += 1e-9 * step * grid / max(trajectory.duration, 1e-9)
-    return np.interp(np.linspace(0.0, length[-1], n), length, grid)
+    times = np.interp(np.linspace(0.0, length[-1], n), length, grid)
+    while (far := _far_apart(trajectory, times, reach, step)).any():
+        # the motion between two points of the grid is not quite even
+        middle = 0.5 * (times[:-1] + times[1:])[far]
+        times = np.sort(np.concatenate([times, middle]))
+    return times
+
+
+def _far_apart(
+    trajectory: Trajectory, times: np.ndarray, reach: np.ndarray, step: float
+) -> np.ndarray:
+    """Tell between which times (n_times - 1,) a point may move by more than ``step``."""
+    far = np.zeros(times.size - 1, dtype=bool)
+    for start in range(0, far.size, _BLOCK):
+        part = times[start : start + _BLOCK + 1]
+        moved = np.abs(np.diff(trajectory.sample(part).position, axis=0)) @ reach
+        # times that differ by rounding alone are as close as they get
+        far[start : start + moved.size] = (moved > (1.0 + 1e-9) * step) & (np.diff(part) > 1e-9)
+    return far
 
 
 def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> Nearest | None:
@@ -123,26 +148,23 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> Near
         contact = collisions.closest(position, np.inf if nearest is None else nearest.distance)
         if contact is None:
             continue
-        when = float(part[contact.sample])
-        nearest = Nearest(
-            contact.first, contact.second, contact.distance, when,
-            position[contact.sample], contact.points,
-        )  # fmt: skip
+        nearest = Nearest.of(contact, float(part[contact.sample]), position[contact.sample])
         if contact.distance < collisions.clearance:
-            raise too_close(collisions, contact, when)
+            raise too_close(collisions, nearest)
     return nearest
 
 
-def too_close(collisions: CollisionModel, contact: Contact, time: float) -> CollisionError:
+def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:
     """Return the error that names what comes too close to what, and when."""
-    when = f'at {time:.3f} s' if time > 0.0 else 'at the start'
+    when = f'at {nearest.time:.3f} s' if nearest.time > 0.0 else 'at the start'
     error = CollisionError(
-        f'{collisions.pair_in_words(contact)} are {contact.distance:.4f} m apart {when}, closer '
-        f'than the clearance of {collisions.clearance:.4g} m',
-        link=contact.first,
+        f'{collisions.in_words(nearest.first, nearest.second)} are {nearest.distance:.4f} m apart '
+        f'{when}, closer than the clearance of {collisions.clearance:.4g} m',
+        link=nearest.first,
         key='clearance',
-        value=contact.distance,
+        value=nearest.distance,
         remedy='choose another start or smaller position limits',
     )
-    error.links, error.time = (contact.first, contact.second), time
+    error.links, error.time = (nearest.first, nearest.second), nearest.time
+    error.nearest = nearest
     return error

@@ -13,7 +13,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ..errors import ExcitationError, IdentificationWarning
 from ..excitation.collisions import collision_model, CollisionModel
-from ..excitation.constraints import check_trajectory, LimitViolation
+from ..excitation.constraints import check_trajectory, Findings, LimitViolation
 from ..excitation.limits import Limits, motion_limits
 from ..excitation.points import point_to_point, PointTrajectory
 from ..excitation.settings import PlannerSettings
@@ -51,8 +51,13 @@ class Checks:
         self._collisions: tuple[tuple, CollisionModel] | None = None
 
     def check(
-        self, robot: Robot, trajectory: PointTrajectory, settings: PlannerSettings, where: str
-    ) -> Limits:
+        self,
+        robot: Robot,
+        trajectory: PointTrajectory,
+        settings: PlannerSettings,
+        options: ExecutionOptions,
+        where: str,
+    ) -> tuple[Limits, Findings]:
         """
         Check a trajectory against the limits themselves, without a planner's margin.
 
@@ -60,13 +65,15 @@ class Checks:
         ----------
         robot, trajectory, settings:
             What is checked, and where the limits come from.
+        options:
+            Say what margin has to be left all the same.
         where:
             Put before the message.
 
         Returns
         -------
-        Limits
-            that it keeps.
+        tuple of Limits and Findings
+            Limits that it keeps, and how much of them it uses.
 
         Raises
         ------
@@ -75,13 +82,13 @@ class Checks:
 
         """
         try:
-            limits = motion_limits(robot, settings, margin=0.0)
+            limits = motion_limits(robot, settings, margin=options.check_margin)
             collisions = self._collision_model(robot, settings)
             rate = settings.check_rate
-            check_trajectory(robot, trajectory, limits, rate=rate, collisions=collisions)
+            found = check_trajectory(robot, trajectory, limits, rate=rate, collisions=collisions)
         except ExcitationError as error:
             raise MotionError(_check_code(error), f'{where}{error}') from error
-        return limits
+        return limits, found
 
     def _collision_model(self, robot: Robot, settings: PlannerSettings) -> CollisionModel | None:
         if not settings.check_collisions:

@@ -13,7 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future as WorkerFuture
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 import sys
 import time
 from typing import Any
@@ -25,11 +26,12 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
+from robot_identification_msgs.srv import Preview
 
 from ..errors import ExcitationError, ModelError, SettingsError
 from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
-from ..excitation.points import PointTrajectory, to_points
+from ..excitation.points import to_points
 from ..excitation.settings import PlannerSettings
 from ..options import from_mapping
 from ..regressors import ModelSettings
@@ -37,16 +39,18 @@ from ..robot import Robot
 from .common import declare_options, explain, read_options, RobotDescription, run
 from .controller_options import ControllerOptions
 from .controllers import sender_of
-from .excitation_checks import approach_to, Checks, KeptPlan, received
+from .excitation_checks import Checks, KeptPlan
 from .excitation_clients import ClientWatch
 from .excitation_errors import Code, MotionError
 from .excitation_motion import MotionRun, require_state
 from .excitation_options import ExecutionOptions
 from .excitation_states import StateWatch
+from .motion_checking import MotionCheck, place_of_rest, wanted
 from .motion_messages import trajectory_message
-from .motion_path import at_speed, motion_path, MotionPath
+from .motion_path import MotionPath
 from .motion_sender import Tick
 from .motion_watch import Report
+from .preview import PreviewService
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""
@@ -104,6 +108,7 @@ class ExcitationNode(Node):
                 callback_group=self._group,
                 cancel_callback=lambda _: CancelResponse.ACCEPT,
             )
+        self._preview = PreviewService(self, self._group, self._check_only)
         if not options.execute:
             self.get_logger().info('execute is false: trajectories are checked, nothing moves')
 
@@ -149,13 +154,16 @@ class ExcitationNode(Node):
         return self._description.robot()
 
     async def _in_worker(
-        self, function: Callable[[], Any], meanwhile: Callable[[], None] = lambda: None
+        self,
+        function: Callable[[], Any],
+        meanwhile: Callable[[], None] = lambda: None,
+        tick: Tick | None = None,
     ) -> Any:
         """Run ``function`` in a thread and return what it returns; the node goes on meanwhile."""
         future: WorkerFuture = self._worker.submit(function)
         due = time.monotonic()
         while not future.done():
-            await self._tick()
+            await (tick or self._tick)()
             if time.monotonic() >= due:
                 due = time.monotonic() + FEEDBACK_SECONDS
                 meanwhile()
@@ -242,6 +250,7 @@ class ExcitationNode(Node):
             text = 'another motion is running: wait for its end, or cancel it'
             return Excite.Result(error_code=Code.BUSY, error_msg=text)
         report = self._running = Report()
+        self._preview.stop()
         result = Excite.Result()
         try:
             await self._carry_out(goal, report)
@@ -274,27 +283,24 @@ class ExcitationNode(Node):
             )
         robot = await self._robot()
         self._states.watch(robot.joints)
-        kept = self._wanted(request, robot)
-        kept = replace(kept, trajectory=at_speed(kept.trajectory, request.speed, options))
+        motion = self._wanted(request, robot, options)
         tick = self._telling(goal, report)
         self._client_watch.restart()
         interruption = self._interruption(goal, options)
-        path = await self._checked(robot, kept, kept.trajectory, options, tick, '')
-        position = await require_state(self._states, options, tick)
-        way = approach_to(position, kept.trajectory, path.limits, options)
-        approach = None
-        if way is not None:
-            where = 'on the way to the start: '
-            approach = await self._checked(robot, kept, way, options, tick, where)
+        path = await motion.carry_out(
+            self._checks,
+            partial(require_state, self._states, options, tick),
+            partial(self._in_worker, tick=tick),
+        )
         reason = interruption()
         if reason is not None:
             raise reason
         if request.dry_run:
             return
         self._tell_of_stops(path, options)
-        motion = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
+        carried = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
         recording = request.recording_name if request.record else None
-        await motion.execute(approach, path, recording)
+        await carried.execute(motion.approach, path, recording)
 
     def _tell_of_stops(self, path: MotionPath, options: ExecutionOptions) -> None:
         """Log how soon the robot comes to rest where nothing more is sent."""
@@ -304,37 +310,31 @@ class ExcitationNode(Node):
             f'{longest:.3g} s'
         )
 
-    def _wanted(self, request: Excite.Goal, robot: Robot) -> KeptPlan:
-        if request.plan_id:
-            if request.plan_id not in self._plans:
-                known = ', '.join(self._plans) or 'none'
-                raise MotionError(
-                    Code.UNKNOWN_PLAN, f"no plan is called '{request.plan_id}': known are {known}"
-                )
-            return self._plans[request.plan_id]
+    def _wanted(
+        self, request: Excite.Goal | Preview.Request, robot: Robot, options: ExecutionOptions
+    ) -> MotionCheck:
+        """Return the motion that is asked for, as it is sent."""
         settings = read_options(self, PlannerSettings, 'planner')
+        return wanted(request, self._plans, robot, settings, options)
+
+    # -------------------------------------------------------------------------------- previewing
+
+    async def _check_only(
+        self, request: Preview.Request
+    ) -> tuple[MotionCheck, MotionError | None]:
+        """Carry out every check on a motion; return it, and what does not hold."""
+        if self._running is not None:
+            raise MotionError(Code.BUSY, 'a motion is running: wait for its end, or cancel it')
+        options = read_options(self, ExecutionOptions)
+        robot = await self._robot()
+        self._states.watch(robot.joints)
+        motion = self._wanted(request, robot, options)
+        here = partial(place_of_rest, self, self._states, options, self._tick)
         try:
-            return KeptPlan(received(request.trajectory, robot), settings)
-        except ExcitationError as error:
-            raise MotionError(Code.INVALID_TRAJECTORY, str(error)) from error
-
-    async def _checked(
-        self,
-        robot: Robot,
-        kept: KeptPlan,
-        trajectory: PointTrajectory,
-        options: ExecutionOptions,
-        tick: Tick,
-        where: str,
-    ) -> MotionPath:
-        def work() -> MotionPath:
-            limits = self._checks.check(robot, trajectory, kept.settings, where)
-            return motion_path(robot, trajectory, limits, options)
-
-        future = self._worker.submit(work)
-        while not future.done():
-            await tick()
-        return future.result()
+            await motion.carry_out(self._checks, here, self._in_worker)
+        except MotionError as error:
+            return motion, error
+        return motion, None
 
     def _telling(self, goal: ServerGoalHandle, report: Report) -> Tick:
         """Return `_tick` that also tells the client now and then how the motion goes."""

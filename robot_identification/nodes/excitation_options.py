@@ -26,6 +26,13 @@ class ExecutionOptions:
         minimum=5.0,
         maximum=1000.0,
     )
+    check_margin: float = option(
+        0.0,
+        doc='Share of each limit that has to be left for a motion to be carried out; with 0 the '
+        'limits themselves have to be kept. A plan keeps planner.margin, which is more',
+        minimum=0.0,
+        maximum=0.95,
+    )
     start_tolerance: float = option(
         0.02,
         doc='How far from its start the robot may be for a trajectory to begin',

@@ -118,6 +118,10 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
             kind='std_msgs/msg/Float64',
             qos='reliable, volatile, 10',
         ),
+        _publishes('~/preview/markers', 'Lines of the previewed motion, obstacles, nearest pair'),
+        _publishes('~/preview/trajectory', 'The previewed motion, the way to its start included'),
+        _publishes('~/preview/joint_states', 'A ghost that goes through it; see preview.ghost'),
+        _service('~/preview', 'Check a motion as for carrying it out, and show it; nothing moves'),
         _action('~/plan', 'Plan a motion that excites the parameters, within the limits'),
         _action('~/excite', 'Check a motion, carry it out where execute is true, and record it'),
         _calls(

@@ -13,7 +13,7 @@ from robot_identification.errors import ExcitationError
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory, LimitViolation
 from robot_identification.excitation.efforts import check_times, nominal_effort
-from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.limits import Limits, motion_limits
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.points import point_to_point, PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
@@ -60,6 +60,7 @@ def test_a_motion_within_the_limits_passes(arm, limits, collisions):
         ('position', {'lower': [-2.9, -2.1, -0.6, -2.9, -2.0, -3.0]}, 'joint_3'),
         ('velocity', {'velocity': [0.1, 2.2, 2.8, 4.0, 4.0, 5.5]}, 'joint_1'),
         ('acceleration', {'acceleration': [9.0, 9.0, 9.0, 9.0, 0.05, 9.0]}, 'joint_5'),
+        ('jerk', {'jerk': [90.0, 90.0, 90.0, 90.0, 0.01, 90.0]}, 'joint_5'),
         ('effort', {'effort': [220.0, 15.0, 160.0, 45.0, 40.0, 20.0]}, 'joint_2'),
     ],
 )
@@ -77,7 +78,10 @@ def test_each_violation_is_named(arm, limits, quantity, change, joint):
     assert joint in str(error) and quantity in str(error) and f'{error.time:.3f} s' in str(error)
     # the value is that of the trajectory at that time
     motion = trajectory.sample(np.array([error.time]))
-    values = {**motion.__dict__, 'effort': nominal_effort(arm)(motion)}
+    # the jerk is largest in the first and in the last moment
+    inner = trajectory.sample(np.array([min(error.time + 1e-6, trajectory.duration - 1e-6)]))
+    jerk = 1e6 * np.abs(inner.acceleration - (error.time < 1e-3) * motion.acceleration)
+    values = {**motion.__dict__, 'effort': nominal_effort(arm)(motion), 'jerk': jerk}
     assert error.value == pytest.approx(values[quantity][0, arm.joint_index(joint)], abs=1e-3)
 
 
@@ -92,6 +96,116 @@ def test_a_spike_between_two_close_points_is_found(arm, limits):
         check_trajectory(arm, trajectory, limits)
     assert (caught.value.joint, caught.value.key) == ('joint_4', 'velocity')
     assert caught.value.time == pytest.approx(1.0005, abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    quantity=st.sampled_from(['position', 'velocity', 'acceleration', 'jerk', 'effort']),
+    joint=st.integers(0, 5),
+    cell=st.integers(0, 9),
+    place=st.floats(0.15, 0.85),
+    sign=st.sampled_from([-1.0, 1.0]),
+)
+def test_a_violation_between_samples_alone_is_found(quantity, joint, cell, place, sign):
+    # 0.5 s per point; between two of them one joint goes away from the line and back
+    arm = Robot.from_urdf(URDF / 'demo_arm.urdf')
+    time = np.append(np.arange(11) * 0.5, [0.5 * cell + 0.5 * place])
+    order = np.argsort(time)
+    excursion = np.zeros((12, 6))
+    excursion[11, joint] = 0.05 * sign
+    velocity = np.zeros((12, 6))
+    velocity[11, joint] = 0.3 * sign
+    trajectory = PointTrajectory(
+        arm.joints, time[order], excursion[order], velocity[order], np.zeros((12, 6))
+    )
+    found = check_trajectory(arm, trajectory, _wide(arm))
+    samples = trajectory.sample(time[:11])
+    effort = nominal_effort(arm)
+    dense = trajectory.sample(np.linspace(0.5 * cell, 0.5 * cell + 0.5, 4001))
+    jerk = np.gradient(dense.acceleration, 0.5 / 4000, axis=0)
+    largest = {**dense.__dict__, 'jerk': jerk, 'effort': effort(dense)}[quantity][:, joint]
+    seen = {**samples.__dict__, 'jerk': 0.0 * samples.position, 'effort': effort(samples)}
+    peak, before = np.abs(largest).max(), np.abs(seen[quantity][:, joint]).max()
+    assert before < 0.999 * peak
+    limit = np.full(6, np.inf)
+    limit[joint] = 0.5 * (peak + max(before, 0.99 * peak))
+    change = {'upper': limit, 'lower': -limit} if quantity == 'position' else {quantity: limit}
+    with pytest.raises(LimitViolation) as caught:
+        check_trajectory(arm, trajectory, replace(_wide(arm), **change))
+    assert (caught.value.joint, caught.value.key) == (arm.joints[joint], quantity)
+    assert abs(caught.value.value) == pytest.approx(peak, rel=0.01)
+    if quantity not in ('position', 'effort'):
+        # what is reported as used is that, too
+        use = found.use.quantities[quantity][joint]
+        assert use * getattr(_wide(arm), quantity)[joint] == pytest.approx(peak, rel=0.01)
+
+
+def _wide(arm):
+    full = np.ones(6)
+    return Limits(
+        arm.joints, ('rad',) * 6, -9.0 * full, 9.0 * full, 1e3 * full, 1e4 * full, 1e5 * full,
+        1e7 * full,
+    )  # fmt: skip
+
+
+def test_shares_are_what_is_left_to_the_limits(arm, limits):
+    goal = np.array([0.5, 0.6, -0.7, 0.5, 0.4, 1.0])
+    trajectory = way(arm, goal)
+    use = check_trajectory(arm, trajectory, limits).use
+    tight = replace(
+        limits,
+        velocity=use.velocity * limits.velocity,
+        acceleration=use.acceleration * limits.acceleration,
+        jerk=use.jerk * limits.jerk,
+        # a look that is closer, since the limit is near, finds a little more
+        effort=1.0001 * use.effort * limits.effort,
+    )
+    again = check_trajectory(arm, trajectory, tight).use
+    for shares in (again.velocity, again.acceleration, again.jerk, again.effort):
+        np.testing.assert_allclose(shares, 1.0, rtol=2e-4)
+    middle, half = (limits.upper + limits.lower) / 2, (limits.upper - limits.lower) / 2
+    expected = np.maximum(np.abs(goal - middle), np.abs(middle)) / half
+    np.testing.assert_allclose(use.position, expected)
+    assert use.joints == arm.joints
+    fastest = arm.joints[int(use.velocity.argmax())]
+    assert f'velocity {100 * use.velocity.max():.0f} % ({fastest})' in use.summary()
+
+
+def test_jumps_of_the_acceleration_are_refused_where_jerks_are_limited(arm, limits):
+    time = np.array([0.0, 1.0, 2.0])
+    position = np.zeros((3, 6))
+    position[1, 3] = 0.2
+    cubic = PointTrajectory(arm.joints, time, position, np.zeros((3, 6)))
+    with pytest.raises(LimitViolation, match=r"of joint 'joint_4' jumps by 1\.2 .*infinite") as e:
+        check_trajectory(arm, cubic, limits)
+    assert (e.value.key, e.value.value) == ('jerk', np.inf)
+    assert e.value.limit == limits.jerk[3]
+    free = motion_limits(arm, PlannerSettings(jerk_time=None), margin=0.0)
+    assert np.isinf(free.jerk).all()
+    assert check_trajectory(arm, cubic, free).use.jerk.max() == 0.0
+    # a jump that a controller's period makes a ramp of, as rounding leaves it, is none
+    acceleration = np.zeros((3, 6))
+    acceleration[2, 3] = 0.5e-4 * limits.jerk[3]
+    nearly = PointTrajectory(arm.joints, time, position, np.zeros((3, 6)), acceleration)
+    check_trajectory(arm, nearly, limits)
+
+
+def test_efforts_keep_a_margin_of_their_own(arm):
+    settings_ = PlannerSettings(margin=0.2, effort_margin=0.25)
+    np.testing.assert_allclose(
+        motion_limits(arm, settings_).effort, 0.8 * 0.75 * arm.limits.effort
+    )
+    np.testing.assert_allclose(
+        motion_limits(arm, settings_, margin=0.0).effort, 0.75 * arm.limits.effort
+    )
+    trajectory = way(arm, np.array([0.5, 1.3, -0.7, 0.5, 0.4, 1.0]))
+    none = replace(settings_, effort_margin=0.0)
+    used = check_trajectory(arm, trajectory, motion_limits(arm, none, margin=0.0)).use.effort
+    enough = replace(settings_, effort_margin=1.0 - 1.001 * used.max())
+    check_trajectory(arm, trajectory, motion_limits(arm, enough, margin=0.0))
+    too_much = replace(settings_, effort_margin=1.0 - 0.999 * used.max())
+    with pytest.raises(LimitViolation, match='effort of joint .*effort_margin'):
+        check_trajectory(arm, trajectory, motion_limits(arm, too_much, margin=0.0))
 
 
 def test_other_joints_and_moving_ends_are_refused(arm, limits):

@@ -90,6 +90,21 @@ def test_what_leaves_no_room_is_named(robot, change, joint, key, words):
     assert (caught.value.joint, caught.value.key) == (joint, key)
 
 
+def test_jerk_limits_are_given_or_follow_from_the_accelerations():
+    robot = Robot.from_urdf(URDF)
+    default = motion_limits(robot, PlannerSettings(margin=0.2, jerk_time=0.05))
+    np.testing.assert_allclose(default.jerk, default.acceleration / 0.05)
+    given = motion_limits(robot, PlannerSettings(margin=0.2, jerk_limits=(100.0, 200.0, 300.0)))
+    np.testing.assert_allclose(given.jerk, [80.0, 160.0, 240.0])
+    assert np.isinf(motion_limits(robot, PlannerSettings(jerk_time=None)).jerk).all()
+    with pytest.raises(ExcitationError, match="jerk limit of joint 'slide' is 0") as caught:
+        motion_limits(robot, PlannerSettings(jerk_limits=(1.0, 0.0, 1.0)))
+    assert caught.value.key == 'jerk_limits'
+    assert (given.unit('jerk', 0), given.unit('jerk', 1)) == ('rad/s^3', 'm/s^3')
+    with pytest.raises(ExcitationError, match="'jerk_limits' has 1 values"):
+        motion_limits(robot, PlannerSettings(jerk_limits=(1.0,)))
+
+
 def test_a_missing_velocity_limit_is_asked_for():
     robot = Robot.from_urdf(URDF.replace('velocity="4"', 'velocity="0"'))
     with pytest.raises(ExcitationError, match="velocity limit of joint 'spin' is missing"):

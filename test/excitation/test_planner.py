@@ -19,6 +19,7 @@ from robot_identification.excitation.objective import FeasibleSeries
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.planner import plan
 from robot_identification.excitation.plans import PlanningCanceled
+from robot_identification.excitation.points import to_points
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.starting import limits_and_start
 from robot_identification.excitation.sweeping import CollisionError
@@ -53,15 +54,21 @@ def planar():
 )
 def test_no_variables_lead_out_of_the_limits(seed, size, duration, periods, harmonics):
     robot = Robot.from_urdf(URDF / 'szabo_3r.urdf')
-    limits = motion_limits(robot, PlannerSettings(margin=0.05))
+    limits = motion_limits(robot, PlannerSettings(margin=0.05, jerk_time=0.3))
     rng = np.random.default_rng(seed)
     start = rng.uniform(0.9 * limits.lower, 0.9 * limits.upper)
     series = FeasibleSeries(limits, start, duration, periods / duration, harmonics)
-    motion = series.trajectory(size * series.random(rng)).sample(np.linspace(0, duration, 4001))
+    x = series.random(rng)
+    motion = series.trajectory(size * x).sample(np.linspace(0, duration, 4001))
     assert (motion.position <= limits.upper + 1e-12).all()
     assert (motion.position >= limits.lower - 1e-12).all()
     assert (np.abs(motion.velocity) <= limits.velocity + 1e-12).all()
     assert (np.abs(motion.acceleration) <= limits.acceleration + 1e-12).all()
+    omega = 2.0 * np.pi * series.frequency * np.arange(1, harmonics + 1)
+    angle = np.multiply.outer(np.linspace(0, duration, 4001), omega)
+    sine, cosine = np.split(series.coefficients(size * x), 2)
+    jerk = -(np.cos(angle) * omega**2) @ sine - (np.sin(angle) * omega**2) @ cosine
+    assert (np.abs(jerk) <= limits.jerk + 1e-9).all()
 
 
 def test_large_variables_use_the_limits_nearly_up():
@@ -154,6 +161,18 @@ def test_a_plan_keeps_every_limit_and_its_number_is_true(arm):
     assert made.condition_number == pytest.approx(expected, rel=0.05)
     assert made.condition_number < 30.0
     assert 'condition number' in made.summary()
+
+
+@pytest.mark.parametrize('rate', [50.0, 200.0])
+def test_plans_pass_as_they_are_sent_without_their_margin(planar, rate):
+    # jerks so small that they are what decides
+    for jerk_time in (0.02, 0.5):
+        chosen = replace(QUICK, jerk_time=jerk_time)
+        made = plan(planar, chosen)
+        sent = to_points(made.trajectory, rate).trajectory()
+        found = check_trajectory(planar, sent, motion_limits(planar, chosen, margin=0.0))
+        assert (found.use.jerk <= 1.0 - 0.9 * chosen.margin).all()
+    assert (found.use.jerk > 0.5).all() and found.use.acceleration.max() < 0.8
 
 
 def test_a_plan_is_better_than_chance(planar):

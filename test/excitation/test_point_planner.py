@@ -104,6 +104,17 @@ def test_plans_are_the_same_for_the_same_seed_only(planar):
     assert np.abs(other.trajectory.position - first.trajectory.position).max() > 0.1
 
 
+def test_jerks_are_kept_by_the_times_between_points(planar):
+    smooth = replace(QUICK, jerk_time=0.1)
+    made = plan(planar, smooth)
+    found = check_trajectory(planar, made.trajectory, motion_limits(planar, smooth))
+    assert found.use.jerk.max() == pytest.approx(1.0, abs=1e-6)
+    rough = plan(planar, replace(QUICK, jerk_time=None))
+    assert rough.trajectory.duration < made.trajectory.duration
+    with pytest.raises(LimitViolation, match='jerk of joint'):
+        check_trajectory(planar, rough.trajectory, motion_limits(planar, smooth))
+
+
 def test_sliding_and_continuous_joints_and_friction_are_planned_for():
     links = ''.join(
         f'<link name="link_{i}"><inertial><origin xyz="0.05 0.02 0.1"/><mass value="2"/>'

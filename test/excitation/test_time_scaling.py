@@ -17,7 +17,7 @@ from robot_identification.excitation.time_scaling import (
 GRID = np.linspace(0.0, 1.0, 2001)
 
 
-def limits(velocity=1.0, acceleration=4.0, room=2.0, n=1):
+def limits(velocity=1.0, acceleration=4.0, room=2.0, n=1, jerk=np.inf):
     ones = np.ones(n)
     return Limits(
         joints=tuple(f'joint_{i + 1}' for i in range(n)),
@@ -27,6 +27,7 @@ def limits(velocity=1.0, acceleration=4.0, room=2.0, n=1):
         velocity=velocity * ones,
         acceleration=acceleration * ones,
         effort=np.inf * ones,
+        jerk=jerk * ones,
     )
 
 
@@ -39,12 +40,15 @@ def dense(start, end, time):
     a5 = 6 * A / time**5 - 3 * (va + vb) / time**4
     q = qa + va * t + a3 * t**3 + a4 * t**4 + a5 * t**5
     v = va + 3 * a3 * t**2 + 4 * a4 * t**3 + 5 * a5 * t**4
-    return q, v, 6 * a3 * t + 12 * a4 * t**2 + 20 * a5 * t**3
+    jerk = 6 * a3 + 24 * a4 * t + 60 * a5 * t**2
+    return q, v, 6 * a3 * t + 12 * a4 * t**2 + 20 * a5 * t**3, jerk
 
 
 def kept(start, end, time, bound, slack):
-    q, v, a = dense(start, end, time)
+    q, v, a, j = dense(start, end, time)
     more = 1.0 + slack
+    if np.abs(j).max() > more * bound.jerk[0]:
+        return False
     return (
         np.abs(q).max() <= bound.upper[0] + slack
         and np.abs(v).max() <= more * bound.velocity[0]
@@ -56,9 +60,16 @@ positions, speeds = st.floats(-2.0, 2.0), st.floats(-1.0, 1.0)
 
 
 @settings(max_examples=40, deadline=None)
-@given(qa=positions, qb=positions, va=speeds, vb=speeds, acceleration=st.floats(0.5, 20.0))
-def test_allowed_times_are_those_of_a_scan(qa, qb, va, vb, acceleration):
-    bound = limits(acceleration=acceleration)
+@given(
+    qa=positions,
+    qb=positions,
+    va=speeds,
+    vb=speeds,
+    acceleration=st.floats(0.5, 20.0),
+    jerk=st.one_of(st.just(np.inf), st.floats(1.0, 1000.0)),
+)
+def test_allowed_times_are_those_of_a_scan(qa, qb, va, vb, acceleration, jerk):
+    bound = limits(acceleration=acceleration, jerk=jerk)
     start, end = (qa, va), (qb, vb)
     intervals = allowed_times(np.array([[qa], [va]]), np.array([[qb], [vb]]), bound)
     for time in np.geomspace(0.011, 80.0, 100):
@@ -75,7 +86,7 @@ def test_peaks_of_the_example_are_not_monotone():
     segment = Segment((0.0, 1.0), (1.0, 1.0))
     peaks = [segment.extremes(time)[3] for time in (0.5, 1.0, 2.0)]
     for peak, time in zip(peaks, (0.5, 1.0, 2.0), strict=True):
-        _, _, a = dense((0.0, 1.0), (1.0, 1.0), time)
+        _, _, a, _ = dense((0.0, 1.0), (1.0, 1.0), time)
         assert peak == pytest.approx(np.abs(a).max(), abs=1e-5)
     assert peaks == pytest.approx([20.0 / np.sqrt(3.0), 0.0, 25.0 / (10.0 * np.sqrt(3.0))])
 
@@ -104,6 +115,18 @@ def test_a_limit_is_reached_exactly_and_not_passed():
         use = max(np.abs(motion.velocity).max() / 1.0, np.abs(motion.acceleration).max() / 5.0)
         assert use == pytest.approx(1.0, abs=1e-5)
         assert use <= 1.0 + 1e-9
+
+
+def test_a_jerk_limit_is_reached_exactly_and_not_passed():
+    random = np.random.default_rng(4)
+    bound = limits(n=3, acceleration=500.0, velocity=50.0, room=3.0, jerk=30.0)
+    points = Sequence(random.uniform(-1.0, 1.0, (12, 3)), random.uniform(-0.2, 0.2, (12, 3)))
+    times = shortest_times(points, bound)
+    for i, time in enumerate(times):
+        ends = zip(points.position[i], points.velocity[i], strict=True)
+        others = zip(points.position[i + 1], points.velocity[i + 1], strict=True)
+        peaks = [np.abs(dense(a, b, time)[3]).max() for a, b in zip(ends, others, strict=True)]
+        assert max(peaks) == pytest.approx(30.0, abs=1e-3)
 
 
 def test_speeds_at_the_limit_can_be_kept():

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the links of a robot go along a trajectory, to be drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from ..robot import Robot
+from .trajectories import Trajectory
+
+RATE = 25.0
+"""Points a second of the lines [Hz]."""
+
+MOST_POINTS = 1000
+
+
+@dataclass(frozen=True)
+class Outline:
+    """
+    Lines that the origins of links draw.
+
+    Attributes
+    ----------
+    base:
+        The robot's root link, in whose frame the places are.
+    links:
+        Names of the links; the last ones are those at the ends of the robot's chains.
+    tips:
+        How many of the last ones are ends.
+    time:
+        (n_points,) [s].
+    place:
+        (n_points, n_links, 3) [m].
+    speed:
+        (n_points, n_links) [m/s].
+
+    """
+
+    base: str
+    links: tuple[str, ...]
+    tips: int
+    time: np.ndarray
+    place: np.ndarray
+    speed: np.ndarray
+
+    def at(self, time: float) -> np.ndarray:
+        """Return the place (3,) of the last link at about ``time`` [s]."""
+        row = int(np.clip(np.searchsorted(self.time, time), 0, self.time.size - 1))
+        return np.asarray(self.place[row, -1])
+
+
+def outline(robot: Robot, trajectory: Trajectory) -> Outline:
+    """
+    Follow the origins of the moved links, and the ends of the robot's chains.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    trajectory:
+        Any trajectory of its joints.
+
+    """
+    model, data = robot.model, robot.model.createData()
+    tips = _tips(robot)
+    bodies = {f.name: i for i, f in enumerate(model.frames) if f.type == pin.FrameType.BODY}
+    names = [link for link in robot.links if link not in tips] + tips
+    frames = [bodies[name] for name in names]
+    count = int(np.clip(np.ceil(trajectory.duration * RATE) + 1, 2, MOST_POINTS))
+    time = np.linspace(0.0, trajectory.duration, count)
+    motion = trajectory.sample(time)
+    place, speed = np.empty((count, len(frames), 3)), np.empty((count, len(frames)))
+    rows = zip(robot.configuration(motion.position), robot.tangent(motion.velocity), strict=True)
+    for row, (q, v) in enumerate(rows):
+        pin.forwardKinematics(model, data, q, v)
+        for column, frame in enumerate(frames):
+            place[row, column] = pin.updateFramePlacement(model, data, frame).translation
+            velocity = pin.getFrameVelocity(model, data, frame, pin.ReferenceFrame.LOCAL)
+            speed[row, column] = np.linalg.norm(velocity.linear)
+    return Outline(root_link(robot), tuple(names), len(tips), time, place, speed)
+
+
+def root_link(robot: Robot) -> str:
+    """Return the link in whose frame obstacles, floor and gravity are given."""
+    frames = robot.model.frames
+    return next(f.name for f in frames if f.type == pin.FrameType.BODY and f.parentJoint == 0)
+
+
+def _tips(robot: Robot) -> list[str]:
+    """Return for each end of a chain its last link, which may be fixed to the last moving one."""
+    model = robot.model
+    bodies = [f for f in model.frames if f.type == pin.FrameType.BODY]
+    with_children = set(model.parents[1:])
+    tips = []
+    for joint in range(1, model.njoints):
+        if joint not in with_children:
+            tips.append([body.name for body in bodies if body.parentJoint == joint][-1])
+    return tips

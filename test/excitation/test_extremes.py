@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extremes between samples: against roots by NumPy, closed forms, and very dense sampling."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+from numpy.polynomial import Polynomial
+import pytest
+from robot_identification.excitation.extremes import extremes
+from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
+from robot_identification.excitation.points import point_to_point, PointTrajectory
+from robot_identification.excitation.trajectories import concatenate
+
+ORDERS = range(4)
+
+
+def path(seed, n=12, joints=2, accelerations=True):
+    random = np.random.default_rng(seed)
+    time = np.cumsum(random.uniform(0.005, 0.4, n))
+    values = random.standard_normal((3, n, joints)) * np.array([1.0, 2.0, 8.0])[:, None, None]
+    names = tuple(f'j{i}' for i in range(joints))
+    return PointTrajectory(names, time, *values[:2], values[2] if accelerations else None)
+
+
+def by_roots(trajectory, joint, order):
+    """Lowest and highest value by the roots that NumPy finds of each polynomial."""
+    values = []
+    for begin, end, c in zip(
+        trajectory.time, trajectory.time[1:], trajectory.coefficients[:, :, joint], strict=False
+    ):
+        p = Polynomial(c).deriv(order) if order else Polynomial(c)
+        roots = p.deriv().roots()
+        real = roots.real[np.abs(roots.imag) < 1e-9]
+        inner = real[(real > 0.0) & (real < end - begin)]
+        values.extend(p(np.concatenate([[0.0, end - begin], inner])))
+    return min(values), max(values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), accelerations=st.booleans())
+def test_extremes_are_those_at_the_roots_of_derivatives(seed, accelerations):
+    trajectory = path(seed, accelerations=accelerations)
+    found = extremes(trajectory, 500.0)
+    for joint in range(2):
+        for order in ORDERS:
+            low, high = by_roots(trajectory, joint, order)
+            size = max(abs(low), abs(high))
+            assert found.lowest[order, joint] == pytest.approx(low, abs=1e-9 * size)
+            assert found.highest[order, joint] == pytest.approx(high, abs=1e-9 * size)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_times_are_those_of_the_extremes_and_no_sample_is_beyond(seed):
+    trajectory = path(seed)
+    found = extremes(trajectory, 500.0)
+    dense = trajectory.sample(np.linspace(0.0, trajectory.duration, 20_001))
+    for order, name in enumerate(('position', 'velocity', 'acceleration')):
+        samples = getattr(dense, name)
+        slack = 1e-9 * np.abs(samples).max()
+        assert (samples.max(axis=0) <= found.highest[order] + slack).all()
+        assert (samples.min(axis=0) >= found.lowest[order] - slack).all()
+        for times, values in (
+            (found.highest_time[order], found.highest[order]),
+            (found.lowest_time[order], found.lowest[order]),
+        ):
+            there = getattr(trajectory.sample(times), name).diagonal()
+            np.testing.assert_allclose(there, values, atol=1e-6 * np.abs(samples).max())
+
+
+def test_a_motion_from_rest_to_rest_has_the_extremes_of_its_closed_form():
+    distance, limit = 0.7, np.array([1.3])
+    way = point_to_point(('a',), np.zeros(1), np.array([distance]), limit, 1e6 * limit)
+    found = extremes(way, 250.0)
+    T = way.duration
+    assert found.highest[0, 0] == pytest.approx(distance)
+    assert found.highest[1, 0] == pytest.approx(1.3)
+    assert found.highest_time[1, 0] == pytest.approx(0.5 * T, abs=1e-6)
+    assert found.highest[2, 0] == pytest.approx(10.0 / np.sqrt(3.0) * distance / T**2)
+    assert found.highest[3, 0] == pytest.approx(60.0 * distance / T**3)
+    assert found.lowest[3, 0] == pytest.approx(-30.0 * distance / T**3)
+    assert found.jump[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_series_is_joined_as_a_controller_would():
+    frequency, harmonics = 0.2, 5
+    basis = rest_to_rest(5.0, frequency, harmonics)
+    x = np.random.default_rng(0).standard_normal((basis.shape[1], 2))
+    series = FourierTrajectory(('a', 'b'), 5.0, frequency, np.zeros(2), basis @ x)
+    found = extremes(series, 500.0)
+    time = np.linspace(0.0, 5.0, 400_001)
+    motion = series.sample(time)
+    jerk = np.gradient(motion.acceleration, time, axis=0)
+    for order, samples in enumerate((motion.position, motion.velocity, motion.acceleration, jerk)):
+        size = np.abs(samples).max()
+        np.testing.assert_allclose(found.highest[order], samples.max(axis=0), atol=1e-4 * size)
+        np.testing.assert_allclose(found.lowest[order], samples.min(axis=0), atol=1e-4 * size)
+
+
+def test_jumps_of_the_acceleration_are_found_at_points_and_at_both_ends():
+    time = np.array([0.0, 1.0, 2.0])
+    cubic = PointTrajectory(('a',), time, np.array([[0.0], [1.0], [0.0]]), np.zeros((3, 1)))
+    # 6 in the first moment, -6 before and after the middle, 6 at the end
+    found = extremes(cubic, 500.0)
+    assert found.jump[0] == pytest.approx(6.0)
+    moved = np.array([[0.0], [1.0], [1.0]])
+    found = extremes(PointTrajectory(('a',), time, moved, np.zeros((3, 1))), 500.0)
+    assert found.jump[0] == pytest.approx(6.0)
+    last = np.array([[0.0], [0.0], [3.0]])
+    ending = PointTrajectory(('a',), time, np.zeros((3, 1)), np.zeros((3, 1)), last)
+    found = extremes(ending, 500.0)
+    assert (found.jump[0], found.jump_time[0]) == (pytest.approx(3.0), pytest.approx(2.0))
+
+
+def test_parts_one_after_the_other_keep_their_times():
+    first = point_to_point(('a',), np.zeros(1), np.ones(1), np.ones(1), np.ones(1))
+    second = point_to_point(('a',), np.ones(1), 3.0 * np.ones(1), np.full(1, 5.0), np.full(1, 9.0))
+    found = extremes(concatenate([first, second]), 500.0)
+    alone = extremes(second, 500.0)
+    assert found.highest[1, 0] == pytest.approx(alone.highest[1, 0])
+    assert found.highest_time[1, 0] == pytest.approx(first.duration + alone.highest_time[1, 0])
+
+
+def test_long_trajectories_are_taken_in_blocks_with_the_same_result():
+    n = 9000
+    time = np.linspace(0.0, 90.0, n)
+    position = np.sin(time)[:, None]
+    trajectory = PointTrajectory(
+        ('a',), time, position, np.cos(time)[:, None], -np.sin(time)[:, None]
+    )
+    found = extremes(trajectory, 250.0)
+    np.testing.assert_allclose(found.highest[:3, 0], 1.0, atol=1e-9)
+    # the beginning and the end are not at rest: no other point has a jump
+    assert found.jump[0] == pytest.approx(abs(np.sin(90.0)))
+    assert found.jump_time[0] == pytest.approx(90.0)
