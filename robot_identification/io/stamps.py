@@ -9,6 +9,9 @@ from ..signals.clock import Clock, ClockWatch
 
 _STEPS_AT_ONCE = 256
 
+_CLOCK_SET = -1_000_000_000
+"""A step further back is a clock that was set or a simulation begun anew, not disorder [ns]."""
+
 
 class StampStatistics:
     """
@@ -35,6 +38,7 @@ class StampStatistics:
         self.last = 0
         self.longest = 0
         self.backward = 0
+        self._covered = 0
         self._steps: list[int] = []
         self._watch = ClockWatch()
 
@@ -47,6 +51,8 @@ class StampStatistics:
         self.count += 1
         step = stamp - self.last
         self.last = stamp
+        if step >= _CLOCK_SET:
+            self._covered += step
         if step <= 0:
             self.backward += 1
             return
@@ -68,8 +74,8 @@ class StampStatistics:
 
     @property
     def duration(self) -> float:
-        """Time from the first to the latest stamp [s]."""
-        return max(0.0, 1e-9 * (self.last - self.first))
+        """Time that the stamps cover [s]; what a clock was set back by does not count."""
+        return max(0.0, 1e-9 * self._covered)
 
     @property
     def rate(self) -> float:

@@ -2,7 +2,7 @@
 """
 What every node shares: parameters, the robot's description, joint states, start, end and answers.
 
-The first and the last have modules of their own, `parameters` and `running`; nodes import from
+Most of it has modules of its own, `parameters`, `joint_states` and `running`; nodes import from
 here.
 """
 
@@ -11,15 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 import warnings
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions
-from rclpy.subscription import Subscription
-from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from ..errors import IdentificationError, IdentificationWarning, ModelError, SettingsError
@@ -27,6 +23,7 @@ from ..options import option
 from ..regressors import ModelSettings
 from ..regressors.delta_robot import delta_robot
 from ..robot import Robot
+from .joint_states import JOINT_STATES, JointStateSubscription
 from .parameters import declare_options, read_options
 from .running import answer, explain, run
 
@@ -36,12 +33,12 @@ __all__ = [
     'explain',
     'given_path',
     'JOINT_STATES',
+    'JointStateSubscription',
     'LATCHED',
     'read_options',
     'RobotDescription',
     'RobotOptions',
     'run',
-    'subscribe_joint_states',
 ]
 
 LATCHED = QoSProfile(
@@ -51,54 +48,6 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 """For what a late subscriber has to get too: robot_description, results, status."""
-
-JOINT_STATES = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=1000,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.VOLATILE,
-)
-"""For joint states: a busy interpreter loses samples with a queue of the usual depth of 10."""
-
-
-def joint_states_qos() -> QoSProfile:
-    """Return a copy of `JOINT_STATES` that a subscription's QoS overrides may change."""
-    return QoSProfile(
-        history=JOINT_STATES.history,
-        depth=JOINT_STATES.depth,
-        reliability=JOINT_STATES.reliability,
-        durability=JOINT_STATES.durability,
-    )
-
-
-def subscribe_joint_states(
-    node: Node,
-    callback: Callable[[Any], None],
-    topic: str = 'joint_states',
-    **options: Any,
-) -> Subscription:
-    """
-    Subscribe to joint states: reliable, deep queue, QoS overridable by parameters.
-
-    A driver that publishes best effort needs
-    ``qos_overrides./joint_states.subscription.reliability: best_effort``.
-
-    Parameters
-    ----------
-    node, callback, topic:
-        As for `rclpy.node.Node.create_subscription`.
-    **options:
-        Its further arguments: ``raw``, ``event_callbacks``, ``callback_group``.
-
-    """
-    return node.create_subscription(
-        JointState,
-        topic,
-        callback,
-        joint_states_qos(),
-        qos_overriding_options=QoSOverridingOptions.with_default_policies(),
-        **options,
-    )
 
 
 def given_path(text: str, key: str) -> Path:

@@ -116,6 +116,26 @@ def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
     return JointSample(nanoseconds(message.header.stamp), **fields)
 
 
+def require_finite(position: np.ndarray, joints: Sequence[str]) -> None:
+    """
+    Refuse positions (n_joints,) that are not known.
+
+    Raises
+    ------
+    RecordingError
+        naming the joint.
+
+    """
+    if not np.isfinite(position).all():
+        place = int(np.flatnonzero(~np.isfinite(position))[0])
+        raise RecordingError(
+            f"position of joint '{joints[place]}' is {position[place]}",
+            joint=joints[place],
+            value=float(position[place]),
+            remedy='see what the driver reports',
+        )
+
+
 # ---------------------------------------------------------------------------------- trajectories
 
 

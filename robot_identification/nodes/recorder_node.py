@@ -19,19 +19,26 @@ from typing import Any
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
-from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from ..errors import RecordingError, SettingsError
 from ..io.bag_metadata import Qos, Topic
 from ..io.bag_recorder import BagRecorder, RecordingStatus
 from ..options import option
-from .common import answer, declare_options, LATCHED, read_options, run, subscribe_joint_states
+from .common import (
+    answer,
+    declare_options,
+    JointStateSubscription,
+    LATCHED,
+    read_options,
+    run,
+)
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -109,14 +116,14 @@ class RecorderNode(Node):
 
     # ------------------------------------------------------------------------------- messages in
 
-    def _subscribe(self, topic: str) -> Subscription:
-        return subscribe_joint_states(
+    def _subscribe(self, topic: str) -> JointStateSubscription:
+        return JointStateSubscription(
             self,
             _never_called,
             topic,
             raw=True,
             callback_group=self._group,
-            event_callbacks=SubscriptionEventCallbacks(message_lost=self._on_lost),
+            message_lost=self._on_lost,
         )
 
     def _fetch(self) -> None:
@@ -128,7 +135,7 @@ class RecorderNode(Node):
             handle = subscription.handle
             with handle:
                 for _ in range(_AT_ONCE):
-                    taken = handle.take_message(subscription.msg_type, True)
+                    taken = handle.take_message(JointState, True)
                     if taken is None:
                         break
                     if recorder is not None:

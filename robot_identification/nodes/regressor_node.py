@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 import sys
+import time
 from typing import Any
 
 import numpy as np
+from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
-from rclpy.subscription import Subscription
 from robot_identification_msgs.msg import Regressor as RegressorMessage
 from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState
@@ -27,17 +28,20 @@ from ..options import option
 from ..recording import Motion
 from ..regressors import build, ModelSettings, Regressor
 from ..robot import Robot
-from ..signals.local_fit import LocalFit, LocalState
+from ..signals.local_fit import FEWEST_SAMPLES, LocalFit, LocalState
 from .common import (
     answer,
     declare_options,
     JOINT_STATES,
+    JointStateSubscription,
     RobotDescription,
     run,
-    subscribe_joint_states,
 )
 from .conversions import regressor_message
-from .motion_messages import joint_sample, time_message
+from .motion_messages import joint_sample, require_finite, time_message
+
+PATIENCE = 2.0
+"""Time without live rows after which the log says why there are none [s]."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,10 @@ class RegressorNode(Node):
         self._settings = declare_options(self, ModelSettings, 'robot')
         self._regressor: Regressor | None = None
         self._robot = RobotDescription(self, self._on_robot, model=self._settings)
-        self._states: Subscription | None = None
-        self._fit = LocalFit(self._options.window)
-        self._due = 0
+        self._states: JointStateSubscription | None = None
+        self._begin()
+        # by the wall: a simulation that stands still has to be told, too
+        self.create_timer(0.5, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self.create_service(GetRegressor, '~/get_regressor', self._on_request)
         self._publisher = self.create_publisher(
             RegressorMessage,
@@ -110,21 +115,50 @@ class RegressorNode(Node):
     def _on_matched(self, event: Any) -> None:
         """Listen to the joint states as long as somebody listens to us."""
         if event.current_count and self._states is None:
-            self._states = subscribe_joint_states(self, self._on_joint_state)
+            self._begin()
+            self._states = JointStateSubscription(self, self._on_joint_state)
         elif not event.current_count and self._states is not None:
-            self.destroy_subscription(self._states)
+            self._states.destroy()
             self._states = None
-            self._fit = LocalFit(self._options.window)
+
+    def _begin(self) -> None:
+        self._fit = LocalFit(self._options.window)
+        self._due = 0
+        self._arrived = self._fitted = time.monotonic()
+        self._since_fit = 0
 
     def _on_joint_state(self, message: JointState) -> None:
+        self._arrived = time.monotonic()
         try:
             sample = joint_sample(message, self._joints())
+            require_finite(sample.position, self._joints())
             self._fit.push(sample.stamp, sample.position, sample.effort)
+            self._since_fit += 1
             if sample.stamp < self._due - self._period or sample.stamp >= self._due:
                 self._due = sample.stamp + self._period
                 self._publish(self._fit.state())
         except IdentificationError as error:
             self.get_logger().warning(str(error), throttle_duration_sec=5.0)
+
+    def _on_timer(self) -> None:
+        """Say why there are no live rows, where somebody waits for them."""
+        if self._states is None:
+            return
+        silence, idle = time.monotonic() - self._arrived, time.monotonic() - self._fitted
+        if silence > PATIENCE:
+            self.get_logger().warning(
+                f"no joint states for {silence:.0f} s on '{self._states.topic_name}': see whether "
+                'the driver runs',
+                throttle_duration_sec=5.0,
+            )
+        elif idle > PATIENCE and self._since_fit > 1:
+            rate = self._since_fit / idle
+            self.get_logger().warning(
+                f'no rows for {idle:.0f} s: joint states come at {rate:.3g} Hz, and of theirs '
+                f'{FEWEST_SAMPLES} have to lie within the window of {self._options.window:g} s; '
+                f'raise the parameter window to {1.1 * FEWEST_SAMPLES / rate:.2g}',
+                throttle_duration_sec=5.0,
+            )
 
     @property
     def _period(self) -> int:
@@ -133,6 +167,7 @@ class RegressorNode(Node):
     def _publish(self, state: LocalState | None) -> None:
         if state is None:
             return
+        self._fitted, self._since_fit = time.monotonic(), 0
         regressor = self._ready()
         rows = regressor.rows(
             Motion(state.position[None], state.velocity[None], state.acceleration[None])

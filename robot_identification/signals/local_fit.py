@@ -61,18 +61,19 @@ class LocalFit:
 
     def push(self, stamp: int, position: np.ndarray, effort: np.ndarray | None = None) -> None:
         """
-        Take a sample; one that is not later than the one before starts anew.
+        Take a sample; one that is not later than the one before, or later by half a window, starts
+        anew: a parabola does not reach over a gap.
 
         Parameters
         ----------
         stamp:
             [ns].
         position, effort:
-            (n_joints,) [rad or m], [N m or N].
+            (n_joints,) [rad or m], [N m or N]; positions are finite.
 
         """
         samples = self._samples
-        if samples and stamp <= samples[-1][0]:
+        if samples and not samples[-1][0] < stamp <= samples[-1][0] + self._window // 2:
             samples.clear()
             self._full = False
         samples.append((stamp, position, effort))

@@ -11,6 +11,7 @@ import pytest
 from robot_identification.io.stamps import StampStatistics
 from robot_identification.signals.clock import clock_of
 
+SECOND = 10**9
 PERIOD = 1_000_000
 
 
@@ -52,6 +53,21 @@ def test_stamps_that_repeat_or_go_back_are_counted():
     statistics = fed([0, PERIOD, PERIOD, 0, PERIOD])
     assert statistics.backward == 2
     assert statistics.gaps == 0
+
+
+def test_a_clock_that_is_set_back_takes_no_time_away():
+    statistics = StampStatistics()
+    for stamp in (*range(100 * SECOND, 103 * SECOND, PERIOD), *range(0, 2 * SECOND, PERIOD)):
+        statistics.add(stamp)
+    assert statistics.duration == pytest.approx(5.0, abs=3e-9 * PERIOD)
+    assert statistics.backward == 1
+
+
+def test_messages_out_of_order_take_no_time_away_either():
+    statistics = StampStatistics()
+    for number in (0, 1, 3, 2, 4, 5):
+        statistics.add(number * PERIOD)
+    assert statistics.duration == pytest.approx(5e-9 * PERIOD)
 
 
 @pytest.mark.parametrize('stamps', [[], [5]])

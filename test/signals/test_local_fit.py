@@ -72,3 +72,14 @@ def test_a_stamp_that_goes_back_starts_anew():
     for i in range(1, 20):
         fit.push(i * 10**6, np.zeros(1))
     assert fit.state().position == pytest.approx([0.0])
+
+
+def test_no_parabola_reaches_over_a_gap():
+    fit = LocalFit(0.01)
+    for i in (*range(20), *range(100, 120)):
+        fit.push(i * 10**6, np.array([1.0 if i < 100 else (1e-3 * i) ** 2]))
+        state = fit.state()
+        if i < 11 or 100 <= i < 111:
+            assert state is None
+        elif i > 100:
+            assert state.acceleration[0] == pytest.approx(2.0, abs=1e-4)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that are started before anything else: whatever they are asked, they answer in time."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+
+from robot_identification_msgs.action import Excite, PlanExcitation
+from robot_identification_msgs.msg import OnlineStatus, Regressor
+from robot_identification_msgs.srv import (
+    CheckConsistency,
+    ExportUrdf,
+    GetRegressor,
+    Identify,
+    StartRecording,
+    StopRecording,
+    Validate,
+)
+from std_srvs.srv import SetBool, Trigger
+
+NODES = ('recorder', 'regressor', 'identification', 'excitation')
+BOUND = 20.0
+"""Within this time an answer has to come, on a busy machine [s]."""
+
+
+@pytest.fixture(scope='module')
+def alone(cell, tmp_path_factory):
+    """Give all nodes but a robot: no description, no joint states, no controller."""
+    folder = tmp_path_factory.mktemp('alone')
+    for node in NODES:
+        parameters = {'execute': True, 'output': str(folder), 'online.enabled': True}
+        cell.start(node, parameters=parameters, wait=False)
+    for node in NODES:
+        cell.wait_for_node(f'/{node}', timeout=60.0)
+    return cell
+
+
+@pytest.mark.parametrize(
+    ('kind', 'service', 'fields', 'words'),
+    [
+        (Identify, 'identification/identify', {}, 'no recording is known'),
+        (Identify, 'identification/identify', {'source': '/'}, 'robot description'),
+        (Validate, 'identification/validate', {}, 'no estimate yet'),
+        (CheckConsistency, 'identification/check_consistency', {}, 'no estimate yet'),
+        (ExportUrdf, 'identification/export_urdf', {}, 'no estimate yet'),
+        (SetBool, 'identification/online/enable', {'data': True}, 'robot description'),
+        (SetBool, 'identification/online/freeze', {'data': True}, 'has not started yet'),
+        (Trigger, 'identification/online/reset', {}, 'has not started yet'),
+        (Trigger, 'identification/online/save', {}, 'has not started yet'),
+        (GetRegressor, 'regressor/get_regressor', {}, 'robot description'),
+        (StopRecording, 'recorder/stop', {}, 'nothing is being recorded'),
+    ],
+)
+def test_a_service_says_what_is_missing(alone, kind, service, fields, words):
+    begin = time.monotonic()
+    answer = alone.call(kind, service, timeout=BOUND, **fields)
+    assert not answer.success
+    assert words in answer.message
+    assert ': ' in answer.message, 'what is wrong, and what to do'
+    assert time.monotonic() - begin < BOUND
+
+
+@pytest.mark.parametrize(
+    ('kind', 'action', 'fields', 'code'),
+    [
+        (PlanExcitation, 'excitation/plan', {}, PlanExcitation.Result.NO_MODEL),
+        (Excite, 'excitation/excite', {'plan_id': 'plan_1'}, Excite.Result.NO_MODEL),
+        (Excite, 'excitation/excite', {'dry_run': True}, Excite.Result.NO_MODEL),
+    ],
+)
+def test_an_action_says_what_is_missing(alone, kind, action, fields, code):
+    _, result, _ = alone.act(kind, action, timeout=BOUND, **fields)
+    assert result.error_code == code, result.error_msg
+    assert "topic '/robot_description'" in result.error_msg
+
+
+def test_what_needs_nothing_works(alone):
+    assert alone.call(Trigger, 'identification/reset', timeout=BOUND).success
+    started = alone.call(StartRecording, 'recorder/start', name='silence', timeout=BOUND)
+    assert started.success
+    assert 'nothing publishes on /joint_states' in started.message
+    stopped = alone.call(StopRecording, 'recorder/stop', timeout=BOUND)
+    assert stopped.success, stopped.message
+    assert stopped.messages == 0
+    assert alone.call(SetBool, 'identification/online/enable', data=False).success
+
+
+def test_the_live_identification_says_what_it_waits_for(alone):
+    answer = alone.call(SetBool, 'identification/online/enable', data=True)
+    assert not answer.success
+    status = alone.latched(OnlineStatus, 'identification/online/status')
+    alone.wait_until(lambda: status, 10.0, 'a status')
+    assert status[-1].state == OnlineStatus.OFF
+
+
+def test_they_end_in_good_order(alone):
+    """While somebody listens to live rows, and a recording of nothing runs."""
+    alone.subscribe(Regressor, 'regressor/regressor')
+    assert alone.call(StartRecording, 'recorder/start', name='silence').success
+    for number, process in zip((signal.SIGINT, signal.SIGTERM) * 2, alone.processes):
+        assert process.stop(number) == 0, process.output
+        assert 'Traceback' not in process.output
