@@ -10,10 +10,12 @@ To identify while the bag plays, give ``online:=true``.
 from importlib.util import find_spec
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, TimerAction
+from launch_ros.substitutions import ExecutableInPackage
 from robot_identification.launching import argument, full_namespace, own_nodes, SWITCH
 
 CLOCK_RATE = '250'  # Hz; its default of 40 Hz is coarse for joint states at 1 kHz
+PATIENCE = '60'  # s, which our own player waits at most until somebody listens
 
 NODES = {
     'identification': {
@@ -58,6 +60,11 @@ ARGUMENTS = [
     ),
     DeclareLaunchArgument('rate', default_value='1.0', description='Speed of the replay'),
     DeclareLaunchArgument(
+        'delay',
+        default_value='5.0',
+        description='Seconds until the bag is played, in which the nodes start',
+    ),
+    DeclareLaunchArgument(
         'player',
         default_value='auto',
         choices=['auto', 'rosbag2', 'own'],
@@ -98,7 +105,10 @@ def start(context):
     return [
         # in a namespace the clock is there too, so that two replays keep their own time
         *own_nodes(context, nodes, 'identification.yaml', remappings=[('/clock', 'clock')]),
-        ExecuteProcess(cmd=command(context), name='player', output='screen'),
+        TimerAction(
+            period=float(argument(context, 'delay')),
+            actions=[ExecuteProcess(cmd=command(context), name='player', output='screen')],
+        ),
     ]
 
 
@@ -115,8 +125,10 @@ def command(context):
             f'{old}:={new}' for old, new in ((recorded, states), ('/clock', clock)) if old != new
         ]
         return [*words, '--remap', *moved] if moved else words
-    words = ['robot-identification', 'play', bag, '--clock', CLOCK_RATE, '--rate', rate]
-    return [*words, '--topic', recorded, '--to', states]
+    program = ExecutableInPackage('robot-identification', 'robot_identification')
+    words = [program, 'play', bag, '--clock', CLOCK_RATE, '--rate', rate]
+    words += ['--topic', recorded, '--to', states, '--clock-topic', clock, '--wait', PATIENCE]
+    return words
 
 
 def generate_launch_description():

@@ -12,7 +12,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -199,9 +198,9 @@ def prefix(tmp_path, monkeypatch):
             f'from robot_identification.nodes.{name}_node import main\nsys.exit(main())\n'
         )
         program.chmod(0o755)
-    player = tmp_path / 'bin' / 'ros2'
-    player.write_text('#!/bin/sh\necho "played with $@"\n')
-    player.chmod(0o755)
+    for player in (tmp_path / 'bin' / 'ros2', programs / 'robot-identification'):
+        player.write_text('#!/bin/sh\necho "played with $@"\n')
+        player.chmod(0o755)
     for name, first in (
         ('AMENT_PREFIX_PATH', tmp_path),
         ('PATH', tmp_path / 'bin'),
@@ -311,17 +310,55 @@ def test_a_real_robot_does_not_move_unless_told(ros, launch, prefix):
 @pytest.mark.slow
 def test_a_bag_is_played_with_its_clock(ros, launch, prefix):
     process = launch(
-        'replay', 'bag:=/data/run', 'regressor:=false', 'rate:=2.0', 'player:=rosbag2'
+        'replay', 'bag:=/data/run', 'regressor:=false', 'rate:=2.0', 'player:=rosbag2', 'delay:=1'
     )
     ros.wait_for_node('/identification', timeout=60.0)
-    limit = time.monotonic() + 30.0
-    while 'played' not in output(prefix, 'replay') and time.monotonic() < limit:
-        ros.spin(0.2)
-    assert 'played with bag play /data/run --clock 250 --rate 2.0' in output(prefix, 'replay')
+    said = output_until(ros, prefix, 'replay', 'played with')
+    assert said.endswith('played with bag play /data/run --clock 250 --rate 2.0')
     assert 'regressor' not in ros.node.get_node_names()
     sim_time = ros.get_parameters('/identification', 'use_sim_time')
     assert sim_time == {'use_sim_time': True}
     assert end(process) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('player', 'topic', 'words'),
+    [
+        (
+            'rosbag2',
+            '/joint_states',
+            '--rate 1.0 --remap /joint_states:=/cell/joint_states /clock:=/cell/clock',
+        ),
+        ('rosbag2', '', '--rate 1.0 --remap /clock:=/cell/clock'),
+        (
+            'own',
+            '/joint_states',
+            '--rate 1.0 --topic /joint_states --to /cell/joint_states --clock-topic /cell/clock '
+            '--wait 60',
+        ),
+    ],
+)
+def test_a_bag_is_played_into_the_namespace(ros, launch, prefix, player, topic, words):
+    arguments = [f'topic:={topic}'] if topic else []
+    process = launch(
+        'replay', 'bag:=run', 'namespace:=cell', f'player:={player}', 'delay:=0', *arguments
+    )
+    said = output_until(ros, prefix, 'replay', 'played with')
+    assert said.endswith(words)
+    assert end(process) == 0
+
+
+def output_until(ros, prefix, name, text, seconds=30.0):
+    """Wait until a launch file has said a line with ``text``; return the line."""
+    lines = []
+
+    def said():
+        lines[:] = [line for line in output(prefix, name).splitlines() if text in line]
+        return lines
+
+    ros.wait_until(said, seconds, text)
+    return lines[0]
 
 
 USERS_LAUNCH_FILE = """
