@@ -61,8 +61,9 @@ class LocalFit:
 
     def push(self, stamp: int, position: np.ndarray, effort: np.ndarray | None = None) -> None:
         """
-        Take a sample; one that is not later than the one before, or later by half a window, starts
-        anew: a parabola does not reach over a gap.
+        Take a sample; one that is not later than the one before, or much later, starts anew.
+
+        A parabola does not reach over a gap of half a window.
 
         Parameters
         ----------
