@@ -9,17 +9,21 @@ trajectories and services.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
 import os
 from pathlib import Path
 import sys
 import threading
 import time
+from typing import Any
 
 from builtin_interfaces.msg import Time
 import numpy as np
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
@@ -27,14 +31,22 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 import yaml
 
-from ..errors import SettingsError
+from ..errors import IdentificationError, SettingsError
 from ..options import option
-from ..simulation import JointSample, SimulationSettings, Simulator
+from ..simulation import (
+    Disturbances,
+    JointSample,
+    Payload,
+    SimulationSettings,
+    Simulator,
+    Wear,
+)
 from .common import (
     answer,
     declare_options,
     JOINT_STATES,
     LATCHED,
+    read_options,
     RobotOptions,
     run,
 )
@@ -145,6 +157,7 @@ class SimulationNode(Node):
         self._descriptions = self.create_publisher(String, 'robot_description', LATCHED)
         self._descriptions.publish(String(data=robot.urdf))
         self._robot = SimulatedRobot(self._simulator)
+        self._let_parameters_disturb()
         Inputs(self, self._robot)
         action = follow_joint_trajectory()
         self._action = None if action is None else TrajectoryAction(self, self._robot, action)
@@ -167,6 +180,34 @@ class SimulationNode(Node):
         self._thread.join(2.0)
 
     # ------------------------------------------------------------------------------- requests
+
+    def _let_parameters_disturb(self) -> None:
+        """Let parameters change the robot while it runs."""
+        disturbances = Disturbances(self._simulator)
+        kinds: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
+            (Payload, 'payload', disturbances.carry),
+            (Wear, 'wear', disturbances.wear),
+        )
+        for kind, prefix, apply in kinds:
+            apply(declare_options(self, kind, prefix))
+
+        def refused(parameters: list[Parameter]) -> SetParametersResult:
+            for parameter in parameters:
+                if parameter.name == 'wear.friction':
+                    try:
+                        disturbances.factors(Wear(parameter.value))
+                    except IdentificationError as error:
+                        return SetParametersResult(successful=False, reason=str(error))
+            return SetParametersResult(successful=True)
+
+        def changed(parameters: list[Parameter]) -> None:
+            for kind, prefix, apply in kinds:
+                if any(parameter.name.startswith(f'{prefix}.') for parameter in parameters):
+                    with self._robot.lock:
+                        apply(read_options(self, kind, prefix))
+
+        self.add_on_set_parameters_callback(refused)
+        self.add_post_set_parameters_callback(changed)
 
     def _reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         def reset(_: Trigger.Response) -> str:

@@ -6,6 +6,7 @@ A simulated robot made from the same URDF: what a real one would send, with a kn
 whole trajectory.
 """
 
+from .disturbances import Disturbances, Payload, Wear
 from .following import TrajectoryFollower, Waypoints
 from .plant import mujoco_model, Plant
 from .servo import Servo
@@ -14,13 +15,16 @@ from .simulator import JointSample, simulate, Simulator
 from .truth import perturb, truth
 
 __all__ = [
+    'Disturbances',
     'JointSample',
+    'Payload',
     'Plant',
     'Servo',
     'SimulationSettings',
     'Simulator',
     'TrajectoryFollower',
     'Waypoints',
+    'Wear',
     'mujoco_model',
     'perturb',
     'simulate',

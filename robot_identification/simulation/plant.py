@@ -15,6 +15,7 @@ sticking.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from lxml import etree
 import mujoco
@@ -83,6 +84,7 @@ class Plant:
         self._coulomb[self._drive_dof] /= np.abs(self._gears)
         self._offset[self._drive_dof] /= self._gears
         self._static = self._static_friction(parameters, slopes)
+        self._friction = (self._viscous.copy(), self._coulomb.copy(), self._static)
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self.external = np.zeros(robot.n_joints)
         self._identity = np.eye(self.model.nv)
@@ -122,6 +124,16 @@ class Plant:
         self.data.qpos[self._place] = position
         self.data.qvel[self._dof] = velocity
         mujoco.mj_forward(self.model, self.data)
+
+    def scale_friction(self, factors: np.ndarray) -> None:
+        """Multiply the friction that there was at first, but for its offset, by (n_joints,)."""
+        scale = np.ones(self.model.nv)
+        scale[self._drive_dof] = factors
+        viscous, dry, static = self._friction
+        self._viscous, self._coulomb = scale * viscous, scale * dry
+        if static is not None:
+            sizes = {'stiction': scale * static.stiction, 'stribeck': scale * static.stribeck}
+            self._static = replace(static, **sizes)
 
     def step(self, effort: np.ndarray) -> None:
         """
