@@ -14,15 +14,19 @@ from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
-from robot_identification.launching import argument, full_namespace, own_nodes, shared, SWITCH
+from robot_identification.launching import (
+    argument,
+    controller_parameters,
+    full_namespace,
+    own_nodes,
+    shared,
+    SWITCH,
+)
 from robot_identification.packages import read_urdf, resolve_package_path
 
 NODES = {
     # all get the robot from the topic robot_description
-    'excitation': {
-        'execute': '{execute}',
-        'controller_topic': '{controller}/joint_trajectory',
-    },
+    'excitation': {'execute': '{execute}'},
     'recorder': {'output': '{recordings}'},
     'regressor': {},
     'identification': {'output': '{results}', 'online.enabled': '{online}'},
@@ -57,6 +61,13 @@ ARGUMENTS = [
         default_value='',
         description='Name of the controller that takes trajectories; empty: that of '
         'config/demo_arm_controllers.yaml for the command_interface',
+    ),
+    DeclareLaunchArgument(
+        'controller_kind',
+        default_value='',
+        choices=['trajectory_topic', 'follow_joint_trajectory', ''],
+        description='How the controller takes trajectories: on a topic, or by the action '
+        'FollowJointTrajectory; empty: trajectory_topic',
     ),
     DeclareLaunchArgument(
         'controllers',
@@ -123,16 +134,16 @@ def start(context):
     """Start everything with what the arguments say."""
     controllers = argument(context, 'controllers') or shared('config', 'demo_arm_controllers.yaml')
     controllers = str(resolve_package_path(controllers).absolute())  # Gazebo runs elsewhere
-    if not argument(context, 'controller'):
-        chosen = CONTROLLERS[argument(context, 'command_interface')]
-        context.launch_configurations['controller'] = chosen
+    usual = CONTROLLERS[argument(context, 'command_interface')]
+    controller = argument(context, 'controller') or usual
+    excitation = {**NODES['excitation'], **controller_parameters(context, usual)}
     return [
         gazebo(context),
         bridge(),
         robot_state_publisher(context, controllers),
         spawn(),
-        spawn_controllers(context, controllers),
-        *own_nodes(context, NODES, 'gazebo.yaml'),
+        spawn_controllers(controller, controllers),
+        *own_nodes(context, {**NODES, 'excitation': excitation}, 'gazebo.yaml'),
     ]
 
 
@@ -193,14 +204,14 @@ def spawn():
     )
 
 
-def spawn_controllers(context, controllers):
+def spawn_controllers(controller, controllers):
     """Return what starts the controllers, once the controller manager in Gazebo is there."""
     return Node(
         package='controller_manager',
         executable='spawner',
         namespace=LaunchConfiguration('namespace'),
         arguments=[
-            *('joint_state_broadcaster', argument(context, 'controller')),
+            *('joint_state_broadcaster', controller),
             *('--param-file', controllers),
         ],
         output='screen',

@@ -9,14 +9,16 @@ planned and checked, and nothing moves.
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from robot_identification.launching import argument, own_nodes, SWITCH
+from robot_identification.launching import (
+    argument,
+    COMMANDS,
+    controller_parameters,
+    own_nodes,
+    SWITCH,
+)
 
 NODES = {
-    'excitation': {
-        'robot_description': '{robot}',
-        'execute': '{execute}',
-        'controller_topic': '{controller}/joint_trajectory',
-    },
+    'excitation': {'robot_description': '{robot}', 'execute': '{execute}'},
     'recorder': {'output': '{recordings}'},
     'regressor': {'robot_description': '{robot}'},
     'identification': {
@@ -63,8 +65,16 @@ ARGUMENTS = [
     DeclareLaunchArgument(
         'controller',
         default_value='',
-        description='Name of the controller that takes trajectories; empty: as in the '
+        description='Name of the controller that takes the motion; empty: as in the '
         'configuration, joint_trajectory_controller',
+    ),
+    DeclareLaunchArgument(
+        'controller_kind',
+        default_value='',
+        choices=[*COMMANDS, ''],
+        description='How the controller takes it: trajectories on a topic or by the action '
+        'FollowJointTrajectory, or streamed positions or velocities; empty: trajectory_topic, '
+        'or as in the configuration where no controller is given',
     ),
     DeclareLaunchArgument(
         'joint_states',
@@ -101,7 +111,9 @@ def start(context):
     """Start the nodes with what the arguments say."""
     topic = argument(context, 'joint_states')
     names = {'remappings': [('joint_states', topic)]} if topic else {}
-    return own_nodes(context, NODES, 'identification.yaml', **names)
+    excitation = {**NODES['excitation'], **controller_parameters(context)}
+    nodes = {**NODES, 'excitation': excitation}
+    return own_nodes(context, nodes, 'identification.yaml', **names)
 
 
 def generate_launch_description():

@@ -22,6 +22,14 @@ PACKAGE = 'robot_identification'
 SWITCH = ['true', 'false', '']
 """Choices of an argument that sets a parameter; empty leaves it to the parameter file."""
 
+COMMANDS = {
+    'trajectory_topic': 'joint_trajectory',
+    'follow_joint_trajectory': 'follow_joint_trajectory',
+    'position_commands': 'commands',
+    'velocity_commands': 'commands',
+}
+"""What the controllers of ros2_control call their topic or action, by the controller's kind."""
+
 _EVERYWHERE = {'use_sim_time': '{use_sim_time}'}
 
 _ARGUMENT = re.compile(r'{(\w+)}')
@@ -108,6 +116,39 @@ def given(context: Any, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
             switch = text in ('true', 'false')
             values[name] = text == 'true' if switch else ParameterValue(text, value_type=str)
     return [values] if values else []
+
+
+def controller_parameters(context: Any, default: str = '') -> dict[str, str]:
+    """
+    Return the excitation node's parameters for the controller that is given.
+
+    Parameters
+    ----------
+    context:
+        The launch context, with the arguments ``controller`` and ``controller_kind``.
+    default:
+        The controller where none is given; empty leaves all to the parameter files.
+
+    Raises
+    ------
+    SettingsError
+        where only the kind is given.
+
+    """
+    controller = argument(context, 'controller') or default
+    kind = argument(context, 'controller_kind')
+    if controller:
+        kind = kind or next(iter(COMMANDS))
+        topic = f'{controller}/{COMMANDS[kind]}'
+        return {'controller_topic': topic, 'controller_kind': kind}
+    if kind:
+        raise SettingsError(
+            f"controller_kind is '{kind}', but no controller is given",
+            key='controller_kind',
+            value=kind,
+            remedy='give the launch argument controller, too',
+        )
+    return {}
 
 
 def argument(context: Any, name: str) -> str:

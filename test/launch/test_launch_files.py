@@ -14,6 +14,8 @@ import subprocess
 import sys
 
 import pytest
+from robot_identification.launching import COMMANDS
+from robot_identification.nodes.controller_options import CONTROLLER_KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
@@ -102,7 +104,8 @@ def test_switches_have_choices_and_their_default_is_one_of_them(file):
         if isinstance(choices, ast.Name):
             assert choices.id == 'SWITCH' and default == ''
         elif isinstance(choices, ast.List):
-            assert default in ast.literal_eval(choices)
+            words = [word.value for word in choices.elts if isinstance(word, ast.Constant)]
+            assert default in words
 
 
 def test_every_argument_is_used_and_nothing_else_is(file):
@@ -111,12 +114,14 @@ def test_every_argument_is_used_and_nothing_else_is(file):
     used |= arguments_in(constant(file, 'NODES'))
     # what every node gets, see launching.own_nodes
     used |= {'config', 'namespace', 'use_sim_time'}
+    if calls(file, 'controller_parameters'):
+        used |= {'controller', 'controller_kind'}
     assert used == set(declared(file))
 
 
 def test_an_argument_that_is_not_given_leaves_a_parameter_to_the_files(file):
     """Otherwise what a user writes into his own parameter file would have no effect."""
-    for name in arguments_in(constant(file, 'NODES')) - {'controller'}:
+    for name in arguments_in(constant(file, 'NODES')):
         assert declared(file)[name]['default_value'].value == '', name
 
 
@@ -134,6 +139,11 @@ def test_every_parameter_that_an_argument_sets_is_one_of_the_node(file):
         known = parameters_of(node)
         assert known, f'docs/ros.md has no table of {node}'
         assert set(parameters) <= known, node
+
+
+def test_the_kinds_of_controllers_are_those_of_the_excitation_node():
+    assert tuple(COMMANDS) == CONTROLLER_KINDS
+    assert {'controller_topic', 'controller_kind'} <= parameters_of('excitation')
 
 
 def test_the_files_that_are_defaults_exist(file):
@@ -291,12 +301,13 @@ def test_a_real_robot_does_not_move_unless_told(ros, launch, prefix):
     process = launch('identification', f'robot:={urdf}', 'controller:=arm_controller', states)
     for name in NODES['identification']:
         ros.wait_for_node(f'/{name}', timeout=60.0)
-    values = ros.get_parameters('/excitation', 'execute', 'controller_topic', 'use_sim_time')
-    assert values == {
+    wanted = {
         'execute': False,
         'controller_topic': 'arm_controller/joint_trajectory',
+        'controller_kind': 'trajectory_topic',
         'use_sim_time': False,
     }
+    assert ros.get_parameters('/excitation', *wanted) == wanted
     description = 'robot_description'
     for node in ('/excitation', '/regressor', '/identification'):
         assert ros.get_parameters(node, description)[description] == str(urdf)
@@ -446,6 +457,21 @@ def test_a_parameter_file_that_is_missing_is_named(ros, launch, prefix):
     process = launch('identification', 'config:=nowhere.yaml')
     assert process.wait(30) == 1
     assert "the parameter file 'nowhere.yaml' does not exist" in output(prefix, 'identification')
+
+
+@pytest.mark.slow
+def test_robots_are_commanded_as_the_kind_of_controller_takes_it(ros, launch, prefix):
+    process = launch('identification', 'controller:=forward', 'controller_kind:=velocity_commands')
+    ros.wait_for_node('/excitation', timeout=60.0)
+    values = ros.get_parameters('/excitation', 'controller_topic', 'controller_kind')
+    assert values == {
+        'controller_topic': 'forward/commands',
+        'controller_kind': 'velocity_commands',
+    }
+    assert end(process) == 0
+    process = launch('identification', 'controller_kind:=velocity_commands')
+    assert process.wait(30) == 1
+    assert 'no controller is given' in output(prefix, 'identification')
 
 
 # ------------------------------------------------------------- Gazebo, with programs in its place
