@@ -127,12 +127,18 @@ class OnlineService:
             raise
 
     def _running(self) -> OnlineWorker:
-        if self._worker is None:
+        if self._worker is not None:
+            return self._worker
+        reason = f': {self._trouble}' if self._trouble else ''
+        if self._wanted:
             raise IdentificationError(
-                'joint states are not followed' + (f': {self._trouble}' if self._trouble else ''),
-                remedy='call ~/online/enable with data: true first',
+                f'the live identification has not started yet{reason}',
+                remedy='~/online/status tells when it has',
             )
-        return self._worker
+        raise IdentificationError(
+            f'joint states are not followed{reason}',
+            remedy='call ~/online/enable with data: true first',
+        )
 
     # --------------------------------------------------------------------------------- the process
 
