@@ -88,6 +88,8 @@ class Watch:
         The newest of them.
     origin:
         Stamp that the detector's times count from [s].
+    told:
+        When the newest of them was found, on the same scale as its times [s].
     recent:
         Whether the newest one lasts, or was within the last ten seconds.
 
@@ -97,6 +99,7 @@ class Watch:
     origin: float = 0.0
     found: int = 0
     newest: Change | None = None
+    told: float = math.nan
     recent: bool = False
 
     def push(self, update: Update) -> None:
@@ -106,7 +109,7 @@ class Watch:
         change = self.detector.push(update)
         if change is not None:
             self.found += 1
-            self.newest = change
+            self.newest, self.told = change, change.stamp
         elif self.detector.change is not None:
             self.newest = self.detector.change
         if self.newest is not None:
@@ -362,10 +365,10 @@ class Follower:
         self._watch()
 
     def _watch(self) -> None:
-        """Look for changes where the estimate is frozen, and changes are asked for."""
+        """Look for changes where that is asked for, against the estimate as it is now."""
         settings = self._task.options.changes
         detector = None
-        if settings is not None and self._frozen and self._identifier is not None:
+        if settings is not None and self._identifier is not None:
             detector = ChangeDetector(self._identifier, settings)
         self.watch = Watch(detector, 1e-9 * self._origin)
 

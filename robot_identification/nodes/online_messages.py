@@ -275,7 +275,9 @@ def change_diagnostic(node: str, robot: str, watch: Watch) -> DiagnosticStatus:
     level, values = DiagnosticStatus.OK, {'found': str(watch.found)}
     change = watch.newest
     if watch.detector is None:
-        text = 'changes are looked for while the estimate is frozen: ~/online/freeze'
+        text = 'changes are looked for once joint states arrive'
+    elif watch.detector.settling:
+        text = 'the estimate settles; to look for changes against it as it is, ~/online/freeze'
     elif watch.detector.usual is None:
         text = f'learning what is usual ({100.0 * watch.detector.learning:.0f} %)'
     elif change is None:
@@ -283,15 +285,16 @@ def change_diagnostic(node: str, robot: str, watch: Watch) -> DiagnosticStatus:
     else:
         level = DiagnosticStatus.WARN if watch.recent else DiagnosticStatus.OK
         unit = 'kg' if change.kind == PAYLOAD else 'N m or N'
-        size = f'{change.size:.4g} {unit}'
         earlier = '' if watch.recent else 'no change any more; the last was '
-        text = f"{earlier}{change.kind} at '{change.name}': {size}"
+        text = f"{earlier}{change.kind} at '{change.name}': {change.size:.4g} {unit}"
         values |= {
             'kind': change.kind,
             'joint or link': change.name,
-            'size': size,
-            'standard deviation': f'{change.std:.3g} {unit}',
+            'size': f'{change.size:.6g}',
+            'standard deviation': f'{change.std:.3g}',
+            'unit': unit,
             'since, by the stamps [s]': f'{watch.origin + change.since:.3f}',
+            'found, by the stamps [s]': f'{watch.origin + watch.told:.3f}',
         }
         values |= {
             name: f'{value:.6g}'

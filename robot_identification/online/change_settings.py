@@ -29,6 +29,13 @@ class ChangeSettings:
         unit='s',
         minimum=0.05,
     )
+    settle: float | None = option(
+        30.0,
+        doc='Time in motion after which changes are looked for while the estimate goes on '
+        'learning: against the estimate of that moment; null: only while it is frozen',
+        unit='s',
+        minimum=1.0,
+    )
     learning: float = option(
         20.0,
         doc='Time in motion over which the usual residuals are learned, at the start; at least '

@@ -53,9 +53,11 @@ class ChangeDetector:
     """
     Watches the updates of an identifier.
 
-    Its memory and its time a sample do not grow.  The residuals are those of the identifier's
-    running estimate; frozen (`OnlineIdentifier.freeze`), the estimate does not follow a change.
-    It has to have converged before residuals are learned.
+    Its memory and its time a sample do not grow.  A running estimate would follow a change, and so
+    hide it.  Frozen (`OnlineIdentifier.freeze`), it does not; where it goes on learning, residuals
+    are those of the estimate that there was after the setting `settle`, which has to have
+    converged by then, and after `relearn`.  That of the identifier is then a mixture of the robot
+    before and after a change.
 
     Parameters
     ----------
@@ -81,6 +83,7 @@ class ChangeDetector:
         link: str | None = None,
     ) -> None:
         self._settings = ChangeSettings() if settings is None else settings
+        self._identifier = identifier
         self._joints = identifier.joints
         links = body_links(identifier.structure.layout)
         if not links or (link is not None and link not in links):
@@ -93,7 +96,7 @@ class ChangeDetector:
         self._columns = ChangeColumns(
             identifier.pattern, identifier.structure, self._joints, self._link
         )
-        self._n = len(self._joints)
+        self._pattern, self._n = identifier.pattern, len(self._joints)
         self._step = identifier.step
         # half for windows, half for single samples [1/s]
         self._rate = 0.5 * self._settings.false_alarms / 3600.0
@@ -111,6 +114,11 @@ class ChangeDetector:
         return self._usual
 
     @property
+    def settling(self) -> bool:
+        """Whether the estimate that changes are held against is waited for."""
+        return not self._identifier.frozen and self._reference is None
+
+    @property
     def learning(self) -> float:
         """Share of the learning that is done."""
         if self._usual is not None:
@@ -125,6 +133,8 @@ class ChangeDetector:
 
     def relearn(self) -> None:
         """Forget everything; learn what is usual anew."""
+        self._reference: np.ndarray | None = None
+        self._in_motion = 0
         self._usual: Usual | None = None
         self._learner = Learner(self._n)
         k, f = self._columns.widths
@@ -179,13 +189,16 @@ class ChangeDetector:
             A change that was found just now; `change` follows it from then on.
 
         """
+        if self.settling:
+            self._settle(update)
+            return None
         settled = self._settled(update)
         if settled is None:
             return None
         update, kept = settled
         self._count += 1
         looked_at = self._count % self._stride == 0
-        residual = update.residual
+        residual = self._residual(update)
         if looked_at or self._normal:
             payload, friction = self._columns(update.entries)
             if self._normal:
@@ -202,6 +215,21 @@ class ChangeDetector:
             return None
         batch, self._batch = self._batch, self._zero()
         return self._take(batch, update.stamp)
+
+    def _settle(self, update: Update) -> None:
+        """Keep the estimate once it has learned long enough."""
+        self._in_motion += bool(update.moving.any())
+        settle = self._settings.settle
+        if settle is not None and self._in_motion * self._step >= settle:
+            self._reference = update.values.copy()
+
+    def _residual(self, update: Update) -> np.ndarray:
+        """(n,) what the estimate that changes are held against leaves of the effort."""
+        if self._reference is None:
+            return update.residual
+        parts = update.entries * self._reference[self._pattern.places]
+        model = np.bincount(self._pattern.rows, parts, minlength=self._n)
+        return np.asarray(update.effort - model)
 
     def _settled(self, update: Update) -> tuple[Update, np.ndarray] | None:
         """

@@ -56,12 +56,13 @@ class Stream:
     position: np.ndarray
     noise: np.ndarray
 
-    def watch(self, parts, *, hit=None, settings=SETTINGS, link=None):
+    def watch(self, parts, *, hit=None, settings=SETTINGS, link=None, frozen=True, memory=None):
         """Return the detector, and changes with when they were found."""
         case, step = self.case, 1.0 / RATE
-        online = case.problem.online(step, base=case.base)
+        online = case.problem.online(step, base=case.base, memory=memory)
         online.reset(case.truth)
-        online.freeze()
+        if frozen:
+            online.freeze()
         detector = ChangeDetector(online, settings, link=link)
         effort = self.noise.copy()
         for (start, truth), (stop, _) in zip(parts, [*parts[1:], (1e9, None)], strict=True):
@@ -156,6 +157,31 @@ def test_what_lasts_and_is_explained_by_nothing_is_said(stream):
     assert found[0][1].name == 'joint_2'
 
 
+@pytest.mark.parametrize('memory', [None, 2.0])
+def test_a_payload_is_noticed_while_the_estimate_goes_on_learning(stream, memory):
+    """Also where the estimate forgets, and so follows the payload within seconds."""
+    truth = stream.case.truth
+    settings = replace(SETTINGS, settle=4.0, learning=8.0)
+    parts = [(0.0, truth), (AT, with_payload(truth))]
+    detector, found = stream.watch(parts, settings=settings, frozen=False, memory=memory)
+    ((when, change),) = found
+    assert (change.kind, change.name) == ('payload', 'link_6')
+    assert when - AT < 2.0
+    assert change.size == pytest.approx(MASS, rel=0.05)
+    assert not detector.settling
+
+
+def test_the_estimate_settles_first_in_motion_unless_it_is_frozen(stream):
+    truth = stream.case.truth
+    never = replace(SETTINGS, settle=None)
+    detector, found = stream.watch([(0.0, truth)], settings=never, frozen=False)
+    assert detector.settling and detector.usual is None and not found
+    still = replace(stream, position=np.zeros_like(stream.position), noise=0.0 * stream.noise)
+    early = replace(SETTINGS, settle=4.0)
+    detector, _ = still.watch([(0.0, truth)], settings=early, frozen=False)
+    assert detector.settling  # what rests tells nothing
+
+
 def test_what_is_accepted_is_normal_and_its_end_is_a_change(stream):
     truth = stream.case.truth
     settings = replace(SETTINGS, accept_after=2.5)
@@ -183,7 +209,7 @@ class Synthetic:
     """What a detector asks of an identifier, without its filter."""
 
     def __init__(self, case, pattern):
-        self.pattern, self.structure = pattern, case.base
+        self.pattern, self.structure, self.frozen = pattern, case.base, True
         self.joints, self.step, self.taps, self.lag = case.problem.robot.joints, 0.01, 16, 0.05
 
 
