@@ -69,7 +69,7 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
         _isolate(folder)
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         with NodeProcesses(folder / 'logs') as processes:
-            _Story(folder, processes, seed, duration).tell()
+            Story(folder, processes, seed, duration).tell()
     except IdentificationError as error:
         return _stopped(str(error), folder)
     except OSError as error:
@@ -82,7 +82,7 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
     return EXIT_OK
 
 
-class _Story:
+class Story:
     """The steps in order; each prints its title, what came out, and how long it took."""
 
     def __init__(self, folder: Path, processes: NodeProcesses, seed: int, duration: float) -> None:
@@ -103,23 +103,21 @@ class _Story:
         _say(f'  results  {self.folder}')
         _say(f'  ROS_DOMAIN_ID={os.environ["ROS_DOMAIN_ID"]}')
         with self._titled('start the nodes'):
-            self._start(urdf)
+            self.start(urdf)
         with self._titled('plan two exciting motions'):
-            plans = [self._plan(seed) for seed in (self.seed, self.seed + 1000)]
+            plans = [self.plan(seed) for seed in (self.seed, self.seed + 1000)]
         with self._titled('play and record the first'):
-            first = self._excite(plans[0], 'identification')
+            first = self.excite(plans[0], 'identification')
         with self._titled('identify the parameters'):
-            result_folder = self._identify(first)
+            result_folder = self.identify(first)
         with self._titled('check that a physical body can have them'):
-            self._check()
+            self.check()
         with self._titled('play and record the second'):
-            second = self._excite(plans[1], 'validation')
+            second = self.excite(plans[1], 'validation')
         with self._titled('predict the efforts of the second motion'):
-            self._validate(second)
+            self.validate(second)
         with self._titled('write the identified URDF'):
-            answer = self.caller.call(ExportUrdf, 'identification/export_urdf', path='')
-            _say(f'{len(answer.urdf.splitlines())} lines')
-            _say(textwrap.fill(answer.message, WIDTH))
+            self.export()
         self._compare(result_folder)
         _say(f'\nwhole way in {time.monotonic() - self.began:.0f} s; written:')
         for path in (first, second, *sorted(Path(result_folder).iterdir())):
@@ -127,34 +125,40 @@ class _Story:
 
     # ----------------------------------------------------------------------------------- steps
 
-    def _start(self, urdf: Path) -> None:
+    def nodes(self, urdf: Path) -> dict[str, dict[str, Any]]:
+        """Return the parameters of each node, in the order in which they are started."""
         clock = {'use_sim_time': True}
-        self.processes.start(
-            'simulation',
-            {'urdf': str(urdf), 'seed': self.seed, 'truth_file': str(self.truth_file)},
-        )
-        self.processes.start('recorder', {**clock, 'output': str(self.folder / 'recordings')})
-        self.processes.start('regressor', clock)
-        self.processes.start(
-            'identification',
-            {
-                **clock,
-                'output': str(self.folder / 'results'),
-                'signals.cutoff': 10.0,
-                'signals.decimate_to': 50.0,
-                'signals.dead_zone': 0.1,
-            },
-        )
-        # the arm stands on the ground: no link may touch it
-        self.processes.start('excitation', {**clock, 'execute': True, 'planner.floor': 0.0})
-        names = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
+        simulation = {'urdf': str(urdf), 'seed': self.seed, 'truth_file': str(self.truth_file)}
+        identification = {
+            **clock,
+            'output': str(self.folder / 'results'),
+            'signals.cutoff': 10.0,
+            'signals.decimate_to': 50.0,
+            'signals.dead_zone': 0.1,
+        }
+        return {
+            'simulation': simulation,
+            'recorder': {**clock, 'output': str(self.folder / 'recordings')},
+            'regressor': clock,
+            'identification': identification,
+            # the arm stands on the ground: no link may touch it
+            'excitation': {**clock, 'execute': True, 'planner.floor': 0.0},
+        }
+
+    def start(self, urdf: Path) -> None:
+        """Start the nodes, and wait until all are there."""
+        nodes = self.nodes(urdf)
+        for name, parameters in nodes.items():
+            self.processes.start(name, parameters)
+        names = tuple(nodes)
         node = self.caller.node
         self.caller.wait_for(
             lambda: set(names) <= set(node.get_node_names()), 30.0, 'start of the nodes'
         )
         _say(', '.join(f'{name} ({self.processes.pid(name)})' for name in names))
 
-    def _plan(self, seed: int) -> str:
+    def plan(self, seed: int) -> str:
+        """Plan a motion and return the name of the plan."""
         with progress_bar() as progress:
             plan = self.caller.act(
                 PlanExcitation,
@@ -176,7 +180,8 @@ class _Story:
         )
         return plan.plan_id
 
-    def _excite(self, plan: str, name: str) -> str:
+    def excite(self, plan: str, name: str) -> str:
+        """Play a plan and return the path of its recording."""
         with progress_bar() as progress:
             done = self.caller.act(
                 Excite,
@@ -194,7 +199,8 @@ class _Story:
         )
         return done.recording_path
 
-    def _identify(self, recording: str) -> str:
+    def identify(self, recording: str) -> str:
+        """Identify from a recording and return the folder of the result."""
         answer = self.caller.call(
             Identify, 'identification/identify', 120.0, method=Identify.Request.WLS,
             source=recording,
@@ -205,17 +211,25 @@ class _Story:
         )
         return answer.result_path
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Tell whether a physical body can have the parameters."""
         answer = self.caller.call(CheckConsistency, 'identification/check_consistency')
         wrong = [link.link for link in answer.links if not link.pseudo_inertia_positive_definite]
         _say('yes' if answer.physical else f'not those of {", ".join(wrong)} (see the report)')
 
-    def _validate(self, recording: str) -> None:
+    def validate(self, recording: str) -> None:
+        """Predict the efforts of a recording."""
         answer = self.caller.call(Validate, 'identification/validate', 120.0, source=recording)
         for fit in answer.joints:
             mark = '' if fit.relative_error < VALIDATION_BOUND else '  above the bound'
             _say(f'{fit.joint:10} relative error {fit.relative_error:5.2f} %{mark}')
         _say(f'{"all":10} relative error {answer.relative_error:5.2f} %')
+
+    def export(self) -> None:
+        """Write the identified URDF."""
+        answer = self.caller.call(ExportUrdf, 'identification/export_urdf', path='')
+        _say(f'{len(answer.urdf.splitlines())} lines')
+        _say(textwrap.fill(answer.message, WIDTH))
 
     def _compare(self, result_folder: str) -> None:
         truth = yaml.safe_load(self.truth_file.read_text(encoding='utf-8'))
