@@ -23,7 +23,8 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import structure
-from robot_identification.fleet.crews import Crew, open_crew
+from robot_identification.fleet.crew import Crew
+from robot_identification.fleet.crews import open_crew
 from robot_identification.fleet.factors import merge_robots, reduce_all
 from robot_identification.fleet.store import open_store
 from robot_identification.fleet.work import Plan, reduce_recording, unpacked

@@ -205,8 +205,9 @@ def merge_all(factors: Iterable[Factor], *, key: Callable[[Factor], Any] | None 
     """
     Merge factors in a balanced tree that depends on their order alone.
 
-    The tree keeps rounding small, at most log2(N) merges deep, and the result is the same to the
-    last bit wherever and whenever the factors were made.
+    The tree keeps rounding small, at most log2(N) merges deep, and the result is the same wherever
+    and whenever the factors were made: what the library of linear algebra rounds differently by
+    where arrays lie in memory is less than 1e-14 of the largest entry.
 
     Parameters
     ----------

@@ -17,10 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import IdentificationError
-from .crews import Crew, Task
+from .crew import Crew, Task
+from .lots import LotLostError
 
 UNDER_WAY = 2
-"""Items a worker that are under way at a time: one that it works on, and the next."""
+"""Lots of items a worker that are under way at a time: one that it works on, and the next."""
+
+_PATIENCE = 3.0
+"""Time without anything finished after which the workers are looked after [s]."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class _Item:
     value: Any
     attempts: int = 0
     losses: int = 0
+    alone: bool = False
 
 
 def carry_out(crew: Crew, task: Task, items: Iterable[Any], *, retries: int = 2) -> Iterator[Done]:
@@ -91,7 +96,7 @@ def carry_out(crew: Crew, task: Task, items: Iterable[Any], *, retries: int = 2)
             lost = _fill(crew, task, waiting, again, under_way)
             if not under_way and not lost:
                 break
-            finished = wait(under_way, return_when=FIRST_COMPLETED)[0] if not lost else ()
+            finished = _some_of(crew, under_way) if not lost else ()
             for future in finished:
                 item = under_way.pop(future)
                 done, broken = _outcome(future, item, retries)
@@ -99,7 +104,7 @@ def carry_out(crew: Crew, task: Task, items: Iterable[Any], *, retries: int = 2)
                     under_way[future] = item
                     lost = True
                 elif done is None:
-                    again.append(item)
+                    (again if item.losses <= retries else suspects).append(item)
                 else:
                     yield done
             if lost:
@@ -110,6 +115,13 @@ def carry_out(crew: Crew, task: Task, items: Iterable[Any], *, retries: int = 2)
             future.cancel()
 
 
+def _some_of(crew: Crew, under_way: Iterable[Future]) -> Iterable[Future]:
+    """Wait until some of what is under way is finished."""
+    while not (finished := wait(under_way, _PATIENCE, FIRST_COMPLETED)[0]):
+        crew.look_after()
+    return finished
+
+
 def _fill(
     crew: Crew,
     task: Task,
@@ -118,7 +130,7 @@ def _fill(
     under_way: dict[Future, _Item],
 ) -> bool:
     """Give the workers enough to do; return whether one of them was found lost."""
-    limit = UNDER_WAY * crew.workers
+    limit = UNDER_WAY * crew.workers * crew.together
     while len(under_way) < limit:
         if again:
             item = again.popleft()
@@ -126,12 +138,13 @@ def _fill(
             try:
                 item = _Item(next(waiting))
             except StopIteration:
-                return False
+                break
         try:
-            under_way[crew.submit(task, item.value)] = item
+            under_way[crew.submit(task, item.value, alone=item.alone)] = item
         except BrokenProcessPool:
             again.appendleft(item)
             return True
+    crew.dispatch()
     return False
 
 
@@ -147,6 +160,10 @@ def _outcome(future: Future, item: _Item, retries: int) -> tuple[Done | None, bo
             remedy='start it again, and run the same command to go on with what is left',
         ) from error
     except Exception as error:  # whatever it is, the other recordings can go on
+        if isinstance(error, LotLostError) or type(error).__name__ == 'KilledWorker':
+            item.losses += 1
+            item.alone = True
+            return None, False
         item.attempts += 1
         if item.attempts <= retries:
             return None, False
@@ -181,13 +198,18 @@ def _alone(crew: Crew, task: Task, suspects: list[_Item], retries: int) -> Itera
         while suspects:
             item = suspects.pop()
             try:
-                future = one.submit(task, item.value)
+                future = one.submit(task, item.value, alone=True)
             except BrokenProcessPool:
                 one.renew()
-                future = one.submit(task, item.value)
-            done, lost = _outcome(future, item, retries)
-            if lost:
+                future = one.submit(task, item.value, alone=True)
+            one.dispatch()
+            losses = item.losses
+            while not wait([future], _PATIENCE)[0]:
+                one.look_after()
+            done, broken = _outcome(future, item, retries)
+            if broken:
                 one.renew()
+            if broken or item.losses > losses:
                 attempts = item.attempts + item.losses + 1
                 yield Done(item.value, failure=_KILLED, attempts=attempts)
             elif done is None:
@@ -200,7 +222,5 @@ _KILLED = 'the process that worked on it was killed, each time (out of memory?)'
 
 
 def _reason(error: BaseException) -> str:
-    if type(error).__name__ == 'KilledWorker':
-        return _KILLED
     text = ' '.join(str(error).split())
     return f'{type(error).__name__}: {text}' if text else type(error).__name__

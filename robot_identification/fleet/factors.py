@@ -15,7 +15,7 @@ from ..io.factors import merge_stored, StoredFactor, unpack
 from ..io.fleet import FleetSettings
 from ..progress import Progress, silent
 from .carrying_out import carry_out, Done
-from .crews import Crew, Task
+from .crew import Crew, Task
 from .recordings import key_of, serial_of, stamp_of
 from .store import Finished, Store
 from .work import Group, merge_group, reduce_recording, Reduced, Refused
@@ -167,8 +167,8 @@ def merge_robots(
 
     Yields
     ------
-    Serial numbers in order with the factor of all recordings: the same to the last bit whoever
-    merged what and when.
+    Serial numbers in order with the factor of all recordings: the same whoever merged what
+    and when, but for the last bits, see `merge_all`.
 
     Raises
     ------

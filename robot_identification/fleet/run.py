@@ -26,7 +26,8 @@ from ..io.experiment import Experiment
 from ..io.factors import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
 from ..progress import part, Progress, silent
 from .comparison import compare, Series
-from .crews import Crew, open_crew
+from .crew import Crew
+from .crews import open_crew
 from .essentials import estimate_essentials, estimate_group, Question
 from .factors import FleetRecording, in_groups, merge_robots, reduce_all, Reduction
 from .recordings import find_recordings

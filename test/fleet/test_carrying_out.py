@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from robot_identification.errors import IdentificationError, SettingsError
-from robot_identification.fleet import crews
+from robot_identification.fleet import crews, dask_crew
 from robot_identification.fleet.carrying_out import carry_out
 from robot_identification.fleet.crews import open_crew
 
@@ -107,6 +107,11 @@ def test_dask_does_the_same(tasks, tmp_path):
         done = list(carry_out(crew, tasks.die_once, ITEMS, retries=1))
         assert (tmp_path / 'died').exists()
         assert sorted(one.value for one in done) == list(ITEMS)
+        # short items go together by now
+        assert crew.together > 1
+        done = list(carry_out(crew, tasks.die_always, ITEMS, retries=1))
+        assert {one.item for one in done if one.failure} == {3}
+        assert sorted(one.item for one in done) == list(ITEMS)
 
 
 def test_unknown_schedulers_are_refused():
@@ -116,7 +121,7 @@ def test_unknown_schedulers_are_refused():
 
 def test_an_address_where_nobody_is(monkeypatch):
     pytest.importorskip('distributed')
-    monkeypatch.setattr(crews, '_CONNECT_SECONDS', 1.0)
+    monkeypatch.setattr(dask_crew, '_CONNECT_SECONDS', 1.0)
     with pytest.raises(IdentificationError, match=r'no Dask scheduler answers at tcp://127'):
         open_crew('tcp://127.0.0.1:9', 1, b'').__enter__()
 
@@ -147,7 +152,7 @@ class NoCluster:
 )
 def test_workers_that_cannot_do_the_work(answer, text):
     with pytest.raises(IdentificationError, match=text):
-        crews.DaskCrew(NoCluster(answer), 'tcp://there', b'')
+        dask_crew.DaskCrew(NoCluster(answer), 'tcp://there', b'')
 
 
 def test_without_dask_processes_are_the_default(monkeypatch):

@@ -28,7 +28,22 @@ def run(fleet, out, recordings=None, **options):
 def merged(fleet, out):
     """Read what depends on every recording and on the order of merging."""
     folder = fleet.folder / out
-    return [file.read_bytes() for file in (folder / 'fleet.factor', *sorted(folder.glob('r*/*')))]
+    files = folder / 'fleet.factor', *sorted(folder.glob('r*/*'))
+    return [read_factor(file).factor for file in files]
+
+
+def require_equal(found, expected):
+    """
+    Hold factors against those of another run.
+
+    Where arrays lie in memory decides how LAPACK rounds some of them: same calls, other last bits.
+    """
+    for one, other in zip(found, expected, strict=True):
+        assert one.fingerprint.difference(other.fingerprint) is None
+        assert np.array_equal(one.rows, other.rows) and one.raw_rows == other.raw_rows
+        for name in ('triangles', 'column_sums', 'effort_sums', 'raw_gram'):
+            a, b = getattr(one, name), getattr(other, name)
+            np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-14 * np.abs(b).max())
 
 
 @pytest.fixture(scope='module')
@@ -79,13 +94,13 @@ def test_each_robot_is_identified_as_from_its_recordings(small):
         assert robot.estimate.std == pytest.approx(alone.estimate.std, rel=1e-6)
 
 
-def test_order_and_number_of_workers_change_no_bit(small, reference):
+def test_order_and_number_of_workers_change_nothing(small, reference):
     files = sorted(map(str, small.recordings.rglob('*.npz')))
     run(small, 'two', files[::-1])
-    assert merged(small, 'two') == reference
+    require_equal(merged(small, 'two'), reference)
 
 
-def test_a_worker_killed_half_way_changes_no_bit(small, reference):
+def test_a_worker_killed_half_way_changes_nothing(small, reference):
     killed = []
 
     def kill(fraction, text):
@@ -95,10 +110,10 @@ def test_a_worker_killed_half_way_changes_no_bit(small, reference):
 
     result = run(small, 'killed', progress=kill)
     assert killed and not result.set_aside
-    assert merged(small, 'killed') == reference
+    require_equal(merged(small, 'killed'), reference)
 
 
-def test_a_cluster_by_its_address_changes_no_bit(small, reference, tmp_path):
+def test_a_cluster_by_its_address_changes_nothing(small, reference, tmp_path):
     distributed = pytest.importorskip('distributed')
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, dashboard_address=None, local_directory=tmp_path
@@ -106,7 +121,7 @@ def test_a_cluster_by_its_address_changes_no_bit(small, reference, tmp_path):
         address = cluster.scheduler_address
         result = run(small, 'dask', scheduler=address, workers=None)
     assert result.scheduler == f'Dask on {address}, 2 at a time'
-    assert merged(small, 'dask') == reference
+    require_equal(merged(small, 'dask'), reference)
 
 
 def worker_pids():
@@ -132,7 +147,7 @@ def test_finished_factors_are_kept_and_damaged_ones_made_anew(small, reference):
     files[1].unlink()
     result = run(small, 'kept')
     assert result.kept == 10
-    assert merged(small, 'kept') == reference
+    require_equal(merged(small, 'kept'), reference)
     again = {file for file in files if file.stat().st_mtime_ns != times[file]}
     assert again == set(files[:2])
 
