@@ -20,7 +20,7 @@ from ..errors import IdentificationWarning, one_of, RecordingError
 from .bag_contents import contents_of
 from .entry import unusable
 from .mcap_records import MAGIC
-from .mcap_recovery import recovered_messages, remains_of
+from .mcap_recovery import has_end, recovered_messages, remains_of
 from .messages import Messages
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
@@ -129,8 +129,7 @@ def _is_whole(part: Path) -> bool:
     with part.open('rb') as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             return True  # not an mcap file at all: the reader says so
-        stream.seek(-len(MAGIC), 2)
-        return stream.tell() > 0 and stream.read() == MAGIC
+    return has_end(part)
 
 
 def _finished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:

@@ -12,11 +12,12 @@ from typing import Any
 
 import yaml
 
-from .bag_metadata import KEY, MARK, RECORD
+from .bag_metadata import KEY, MARK, RECORD, RECORD_KEY
 from .mcap_records import (
     METADATA,
     METADATA_INDEX,
     read_string,
+    read_string_map,
     read_summary,
     records_of,
     STATISTICS,
@@ -112,10 +113,8 @@ def _about_mcap(bag: Path) -> BagAbout:
         stream.seek(start)
         for code, content in records_of(memoryview(stream.read(min(length, bag.stat().st_size)))):
             if code == METADATA:
-                # the record's name, the length of its map, and the map's only pair
                 _, at = read_string(content, 0)
-                _, at = read_string(content, at + 4)
-                text, _ = read_string(content, at)
+                text = read_string_map(content, at).get(RECORD_KEY, '')
                 return BagAbout(began, _custom(text))
     return BagAbout(began)
 

@@ -105,13 +105,15 @@ class FileSpan:
     count: int
 
 
-def topic_entry(name: str, kind: str, profiles: Any, hashed: str, count: int) -> dict[str, Any]:
+def topic_entry(
+    name: str, kind: str, profiles: Any, hashed: str, count: int, encoding: str = 'cdr'
+) -> dict[str, Any]:
     """Return a topic's entry in the metadata."""
     return {
         'topic_metadata': {
             'name': name,
             'type': kind,
-            'serialization_format': 'cdr',
+            'serialization_format': encoding,
             'offered_qos_profiles': profiles,
             'type_description_hash': hashed,
         },

@@ -107,6 +107,13 @@ class BagRecorder:
         Time between two waits until the disk has it all [s]; 0 leaves that to the system.  A power
         loss takes at most what came after the last one.
 
+    Attributes
+    ----------
+    error:
+        Why it ended by itself; None while all is well.
+    lost:
+        Messages that the middleware lost on the way here, as whoever offers them knows.
+
     Raises
     ------
     RecordingError
@@ -124,6 +131,7 @@ class BagRecorder:
         sync_period: float = 1.0,
     ) -> None:
         self.error: RecordingError | None = None
+        self.lost = 0
         self._writer = BagWriter(folder, topics)
         self._stamps = [StampStatistics() for _ in topics]
         self._reading = threading.Lock()
@@ -131,7 +139,6 @@ class BagRecorder:
         self._capacity = capacity
         self._flush_period = flush_period
         self._overflow = self._taken = 0
-        self._lost = 0
         self._broken = 0
         self._stop = threading.Event()
         self._ended = threading.Event()
@@ -173,10 +180,6 @@ class BagRecorder:
         """Say what the publishers of a topic offer, before its first message."""
         self._writer.offered(topic, qos)
 
-    def count_lost(self, messages: int) -> None:
-        """Count messages that the middleware lost on the way here."""
-        self._lost += messages
-
     def stop(self, mark: str = '') -> RecordingStatus:
         """
         Write everything that was offered, close the bag and return how it went.
@@ -215,7 +218,7 @@ class BagRecorder:
             return RecordingStatus(
                 path=self.folder,
                 messages=self._writer.messages,
-                lost=self._lost,
+                lost=self.lost,
                 overflowed=self._overflow + refused,
                 waiting=0 if self.error else self._waiting,
                 disordered=sum(stamps.backward for stamps in self._stamps),
@@ -239,8 +242,8 @@ class BagRecorder:
         silence = time.monotonic() - self._offered
         if not self._stop.is_set() and silence > 1.0:
             remarks.append(f'no message for {silence:.1f} s')
-        if self._lost:
-            remarks.append(f'the middleware lost {self._lost} messages')
+        if self.lost:
+            remarks.append(f'the middleware lost {self.lost} messages')
         if self._overflow:
             remarks.append(f'the disk was too slow for {self._overflow} messages')
         if gaps := sum(stamps.gaps for stamps in self._stamps):

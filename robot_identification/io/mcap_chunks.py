@@ -201,6 +201,27 @@ def messages_of(records: np.ndarray, places: np.ndarray, channels: np.ndarray) -
     return Messages(records, places + _HEAD + _FIELDS, lengths - _FIELDS, times)
 
 
+def channels_and_times(records: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Tell of messages on which channels they came and when they were received.
+
+    Parameters
+    ----------
+    records:
+        (m,) bytes.
+    places:
+        (n,) where message records begin in them.
+
+    Returns
+    -------
+    channels, times:
+        (n,) numbers, and (n,) times [ns].
+
+    """
+    channels = _numbers(records, '<u2')[places + _HEAD]
+    return channels, _numbers(records, '<i8')[places + _HEAD + 6]
+
+
 def _verified(records: np.ndarray, index: np.ndarray) -> Places | None:
     """Return where all records begin if the index is right; None where it is not."""
     size = len(records)

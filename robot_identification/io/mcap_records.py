@@ -124,6 +124,16 @@ def read_string(data: bytes | memoryview, place: int) -> tuple[str, int]:
     return bytes(data[place + 4 : end]).decode(), end
 
 
+def read_string_map(data: bytes | memoryview, place: int) -> dict[str, str]:
+    """Return the pairs of strings whose length in bytes stands at ``place``."""
+    (length,) = struct.unpack_from('<I', data, place)
+    found, place, end = {}, place + 4, place + 4 + length
+    while place < end:
+        key, place = read_string(data, place)
+        found[key], place = read_string(data, place)
+    return found
+
+
 def string_map(mapping: Mapping[str, str]) -> bytes:
     """Return pairs of strings behind the length of all of them."""
     content = b''.join(string(key) + string(value) for key, value in mapping.items())

@@ -9,7 +9,7 @@ the chunk that was being written, the messages that are whole are taken; what is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 import struct
 from typing import BinaryIO
@@ -33,6 +33,7 @@ from .mcap_records import (
     MAGIC,
     MESSAGE,
     MESSAGE_INDEX,
+    METADATA,
     read_string,
     SCHEMA,
 )
@@ -44,13 +45,18 @@ _LOOSE = 1 << 20
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Bytes of the file: a chunk with its index, or records outside of chunks."""
+class Part:
+    """Bytes of the file: a chunk with its index, metadata, or other records outside of chunks."""
 
     start: int
     length: int
-    is_chunk: bool
+    kind: int
     index_length: int = 0
+
+    @property
+    def is_chunk(self) -> bool:
+        """Whether it is a chunk."""
+        return self.kind == CHUNK
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,17 @@ class Remains:
     """
 
     path: Path
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
     cut: np.ndarray
     told: str
+
+
+def has_end(path: Path) -> bool:
+    """Tell whether a file ends as a finished mcap file does."""
+    with path.open('rb') as stream:
+        stream.seek(0, 2)
+        stream.seek(-min(len(MAGIC), stream.tell()), 2)
+        return stream.tell() > 0 and stream.read() == MAGIC
 
 
 def remains_of(path: Path) -> Remains:
@@ -154,6 +168,8 @@ def recovered_messages(
     channels = _Channels(is_wanted, found)
     with remains.path.open('rb') as stream:
         for part in remains.parts:
+            if part.kind == METADATA:
+                continue
             stream.seek(part.start)
             data = memoryview(stream.read(part.length + part.index_length))
             if part.is_chunk:
@@ -173,9 +189,9 @@ def _wanted(records: np.ndarray, index: np.ndarray, channels: _Channels) -> Iter
         yield messages
 
 
-def _parts(stream: BinaryIO, size: int) -> tuple[list[_Part], int]:
+def _parts(stream: BinaryIO, size: int) -> tuple[list[Part], int]:
     """Return the parts that are whole and where the last whole record ends."""
-    parts: list[_Part] = []
+    parts: list[Part] = []
     place = stream.seek(len(MAGIC))
     while place + _HEAD.size <= size:
         opcode, length = _HEAD.unpack(stream.read(_HEAD.size))
@@ -185,17 +201,17 @@ def _parts(stream: BinaryIO, size: int) -> tuple[list[_Part], int]:
                 _require_zeros(stream, place)
             break
         last = parts[-1] if parts else None
-        if opcode == CHUNK:
-            parts.append(_Part(place, end - place, True))
+        if opcode in (CHUNK, METADATA):
+            parts.append(Part(place, end - place, opcode))
         elif opcode == MESSAGE_INDEX and last is not None and last.is_chunk:
-            parts[-1] = _Part(last.start, last.length, True, end - last.start - last.length)
+            parts[-1] = replace(last, index_length=end - last.start - last.length)
         elif opcode in (SCHEMA, CHANNEL, MESSAGE):
-            if last is None or last.is_chunk or last.start + last.length != place:
+            if last is None or last.kind != MESSAGE or last.start + last.length != place:
                 last = None
             if last is not None and last.length < _LOOSE:
-                parts[-1] = _Part(last.start, end - last.start, False)
+                parts[-1] = replace(last, length=end - last.start)
             else:
-                parts.append(_Part(place, end - place, False))
+                parts.append(Part(place, end - place, MESSAGE))
         place = stream.seek(end)
     return parts, place
 
@@ -209,7 +225,7 @@ def _require_zeros(stream: BinaryIO, place: int) -> None:
 
 
 def _last_chunk(
-    stream: BinaryIO, parts: list[_Part], end: int, size: int
+    stream: BinaryIO, parts: list[Part], end: int, size: int
 ) -> tuple[int, Chunk] | None:
     """
     Return where the chunk begins that was being written, and the chunk; None where there is none.
@@ -218,7 +234,7 @@ def _last_chunk(
     its bytes reached the disk.
     """
     stream.seek(end)
-    data = memoryview(stream.read(size - end))
+    data = memoryview(stream.read(max(0, size - end)))
     if len(data) > _HEAD.size and data[0] == CHUNK:
         try:
             return end, Chunk.of(data[_HEAD.size :])

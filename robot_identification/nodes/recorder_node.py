@@ -3,22 +3,27 @@
 Node ``recorder``: joint states into rosbag2 (mcap) files.
 
 It takes the serialised messages as they are, in one thread with a deep queue, and hands them to
-`BagRecorder`; see there for what is lost when the process is killed.  They are fetched from the
-middleware several at a time: an executor that is woken by each of them costs several times more.
+`BagRecorder`; see there for what is lost when the process is killed.  A thread of its own fetches
+them from the middleware, several at a time: an executor would be woken by each of them, would fall
+behind where others need the processors, and takes some hundred bytes for good every time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+import contextlib
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 import sys
+import threading
 from typing import Any
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
@@ -43,8 +48,8 @@ from .common import (
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
 _FETCH_SECONDS = 0.01
-_AT_ONCE = 2000
-"""Messages of a topic after which services and timers have their turn."""
+_DEPTH = 10_000
+"""Messages that may wait in the middleware: ten seconds at 1 kHz."""
 
 
 @dataclass(frozen=True)
@@ -92,39 +97,56 @@ class RecorderNode(Node):
     def __init__(self) -> None:
         super().__init__('recorder')
         self._recorder: BagRecorder | None = None
+        self._fetching = threading.RLock()  # whoever changes the recorder has it
+        self._ended = threading.Event()
         self._failed = False
         self._silent: set[int] = set()
         self._sim_time = False
         self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
         options = declare_options(self, RecorderOptions)
         self._group = _Fetched()
-        self._inputs = [self._subscribe(topic) for topic in options.topics]
+        self._inputs = [self._subscribe(*each) for each in enumerate(options.topics)]
         self._topics = [subscription.topic_name for subscription in self._inputs]
+        self._losses = [Losses() for _ in self._inputs]
         self.create_service(StartRecording, '~/start', self._on_start)
         self.create_service(StopRecording, '~/stop', self._on_stop)
         # by the wall: a simulation that stands still has to show in the status
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(_FETCH_SECONDS, self._fetch, self._group, clock=steady)
-        self.create_timer(1.0, self._on_timer, clock=steady)
+        self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._last = RecordingStatus(Path())
         self._publish(recording=False)
+        self._thread = threading.Thread(target=self._run, name='fetch', daemon=True)
+        self._thread.start()
 
     def on_shutdown(self) -> None:
         """Close the bag of a running recording."""
-        if self._recorder is not None:
-            self.get_logger().info(self._stop(StopRecording.Response()))
+        try:
+            if self._recorder is not None:
+                self.get_logger().info(self._stop(StopRecording.Response()))
+        finally:
+            self._ended.set()
+            self._thread.join()
 
     # ------------------------------------------------------------------------------- messages in
 
-    def _subscribe(self, topic: str) -> JointStateSubscription:
+    def _subscribe(self, place: int, topic: str) -> JointStateSubscription:
         return JointStateSubscription(
             self,
             _never_called,
             topic,
+            depth=_DEPTH,
             raw=True,
             callback_group=self._group,
-            message_lost=self._on_lost,
+            message_lost=partial(self._on_lost, place),
         )
+
+    def _run(self) -> None:
+        while not self._ended.wait(_FETCH_SECONDS):
+            with self._fetching:
+                self._fetch()
+                failed = self._recorder is not None and self._recorder.error is not None
+            if failed and not self._failed:
+                self._failed = True
+                self._on_timer()
 
     def _fetch(self) -> None:
         """Take what has arrived, and have it recorded if that is asked for."""
@@ -132,26 +154,21 @@ class RecorderNode(Node):
         for place, subscription in enumerate(self._inputs):
             # as rosbag2 does: the time of reception, in the robot's clock where it is simulated
             now = self.get_clock().now().nanoseconds if self._sim_time else 0
-            handle = subscription.handle
-            with handle:
-                for _ in range(_AT_ONCE):
-                    taken = handle.take_message(JointState, True)
-                    if taken is None:
-                        break
-                    if recorder is not None:
-                        data, info = taken
-                        if place in self._silent:
-                            self._silent.discard(place)
-                            recorder.offered(place, self._offered(self._topics[place]))
-                        log = now or info['received_timestamp']
-                        recorder.offer(place, log, info['source_timestamp'], data)
-        if recorder is not None and recorder.error is not None and not self._failed:
-            self._failed = True
-            self._on_timer()
+            for data, info in _taken(subscription.handle):
+                self._losses[place].count(info['publication_sequence_number'])
+                if recorder is None:
+                    continue
+                if place in self._silent:
+                    self._silent.discard(place)
+                    recorder.offered(place, self._offered(self._topics[place]))
+                log = now or info['received_timestamp']
+                recorder.offer(place, log, info['source_timestamp'], data)
+        if recorder is not None:
+            recorder.lost = sum(losses.total for losses in self._losses)
 
-    def _on_lost(self, event: Any) -> None:
-        if self._recorder is not None:
-            self._recorder.count_lost(event.total_count_change)
+    def _on_lost(self, place: int, event: Any) -> None:
+        with self._fetching:
+            self._losses[place].told += event.total_count_change
 
     # ---------------------------------------------------------------------------------- requests
 
@@ -171,15 +188,20 @@ class RecorderNode(Node):
         self._sim_time = self.get_parameter('use_sim_time').value
         topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
         folder = Path(options.output).expanduser().resolve()
-        self._recorder = None
-        self._fetch()  # what came before does not belong to the recording
-        self._recorder = _start_in_new_folder(folder, name, topics, options)
-        self._failed = False
-        # their publishers are asked again when they are there
-        self._silent = {place for place, topic in enumerate(topics) if not topic.qos}
-        response.path = str(self._recorder.folder)
+        recorder = _start_in_new_folder(folder, name, topics, options)
+        with self._fetching:
+            self._recorder = None
+            self._fetch()  # what came before does not belong to the recording
+            # their publishers are asked again when they are there
+            self._silent = {place for place, topic in enumerate(topics) if not topic.qos}
+            for losses in self._losses:
+                losses.reset()
+            self._failed = False
+            self._recorder = recorder
+        self._watch_publishers()
+        response.path = str(recorder.folder)
         self.get_logger().info(f"recording into '{response.path}'")
-        self._last = self._recorder.status()
+        self._last = recorder.status()
         self._publish(recording=True)
         silent = ', '.join(self._topics[place] for place in sorted(self._silent))
         return f'nothing publishes on {silent} yet' if silent else ''
@@ -190,8 +212,9 @@ class RecorderNode(Node):
         return answer(self, response, lambda r: self._stop(r, request.mark.strip()))
 
     def _stop(self, response: StopRecording.Response, mark: str = '') -> str:
-        self._fetch()  # what came until now belongs to the recording
-        recorder, self._recorder = self._recorder, None
+        with self._fetching:
+            self._fetch()  # what came until now belongs to the recording
+            recorder, self._recorder = self._recorder, None
         if recorder is None:
             raise RecordingError('nothing is being recorded', remedy='start a recording first')
         try:
@@ -217,10 +240,17 @@ class RecorderNode(Node):
         recorder = self._recorder
         if recorder is None:
             return
+        self._watch_publishers()
         self._last = recorder.status()
         if recorder.error is not None:
             self.get_logger().error(str(recorder.error), throttle_duration_sec=10.0)
         self._publish(recording=recorder.error is None)
+
+    def _watch_publishers(self) -> None:
+        """Let sequence numbers count only where one publisher gives them."""
+        for topic, losses in zip(self._topics, self._losses, strict=True):
+            if self.count_publishers(topic) > 1:
+                losses.is_alone = False
 
     def _publish(self, recording: bool) -> None:
         last = self._last
@@ -246,12 +276,57 @@ class RecorderNode(Node):
         )
 
 
+@dataclass
+class Losses:
+    """
+    Messages of a topic that were lost on the way here.
+
+    The middleware tells of those that it did not get.  Of those that it got and threw away, as
+    nobody fetched them in time, only the publisher's sequence numbers tell, and those of several
+    publishers, mixed, tell nothing.
+    """
+
+    told: int = 0
+    skipped: int = 0
+    is_alone: bool = True
+    last: int | None = None
+
+    @property
+    def total(self) -> int:
+        """The number, as far as it is known."""
+        return max(self.told, self.skipped if self.is_alone else 0)
+
+    def count(self, number: int | None) -> None:
+        """Take the sequence number of the next message; None where the middleware has none."""
+        if number is None:
+            return
+        # a publisher that was started anew begins anew
+        if self.last is not None and number > self.last + 1:
+            self.skipped += number - self.last - 1
+        self.last = number
+
+    def reset(self) -> None:
+        """Count from here."""
+        self.told = self.skipped = 0
+        self.is_alone = True
+
+
 class _Fetched(MutuallyExclusiveCallbackGroup):
     """A group whose subscriptions the executor leaves alone; their events it handles."""
 
     def can_execute(self, entity: Any) -> bool:
         """Tell whether the executor may wait for it."""
         return not isinstance(entity, Subscription) and super().can_execute(entity)
+
+
+def _taken(handle: Any) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Take the messages that wait in the middleware, at most as many as it holds."""
+    with contextlib.suppress(InvalidHandle), handle:  # it may be replaced meanwhile
+        for _ in range(_DEPTH):
+            taken = handle.take_message(JointState, True)
+            if taken is None:
+                return
+            yield taken
 
 
 def _never_called(message: Any) -> None:

@@ -48,7 +48,7 @@ def test_everything_offered_is_written_and_described(tmp_path):
     for i in range(1000):
         if i != 500:
             recorder.offer(0, i, i, serialised(i * 10**6))
-    recorder.count_lost(3)
+    recorder.lost = 3
     status = recorder.stop()
     assert (status.messages, status.dropped, status.gaps) == (999, 3, 1)
     assert status.duration == pytest.approx(0.999)

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings that were cut off, completed: what is left of them, read by other readers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+import os
+import shutil
+import struct
+import time
+
+from mcap.reader import make_reader
+from mcap.writer import CompressionType, Writer
+import pytest
+from robot_identification.errors import RecordingError
+from robot_identification.io import bag_repair
+from robot_identification.io.bag_about import about_bag
+from robot_identification.io.bag_metadata import Qos
+from robot_identification.io.bag_repair import is_complete, recordings_in, repair_bag
+from robot_identification.io.mcap_writer import BagWriter, Topic
+from robot_identification.io.message_definition import message_definition, type_hash
+from rosbags.highlevel import AnyReader
+from rosbags.typesys import get_typestore, Stores
+import yaml
+
+KIND = 'sensor_msgs/msg/JointState'
+TOPIC = '/joint_states'
+START = 1_700_000_000_000_000_000
+COUNT = 40
+STORE = get_typestore(Stores.ROS2_JAZZY)
+QOS = yaml.safe_dump([Qos(depth=7).as_dict()])
+
+
+def serialised(number: int) -> bytes:
+    stamp = STORE.types['builtin_interfaces/msg/Time'](sec=number, nanosec=0)
+    header = STORE.types['std_msgs/msg/Header'](stamp, '')
+    import numpy as np
+
+    values = np.full(2, float(number))
+    message = STORE.types[KIND](header, ['a', 'b'], values, values, values)
+    return bytes(STORE.serialize_cdr(message, KIND))
+
+
+def our_bag(folder, count=COUNT, close=True, mark=''):
+    """Write a bag with our writer, ten messages a chunk."""
+    writer = BagWriter(folder, [Topic(TOPIC, KIND)], {'mark': mark} if mark else None)
+    for i in range(count):
+        writer.write(0, START + i, serialised(i), publish_time=START + i)
+        if i % 10 == 9:
+            writer.flush()
+    writer.close() if close else writer.abandon()
+    return folder
+
+
+def foreign_bag(folder, compression=CompressionType.NONE, chunked=True, count=COUNT, first=0):
+    """
+    Write a bag as rosbag2's mcap plugin does, by the library of the format's makers.
+
+    That is: its description at the beginning and at the end, schemas and channels in the chunk in
+    which they are used first.
+    """
+    folder.mkdir(exist_ok=True)
+    number = len(list(folder.glob('*.mcap')))
+    description = {
+        'version': 9,
+        'storage_identifier': 'mcap',
+        'custom_data': {'robot': 'tx40'},
+        'ros_distro': 'jazzy',
+    }
+    with open(folder / f'{folder.name}_{number}.mcap', 'wb') as stream:
+        writer = Writer(stream, chunk_size=1500, compression=compression, use_chunking=chunked)
+        writer.start('ros2', 'libmcap 1.3.0')
+        noted = {'serialized_metadata': yaml.safe_dump(description)}
+        writer.add_metadata('rosbag2', noted)
+        schema = writer.register_schema(KIND, 'ros2msg', message_definition(KIND).encode())
+        about = {'offered_qos_profiles': QOS, 'topic_type_hash': type_hash(KIND)}
+        channel = writer.register_channel(TOPIC, 'cdr', schema, about)
+        for i in range(first, first + count):
+            writer.add_message(channel, START + i, serialised(i), START + i)
+        writer.add_metadata('rosbag2', noted)
+        writer.finish()
+    old = time.time() - 3600.0
+    os.utime(folder / f'{folder.name}_{number}.mcap', (old, old))
+    return folder
+
+
+def file_of(bag):
+    [file] = bag.glob('*.mcap')
+    return file
+
+
+def cut(bag, length):
+    """Cut a bag's file as a killed recorder leaves it, without ``metadata.yaml``."""
+    file = file_of(bag)
+    old = file.stat().st_mtime
+    file.write_bytes(file.read_bytes()[:length])
+    os.utime(file, (old, old))
+    (bag / 'metadata.yaml').unlink(missing_ok=True)
+    return file
+
+
+def boundaries(raw):
+    """Return where records of a file begin."""
+    places, place = [8], 8
+    while place + 9 <= len(raw) - 8:
+        (length,) = struct.unpack_from('<Q', raw, place + 1)
+        place += 9 + length
+        places.append(place)
+    return places
+
+
+def numbers_by_others(bag):
+    """Return the messages' numbers, as rosbags and the mcap library read them."""
+    with AnyReader([bag]) as reader:
+        by_rosbags = [reader.deserialize(d, c.msgtype).header.stamp.sec
+                      for c, _, d in reader.messages()]  # fmt: skip
+        assert reader.message_count == len(by_rosbags)
+    by_mcap = []
+    for file in sorted(bag.glob('*.mcap')):
+        with open(file, 'rb') as stream:
+            reader = make_reader(stream, validate_crcs=True)
+            summary = reader.get_summary()
+            read = [message.log_time - START for *_, message in reader.iter_messages()]
+            assert summary.statistics.message_count == len(read)
+            by_mcap += read
+    assert by_rosbags == by_mcap
+    return by_mcap
+
+
+def check_repaired(bag, raw):
+    """Check what holds after every repair; return the messages' numbers."""
+    numbers = numbers_by_others(bag)
+    assert numbers == list(range(len(numbers))), 'from the start, without holes'
+    assert is_complete(bag)
+    told = yaml.safe_load((bag / 'metadata.yaml').read_text())['rosbag2_bagfile_information']
+    assert told['message_count'] == len(numbers)
+    assert told['files'][0]['message_count'] == len(numbers)
+    if raw is not None:
+        [kept] = bag.glob('*.mcap.unfinished')
+        assert kept.read_bytes() == raw, 'nothing is taken away'
+    before = {path.name: path.read_bytes() for path in bag.iterdir()}
+    assert repair_bag(bag).done == ()
+    assert {path.name: path.read_bytes() for path in bag.iterdir()} == before
+    return numbers
+
+
+@pytest.mark.parametrize('around', [-1, 0, 1, 8, 9, 40])
+def test_a_bag_of_ours_cut_near_any_record_is_completed(tmp_path, around):
+    raw = file_of(our_bag(tmp_path / 'run')).read_bytes()
+    places = boundaries(raw)
+    # the index of the chunk before tells how many messages are whole
+    whole = {}
+    for place, after in pairwise(places):
+        chunks = sum(raw[p] == 6 for p in places if p < after and p + 9 <= place)
+        whole[place] = 10 * chunks
+    for place in places[:-1]:
+        if place + around >= len(raw):
+            continue  # complete
+        shutil.rmtree(tmp_path / 'run')
+        our_bag(tmp_path / 'run')
+        file = cut(tmp_path / 'run', place + around)
+        left = file.read_bytes()
+        repair = repair_bag(tmp_path / 'run')
+        assert 'written anew' in repair.done[0]
+        numbers = check_repaired(tmp_path / 'run', left)
+        assert whole[place] - 10 * (around < 0) <= len(numbers) <= whole[place] + 1
+
+
+def test_messages_of_the_chunk_that_was_being_written_are_kept(tmp_path):
+    our_bag(tmp_path / 'run')
+    raw = file_of(tmp_path / 'run').read_bytes()
+    places = [place for place in boundaries(raw)[:-1] if raw[place] == 6]
+    record = 31 + len(serialised(0))
+    for messages in range(11):
+        shutil.rmtree(tmp_path / 'run')
+        our_bag(tmp_path / 'run')
+        # 9 of its head, 40 of its fields before the first record
+        file = cut(tmp_path / 'run', places[3] + 9 + 40 + messages * record)
+        left = file.read_bytes()
+        repair_bag(tmp_path / 'run')
+        assert len(check_repaired(tmp_path / 'run', left)) == 30 + messages
+
+
+@pytest.mark.parametrize('compression', list(CompressionType))
+@pytest.mark.parametrize('chunked', [True, False])
+def test_what_ros2_bag_record_left_is_completed(tmp_path, compression, chunked):
+    raw = file_of(foreign_bag(tmp_path / 'run', compression, chunked)).read_bytes()
+    for share in (0.2, 0.5, 0.9, 0.99):
+        shutil.rmtree(tmp_path / 'run')
+        foreign_bag(tmp_path / 'run', compression, chunked)
+        left = cut(tmp_path / 'run', round(share * len(raw))).read_bytes()
+        repair_bag(tmp_path / 'run')
+        numbers = check_repaired(tmp_path / 'run', left)
+        if share > 0.4:
+            assert len(numbers) > 5
+    told = yaml.safe_load((tmp_path / 'run' / 'metadata.yaml').read_text())
+    told = told['rosbag2_bagfile_information']
+    [topic] = told['topics_with_message_count']
+    assert topic['topic_metadata']['name'] == TOPIC
+    assert topic['topic_metadata']['type'] == KIND
+    assert topic['topic_metadata']['offered_qos_profiles'] == yaml.safe_load(QOS)
+    assert topic['topic_metadata']['type_description_hash'] == type_hash(KIND)
+    assert told['custom_data'] == {'robot': 'tx40'}
+    assert told['ros_distro'] == 'jazzy'
+    assert about_bag(file_of(tmp_path / 'run')).custom == {'robot': 'tx40'}
+
+
+def test_a_bag_that_lacks_its_metadata_alone_gets_it(tmp_path):
+    raw = file_of(our_bag(tmp_path / 'run', mark='the robot was stopped')).read_bytes()
+    written = (tmp_path / 'run' / 'metadata.yaml').read_text()
+    (tmp_path / 'run' / 'metadata.yaml').unlink()
+    assert repair_bag(tmp_path / 'run').done == (f'metadata.yaml: made for {COUNT} messages',)
+    assert (tmp_path / 'run' / 'metadata.yaml').read_text() == written
+    assert file_of(tmp_path / 'run').read_bytes() == raw
+    assert about_bag(tmp_path / 'run').mark == 'the robot was stopped'
+
+
+@pytest.mark.parametrize('text', ['', 'rosbag2_bagfile_inf', '\0' * 512])
+def test_metadata_that_a_power_loss_cut_is_replaced_and_kept(tmp_path, text):
+    our_bag(tmp_path / 'run')
+    (tmp_path / 'run' / 'metadata.yaml').write_text(text)
+    assert not is_complete(tmp_path / 'run')
+    assert 'metadata.yaml.unfinished' in repair_bag(tmp_path / 'run').done[0]
+    assert (tmp_path / 'run' / 'metadata.yaml.unfinished').read_text() == text
+    check_repaired(tmp_path / 'run', None)
+
+
+def test_of_a_bag_in_several_files_the_last_one_is_completed(tmp_path):
+    foreign_bag(tmp_path / 'run')
+    foreign_bag(tmp_path / 'run', first=COUNT)
+    first, second = sorted((tmp_path / 'run').glob('*.mcap'))
+    whole, size = first.read_bytes(), second.stat().st_size
+    second.write_bytes(second.read_bytes()[: size // 2])
+    os.utime(second, (1, 1))
+    repair_bag(tmp_path / 'run')
+    assert first.read_bytes() == whole
+    numbers = numbers_by_others(tmp_path / 'run')
+    assert COUNT < len(numbers) < 2 * COUNT
+    assert numbers == list(range(len(numbers)))
+    told = yaml.safe_load((tmp_path / 'run' / 'metadata.yaml').read_text())
+    told = told['rosbag2_bagfile_information']
+    assert told['message_count'] == len(numbers)
+    assert told['relative_file_paths'] == ['run_0.mcap', 'run_1.mcap']
+
+
+def test_a_recording_in_progress_is_left_alone(tmp_path):
+    writer = BagWriter(tmp_path / 'run', [Topic(TOPIC, KIND)])
+    writer.write(0, START, serialised(0), publish_time=START)
+    writer.flush()
+    before = writer.path.read_bytes()
+    with pytest.raises(RecordingError, match='is being recorded .* stop its recorder'):
+        repair_bag(tmp_path / 'run')
+    assert [path.name for path in (tmp_path / 'run').iterdir()] == ['run_0.mcap']
+    assert writer.path.read_bytes() == before
+    writer.close()
+    assert repair_bag(tmp_path / 'run').done == ()
+
+
+def test_a_file_of_others_has_to_be_quiet(tmp_path, monkeypatch):
+    file = cut(foreign_bag(tmp_path / 'run'), 5000)
+    os.utime(file)
+    with pytest.raises(RecordingError, match='was written to 0 s ago'):
+        repair_bag(tmp_path / 'run', quiet=60.0)
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        os.utime(file, (1, 1))
+
+    monkeypatch.setattr(bag_repair.time, 'sleep', sleep)
+    repair_bag(tmp_path / 'run')
+    assert len(slept) == 1 and 0.0 < slept[0] <= bag_repair.QUIET
+
+
+def test_a_file_that_grows_meanwhile_is_left_alone(tmp_path, monkeypatch):
+    file = cut(our_bag(tmp_path / 'run'), 5000)
+    rewrite = bag_repair.rewrite
+
+    def slow(*arguments):
+        with file.open('ab') as stream:
+            stream.write(b'more')
+        return rewrite(*arguments)
+
+    monkeypatch.setattr(bag_repair, 'rewrite', slow)
+    with pytest.raises(RecordingError, match='has changed meanwhile'):
+        repair_bag(tmp_path / 'run')
+    assert [path.name for path in (tmp_path / 'run').iterdir()] == [file.name]
+
+
+def test_without_room_nothing_is_changed(tmp_path, monkeypatch):
+    file = cut(our_bag(tmp_path / 'run'), 5000)
+    usage = shutil.disk_usage(tmp_path)._replace(free=1 << 20)
+    monkeypatch.setattr(bag_repair.shutil, 'disk_usage', lambda _: usage)
+    with pytest.raises(RecordingError, match='no room for another copy'):
+        repair_bag(tmp_path / 'run')
+    assert [path.name for path in (tmp_path / 'run').iterdir()] == [file.name]
+
+
+def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path):
+    file = cut(our_bag(tmp_path / 'run'), 12_000)
+    data = bytearray(file.read_bytes())
+    data[boundaries(data)[4] + 200] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(RecordingError, match='is damaged .*checksum'):
+        repair_bag(tmp_path / 'run')
+    assert [path.name for path in (tmp_path / 'run').iterdir()] == [file.name]
+    file.write_bytes(b'hello')
+    with pytest.raises(RecordingError, match='does not begin as an mcap file'):
+        repair_bag(tmp_path / 'run')
+
+
+def test_a_repair_that_was_interrupted_is_taken_up(tmp_path):
+    raw = cut(our_bag(tmp_path / 'run'), 8000).read_bytes()
+    file = file_of(tmp_path / 'run')
+    # where files cannot have two names, the old one is renamed first
+    file.rename(file.with_name(file.name + '.unfinished'))
+    (tmp_path / 'run' / f'.{file.name}.repairing').write_bytes(b'half of it')
+    assert not is_complete(tmp_path / 'run')
+    repair_bag(tmp_path / 'run')
+    check_repaired(tmp_path / 'run', raw)
+
+
+def test_where_files_cannot_have_two_names_the_old_one_is_renamed(tmp_path, monkeypatch):
+    raw = cut(our_bag(tmp_path / 'run'), 8000).read_bytes()
+
+    def refuse(*_):
+        raise PermissionError(1, 'Operation not permitted')
+
+    monkeypatch.setattr(bag_repair.os, 'link', refuse)
+    repair_bag(tmp_path / 'run')
+    check_repaired(tmp_path / 'run', raw)
+
+
+def test_a_file_that_ends_in_its_first_bytes_becomes_an_empty_bag(tmp_path):
+    for length in (0, 3, 8, 12, 40):
+        file = cut(our_bag(tmp_path / f'run_{length}'), length)
+        left = file.read_bytes()
+        repair_bag(file.parent)
+        assert check_repaired(file.parent, left) == []
+
+
+def test_a_single_file_is_completed_without_a_folder_about_it(tmp_path):
+    file = cut(our_bag(tmp_path / 'run'), 8000)
+    shutil.move(file, tmp_path / 'alone.mcap')
+    assert not is_complete(tmp_path / 'alone.mcap')
+    assert len(repair_bag(tmp_path / 'alone.mcap').done) == 1
+    assert is_complete(tmp_path / 'alone.mcap')
+    assert not (tmp_path / 'metadata.yaml').exists()
+
+
+def test_a_folder_of_recordings_is_gone_through(tmp_path):
+    for name in ('b', 'a'):
+        our_bag(tmp_path / name)
+    (tmp_path / 'notes').mkdir()
+    assert recordings_in(tmp_path) == [tmp_path / 'a', tmp_path / 'b']
+    assert recordings_in(tmp_path / 'a') == [tmp_path / 'a']
+    assert recordings_in(tmp_path / 'a' / 'a_0.mcap') == [tmp_path / 'a' / 'a_0.mcap']
+    assert recordings_in(tmp_path / 'notes') == [tmp_path / 'notes']
+
+
+def test_what_cannot_be_repaired_has_a_remedy(tmp_path):
+    (tmp_path / 'old').mkdir()
+    (tmp_path / 'old' / 'old_0.db3').write_bytes(b'')
+    with pytest.raises(RecordingError, match='ros2 bag reindex -s sqlite3'):
+        repair_bag(tmp_path / 'old')
+    (tmp_path / 'none').mkdir()
+    for path in (tmp_path / 'none', tmp_path / 'nowhere'):
+        with pytest.raises(RecordingError, match='is no recording in mcap'):
+            repair_bag(path)
