@@ -37,8 +37,11 @@ def message_reference(folder: Path = _FOLDER) -> str:
 
 def anchor(kind: str) -> str:
     """Return a type's name, linked to its section where it is one of the suite's."""
-    package, _, name = kind.rpartition('/')
-    return f'[`{kind}`](#{name.lower()})' if package.startswith(PACKAGE) else f'`{kind}`'
+    package, *folder, name = kind.split('/')
+    if package != PACKAGE:
+        return f'`{kind}`'
+    # a field's type has no folder: it is a message
+    return f'[`{kind}`](#{"".join(folder) or "msg"}{name.lower()})'
 
 
 def _type(kind: str) -> str:
@@ -53,7 +56,11 @@ def _section(path: Path, suffix: str) -> str:
         parse_service_file,
     )
 
-    lines = [f'### {path.stem}', '', f'`{PACKAGE}/{suffix}/{path.stem}`: {_opening(path)}']
+    lines = [
+        f'### {suffix}/{path.stem}',
+        '',
+        f'`{PACKAGE}/{suffix}/{path.stem}`: {_opening(path)}',
+    ]
     if suffix == 'msg':
         lines += _tables('field', parse_message_file(PACKAGE, path), path)
     elif suffix == 'srv':

@@ -23,7 +23,8 @@ def test_the_page_of_the_nodes_is_up_to_date(ros, tmp_path):
 
 
 def test_descriptions_begin_with_a_capital_and_end_without_a_full_stop():
-    nodes, _, _ = PAGE.read_text().partition('<!-- made from messages -->')
+    page, _, _ = PAGE.read_text().partition('<!-- made from messages -->')
+    nodes = '\n'.join(re.findall(r'<!-- made from .*?<!-- end of', page, re.DOTALL))
     parameters = re.findall(
         r'^\| `([\w.]+)` \| .* \| (.*?)(?: \[[^\]]*\])? \|$', nodes, re.MULTILINE
     )
