@@ -19,6 +19,7 @@ from robot_identification.launching import (
     controller_parameters,
     full_namespace,
     own_nodes,
+    preview,
     shared,
     SWITCH,
 )
@@ -111,6 +112,12 @@ ARGUMENTS = [
         'configuration, where it may, since nothing but a simulation moves',
     ),
     DeclareLaunchArgument(
+        'preview',
+        default_value='false',
+        choices=['true', 'false'],
+        description='Whether RViz opens, which shows what the service excitation/preview answers',
+    ),
+    DeclareLaunchArgument(
         'online',
         default_value='',
         choices=SWITCH,
@@ -137,13 +144,15 @@ def start(context):
     usual = CONTROLLERS[argument(context, 'command_interface')]
     controller = argument(context, 'controller') or usual
     excitation = {**NODES['excitation'], **controller_parameters(context, usual)}
+    urdf = description(context, controllers)
     return [
         gazebo(context),
         bridge(),
-        robot_state_publisher(context, controllers),
+        robot_state_publisher(urdf),
         spawn(),
         spawn_controllers(controller, controllers),
         *own_nodes(context, {**NODES, 'excitation': excitation}, 'gazebo.yaml'),
+        *preview(context, urdf),
     ]
 
 
@@ -171,8 +180,8 @@ def bridge():
     )
 
 
-def robot_state_publisher(context, controllers):
-    """Return what publishes robot_description, for Gazebo and for the nodes."""
+def description(context, controllers):
+    """Return the URDF of the robot with all that Gazebo needs."""
     urdf, _ = read_urdf(
         argument(context, 'robot') or shared('urdf', 'demo_arm.urdf.xacro'),
         {
@@ -182,6 +191,11 @@ def robot_state_publisher(context, controllers):
             'namespace': full_namespace(context),
         },
     )
+    return urdf
+
+
+def robot_state_publisher(urdf):
+    """Return what publishes robot_description, for Gazebo and for the nodes."""
     return Node(
         package='robot_state_publisher',
         executable='robot_state_publisher',

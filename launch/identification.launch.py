@@ -14,6 +14,7 @@ from robot_identification.launching import (
     COMMANDS,
     controller_parameters,
     own_nodes,
+    preview,
     SWITCH,
 )
 
@@ -83,6 +84,13 @@ ARGUMENTS = [
         'franka/joint_states); empty: joint_states',
     ),
     DeclareLaunchArgument(
+        'preview',
+        default_value='false',
+        choices=['true', 'false'],
+        description='Whether RViz opens, which shows what the service excitation/preview '
+        'answers; the ghost that goes through the motion needs the argument robot',
+    ),
+    DeclareLaunchArgument(
         'online',
         default_value='',
         choices=SWITCH,
@@ -113,7 +121,10 @@ def start(context):
     names = {'remappings': [('joint_states', topic)]} if topic else {}
     excitation = {**NODES['excitation'], **controller_parameters(context)}
     nodes = {**NODES, 'excitation': excitation}
-    return own_nodes(context, nodes, 'identification.yaml', **names)
+    return [
+        *own_nodes(context, nodes, 'identification.yaml', **names),
+        *preview(context, argument(context, 'robot')),
+    ]
 
 
 def generate_launch_description():

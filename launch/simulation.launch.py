@@ -8,7 +8,7 @@ service ``identification/identify``.  Where the simulation ends, everything ends
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
-from robot_identification.launching import own_nodes, SWITCH
+from robot_identification.launching import argument, own_nodes, preview, shared, SWITCH
 
 NODES = {
     'simulation': {'robot_description': '{robot}', 'truth_file': '{truth}'},
@@ -52,6 +52,12 @@ ARGUMENTS = [
         'configuration, where it may, since nothing but a simulation moves',
     ),
     DeclareLaunchArgument(
+        'preview',
+        default_value='false',
+        choices=['true', 'false'],
+        description='Whether RViz opens, which shows what the service excitation/preview answers',
+    ),
+    DeclareLaunchArgument(
         'online',
         default_value='',
         choices=SWITCH,
@@ -78,14 +84,14 @@ ARGUMENTS = [
 
 def start(context):
     """Start the nodes with what the arguments say."""
-    return own_nodes(
-        context,
-        NODES,
-        'simulation.yaml',
-        {'simulation': {'on_exit': Shutdown(reason='the simulation has ended')}},
-        # in a namespace the clock is there too, so that two simulations keep their own time
-        remappings=[('/clock', 'clock')],
-    )
+    robot = argument(context, 'robot') or shared('urdf', 'demo_arm.urdf')
+    # in a namespace the clock is there too, so that two simulations keep their own time
+    clock = [('/clock', 'clock')]
+    last = {'on_exit': Shutdown(reason='the simulation has ended')}
+    return [
+        *own_nodes(context, NODES, 'simulation.yaml', {'simulation': last}, remappings=clock),
+        *preview(context, robot, robot_too=True, remappings=clock),
+    ]
 
 
 def generate_launch_description():

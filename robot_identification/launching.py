@@ -10,12 +10,13 @@ own parameter file (argument ``config``), the launch file's own one in ``config/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import re
 from typing import Any
+from xml.etree import ElementTree
 
 from .errors import SettingsError
-from .packages import resolve_package_path
+from .packages import read_urdf, resolve_package_path
 
 PACKAGE = 'robot_identification'
 
@@ -106,15 +107,13 @@ def given(context: Any, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
 
     Texts stay texts, whatever they look like; ``true`` and ``false`` are switches.
     """
-    from launch_ros.parameter_descriptions import ParameterValue
-
     values: dict[str, Any] = {}
     for name, template in parameters.items():
         arguments = {word: argument(context, word) for word in _ARGUMENT.findall(template)}
         if all(arguments.values()):
             text = template.format(**arguments)
             switch = text in ('true', 'false')
-            values[name] = text == 'true' if switch else ParameterValue(text, value_type=str)
+            values[name] = text == 'true' if switch else _text(text)
     return [values] if values else []
 
 
@@ -149,6 +148,83 @@ def controller_parameters(context: Any, default: str = '') -> dict[str, str]:
             remedy='give the launch argument controller, too',
         )
     return {}
+
+
+def preview(
+    context: Any,
+    robot: str,
+    *,
+    robot_too: bool = False,
+    remappings: Sequence[tuple[str, str]] = (),
+) -> list[Any]:
+    """
+    Return what shows ``excitation/preview`` in RViz, where the argument ``preview`` says so.
+
+    Parameters
+    ----------
+    context:
+        The launch context, with the arguments ``preview``, ``namespace`` and ``use_sim_time``.
+    robot:
+        The URDF, its path or package://; empty where nobody gave it: no ghost moves then.
+    robot_too:
+        Whether nobody else publishes the robot's own transforms.
+    remappings:
+        Of all nodes.
+
+    """
+    from launch.substitutions import LaunchConfiguration
+    from launch_ros.actions import Node
+
+    if argument(context, 'preview') != 'true':
+        return []
+    urdf = read_urdf(robot)[0] if robot else ''
+    root = root_link(urdf) if urdf else ''
+    clock = given(context, _EVERYWHERE)
+    common: dict[str, Any] = {'namespace': LaunchConfiguration('namespace'), 'output': 'screen'}
+
+    def node(package: str, program: str, words: Sequence[str], **more: Any) -> Any:
+        options = {'parameters': clock, 'remappings': [*remappings], **more}
+        return Node(package=package, executable=program, arguments=[*words], **common, **options)
+
+    def states(name: str, prefix: str, topic: str) -> Any:
+        # for RViz alone: its description is nobody else's
+        own = [('joint_states', topic), ('robot_description', f'{name}/description')]
+        return node(
+            'robot_state_publisher',
+            'robot_state_publisher',
+            [],
+            name=name,
+            parameters=[{'robot_description': _text(urdf), 'frame_prefix': prefix}, *clock],
+            remappings=[*remappings, *own],
+        )
+
+    view = ['-d', shared('config', 'preview.rviz')]
+    if not urdf:
+        return [node('rviz2', 'rviz2', view)]
+    base = ['--frame-id', root, '--child-frame-id', f'preview/{root}']
+    shown = [
+        node('rviz2', 'rviz2', [*view, '-f', root]),
+        node('tf2_ros', 'static_transform_publisher', base, name='preview_base'),
+        states('preview_state_publisher', 'preview/', 'excitation/preview/joint_states'),
+    ]
+    if robot_too:
+        shown.append(states('robot_state_publisher', '', 'joint_states'))
+    return shown
+
+
+def root_link(urdf: str) -> str:
+    """Return the link of a URDF that no joint carries."""
+    robot = ElementTree.fromstring(urdf)
+    carried = {child.get('link') for child in robot.iterfind('joint/child')}
+    links = (str(link.get('name')) for link in robot.iterfind('link'))
+    return next(link for link in links if link not in carried)
+
+
+def _text(value: str) -> Any:
+    """Return a parameter that is a text, whatever it looks like."""
+    from launch_ros.parameter_descriptions import ParameterValue
+
+    return ParameterValue(value, value_type=str)
 
 
 def argument(context: Any, name: str) -> str:

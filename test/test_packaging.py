@@ -80,11 +80,11 @@ def imported_modules(folder):
 def started_packages():
     """Return the packages whose programs, launch files and plugins the launch files bring in."""
     found = set()
-    for path in (ROOT / 'launch').glob('*.py'):
+    for path in (*(ROOT / 'launch').glob('*.py'), PACKAGE / 'launching.py'):
         for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
             if not isinstance(node, ast.Call):
                 continue
-            if getattr(node.func, 'id', '') == 'FindPackageShare':
+            if getattr(node.func, 'id', '') in ('FindPackageShare', 'node'):
                 found.add(ast.literal_eval(node.args[0]))
             found |= {
                 keyword.value.value
@@ -130,7 +130,7 @@ def test_package_xml_names_all_that_is_imported():
 
 
 def test_package_xml_names_all_that_the_launch_files_start():
-    assert {'ros_gz_sim', 'gz_ros2_control', 'joint_state_broadcaster'} <= started_packages()
+    assert {'gz_ros2_control', 'joint_state_broadcaster', 'rviz2'} <= started_packages()
     assert started_packages() - exec_depends() == set()
 
 
