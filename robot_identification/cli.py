@@ -285,15 +285,20 @@ def _play(options: argparse.Namespace) -> int:
             remedy="run 'make setup' in the sources, or source your ROS 2 workspace",
         ) from error
     try:
-        played = play(
-            options.recording,
-            topic=options.topic,
-            to=options.to,
-            rate=options.rate,
-            clock_rate=options.clock,
-            clock_topic=options.clock_topic,
-            wait=options.wait,
-        )
+        with progress_bar() as progress:
+            played = play(
+                options.recording,
+                topic=options.topic,
+                to=options.to,
+                rate=options.rate,
+                clock_rate=options.clock,
+                clock_topic=options.clock_topic,
+                wait=options.wait,
+                start_offset=options.start_offset,
+                duration=options.playback_duration,
+                loop=options.loop,
+                progress=progress,
+            )
     except KeyboardInterrupt:
         return _fail('stopped', EXIT_STOPPED)
     if not played.subscribers:
@@ -303,6 +308,23 @@ def _play(options: argparse.Namespace) -> int:
         f'the latest {1e3 * played.latest:.1f} ms late'
     )
     return EXIT_OK
+
+
+def _repair(options: argparse.Namespace) -> int:
+    from .errors import RecordingError
+    from .io.bag_repair import recordings_in, repair_bag
+
+    code = EXIT_OK
+    for path in options.recordings:
+        for bag in recordings_in(path):
+            try:
+                done = repair_bag(bag).done or ('is complete, nothing to do',)
+            except RecordingError as error:
+                code = _fail(error, EXIT_BAD_INPUT)
+                continue
+            for line in done:
+                print(f'{bag}: {line}', flush=True)
+    return code
 
 
 COMMANDS = {
@@ -315,6 +337,7 @@ COMMANDS = {
     'filters': _filters,
     'fleet': _fleet,
     'play': _play,
+    'repair': _repair,
     'demo': _demo,
 }
 

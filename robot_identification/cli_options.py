@@ -46,6 +46,14 @@ def positive(text: str) -> float:
     return number
 
 
+def not_negative(text: str) -> float:
+    """Read a number that is not below 0."""
+    number = float(text)
+    if not number >= 0.0:
+        raise argparse.ArgumentTypeError(f'{text} is below 0')
+    return number
+
+
 def whole(text: str) -> int:
     """Read a whole number from 0 on."""
     number = int(text)

@@ -10,7 +10,16 @@ from typing import Any
 
 from . import __version__
 from .cli_many import add_fleet, add_reduce
-from .cli_options import add_command, add_overrides, add_quiet, Parser, positive, Run
+from .cli_options import (
+    add_command,
+    add_overrides,
+    add_quiet,
+    not_negative,
+    Parser,
+    positive,
+    Run,
+)
+from .cli_repair import add_repair
 
 
 def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
@@ -42,6 +51,7 @@ def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     _add_filters(commands, run['filters'])
     add_fleet(commands, run['fleet'])
     _add_play(commands, run['play'])
+    add_repair(commands, run['repair'])
     _add_demo(commands, run['demo'])
     return parser
 
@@ -256,7 +266,8 @@ def _add_play(commands: Any, run: Run) -> None:
         description="""
             Publish the joint states of a rosbag2 recording as they were recorded, with their
             spacing, and the recording's time on /clock for nodes with use_sim_time.  Where ROS 2
-            is installed with rosbag2, 'ros2 bag play --clock 250' does the same.
+            is installed with rosbag2, 'ros2 bag play' does the same with options of the same
+            names; for --topic and --to it has --topics and --remap.
             """,
     )
     parser.add_argument('recording', type=Path, help='rosbag2 folder, or .mcap or .db3 file')
@@ -294,6 +305,25 @@ def _add_play(commands: Any, run: Run) -> None:
         default=5.0,
         metavar='S',
         help='seconds to wait for somebody to listen (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--start-offset',
+        type=not_negative,
+        default=0.0,
+        metavar='S',
+        help="seconds of the recording's start to leave out (default: %(default)s)",
+    )
+    parser.add_argument(
+        '--playback-duration',
+        type=not_negative,
+        metavar='S',
+        help='seconds of the recording to play from there on (default: all)',
+    )
+    parser.add_argument(
+        '-l',
+        '--loop',
+        action='store_true',
+        help='begin again at the end, until Ctrl-C; the clock goes back then',
     )
 
 

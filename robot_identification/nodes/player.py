@@ -8,10 +8,11 @@ goes with them.  A message that is due while another one is being sent goes out 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 import time
 
@@ -23,12 +24,14 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from ..errors import RecordingError, SettingsError
-from ..io.bag import joint_state_messages
+from ..errors import IdentificationError, RecordingError, SettingsError
+from ..io.bag import bag_duration, joint_state_messages
+from ..progress import Progress, silent
 from .motion_messages import time_message
 
 _DEPTH = 5000
 _ACKNOWLEDGED_SECONDS = 10.0
+_TELL = 0.2  # s, how often progress is told
 _SETTLING = 0.5  # s, in which subscribers of a process are found one after the other
 
 
@@ -65,6 +68,10 @@ def play(
     clock_rate: float = 250.0,
     clock_topic: str = '/clock',
     wait: float = 5.0,
+    start_offset: float = 0.0,
+    duration: float | None = None,
+    loop: bool = False,
+    progress: Progress = silent,
 ) -> Played:
     """
     Play a recording; initialises and shuts down ROS.
@@ -85,13 +92,21 @@ def play(
         Where the clock goes; nodes of several robots that are played at once need one each.
     wait:
         How long to wait for a first subscriber before playing all the same [s].
+    start_offset:
+        How much of the recording is left out at its start [s].
+    duration:
+        How much of it is played from there on [s]; None for all.
+    loop:
+        Whether to begin again at the end, until something interrupts it; the clock goes back then.
+    progress:
+        Told how far it is.
 
     Raises
     ------
     RecordingError
         as `io.bag.joint_state_messages`; where the bag is missing or has no message.
     SettingsError
-        where the rate is not above 0.
+        where the rate is not above 0, or the offset is beyond the recording's end.
 
     """
     if not rate > 0.0 or clock_rate < 0.0:
@@ -104,21 +119,32 @@ def play(
         raise RecordingError(
             f"recording '{bag}' does not exist", file=str(bag), remedy='correct the path'
         )
-    messages = _messages(bag, topic)
-    first = next(messages, None)
-    if first is None:
-        raise RecordingError(
-            f"'{bag}' has no joint states on topic '{topic}'",
-            file=str(bag),
-            remedy='name another recording or another --topic',
-        )
+    stretch = partial(_stretch, bag, topic, start_offset, duration)
+    if next(stretch(), None) is None:
+        raise _nothing(bag, topic, start_offset)
+    length = max(0.0, bag_duration(bag) - start_offset)
+    length = length if duration is None else min(length, duration)
     rclpy.init(args=[])
     try:
         node = rclpy.create_node('player', start_parameter_services=False)
         player = _Player(node, to or topic, rate, clock_rate, clock_topic)
-        return player.run(first, messages, wait)
+        return player.run(repeat(stretch) if loop else [stretch], wait, length, progress)
     finally:
         rclpy.try_shutdown()
+
+
+def _stretch(
+    bag: Path, topic: str, offset: float, duration: float | None
+) -> Iterator[tuple[int, bytes]]:
+    """Iterate over (time of reception [ns], message) of a part of the recording."""
+    first = None
+    for moment, message in _messages(bag, topic):
+        first = moment if first is None else first
+        since = 1e-9 * (moment - first) - offset
+        if duration is not None and since > duration:
+            return
+        if since >= 0.0:
+            yield moment, message
 
 
 def _messages(bag: Path, topic: str) -> Iterator[tuple[int, bytes]]:
@@ -126,6 +152,21 @@ def _messages(bag: Path, topic: str) -> Iterator[tuple[int, bytes]]:
     for lot in joint_state_messages(bag, topic):
         for place, moment in enumerate(lot.times.tolist()):
             yield moment, lot[place]
+
+
+def _nothing(bag: Path, topic: str, offset: float) -> IdentificationError:
+    """Say why there is nothing to play."""
+    if offset > 0.0 and next(_messages(bag, topic), None) is not None:
+        return SettingsError(
+            f"'{bag}' has no joint states {offset:g} s after its first one",
+            value=offset,
+            remedy='give a shorter start offset',
+        )
+    return RecordingError(
+        f"'{bag}' has no joint states on topic '{topic}'",
+        file=str(bag),
+        remedy='name another recording or another --topic',
+    )
 
 
 class _Player:
@@ -144,19 +185,30 @@ class _Player:
         self._rate = rate
 
     def run(
-        self, first: tuple[int, bytes], others: Iterator[tuple[int, bytes]], wait: float
+        self,
+        stretches: Iterable[Callable[[], Iterator[tuple[int, bytes]]]],
+        wait: float,
+        length: float,
+        progress: Progress,
     ) -> Played:
-        """Publish all messages, and wait until subscribers have them."""
+        """Publish the messages of all stretches, and wait until subscribers have them."""
         subscribers = self._wait_for_subscriber(wait)
-        self._zero, self._next_tick = first[0], first[0]
-        self._begin = time.perf_counter()
-        count, latest = 0, 0.0
-        for moment, message in chain([first], others):
-            self._run_clock(moment)
-            latest = max(latest, self._sleep_until(moment))
-            self._states.publish(message)
-            count += 1
-        seconds = time.perf_counter() - self._begin
+        start = time.perf_counter()
+        count, latest, tell = 0, 0.0, start
+        for stretch in stretches:
+            for place, (moment, message) in enumerate(stretch()):
+                if place == 0:
+                    self._zero = self._next_tick = moment
+                    self._begin = time.perf_counter()
+                self._run_clock(moment)
+                latest = max(latest, self._sleep_until(moment))
+                self._states.publish(message)
+                count += 1
+                if time.perf_counter() > tell:
+                    tell = time.perf_counter() + _TELL
+                    since = 1e-9 * (moment - self._zero)
+                    progress(since / length if length else 0.0, f'{since:.1f} s played')
+        seconds = time.perf_counter() - start
         with contextlib.suppress(RuntimeError):  # the middleware may not know how
             self._states.wait_for_all_acked(Duration(seconds=_ACKNOWLEDGED_SECONDS))
         return Played(count, seconds, latest, subscribers)
