@@ -17,6 +17,7 @@ import warnings
 from rosbags.rosbag2 import Reader
 
 from ..errors import IdentificationWarning, one_of, RecordingError
+from .bag_about import about_bag
 from .bag_contents import contents_of
 from .entry import unusable
 from .mcap_records import MAGIC
@@ -53,6 +54,10 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
         parts = _parts(bag)
     except OSError as error:
         raise _damaged(bag, error) from error
+    if mark := about_bag(bag).mark:
+        warnings.warn(
+            IdentificationWarning(f'{bag}: was marked when it was recorded: {mark}'), stacklevel=2
+        )
     found: dict[str, str] = {}
     for part in parts:
         try:
@@ -173,8 +178,9 @@ def _unfinished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messa
     remains = remains_of(part)
     warnings.warn(
         IdentificationWarning(
-            f'{part}: has no end, because its recorder was killed or the file was cut; '
-            f'{remains.told}'
+            f'{part}: has no end, because its recorder was killed or the file was cut, or because '
+            f'it is still being recorded; {remains.told}; `robot-identification repair` completes '
+            'it for other readers'
         ),
         stacklevel=2,
     )

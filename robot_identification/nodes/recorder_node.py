@@ -44,6 +44,7 @@ from .common import (
     read_options,
     run,
 )
+from .recorder_repair import RepairProcess
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -80,6 +81,12 @@ class RecorderOptions:
         minimum=0.0,
         maximum=60.0,
     )
+    repair: bool = option(
+        True,
+        doc='Whether recordings in output that were cut off are completed when the node starts; '
+        'what was there is kept',
+        read_only=True,
+    )
 
     def __post_init__(self) -> None:
         if not self.topics or len(set(self.topics)) != len(self.topics) or '' in self.topics:
@@ -114,6 +121,7 @@ class RecorderNode(Node):
         self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._last = RecordingStatus(Path())
         self._publish(recording=False)
+        self._repair = self._start_repair(options)
         self._thread = threading.Thread(target=self._run, name='fetch', daemon=True)
         self._thread.start()
 
@@ -125,6 +133,14 @@ class RecorderNode(Node):
         finally:
             self._ended.set()
             self._thread.join()
+            if self._repair is not None:
+                self._repair.end()
+
+    def _start_repair(self, options: RecorderOptions) -> RepairProcess | None:
+        output = Path(options.output).expanduser().resolve()
+        if not options.repair or not output.is_dir():
+            return None
+        return RepairProcess(output, self.get_logger().warning)
 
     # ------------------------------------------------------------------------------- messages in
 

@@ -327,13 +327,15 @@ def test_damage_in_an_unfinished_bag_is_named(tmp_path):
         assert 'damaged' in refused(bag)[1]
 
 
-def killed_recorder(folder, n_rows=1000, flushed=900):
-    """Write a bag with our own writer, which is killed after its last flush."""
-    writer = BagWriter(folder, [Topic('/joint_states', KIND)])
+def killed_recorder(folder, n_rows=1000, flushed=900, mark=''):
+    """Write a bag with our own writer, which is killed after its last flush; or closed, marked."""
+    writer = BagWriter(folder, [Topic('/joint_states', KIND)], {'mark': mark} if mark else None)
     for number, (stamp, message) in enumerate(ordinary(n_rows)):
         if number % 100 == 0 and number <= flushed:
             writer.flush()
         writer.write(0, stamp, message, publish_time=stamp)
+    if mark:
+        writer.close()
     return writer.path
 
 
@@ -483,3 +485,11 @@ def test_the_number_of_names_has_to_fit(tmp_path):
 def test_what_is_no_joint_state_is_refused(tmp_path):
     bag = write(tmp_path / 'bag', [(START, b'\x00\x01\x00\x00' + bytes(8) + b'\xff' * 40)])
     assert 'not a joint state' in refused(bag)[1]
+
+
+def test_the_mark_of_a_recording_that_was_ended_early_is_told(tmp_path):
+    bag = killed_recorder(tmp_path / 'marked', mark='joint elbow left its path').parent
+    with pytest.warns(IdentificationWarning, match='marked when .* joint elbow left its path'):
+        load(bag)
+    with pytest.warns(IdentificationWarning, match='joint elbow left its path'):
+        load(bag / 'marked_0.mcap')
