@@ -20,7 +20,6 @@ import numpy as np
 from rclpy.node import Node
 from robot_identification_msgs.srv import StartRecording, StopRecording
 
-from ..errors import RecordingError
 from ..excitation.horizons import Horizon, STOP_RATE
 from ..excitation.points import point_to_point, Points, to_points
 from ..excitation.stopping import halt
@@ -39,6 +38,9 @@ START_LEAD = 0.2
 
 HALT_LEAD = 0.1
 """How long before it takes effect a stop from where the robot is is sent [s]."""
+
+HOLD = 1.0
+"""Length of a trajectory at rest: one that is over when it arrives would be refused [s]."""
 
 HORIZONS_AHEAD = 5
 """How often a horizon is sent anew within its length."""
@@ -168,7 +170,9 @@ class MotionRun:
                 await self.tick()
                 self._look(course.clock)
                 self._raise_reasons(course)
-                self._go_on(course)
+                if course.clock.sure:
+                    self._require_in_time(course)
+                    self._go_on(course)
         except HeldUpError:
             # the controller stops along the path: anything new would begin with a leap
             await self._rest(course.path, course.clock, course.sent.end)
@@ -206,7 +210,8 @@ class MotionRun:
         return way.duration
 
     def _look(self, clock: PathClock) -> None:
-        clock.look(self.states.now(), self.sender.speed_scaling)
+        states = self.states
+        clock.look(states.now(), self.sender.speed_scaling, states.published)
 
     def _go_on(self, course: _Course) -> None:
         """Send the next horizon when it is time."""
@@ -225,7 +230,9 @@ class MotionRun:
         return course.path.stops.horizon(min(since, clock.elapsed), clock.elapsed + length)
 
     def _arrived(self, course: _Course, first: float, last: float) -> bool:
-        elapsed, duration = course.clock.elapsed, course.path.duration
+        # at the latest joint state, since it is that one which tells whether the robot rests
+        elapsed = course.clock.at(self.states.sample().stamp or course.clock.now)
+        duration = course.path.duration
         share = min(max(elapsed / duration, 0.0), 1.0)
         self.report.progress = first + share * (last - first)
         if elapsed < duration:
@@ -243,6 +250,15 @@ class MotionRun:
 
     def _raise_reasons(self, course: _Course) -> None:
         """Raise the reason for which the motion has to end, if there is one."""
+        failure = self.sender.failure
+        if failure is not None:
+            raise LostError(Code.CONTROLLER_FAILED, failure)
+        reason = self._watch.reason(course.path, course.clock) or self.interruption()
+        if reason is not None:
+            raise reason
+
+    def _require_in_time(self, course: _Course) -> None:
+        """Raise `HeldUpError` where the controller is about to stop the robot, or has."""
         if course.clock.elapsed > course.sent.stop - STOP_LEAD:
             late = course.clock.elapsed - course.sent_at
             raise HeldUpError(
@@ -251,12 +267,6 @@ class MotionRun:
                 'to rest along the path: see what keeps the machine busy, or raise horizon '
                 f'({self.options.horizon:g} s)',
             )
-        failure = self.sender.failure
-        if failure is not None:
-            raise LostError(Code.CONTROLLER_FAILED, failure)
-        reason = self._watch.reason(course.path, course.clock) or self.interruption()
-        if reason is not None:
-            raise reason
 
     # ---------------------------------------------------------------------------------- stopping
 
@@ -369,33 +379,4 @@ def _still(path: MotionPath, position: np.ndarray) -> Points:
     """Return two points at rest in one place."""
     rest = np.zeros((2, position.size))
     motion = Motion(np.tile(position, (2, 1)), rest, rest)
-    return Points(path.trajectory.joints, np.array([0.0, HALT_LEAD]), motion)
-
-
-async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tick) -> np.ndarray:
-    """
-    Wait for fresh joint states of a robot at rest; return its position (n_joints,).
-
-    Raises
-    ------
-    MotionError
-        where there are none, or the robot moves.
-
-    """
-    states.forget()
-    end = time.monotonic() + 1.0
-    while time.monotonic() < end:
-        await tick()
-        if states.age <= options.stale_timeout and states.at_rest(options.rest_tolerance):
-            return states.sample().position
-    try:
-        states.sample()
-    except RecordingError as error:
-        raise MotionError(Code.STALE_STATE, str(error)) from error
-    if states.age > options.stale_timeout:
-        raise MotionError(
-            Code.STALE_STATE,
-            f'the latest joint states are {states.age:.2f} s old: '
-            f'{states.fault or "see whether the driver runs"}',
-        )
-    raise MotionError(Code.NOT_AT_START, 'the robot is moving: wait until it is at rest')
+    return Points(path.trajectory.joints, np.array([0.0, HOLD]), motion)

@@ -42,9 +42,9 @@ from .controllers import sender_of
 from .excitation_checks import Checks, KeptPlan
 from .excitation_clients import ClientWatch
 from .excitation_errors import Code, MotionError
-from .excitation_motion import MotionRun, require_state
+from .excitation_motion import MotionRun
 from .excitation_options import ExecutionOptions
-from .excitation_states import StateWatch
+from .excitation_states import require_state, StateWatch
 from .motion_checking import MotionCheck, place_of_rest, wanted
 from .motion_messages import trajectory_message
 from .motion_path import MotionPath

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from itertools import takewhile
 import time
 
@@ -15,13 +16,22 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import JointState
 
 from ..errors import RecordingError
+from .excitation_errors import Code, MotionError
+from .excitation_options import ExecutionOptions
 from .motion_messages import joint_sample, JointSample
+from .motion_sender import Tick
 
 LOOKS = 3
 """Looks without a message in between that are silence; after fewer, it may wait in the queue."""
 
 JUMP_SECONDS = 1.0
 """Step of the stamps that no delay explains: a clock was set, or a simulation begun anew [s]."""
+
+STATE_SECONDS = 1.0
+"""How long a fresh joint state may take before a motion [s]."""
+
+LATENCY_SECONDS = 10.0
+"""For how long the least latency is remembered, at least [s]."""
 
 REST_SECONDS = 0.15
 """Time over which the positions are compared to tell rest from motion [s]."""
@@ -42,6 +52,13 @@ class StateWatch:
     group:
         Callback group of the subscription.
 
+    Attributes
+    ----------
+    jump:
+        Step of the stamps that no delay explains; 0 for none [s].
+    published:
+        When the latest joint state was published, by this machine's steady clock [s].
+
     """
 
     def __init__(self, node: Node, group: CallbackGroup) -> None:
@@ -49,6 +66,8 @@ class StateWatch:
         self._joints: tuple[str, ...] = ()
         self._sample: JointSample | None = None
         self._received = -np.inf
+        self._latency = _Latency()
+        self.published = -np.inf
         self._looks = 0
         self.jump = 0.0
         self._fault: RecordingError | None = None
@@ -63,9 +82,10 @@ class StateWatch:
             qos_overriding_options=QoSOverridingOptions.with_default_policies(),
         )
 
-    def _arrived(self, message: JointState) -> None:
+    def _arrived(self, message: JointState, info: Mapping[str, int]) -> None:
         if not self._joints:
             return
+        latency = self._latency.of(info)
         try:
             sample = joint_sample(message, self._joints)
         except RecordingError as error:
@@ -78,9 +98,11 @@ class StateWatch:
         elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
             self._note_jump(sample.stamp)
             self._sample, self._received, self._fault = sample, time.monotonic(), None
+            self.published = self._received - latency
             self._looks = 0
             if sample.effort is not None:
-                self._efforts.append((self._received, sample.effort))
+                when = 1e-9 * sample.stamp if sample.stamp else self._received
+                self._efforts.append((when, sample.effort))
 
     def _note_jump(self, stamp: int) -> None:
         if self._sample is None or not stamp or not self._sample.stamp:
@@ -94,6 +116,7 @@ class StateWatch:
         """Look at ``joints``, in this order."""
         if joints != self._joints:
             self._joints, self._sample, self._received = joints, None, -np.inf
+            self.published = -np.inf
             self._past.clear()
             self._efforts.clear()
 
@@ -135,27 +158,34 @@ class StateWatch:
         return self._sample
 
     def now(self) -> int:
-        """Return the present time in the clock of the joint states [ns]."""
+        """
+        Return the present time in the clock of the joint states [ns].
+
+        It counts from when the latest joint state was published: where this process was held up,
+        the middleware may bring old ones for a while.
+        """
         stamp = self.sample().stamp
         if stamp == 0:
             return self._node.get_clock().now().nanoseconds
-        return stamp + int(1e9 * self.age)
+        return stamp + int(1e9 * (time.monotonic() - self.published))
 
     def look(self) -> None:
         """Remember the present position, for `at_rest`; called some 100 times a second."""
         self._looks += 1
-        if self._sample is not None:
-            self._past.append((self._received, self._sample.position))
+        if self._sample is None:
+            return
+        stamp = self._sample.stamp
+        when = 1e-9 * stamp if stamp else self._received
+        if not self._past or when != self._past[-1][0]:
+            self._past.append((when, self._sample.position))
 
     def at_rest(self, tolerance: float) -> bool:
         """Whether no joint has moved by more than ``tolerance`` for `REST_SECONDS`."""
         latest = self._past[-1][0] if self._past else 0.0
-        # a longer window for slow joint states, but none with a gap in it
-        window = [item for item in self._past if latest - item[0] <= 2.0 * REST_SECONDS]
-        if not window or latest - window[0][0] < 0.9 * REST_SECONDS:
+        old = [i for i, (when, _) in enumerate(self._past) if latest - when >= 0.9 * REST_SECONDS]
+        if not old:
             return False
-        first = max(i for i, (when, _) in enumerate(window) if latest - when >= 0.9 * REST_SECONDS)
-        recent = [position for _, position in window[first:]]
+        recent = [position for _, position in list(self._past)[old[-1] :]]
         return float(np.ptp(recent, axis=0).max()) <= tolerance
 
     def velocity(self) -> np.ndarray:
@@ -171,16 +201,71 @@ class StateWatch:
         return zero if end <= begin else (there - here) / (end - begin)
 
     def effort(self, seconds: float) -> np.ndarray | None:
-        """Return the mean of the efforts measured in the last ``seconds`` (n_joints,), if any."""
-        since = time.monotonic() - seconds
+        """Return the mean of the latest efforts, of ``seconds`` (n_joints,); None without any."""
+        if not self._efforts:
+            return None
+        since = self._efforts[-1][0] - seconds
         latest_first = takewhile(lambda item: item[0] >= since, reversed(self._efforts))
-        recent = [effort for _, effort in latest_first]
-        if not recent:
-            latest = self._sample
-            return None if latest is None else latest.effort
-        return np.mean(recent, axis=0)
+        return np.mean([effort for _, effort in latest_first], axis=0)
 
     def forget(self) -> None:
         """Forget the past positions and jumps of time, so that `at_rest` looks anew."""
         self._past.clear()
+        self._efforts.clear()
         self.jump = 0.0
+
+
+class _Latency:
+    """
+    How late messages are, beside the least that there has been lately.
+
+    Only differences count, so that the clocks of two machines need not agree.
+    """
+
+    def __init__(self) -> None:
+        self._least = [np.inf, np.inf]
+        self._renewed = -np.inf
+
+    def of(self, info: Mapping[str, int]) -> float:
+        """Return how late a message is by what the middleware tells of it [s]."""
+        source = info.get('source_timestamp', 0)
+        if not source:
+            return 0.0
+        whole = time.time() - 1e-9 * source
+        if time.monotonic() - self._renewed > LATENCY_SECONDS:
+            self._renewed = time.monotonic()
+            self._least = [self._least[1], np.inf]
+        self._least[1] = min(self._least[1], whole)
+        return max(whole - min(self._least), 0.0)
+
+
+async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tick) -> np.ndarray:
+    """
+    Wait for fresh joint states of a robot at rest; return its position (n_joints,).
+
+    Raises
+    ------
+    MotionError
+        where there are none, or the robot moves.
+
+    """
+    states.forget()
+    begin = time.monotonic()
+    while (waited := time.monotonic() - begin) < options.settle_time:
+        await tick()
+        stale = states.age > options.stale_timeout
+        if stale and waited > STATE_SECONDS:
+            break
+        if not stale and states.at_rest(options.rest_tolerance):
+            return states.sample().position
+    try:
+        states.sample()
+    except RecordingError as error:
+        raise MotionError(Code.STALE_STATE, str(error)) from error
+    if states.age > options.stale_timeout:
+        raise MotionError(
+            Code.STALE_STATE,
+            f'the latest joint states are {states.age:.2f} s old: '
+            f'{states.fault or "see whether the driver runs"}',
+        )
+    raise MotionError(Code.NOT_AT_START, 'the robot is moving: wait until it is at rest')

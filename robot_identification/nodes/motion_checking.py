@@ -24,9 +24,8 @@ from ..excitation.trajectories import concatenate, Trajectory
 from ..robot import Robot
 from .excitation_checks import approach_to, Checks, KeptPlan, received
 from .excitation_errors import Code, MotionError
-from .excitation_motion import require_state
 from .excitation_options import ExecutionOptions
-from .excitation_states import StateWatch
+from .excitation_states import require_state, StateWatch
 from .motion_path import at_speed, motion_path, MotionPath
 from .motion_sender import Tick
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 HELD_UP = 0.1
 """Time between two looks after which this process has been held up [s]."""
 
-CATCH_UP_SECONDS = 2.0
-"""How long the joint states may take to catch up after that [s]."""
-
-CAUGHT_UP = 50_000_000
-"""How near to the time expected the joint states are then [ns]."""
+UNSURE_SECONDS = 0.5
+"""How long a joint state that was published after that may take [s]."""
 
 
 class PathClock:
@@ -41,36 +40,40 @@ class PathClock:
         self.start, self.now, self.speed = start, now, 1.0
         self._began = start
         self._wall = time.monotonic()
-        # time by both clocks before this process was held up, and when that was over
-        self._before: tuple[int, float] | None = None
-        self._resumed = self._wall
-        self._told = now
+        self._resumed = -np.inf
+        self._published = np.inf
 
-    def look(self, now: int, speed: float) -> None:
+    def look(self, now: int, speed: float, published: float) -> None:
         """
         Take note of the present.
 
         Parameters
         ----------
         now:
-            Present time as the latest joint state tells it [ns].  After this process has been
-            held up, that may be an old one, while the middleware repeats what was missed: until
-            the joint states have caught up, what has passed on this machine counts.  The clock
-            of a simulation on a busy machine, which never catches up, is believed after a while.
+            Present time as the latest joint state tells it [ns].
         speed:
             See `speed`.
+        published:
+            When that joint state was published, by this machine's steady clock [s].
 
         """
-        wall, told = time.monotonic(), now
-        if wall - self._wall > HELD_UP and self._before is None:
-            self._before, self._resumed = (self._told, self._wall), wall
-        if self._before is not None:
-            now = max(told, self._before[0] + int(1e9 * (wall - self._before[1])))
-            if told > now - CAUGHT_UP or wall - self._resumed > CATCH_UP_SECONDS:
-                self._before = None
+        wall = time.monotonic()
+        if wall - self._wall > HELD_UP:
+            self._resumed = wall
         if self.speed != 1.0:
             self.start += round((1.0 - self.speed) * (now - self.now))
-        self.now, self.speed, self._wall, self._told = now, speed, wall, told
+        self.now, self.speed, self._wall, self._published = now, speed, wall, published
+
+    @property
+    def sure(self) -> bool:
+        """
+        Whether the present is known.
+
+        What held this process up may have held up a simulation, too, and with it the robot's time:
+        the first joint state from thereafter tells.
+        """
+        since = self._wall - self._resumed
+        return self._published >= self._resumed or since > UNSURE_SECONDS
 
     @property
     def elapsed(self) -> float:

@@ -13,7 +13,9 @@ class Listener:
     """A node's place: keeps the callback, so that the test is the driver."""
 
     def create_subscription(self, kind, topic, callback, *_, **__):
-        self.send = callback
+        self.send = lambda message, published=0.0: callback(
+            message, {'source_timestamp': round(1e9 * published)}
+        )
 
 
 @pytest.fixture
@@ -21,6 +23,8 @@ def clock(monkeypatch):
     """Return the time that the module sees, as a list of one number."""
     now = [100.0]
     monkeypatch.setattr(excitation_states.time, 'monotonic', lambda: now[0])
+    # the other machine's clock is another
+    monkeypatch.setattr(excitation_states.time, 'time', lambda: now[0] + 5000.0)
     return now
 
 
@@ -85,3 +89,44 @@ def test_the_velocity_is_the_measured_one_or_that_of_the_latest_positions(states
     message.velocity = [3.0]
     driver.send(message)
     assert states.velocity() == pytest.approx([3.0])
+
+
+def test_the_present_is_told_by_messages_however_late_they_come(states, driver, clock):
+    for step in range(100):
+        clock[0] += 0.01
+        driver.send(state(7.0 + 0.01 * step), published=clock[0] - 0.002)
+        assert states.now() == pytest.approx(1e9 * (7.0 + 0.01 * step), abs=1e3)
+    published, begin = clock[0] - 0.002, clock[0]
+    # held up for 2 s, this process gets what was published before, and then more than once a tick
+    clock[0] += 2.0
+    assert states.now() == pytest.approx(1e9 * (7.99 + 2.0), abs=1e3)
+    for step in range(1, 150):
+        clock[0] += 0.001
+        driver.send(state(7.99 + 0.01 * step), published=published + 0.01 * step)
+        assert states.now() == pytest.approx(1e9 * (7.99 + clock[0] - begin), abs=1e3)
+    # a simulation that stood still goes on where it was
+    clock[0] += 3.0
+    driver.send(state(9.49), published=clock[0] - 0.002)
+    assert states.now() == pytest.approx(1e9 * 9.49, abs=1e3)
+
+
+def test_rest_is_told_by_the_stamps_and_not_by_when_they_come(states, driver, clock):
+    def send(stamps, position):
+        for stamp in stamps:
+            driver.send(state(stamp, position(stamp)))
+            clock[0] += 0.01
+            states.look()
+
+    moving = [1.0 + 0.01 * i for i in range(30)]
+    send(moving, lambda stamp: 0.5 * stamp)
+    assert not states.at_rest(0.003)
+    # nothing comes for long: what is known is that it moved
+    for _ in range(100):
+        clock[0] += 0.01
+        states.look()
+    assert not states.at_rest(0.003)
+    # and a few states from thereafter are not enough to tell
+    send([1.31, 1.32], lambda stamp: 0.645)
+    assert not states.at_rest(0.003)
+    send([1.32 + 0.01 * i for i in range(1, 20)], lambda stamp: 0.645)
+    assert states.at_rest(0.003)

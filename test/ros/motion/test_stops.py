@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions that end early: the arm comes to rest, smoothly and where it was checked."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from action_msgs.msg import GoalStatus
+from robot_identification_msgs.action import Excite
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+GOAL = np.array([2.0, -1.5])
+
+
+@pytest.fixture
+def push(cell):
+    """Give a function that lets efforts act on the arm from outside."""
+    hand = cell.ros.publisher(JointState, 'simulation/disturbance', wait_for_subscribers=1)
+    yield lambda **efforts: hand.publish(
+        JointState(name=list(efforts), effort=list(efforts.values()))
+    )
+    hand.publish(JointState())
+
+
+def require_on_the_path(cell):
+    """Hold the arm to the straight path to `GOAL`, at rest."""
+    assert cell.at_rest()
+    shares = np.array(cell.states[-1].position) / GOAL
+    assert abs(np.diff(shares)[0]) < 0.01
+    return shares[0]
+
+
+@pytest.mark.parametrize('progress', [0.1, 0.4, 0.75])
+def test_cancel_brings_the_arm_to_rest_along_the_path(cell, move, progress):
+    status, result, feedback = cell.excite(
+        lambda feedback: feedback and feedback[-1].progress > progress,
+        trajectory=move(GOAL, speed=0.5),
+    )
+    assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, Excite.Result.CANCELED)
+    assert feedback[-1].phase == 'stopping'
+    # a quintic begins as 10 x^3
+    assert 2.0 * progress**3 < require_on_the_path(cell) < 0.995
+    assert result.duration < result.planned_duration
+
+
+def test_cancel_before_anything_moves(cell, move):
+    status, result, _ = cell.excite(lambda feedback: True, trajectory=move(GOAL, speed=0.5))
+    assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, Excite.Result.CANCELED)
+    assert cell.at_rest()
+    assert np.abs(np.array(cell.states[-1].position)).max() < 0.05
+
+
+def test_cancel_on_the_way_to_the_start_and_the_next_goal_goes_on_from_there(cell, move):
+    cell.set(move_speed=0.2)
+    goal = move(GOAL + 0.5, start=GOAL)
+    _, result, feedback = cell.excite(
+        lambda feedback: feedback and feedback[-1].progress > 0.3, trajectory=goal
+    )
+    assert result.error_code == Excite.Result.CANCELED
+    assert {message.phase for message in feedback} >= {'moving_to_start', 'stopping'}
+    assert 0.1 < require_on_the_path(cell) < 0.95
+    cell.set(move_speed=0.8)
+    _, result, _ = cell.excite(trajectory=goal)
+    assert result.error_code == 0, result.error_msg
+
+
+def test_at_once_is_at_once(cell, move):
+    cell.set(stop='at_once')
+    _, result, _ = cell.excite(
+        lambda feedback: feedback and feedback[-1].progress > 0.4, trajectory=move(GOAL)
+    )
+    assert result.error_code == Excite.Result.CANCELED
+    held = np.array([point.positions for point in cell.sent[-1].points])
+    assert not np.diff(held, axis=0).any()
+    assert cell.at_rest()
+    assert np.abs(np.array(cell.states[-1].position) - held[0]).max() < 0.05
+
+
+def test_a_robot_that_does_not_follow_is_stopped(cell, move):
+    cell.set(tracking_tolerance=1e-4, tracking_lag=0.0)
+    status, result, _ = cell.excite(trajectory=move(GOAL))
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Excite.Result.TRACKING_ERROR)
+    assert 'tracking_tolerance' in result.error_msg
+    assert cell.at_rest()
+
+
+def test_a_robot_that_is_put_elsewhere_is_halted_there(cell, move):
+    reset = cell.ros.node.create_client(Trigger, 'simulation/reset')
+    asked = []
+
+    def put_back(feedback):
+        if not asked and feedback and feedback[-1].progress > 0.6:
+            asked.append(reset.call_async(Trigger.Request()))
+        return False
+
+    _, result, _ = cell.excite(put_back, trajectory=move(np.full(2, 2.0)))
+    assert asked and result.error_code == Excite.Result.TRACKING_ERROR
+    # a stop along the path would begin with a leap to where the robot should have been
+    places = np.array([point.positions for point in cell.sent[-1].points])
+    assert np.abs(places).max() < 0.5
+    assert cell.at_rest()
+
+
+@pytest.mark.parametrize(
+    ('effort', 'changed', 'words'),
+    [
+        # the limit is 150 N m; a push that the drive can hold against
+        (-100.0, {}, ('predicted by the URDF', 'effort_tolerance')),
+        (-100.0, {'effort_tolerance': 0.0, 'effort_share': 0.6}, ('of its limit of 150 N m',)),
+    ],
+)
+def test_what_is_in_the_way_is_noticed_by_its_effort(cell, move, push, effort, changed, words):
+    cell.set(**changed)
+    pushed = []
+
+    def obstruct(feedback):
+        if not pushed and feedback and feedback[-1].progress > 0.3:
+            pushed.append(push(joint_2=effort))
+        return False
+
+    status, result, _ = cell.excite(obstruct, trajectory=move([1.0, 1.0], speed=0.3))
+    assert (status, result.error_code) == (
+        GoalStatus.STATUS_ABORTED,
+        Excite.Result.EFFORT_EXCEEDED,
+    )
+    assert "joint 'joint_2'" in result.error_msg
+    assert all(word in result.error_msg for word in words), result.error_msg
+    assert 0.4 < result.max_effort_share < 1.1
+    assert cell.at_rest()
+
+
+def test_efforts_are_not_watched_where_they_are_none_of_the_joints(cell, move, push):
+    cell.set(effort_kind='motor_current')
+    push(joint_2=-100.0)
+    _, result, feedback = cell.excite(trajectory=move([0.3, 0.3], speed=0.5))
+    assert result.error_code == 0, result.error_msg
+    assert np.isnan(result.max_effort_share)
+    assert np.isnan([message.effort_share for message in feedback]).all()
+    cell.ros.wait_until(lambda: 'motor_current' in cell.node.output, what='a word on that')
+
+
+def test_a_motion_that_cannot_be_stopped_soon_is_refused(cell, move):
+    cell.set(stop_within=0.2)
+    _, result, _ = cell.excite(trajectory=move(GOAL))
+    assert result.error_code == Excite.Result.LIMITS_VIOLATED
+    assert 'stop_within (0.2 s)' in result.error_msg
+    assert not cell.sent
