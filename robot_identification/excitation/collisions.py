@@ -36,6 +36,8 @@ class Contact:
         Row of the position in which they are.
     points:
         (2, 3) nearest points on the one and on the other, in the base frame [m].
+    obstacle:
+        Whether one of them is an obstacle.
 
     """
 
@@ -44,6 +46,7 @@ class Contact:
     distance: float
     sample: int
     points: np.ndarray = field(compare=False, repr=False)
+    obstacle: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,12 @@ class CollisionModel:
             (self.name_of(objects[pair.first]), self.name_of(objects[pair.second]))
             for pair in self.geometry.collisionPairs
         )
+
+    @cached_property
+    def with_obstacle(self) -> tuple[bool, ...]:
+        """Whether one of each pair is an obstacle."""
+        names = {obstacle.name for obstacle in self.obstacles}
+        return tuple(bool(names & set(pair)) for pair in self.pairs)
 
     def name_of(self, shape: pin.GeometryObject) -> str:
         """Return the name of a shape's link or obstacle."""
@@ -127,49 +136,59 @@ class CollisionModel:
                 if pin.computeCollision(self.geometry, shapes, pair):
                     yield self._contact(shapes, pair, sample)
 
-    def closest(self, position: np.ndarray, bound: float = np.inf) -> Contact | None:
+    def closest(
+        self, position: np.ndarray, bounds: tuple[float, float] = (np.inf, np.inf)
+    ) -> list[Contact]:
         """
-        Return the closest pair of all, or the first that is closer than the clearance.
+        Return the closest links, and the closest link and obstacle.
 
-        Only pairs that come closer than the closest one so far are measured.
+        Where a pair is closer than the clearance, the search ends with it.  Only pairs that come
+        closer than the closest ones so far are measured.
 
         Parameters
         ----------
         position:
             (n_samples, n_joints) [rad or m].
-        bound:
-            Distance from which on nothing is of interest [m].
+        bounds:
+            Distances from which on nothing is of interest, of links and of obstacles [m].
 
         Returns
         -------
-        Contact or None
-            None where all pairs keep the bound.
+        list of Contact
+            Two at most, the nearest first; none where all pairs keep the bounds.
 
         """
-        best: Contact | None = None
+        best: dict[bool, Contact] = {}
         if not self.pairs:
-            return best
+            return []
         model, data, geometry = self.robot.model, self.robot.model.createData(), self.geometry
-        shapes = self._data(min(bound, _FAR))
+        shapes = self._data(_FAR)
+        for kind, bound in enumerate(bounds):
+            self._set_margin(shapes, bool(kind), bound)
         for sample, q in enumerate(self.robot.configuration(np.atleast_2d(position))):
             if not pin.computeCollisions(model, data, geometry, shapes, q, False):
                 continue
             near = [i for i, r in enumerate(shapes.collisionResults) if r.isCollision()]
             for pair in near:
-                contact = self._contact(shapes, pair, sample)
-                if contact.distance < (bound if best is None else best.distance):
-                    best = contact
-            if best is not None:
-                if best.distance < self.clearance:
-                    return best
-                for request in shapes.collisionRequests:
-                    request.security_margin = best.distance
-        return best
+                found = self._contact(shapes, pair, sample)
+                kind = found.obstacle
+                if found.distance < (best[kind].distance if kind in best else bounds[kind]):
+                    best[kind] = found
+                    self._set_margin(shapes, kind, found.distance)
+            if any(contact.distance < self.clearance for contact in best.values()):
+                break
+        return sorted(best.values(), key=lambda contact: contact.distance)
+
+    def _set_margin(self, shapes: pin.GeometryData, obstacle: bool, margin: float) -> None:
+        for request, pair in zip(shapes.collisionRequests, self.with_obstacle, strict=True):
+            if pair == obstacle:
+                request.security_margin = min(margin, _FAR)
 
     def _contact(self, shapes: pin.GeometryData, pair: int, sample: int) -> Contact:
         result = pin.computeDistance(self.geometry, shapes, pair)
         points = np.array([result.getNearestPoint1(), result.getNearestPoint2()])
-        return Contact(*self.pairs[pair], float(result.min_distance), sample, points)
+        obstacle = self.with_obstacle[pair]
+        return Contact(*self.pairs[pair], float(result.min_distance), sample, points, obstacle)
 
     def _data(self, margin: float) -> pin.GeometryData:
         shapes = self.geometry.createData()

@@ -17,7 +17,7 @@ from .collisions import CollisionModel
 from .efforts import Effort, largest_efforts, LEAST_RATE, nominal_effort
 from .extremes import Extremes, extremes, QUANTITIES
 from .limits import Limits
-from .sweeping import check_collisions, Nearest
+from .sweeping import check_collisions, Nearest, nearest_first
 from .trajectories import Trajectory
 
 JUMP_SECONDS = 1e-4
@@ -92,26 +92,23 @@ class Findings:
     use:
         Shares of the limits.
     nearest:
-        Where links came closest to each other or to an obstacle; None where that was not checked.
+        Where links came closest to each other, and where to an obstacle, the nearest first; empty
+        where that was not checked.
 
     """
 
     use: LimitUse
-    nearest: Nearest | None = None
+    nearest: tuple[Nearest, ...] = ()
 
     def summary(self) -> str:
         """Return a line on both."""
-        near = '' if self.nearest is None else f'; {self.nearest.summary()}'
-        return f'{self.use.summary()}{near}'
+        near = ', '.join(nearest.summary() for nearest in self.nearest)
+        return self.use.summary() + (f'; smallest distance {near}' if near else '')
 
     def joined(self, later: Findings, delay: float) -> Findings:
         """Return what was found on this and then, after ``delay`` [s], on another trajectory."""
-        nearest = self.nearest
-        if later.nearest is not None and (
-            nearest is None or later.nearest.distance < nearest.distance
-        ):
-            nearest = later.nearest.delayed(delay)
-        return Findings(self.use.joined(later.use), nearest)
+        delayed = [nearest.delayed(delay) for nearest in later.nearest]
+        return Findings(self.use.joined(later.use), nearest_first([*self.nearest, *delayed]))
 
 
 def check_trajectory(
@@ -176,7 +173,7 @@ def check_trajectory(
         trajectory, effort or nominal_effort(robot), limits.effort, rate
     )
     _require('effort', efforts, times, limits.effort, limits)
-    nearest = check_collisions(trajectory, collisions) if collisions is not None else None
+    nearest = check_collisions(trajectory, collisions) if collisions is not None else ()
     return Findings(_use(reached, efforts, limits), nearest)
 
 

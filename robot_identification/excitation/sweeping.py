@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +45,8 @@ class Nearest:
         (n_joints,) [rad or m].
     points:
         (2, 3) on the one and on the other, in the base frame [m].
+    obstacle:
+        Whether one of them is an obstacle.
 
     """
 
@@ -53,19 +56,17 @@ class Nearest:
     time: float
     position: np.ndarray
     points: np.ndarray
+    obstacle: bool = False
 
     @classmethod
     def of(cls, contact: Contact, time: float, position: np.ndarray) -> Nearest:
         """Make it of a contact, with when and where that is."""
         c = contact
-        return cls(c.first, c.second, c.distance, time, position, c.points)
+        return cls(c.first, c.second, c.distance, time, position, c.points, c.obstacle)
 
     def summary(self) -> str:
-        """Return a line on it."""
-        return (
-            f"smallest distance {self.distance:.4f} m, '{self.first}' to '{self.second}' at "
-            f'{self.time:.2f} s'
-        )
+        """Return some words on it."""
+        return f"{self.distance:.4f} m ('{self.first}' to '{self.second}' at {self.time:.2f} s)"
 
     def delayed(self, seconds: float) -> Nearest:
         """Return the same with a later time."""
@@ -125,14 +126,15 @@ def _far_apart(
     return far
 
 
-def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> Nearest | None:
+def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tuple[Nearest, ...]:
     """
     Check that links keep the clearance, and return where they came closest.
 
     Returns
     -------
-    Nearest or None
-        None where there is nothing that could touch.
+    tuple of Nearest
+        The closest links, and the closest link and obstacle, where there are such; the nearest
+        first.
 
     Raises
     ------
@@ -140,18 +142,29 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> Near
         naming the first two links, or link and obstacle, that do not, and when.
 
     """
-    nearest: Nearest | None = None
+    found: dict[bool, Nearest] = {}
     times = sweep(trajectory, collisions.reach, collisions.clearance)
     for start in range(0, times.size, _BLOCK):
         part = times[start : start + _BLOCK]
         position = trajectory.sample(part).position
-        contact = collisions.closest(position, np.inf if nearest is None else nearest.distance)
-        if contact is None:
-            continue
-        nearest = Nearest.of(contact, float(part[contact.sample]), position[contact.sample])
-        if contact.distance < collisions.clearance:
-            raise too_close(collisions, nearest)
-    return nearest
+        of_links, of_obstacles = (
+            found[kind].distance if kind in found else np.inf for kind in (False, True)
+        )
+        for contact in collisions.closest(position, (of_links, of_obstacles)):
+            row = contact.sample
+            nearest = Nearest.of(contact, float(part[row]), position[row])
+            if nearest.distance < collisions.clearance:
+                raise too_close(collisions, nearest)
+            found[contact.obstacle] = nearest
+    return nearest_first(found.values())
+
+
+def nearest_first(found: Iterable[Nearest]) -> tuple[Nearest, ...]:
+    """Return of links, and of links and obstacles, the closest ones alone, the nearest first."""
+    best: dict[bool, Nearest] = {}
+    for nearest in sorted(found, key=lambda nearest: nearest.distance):
+        best.setdefault(nearest.obstacle, nearest)
+    return tuple(best.values())
 
 
 def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:

@@ -107,9 +107,9 @@ class PreviewService:
             points.joints, points.time, m.position, m.velocity, m.acceleration
         )
         self._path.publish(response.trajectory)
-        if found.nearest is not None:
-            response.smallest_distance = found.nearest.distance
-            response.nearest = [found.nearest.first, found.nearest.second]
+        for nearest in found.nearest[:1]:
+            response.smallest_distance = nearest.distance
+            response.nearest = [nearest.first, nearest.second]
         response.joints = list(found.use.joints)
         for name, shares in found.use.quantities.items():
             setattr(response, f'{name}_share', shares.tolist())
@@ -119,10 +119,10 @@ class PreviewService:
         whole = motion.whole
         stamp = self._node.get_clock().now().to_msg()
         lines = outline(motion.robot, whole)
-        nearest = None if motion.findings is None else motion.findings.nearest
+        nearest = () if motion.findings is None else motion.findings.nearest
         where = None
         if fault is not None:
-            nearest, where = seen(motion, fault)
+            nearest, where = seen(fault)
         obstacles = motion.settings.all_obstacles
         self._markers.publish(marker_array(lines, obstacles, nearest, stamp, where))
         self._ghost.show(
@@ -205,11 +205,11 @@ def whole_points(motion: MotionCheck) -> Points:
     return Points(parts[0].joints, np.concatenate(time_), Motion(*arrays))
 
 
-def seen(motion: MotionCheck, fault: MotionError) -> tuple[Nearest | None, Fault | None]:
+def seen(fault: MotionError) -> tuple[tuple[Nearest, ...], Fault | None]:
     """Return where a check fails, as far as that is a place, for the markers."""
     cause = fault.__cause__
     if not isinstance(cause, (CollisionError, LimitViolation)):
-        return None, None
+        return (), None
     # what fails is the way where there is one, since it is looked at last
     when = Fault(cause.time, str(cause))
-    return (cause.nearest if isinstance(cause, CollisionError) else None), when
+    return ((cause.nearest,) if isinstance(cause, CollisionError) else ()), when

@@ -43,7 +43,7 @@ class Fault:
 def marker_array(
     outline: Outline,
     obstacles: Sequence[Obstacle],
-    nearest: Nearest | None,
+    nearest: Sequence[Nearest],
     stamp: Time,
     fault: Fault | None = None,
 ) -> MarkerArray:
@@ -59,7 +59,7 @@ def marker_array(
     obstacles:
         Floor, planes and bodies.
     nearest:
-        The pair that comes closest; None where that was not checked.
+        The pairs that come closest.
     stamp:
         Time of the message.
     fault:
@@ -73,8 +73,8 @@ def marker_array(
         *_ends(header, outline),
         *_obstacles(header, obstacles),
     ]
-    if nearest is not None:
-        markers += _nearest(header, nearest)
+    for i, pair in enumerate(nearest):
+        markers += _nearest(header, 2 * i, pair)
     if fault is not None:
         place = outline.at(fault.time)
         ball = (END_DIAMETER,) * 3
@@ -144,12 +144,12 @@ def _plane_pose(obstacle: Obstacle) -> pin.SE3:
     return pin.SE3(turn, (obstacle.offset - 0.5 * _PLANE_THICKNESS) * normal)
 
 
-def _nearest(header: Header, nearest: Nearest) -> list[Marker]:
+def _nearest(header: Header, first_id: int, nearest: Nearest) -> list[Marker]:
     first, second = nearest.points
     line = Marker(
         header=header,
         ns='nearest',
-        id=0,
+        id=first_id,
         type=Marker.LINE_LIST,
         pose=_pose(pin.SE3.Identity()),
         scale=Vector3(x=LINE_WIDTH),
@@ -157,7 +157,7 @@ def _nearest(header: Header, nearest: Nearest) -> list[Marker]:
         color=_color(_NEAREST),
     )
     words = f'{1000.0 * nearest.distance:.0f} mm: {nearest.first}, {nearest.second}'
-    return [line, _text(header, 'nearest', 1, 0.5 * (first + second), words, _NEAREST)]
+    return [line, _text(header, 'nearest', first_id + 1, 0.5 * (first + second), words, _NEAREST)]
 
 
 def _text(

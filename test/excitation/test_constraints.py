@@ -50,7 +50,7 @@ def way(arm, goal, start=None, share=0.3, limits=None):
 def test_a_motion_within_the_limits_passes(arm, limits, collisions):
     trajectory = way(arm, np.array([0.5, 0.6, -0.7, 0.5, 0.4, 1.0]))
     found = check_trajectory(arm, trajectory, limits, collisions=collisions)
-    assert found.nearest is not None and found.nearest.distance >= collisions.clearance
+    assert [n.distance >= collisions.clearance for n in found.nearest] == [True]
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_a_violation_between_samples_alone_is_found(quantity, joint, cell, place
     samples = trajectory.sample(time[:11])
     effort = nominal_effort(arm)
     dense = trajectory.sample(np.linspace(0.5 * cell, 0.5 * cell + 0.5, 4001))
-    jerk = np.gradient(dense.acceleration, 0.5 / 4000, axis=0)
-    largest = {**dense.__dict__, 'jerk': jerk, 'effort': effort(dense)}[quantity][:, joint]
+    values = {**dense.__dict__, 'jerk': _jerk(trajectory), 'effort': effort(dense)}
+    largest = values[quantity][:, joint]
     seen = {**samples.__dict__, 'jerk': 0.0 * samples.position, 'effort': effort(samples)}
     peak, before = np.abs(largest).max(), np.abs(seen[quantity][:, joint]).max()
     assert before < 0.999 * peak
@@ -138,6 +138,15 @@ def test_a_violation_between_samples_alone_is_found(quantity, joint, cell, place
         # what is reported as used is that, too
         use = found.use.quantities[quantity][joint]
         assert use * getattr(_wide(arm), quantity)[joint] == pytest.approx(peak, rel=0.01)
+
+
+def _jerk(trajectory):
+    """Jerks all along, on both sides of each point."""
+    rows = []
+    for length, c in zip(np.diff(trajectory.time), trajectory.coefficients, strict=True):
+        t = np.linspace(0.0, length, 1001)[:, None]
+        rows.append(6.0 * c[3] + 24.0 * c[4] * t + 60.0 * c[5] * t**2)
+    return np.concatenate(rows)
 
 
 def _wide(arm):

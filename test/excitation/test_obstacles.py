@@ -4,6 +4,7 @@
 from pathlib import Path
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from robot_identification.errors import ExcitationError, SettingsError
 from robot_identification.excitation.collisions import collision_model
@@ -42,7 +43,7 @@ def ball_on_arms(n=1):
 
 def nearest(robot, obstacle, position=(0.0,), clearance=0.01):
     model = collision_model(robot, clearance, [obstacle])
-    contact = model.closest(np.array([position]))
+    (contact,) = model.closest(np.array([position]))
     assert {contact.first, contact.second} == {'l1', obstacle.name}
     return contact
 
@@ -174,11 +175,12 @@ def test_a_tool_moves_with_its_link_and_is_within_the_reach():
     wall = Obstacle('wall', 'plane', normal=(-1.0, 0.0, 0.0), offset=-3.0)
     model = collision_model(robot, 0.01, [tool, wall])
     # stretched, the tool's end is at 2 + 1.6 - 1 = 2.6 from the base
-    contact = model.closest(np.zeros((1, 2)))
+    (contact,) = model.closest(np.zeros((1, 2)))
+    assert contact.obstacle
     assert {contact.first, contact.second} == {'tool', 'wall'}
     assert contact.distance == pytest.approx(3.0 - 2.6, abs=1e-5)
     # folded back, it is beside the first arm's ball
-    folded = model.closest(np.array([[0.0, np.pi]]))
+    folded = model.closest(np.array([[0.0, np.pi]]))[0]
     assert {folded.first, folded.second} != {'tool', 'wall'}
     alone = collision_model(robot, 0.01, [wall])
     assert model.reach[1] >= 1.6 > alone.reach[1]
@@ -205,12 +207,33 @@ def test_the_closest_pair_of_a_path_is_found_with_time_and_place():
     post = Obstacle('post', 'sphere', (0.05,), position=(0.0, 1.3, 0.0))
     model = collision_model(robot, 0.01, [post])
     way = point_to_point(robot.joints, np.zeros(1), np.array([2.5]), np.ones(1), np.ones(1))
-    found = check_collisions(way, model)
+    (found,) = check_collisions(way, model)
     angle = way.sample(np.array([found.time])).position[0, 0]
     assert angle == pytest.approx(np.pi / 2, abs=0.01)
     assert found.distance == pytest.approx(1.3 - 1.0 - 0.1 - 0.05, abs=1e-4)
     np.testing.assert_allclose(found.position, [angle])
     np.testing.assert_allclose(np.sort(found.points[:, 1]), [1.1, 1.25], atol=1e-3)
+
+
+def test_links_and_obstacles_have_a_closest_pair_each():
+    arm = Robot.from_urdf(URDF / 'demo_arm.urdf')
+    far = Obstacle('far', 'sphere', (0.05,), position=(0.0, 2.0, 0.5))
+    model = collision_model(arm, 0.01, [far])
+    goal = np.array([1.0, 0.5, 0.3, 0.0, 0.5, 0.0])
+    way = point_to_point(arm.joints, np.zeros(6), goal, np.ones(6), np.ones(6))
+    first, second = check_collisions(way, model)
+    assert (first.obstacle, second.obstacle) == (False, True)
+    assert 'far' in (second.first, second.second) and first.distance < second.distance
+    # each is what a search for that one alone finds, measured at all looks
+    times = sweep(way, model.reach, model.clearance)
+    shapes, data = model.geometry.createData(), arm.model.createData()
+    least = {False: np.inf, True: np.inf}
+    for q in way.sample(times).position:
+        pin.computeDistances(arm.model, data, model.geometry, shapes, q)
+        for pair, result in zip(model.with_obstacle, shapes.distanceResults, strict=True):
+            least[pair] = min(least[pair], result.min_distance)
+    assert first.distance == pytest.approx(least[False], abs=1e-5)
+    assert second.distance == pytest.approx(least[True], abs=1e-5)
 
 
 def test_an_obstacle_at_the_start_is_named():
@@ -244,7 +267,8 @@ def test_plans_keep_clear_of_obstacles(method):
     model = collision_model(arm, chosen.clearance, chosen.all_obstacles)
     made = plan(arm, chosen)
     found = check_collisions(made.trajectory, model)
-    assert found.distance >= chosen.clearance
+    assert [n.obstacle for n in found].count(True) == 1
+    assert found[0].distance >= chosen.clearance
     without = plan(arm, free)
     with pytest.raises(CollisionError, match='obstacle'):
         check_collisions(without.trajectory, model)

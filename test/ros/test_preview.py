@@ -113,7 +113,7 @@ def test_a_plan_is_shown_as_it_is_sent(viewer, show):
     # nothing of what is sampled comes closer than what is answered, as long as looks are as dense
     obstacles = [Obstacle('table', **TABLE)]
     model = collision_model(Robot.from_urdf(URDF), 0.01, obstacles)
-    closest = model.closest(points.position)
+    closest = model.closest(points.position)[0]
     assert 0.01 < answer.smallest_distance <= closest.distance + 1e-6
     assert len(answer.nearest) == 2
 
@@ -174,6 +174,8 @@ def test_markers_show_paths_ends_obstacles_and_the_nearest_pair(viewer, show):
         'link_3',
         True,
     )
+    # the closest links, and the closest link and obstacle
+    assert ('nearest', 2) in found
     (a, b), words = found['nearest', 0].points, found['nearest', 1].text
     gap = np.linalg.norm([a.x - b.x, a.y - b.y, a.z - b.z])
     assert gap == pytest.approx(answer.smallest_distance, abs=1e-6)
