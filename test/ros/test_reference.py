@@ -75,3 +75,76 @@ def test_a_definition_without_comments_is_refused(tmp_path):
     path.write_text('# Ask.\n\nfloat64 x\n---\n# It was done.\nbool done\n')
     with pytest.raises(ValueError, match=r"'x' in Ask\.srv has no comment"):
         message_reference(tmp_path)
+
+
+def seen(ros, node):
+    """Return {(role, name): type} of a running node, as other processes see it over DDS."""
+    from rclpy.action import get_action_server_names_and_types_by_node
+
+    place, found = (node, '/'), {}
+    for role, entries in (
+        ('publishes', ros.node.get_publisher_names_and_types_by_node(*place)),
+        ('subscribes', ros.node.get_subscriber_names_and_types_by_node(*place)),
+        ('service', ros.node.get_service_names_and_types_by_node(*place)),
+        ('action', get_action_server_names_and_types_by_node(ros.node, *place)),
+    ):
+        for name, (kind, *_) in entries:
+            found[role, name] = kind
+    return found
+
+
+ON_DEMAND = {
+    ('publishes', '/motor_states'),
+    ('action', '/follow_joint_trajectory'),
+    ('publishes', '/forward_velocity_controller/commands'),
+    ('subscribes', '/speed_scaling_state_broadcaster/speed_scaling'),
+}
+"""What the nodes have with other parameters or packages only."""
+
+OF_EVERY_NODE = re.compile(
+    r'/rosout|/parameter_events|.*/_action/.*|/clock|/\w+/'
+    r'(get_type_description|(describe|get|list|set)_parameters(_atomically)?|get_parameter_types)'
+)
+
+
+def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
+    from robot_identification_msgs.msg import Regressor
+
+    urdf = ROOT / 'urdf' / 'szabo_3r.urdf'
+    ros.start('simulation', parameters={'robot_description': str(urdf), 'rate': 100.0})
+    for node in ('recorder', 'regressor', 'excitation'):
+        ros.start(node, parameters={'output': str(tmp_path)} if node == 'recorder' else None)
+    ros.start('identification', parameters={'online.enabled': True, 'output': str(tmp_path)})
+    ros.subscribe(Regressor, '/regressor/regressor', 10)
+    ros.wait_for_node('/identification_online', timeout=60.0)
+    rows = re.findall(
+        r'^\| (publishes|subscribes|service|action) \| `(\S+)` \| \[?`(\S+)`|'
+        r'<!-- made from (\w+)',
+        PAGE.read_text(),
+        re.MULTILINE,
+    )
+    described, node = {}, ''
+    for role, name, kind, begun in rows:
+        node = begun or node
+        if role:
+            own = re.sub('^~', f'/{node}', name)
+            described.setdefault(node, {})[role, f'/{own.lstrip("/")}'] = kind
+
+    def found(node):
+        live = seen(ros, f'{node}_online') if node == 'identification' else {}
+        everything = {**seen(ros, node), **live}
+        return {k: v for k, v in everything.items() if not OF_EVERY_NODE.fullmatch(k[1])}
+
+    ros.wait_until(
+        lambda: (
+            ('subscribes', '/joint_states') in found('regressor')
+            and ('subscribes', '/joint_states') in found('identification')
+        ),
+        30.0,
+        'the live regressor and the live identification',
+    )
+    for node in ('simulation', 'excitation', 'recorder', 'regressor', 'identification'):
+        for place, kind in found(node).items():
+            assert described[node].get(place) == kind, f'{node}: {place}'
+        missing = set(described[node]) - set(found(node)) - {('publishes', '/clock')}
+        assert missing <= ON_DEMAND, node
