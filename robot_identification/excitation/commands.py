@@ -36,7 +36,7 @@ class StampedClock:
     PULL = 10.0
     """Share of the difference that is made up for in a second [1/s]."""
 
-    LEAP = 0.1
+    LEAP = 0.5
     """Difference that is made up for at once [s]."""
 
     def __init__(self, stamp: float, wall: float) -> None:

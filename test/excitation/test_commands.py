@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single commands out of a motion, and the clock that they are timed by."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+from robot_identification.excitation.commands import CommandStream, LARGEST_ERROR, StampedClock
+from robot_identification.excitation.points import point_to_point
+
+JOINTS = ('a', 'b')
+HERE = np.array([0.1, -0.2])
+PATH = point_to_point(JOINTS, HERE, [0.7, 0.4], [0.5, 0.5], [2.0, 2.0])
+
+
+# ------------------------------------------------------------------------------------------ clock
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.3, 3.0), st.floats(0.0, 0.002), st.integers(0, 2**31))
+def test_the_clock_keeps_to_stamps_of_any_speed_and_runs_evenly(rate, late, seed):
+    random = np.random.default_rng(seed)
+    clock = StampedClock(100.0, 5.0)
+    shown = []
+    for wall in np.arange(5.0, 8.0, 0.005):
+        # each stamp is up to ``late`` old when it arrives
+        clock.correct(100.0 + rate * (wall - 5.0), wall + late * random.random())
+        shown.append(clock.at(wall))
+    assert shown[-1] == pytest.approx(100.0 + rate * (wall - 5.0), abs=rate * late + 1e-3)
+    steps = np.diff(shown[400:])
+    np.testing.assert_allclose(steps, 0.005 * rate, atol=0.1 * 0.005 * rate + 0.2 * rate * late)
+
+
+def test_the_clock_goes_on_without_stamps_and_leaps_with_them():
+    clock = StampedClock(10.0, 0.0)
+    for wall in np.arange(0.0, 1.0, 0.01):
+        clock.correct(10.0 + wall, wall)
+    assert clock.at(3.0) == pytest.approx(13.0, abs=1e-6)
+    clock.correct(500.0, 3.0)
+    assert clock.at(3.0) == 500.0
+
+
+# --------------------------------------------------------------------------------------- commands
+
+
+def run(stream, times, speed=lambda _: 1.0, **state):
+    return np.array([stream.command(t, speed(t), **state) for t in times])
+
+
+def test_positions_are_those_of_the_path_and_then_its_end():
+    stream = CommandStream(velocity=False, gain=0.0)
+    assert not stream.running and stream.over
+    stream.replace(PATH, 20.0, 20.0, HERE)
+    times = np.arange(20.0, 20.0 + PATH.duration + 1.0, 0.01)
+    commands = run(stream, times)
+    np.testing.assert_allclose(commands, PATH.sample(times - 20.0).position, atol=1e-12)
+    assert stream.over and stream.running
+    stream.stop()
+    assert not stream.running
+
+
+@pytest.mark.parametrize('speed', [0.25, 1.0])
+def test_velocities_lead_along_the_path_at_any_speed(speed):
+    # the robot does the share ``speed`` of what it is told, as one with a slider
+    stream = CommandStream(velocity=True, gain=0.0)
+    stream.replace(PATH, 0.0, 0.0, HERE)
+    step = 0.001
+    times = np.arange(0.0, PATH.duration / speed + 0.2, step)
+    commands = run(stream, times, lambda _: speed)
+    assert stream.over and not commands[-1].any()
+    moved = HERE + speed * step * np.cumsum(commands, axis=0)
+    np.testing.assert_allclose(moved, PATH.sample(speed * times).position, atol=2e-3)
+
+
+def test_a_robot_that_is_beside_the_path_is_drawn_back():
+    stream = CommandStream(velocity=True, gain=3.0)
+    place, step = HERE + 0.05, 0.01
+    stream.replace(PATH, 0.0, 0.0, place)
+    errors = []
+    for now in np.arange(0.0, 2.0, step):
+        errors.append(np.abs(PATH.sample(np.array([now])).position[0] - place).max())
+        place = place + step * stream.command(now, 1.0, now, place)
+    # e' = -gain e, but for what the steps of time leave
+    assert errors[0] == pytest.approx(0.05)
+    assert errors[100] == pytest.approx(0.05 * np.exp(-3.0), abs=5e-3)
+    # a state of some time ago is held against the plan of then
+    late = PATH.sample(np.array([1.9])).position[0]
+    expected = PATH.sample(np.array([2.0])).velocity[0]
+    np.testing.assert_allclose(stream.command(2.0, 1.0, 1.9, late), expected, atol=1e-9)
+
+
+def test_feedback_is_bounded():
+    stream = CommandStream(velocity=True, gain=2.0)
+    stream.replace(PATH, 0.0, 0.0, HERE)
+    np.testing.assert_allclose(
+        stream.command(0.0, 1.0, 0.0, HERE + [5.0, -5.0]), [-2 * LARGEST_ERROR, 2 * LARGEST_ERROR]
+    )
+
+
+@pytest.mark.parametrize('velocity', [None, np.array([0.2, -0.1]), np.full(2, np.nan)])
+def test_a_path_that_is_still_to_begin_is_reached_from_where_the_robot_is(velocity):
+    stream = CommandStream(velocity=False, gain=0.0)
+    away = HERE + [0.02, -0.01]
+    stream.replace(PATH, 3.2, 3.0, away, velocity)
+    times = np.linspace(3.0, 3.2, 101)
+    commands = run(stream, times)
+    np.testing.assert_allclose(commands[[0, -1]], [away, HERE], atol=1e-9)
+    begin = np.zeros(2) if velocity is None or np.isnan(velocity).any() else velocity
+    slope = (commands[1] - commands[0]) / (times[1] - times[0])
+    np.testing.assert_allclose(slope, begin, atol=5e-3)
+    np.testing.assert_allclose(
+        run(stream, [4.0])[0], PATH.sample(np.array([0.8])).position[0], atol=1e-9
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0.05, 1.5), min_size=1, max_size=5))
+def test_a_horizon_of_the_same_path_changes_nothing(moments):
+    once, often = (CommandStream(velocity=False, gain=0.0) for _ in range(2))
+    for stream in (once, often):
+        stream.replace(PATH, 0.0, 0.0, HERE)
+    for moment in sorted(moments):
+        often.command(moment, 1.0)
+        often.replace(PATH, 0.0, moment, np.full(2, 99.0))
+    np.testing.assert_allclose(often.command(1.6, 1.0), once.command(1.6, 1.0), atol=1e-12)
