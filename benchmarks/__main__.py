@@ -33,6 +33,7 @@ BENCHMARKS = (
     'conic',
     'online',
     'online_node',
+    'recording',
     'reading',
     'factors',
     'fleet',

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from .harness import Figure, Section, Table
+from .publishing import memory, processor_time, published
 from .recorded import serialised, write_mcap
 from .synthetic import panda, recording
 
@@ -205,21 +206,16 @@ class _Client:
         client = self._node.create_client(Identify, f'{NODE}/identify')
         request = None if bag is None else Identify.Request(source=str(bag), method=255)
         answer: Any = None
-        wanted, before = round(1e3 * seconds), _processor_time(pid)
+        wanted, before = round(1e3 * seconds), processor_time(pid)
         begin = time.perf_counter()
-        for number in range(wanted):
-            data = messages[number % len(messages)]
-            now = time.time_ns()
-            data[4:12] = np.array(divmod(now, 10**9), '<u4').view(np.uint8)
-            self._publisher.publish(data.tobytes())
+        for number, left in enumerate(published(self._publisher, messages, 1e3, wanted)):
             if request is not None and (answer is None or answer.done()):
                 answer = client.call_async(request)
-            left = begin + 1e-3 * (number + 1) - time.perf_counter()
             if number % 100 == 0 and request is not None:
                 self._take_answer(answer)
             elif left > 0.0:
                 time.sleep(left)
-        core = (_processor_time(pid) - before) / (time.perf_counter() - begin)
+        core = (processor_time(pid) - before) / (time.perf_counter() - begin)
         if answer is not None:
             self._until(answer.done, 60.0)
             if not answer.result().success:
@@ -234,7 +230,7 @@ class _Client:
             if name not in ('header', 'message')
         }
         skipped = wanted - status.messages - status.lost + status.refused + status.disordered
-        return {**found, 'skipped': skipped, 'core': core, 'memory': _memory(pid)}
+        return {**found, 'skipped': skipped, 'core': core, 'memory': memory(pid)}
 
     def _take_answer(self, answer: Any) -> None:
         import rclpy
@@ -242,20 +238,6 @@ class _Client:
         done = answer.done()
         rclpy.spin_once(self._node, timeout_sec=0.0)
         self.answered += answer.done() and not done
-
-
-def _processor_time(pid: int) -> float:
-    """Processor time of a process so far [s]."""
-    fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
-
-
-def _memory(pid: int) -> float:
-    """Memory that a process holds [MB]."""
-    for line in Path(f'/proc/{pid}/status').read_text().splitlines():
-        if line.startswith('VmRSS'):
-            return int(line.split()[1]) / 1024.0
-    return math.nan
 
 
 if __name__ == '__main__':

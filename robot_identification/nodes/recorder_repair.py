@@ -76,9 +76,10 @@ def main(arguments: list[str]) -> None:
     """Complete the recordings in the folder that ``arguments`` has; print what is done."""
     with contextlib.suppress(OSError):
         os.nice(19)
-    for bag in recordings_in(Path(arguments[0])):
+    output = Path(arguments[0])
+    for bag in recordings_in(output):
         try:
-            if is_complete(bag):
+            if bag == output or is_complete(bag):
                 continue
             for line in repair_bag(bag, quiet=QUIET, reserve=RESERVE).done:
                 _say(f'{bag}: {line}')
