@@ -61,8 +61,13 @@ the error says how to install it (Clarabel, for `estimation.method: physical`).
 UNIMPORTED = {'action_msgs', 'ros2bag', 'rosbag2_storage_mcap'}
 """Depended on without an import: part of every action's messages, and playing a bag."""
 
-WITHOUT_WHEELS = {'launch', 'launch_ros'}
-"""There with ROS alone: launch files need them, and nobody else does."""
+WITHOUT_WHEELS = {'control_msgs', 'launch', 'launch_ros'}
+"""
+There with ROS alone.
+
+Launch files need two of them, and nobody else does; without the third, controllers cannot be
+commanded by the action FollowJointTrajectory, but by topics.
+"""
 
 
 def imported_modules(folder):

@@ -493,7 +493,8 @@ NAMES = ('gz_args', 'on_exit_shutdown')
 
 def start(context):
     values = {name: LaunchConfiguration(name).perform(context) for name in NAMES}
-    Path('gazebo.json').write_text(json.dumps(values))
+    Path('gazebo.part').write_text(json.dumps(values))
+    Path('gazebo.part').rename('gazebo.json')
     return [ExecuteProcess(cmd=['sleep', '600'], name='gazebo', on_exit=Shutdown())]
 
 
@@ -512,7 +513,9 @@ name = (names or ['{name}'])[0]
 if '{name}' == 'robot_state_publisher':
     files = [word for word in sys.argv if '/launch_params' in word]
     Path(name + '.yaml').write_text('---'.join(Path(file).read_text() for file in files))
-Path(name + '.json').write_text(json.dumps(sys.argv[1:]))
+part = Path(name + '.part')
+part.write_text(json.dumps(sys.argv[1:]))
+part.rename(name + '.json')
 """
 
 
