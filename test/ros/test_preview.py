@@ -207,6 +207,23 @@ def test_what_does_not_hold_is_told_and_shown_where(viewer, show):
     assert ('fault', 0) in by_name(viewer.markers[0])
 
 
+def test_obstacles_are_parameters_that_are_checked_when_they_change(viewer, show):
+    name = 'planner.obstacles.table'
+    accepted, reason = viewer.set_parameter('excitation', f'{name}.size', [0.5, 0.6])
+    assert not accepted
+    assert "'obstacles.table.size' is [0.5, 0.6]" in reason and 'a box has 3' in reason
+    accepted, reason = viewer.set_parameter('excitation', f'{name}.kind', 'sphere')
+    assert not accepted and 'a sphere has 1' in reason
+    # the place takes effect with the next check
+    into = message(way(np.array([0.0, 1.3, 0.5, 0.0, 0.0, 0.0])))
+    assert viewer.set_parameter('excitation', f'{name}.position', [5.0, 0.0, 0.3])[0]
+    try:
+        assert show(trajectory=into).success
+    finally:
+        assert viewer.set_parameter('excitation', f'{name}.position', [0.75, 0.0, 0.3])[0]
+    assert not show(trajectory=into).success
+
+
 def test_what_is_no_motion_is_told_without_markers(show):
     for fields, words in (
         ({}, 'neither a plan_id nor a trajectory'),
