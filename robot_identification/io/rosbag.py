@@ -138,6 +138,7 @@ class _Rows:
         self._count = 0
         self._ever = {name: np.zeros(len(wanted[name]), dtype=bool) for name in SIGNALS}
         self._incomplete = 0
+        self._first_incomplete = 0
         self._messages = 0
 
     def push(self, several: Sequence[JointStates]) -> Table | None:
@@ -174,7 +175,8 @@ class _Rows:
             warnings.warn(
                 IdentificationWarning(
                     f"{self._source}: {self._incomplete} stamps of topic '{self._topic}' have "
-                    'only some of the joints and are left out'
+                    'only some of the joints or no effort and are left out, the first one at '
+                    f'{self._first_incomplete * _NANOSECOND:.9f} s'
                 ),
                 stacklevel=2,
             )
@@ -193,6 +195,8 @@ class _Rows:
         merged = states if len(starts) == len(states.stamp) else _merged(states, starts)
         if not all(merged.present[name].all() for name in _NEEDED):
             complete = np.all([merged.present[name].all(axis=1) for name in _NEEDED], axis=0)
+            if not self._incomplete and not complete.all():
+                self._first_incomplete = int(merged.stamp[~complete][0])
             self._incomplete += int((~complete).sum())
             merged = _selected(merged, complete)
         n_rows = len(merged.stamp)
