@@ -119,7 +119,9 @@ def test_structure_tells_what_can_be_identified(workspace):
     assert count(tilted.stdout) == count(upright) + 2
 
 
-COMMANDS = ['identify', 'validate', 'check', 'export', 'structure', 'filters', 'play', 'demo']
+COMMANDS = [
+    'identify', 'validate', 'check', 'export', 'structure', 'filters', 'play', 'repair', 'demo',
+]  # fmt: skip
 
 
 @pytest.mark.parametrize('command', COMMANDS)
