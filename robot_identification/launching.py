@@ -31,6 +31,13 @@ COMMANDS = {
 }
 """What the controllers of ros2_control call their topic or action, by the controller's kind."""
 
+GRACE = '20'
+"""
+How long a node may take to end after Ctrl-C before launch terminates it [s].
+
+To bring the robot to rest, to close a bag, to write a result; launch itself would wait for 5 s.
+"""
+
 _EVERYWHERE = {'use_sim_time': '{use_sim_time}'}
 
 _ARGUMENT = re.compile(r'{(\w+)}')
@@ -79,6 +86,7 @@ def own_nodes(
             namespace=LaunchConfiguration('namespace'),
             parameters=[*files, *given(context, {**_EVERYWHERE, **parameters})],
             output='screen',
+            sigterm_timeout=GRACE,
             **{**common, **(options or {}).get(name, {})},
         )
         for name, parameters in nodes.items()

@@ -16,9 +16,11 @@ import sys
 import pytest
 from robot_identification.launching import COMMANDS
 from robot_identification.nodes.controller_options import CONTROLLER_KINDS
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
+EXAMPLE = ROOT / 'examples' / 'two_arms' / 'two_arms.launch.py'
 COMMON_ARGUMENTS = {'robot', 'config', 'namespace', 'use_sim_time'}
 SWITCH = ['true', 'false', '']
 NODES = {
@@ -79,6 +81,30 @@ def parameters_of(node: str) -> set[str]:
     part = page.partition(f'<!-- made from {node} -->')[2].partition(f'<!-- end of {node} -->')[0]
     table = part.partition('| parameter | default | meaning |')[2]
     return set(re.findall(r'^\| `([^`]+)` \|', table, re.MULTILINE))
+
+
+def test_the_example_gives_arguments_that_there_are_and_files_that_exist():
+    text = EXAMPLE.read_text()
+    (given,) = (
+        {key.value for key in node.keys}
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Dict)
+    )
+    assert given <= set(declared(ROOT / 'launch' / 'simulation.launch.py'))
+    for call in calls(EXAMPLE, 'arm'):
+        (side,) = (word.value for word in call.args)
+        path = EXAMPLE.with_name(f'{side}.yaml')
+        for pattern, section in yaml.safe_load(path.read_text()).items():
+            node = pattern.removeprefix('/**/')
+            assert dotted(section['ros__parameters']) <= parameters_of(node)
+
+
+def dotted(tree: dict, prefix: str = '') -> set[str]:
+    names = set()
+    for key, value in tree.items():
+        name = f'{prefix}{key}'
+        names |= dotted(value, f'{name}.') if isinstance(value, dict) else {name}
+    return names
 
 
 def test_there_is_one_file_for_each_way_of_working():
@@ -262,7 +288,7 @@ def output(prefix, name):
 def end(process):
     """Press Ctrl-C, which a terminal sends to all processes."""
     os.killpg(process.pid, signal.SIGINT)
-    return process.wait(60)
+    return process.wait(90)
 
 
 @pytest.mark.slow
@@ -376,84 +402,62 @@ def output_until(ros, prefix, name, text, seconds=START):
     return lines[0]
 
 
-USERS_LAUNCH_FILE = """
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, GroupAction, IncludeLaunchDescription
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
-from launch_ros.actions import PushRosNamespace
-from launch_ros.substitutions import FindPackageShare
-
-FILE = [FindPackageShare('robot_identification'), 'launch', 'simulation.launch.py']
-
-
-def arm(name, **arguments):
-    source = PythonLaunchDescriptionSource(PathJoinSubstitution(FILE))
-    included = IncludeLaunchDescription(source, launch_arguments=arguments.items())
-    return GroupAction([PushRosNamespace(name), included])
-
-
-def generate_launch_description():
-    return LaunchDescription([
-        DeclareLaunchArgument('recordings', default_value='of_the_cell'),
-        arm('left', config=LaunchConfiguration('mine'), results='left_results'),
-        arm('right', namespace='upper', execute='false'),
-    ])
-"""
-
-USERS_PARAMETERS = """
-/**/simulation:
-  ros__parameters:
-    rate: 100.0
-    real_time_factor: 0.5
-/**/excitation:
-  ros__parameters:
-    planner:
-      duration: 7.5
-/**:
-  ros__parameters:
-    output: of_the_file
-"""
-
-
 @pytest.mark.slow
-def test_two_arms_by_inclusion_each_in_its_namespace_with_parameters_of_the_user(
+def test_two_arms_by_inclusion_each_in_its_namespace_with_parameters_of_its_own(
     ros, launch, prefix
 ):
     from rosgraph_msgs.msg import Clock
     from sensor_msgs.msg import JointState
 
-    (prefix / 'mine.yaml').write_text(USERS_PARAMETERS)
-    (prefix / 'cell.launch.py').write_text(USERS_LAUNCH_FILE)
-    process = launch('cell', f'mine:={prefix / "mine.yaml"}', folder=prefix)
-    places = {'left': '/left', 'right': '/right/upper'}
-    for place in places.values():
+    process = launch('two_arms', 'recordings:=/data', folder=EXAMPLE.parent)
+    for side in ('left', 'right'):
         for name in NODES['simulation']:
-            ros.wait_for_node(f'{place}/{name}', timeout=START)
-    for place in places.values():
-        states = ros.subscribe(JointState, f'{place}/joint_states', 1000)
-        clock = ros.subscribe(Clock, f'{place}/clock', 1000)
-        ros.wait_until(lambda s=states, c=clock: s and c, START, f'{place}/joint_states')
+            ros.wait_for_node(f'/{side}/{name}', timeout=START)
+        states = ros.subscribe(JointState, f'/{side}/joint_states', 1000)
+        clock = ros.subscribe(Clock, f'/{side}/clock', 1000)
+        ros.wait_until(lambda s=states, c=clock: s and c, START, f'/{side}/joint_states')
     topics = {name for name, _ in ros.node.get_topic_names_and_types()}
     assert not topics & {'/clock', '/joint_states', '/joint_trajectory', '/robot_description'}
 
-    def value(place, node, name):
-        return ros.get_parameters(f'{place}/{node}', name)[name]
+    def value(node, name):
+        return ros.get_parameters(node, name)[name]
 
-    # the user's file goes before the package's, and what is in neither argument nor file remains
-    assert value('/left', 'simulation', 'rate') == 100.0
-    assert value('/left', 'simulation', 'encoder_counts') == 1048576.0
-    assert value('/left', 'excitation', 'planner.duration') == 7.5
-    assert value('/left', 'excitation', 'execute') is True
-    # arguments go before both, those of the including file's own included
-    assert value('/left', 'identification', 'output') == 'left_results'
-    assert value('/left', 'recorder', 'output') == 'of_the_cell'
+    # the user's file goes before the package's, whose other lines remain
+    assert value('/right/simulation', 'rate') == 500.0
+    assert value('/right/simulation', 'encoder_counts') == 1048576.0
+    assert value('/right/excitation', 'planner.duration') == 10.0
+    assert value('/right/excitation', 'execute') is True
     # nothing of the one arm reaches the other
-    assert value('/right/upper', 'simulation', 'rate') == 1000.0
-    assert value('/right/upper', 'excitation', 'execute') is False
-    assert value('/right/upper', 'identification', 'output') == 'results'
+    assert value('/left/simulation', 'rate') == 1000.0
+    assert value('/left/excitation', 'planner.duration') == 20.0
+    # arguments go before both files
+    for side in ('left', 'right'):
+        assert value(f'/{side}/recorder', 'output') == f'/data/{side}'
+        assert value(f'/{side}/identification', 'output') == f'results/{side}'
     assert end(process) == 0
-    assert 'Traceback' not in output(prefix, 'cell')
+    assert 'Traceback' not in output(prefix, 'two_arms')
+
+
+@pytest.mark.parametrize(
+    ('pushed', 'given', 'full'),
+    [
+        (None, '', '/'),
+        (None, 'left', '/left'),
+        ('/cell', '', '/cell'),
+        ('/cell', 'left', '/cell/left'),
+        ('/cell', '/left', '/left'),
+    ],
+)
+def test_the_full_name_of_the_namespace(pushed, given, full):
+    pytest.importorskip('launch_ros', reason='needs ROS 2 with launch_ros: no wheels exist')
+    from launch import LaunchContext
+    from robot_identification.launching import full_namespace
+
+    context = LaunchContext()
+    context.launch_configurations['namespace'] = given
+    if pushed:
+        context.launch_configurations['ros_namespace'] = pushed
+    assert full_namespace(context) == full
 
 
 @pytest.mark.slow
