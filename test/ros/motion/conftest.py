@@ -120,11 +120,13 @@ class Cell:
 
     def at_rest(self):
         """Tell whether the arm rests, by its joint states."""
-        # what waits in the queue is of the past
-        self.ros.spin(0.2)
-        self.states.clear()
-        self.ros.wait_until(lambda: len(self.states) > 40, what='joint states')
-        return float(np.ptp(self.positions(), axis=0).max()) < 2e-3
+        for _ in range(10):
+            # on a busy machine, some that wait in the queue are of the past
+            self.states.clear()
+            self.ros.wait_until(lambda: len(self.states) > 40, what='joint states')
+            if float(np.ptp(self.positions(), axis=0).max()) < 2e-3:
+                return True
+        return False
 
     def stamps(self):
         """Return the times of the joint states so far [s]."""

@@ -84,9 +84,8 @@ def test_planning_needs_a_robot_and_can_be_canceled(ros):
     sending = client.send_goal_async(PlanExcitation.Goal(max_iterations=100000))
     ros.wait_until(sending.done, what='acceptance of the plan')
     ros.spin(0.5)
-    begin = time.monotonic()
     assert ros.processes[-1].stop() == 0
-    assert time.monotonic() - begin < 5.0
+    assert 'could not finish' not in ros.processes[-1].output
     client.destroy()
 
 
