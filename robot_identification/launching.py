@@ -86,7 +86,7 @@ def own_nodes(
             namespace=LaunchConfiguration('namespace'),
             parameters=[*files, *given(context, {**_EVERYWHERE, **parameters})],
             output='screen',
-            sigterm_timeout=GRACE,
+            sigterm_timeout=LaunchConfiguration('sigterm_timeout', default=GRACE),
             **{**common, **(options or {}).get(name, {})},
         )
         for name, parameters in nodes.items()
