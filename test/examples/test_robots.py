@@ -176,7 +176,8 @@ def test_the_example_finds_a_simulated_robot(identified):
 MAKE = """
 import json, sys, rclpy
 from robot_identification.nodes.reference import NODES
-rclpy.init(args=['--ros-args', '--log-level', 'fatal', '--params-file', sys.argv[1]])
+files = [word for path in sys.argv[1:] for word in ('--params-file', path)]
+rclpy.init(args=['--ros-args', '--log-level', 'fatal', *files])
 told = {}
 for name in ('excitation', 'recorder', 'regressor', 'identification'):
     node = NODES[name]()
@@ -201,7 +202,9 @@ def test_the_nodes_take_the_parameters_of_the_example(folder, stand_in, tmp_path
     pytest.importorskip('rclpy')
     path = EXAMPLES / folder / 'nodes.yaml'
     environment = {**os.environ, 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'OFF'}
-    command = [sys.executable, '-c', MAKE, str(path)]
+    # as identification.launch.py does: the example's go before those of the package
+    package = EXAMPLES.parent / 'config' / 'identification.yaml'
+    command = [sys.executable, '-c', MAKE, str(package), str(path)]
     run = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     told = json.loads(run.stdout)
     for pattern, section in yaml.safe_load(path.read_text()).items():
