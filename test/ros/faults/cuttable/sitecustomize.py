@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Run a node in a process whose network can be cut, by filters in the kernel at its sockets.
+Let the network of a process be cut, by filters in the kernel at its sockets.
 
-``python cuttable.py <control socket> <module> [arguments]`` runs the module's ``main``.  A
-datagram of JSON to the control socket tells from which UDP ports nothing is to come in any more;
-the answer tells from which ports this process sends.  It takes no privileges, and whoever is at
-other ports hears and is heard as before.
+Python imports this in every process that has the folder in PYTHONPATH, so in a node's children,
+too.  A datagram of JSON to the socket ``$CUTTABLE/<process number>`` tells from which UDP ports
+nothing is to come in any more; the answer tells from which ports this process sends.  It takes no
+privileges, and whoever is at other ports hears and is heard as before.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 import json
 import os
 import socket
 import struct
-import sys
 import threading
 
 SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
@@ -60,10 +58,14 @@ def obey(control):
         control.sendto(json.dumps(ports).encode(), sender)
 
 
-if __name__ == '__main__':
-    path, module, *rest = sys.argv[1:]
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    listener.bind(path)
-    sys.argv[1:] = rest
-    threading.Thread(target=obey, args=(listener,), daemon=True).start()
-    sys.exit(importlib.import_module(module).main())
+def begin(folder):
+    path = os.path.join(folder, str(os.getpid()))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    control.bind(path)
+    threading.Thread(target=obey, args=(control,), daemon=True).start()
+
+
+if 'CUTTABLE' in os.environ:
+    begin(os.environ['CUTTABLE'])
