@@ -143,7 +143,8 @@ class TopicSender:
     """
 
     def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
-        self._publisher = node.create_publisher(JointTrajectory, options.controller_topic, 10)
+        # a depth of 1: after a gap in the network, horizons of the past are of no use
+        self._publisher = node.create_publisher(JointTrajectory, options.controller_topic, 1)
         self._partner = TrajectoryPartner(node, group, self._publisher.topic_name, options)
 
     @property
