@@ -148,3 +148,23 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
             assert described[node].get(place) == kind, f'{node}: {place}'
         missing = set(described[node]) - set(found(node)) - {('publishes', '/clock')}
         assert missing <= ON_DEMAND, node
+
+
+def test_the_guide_names_the_diagnostics_that_there_are():
+    told = set(re.findall(r'`<node>: (\w+)`', PAGE.read_text()))
+    sources = (ROOT / 'robot_identification' / 'nodes').glob('*.py')
+    made = {
+        name
+        for source in sources
+        for name in re.findall(r"name=f'\{\w+\.lstrip\(\"/\"\)\}: (\w+)'", source.read_text())
+    }
+    assert told == made
+
+
+def test_the_guide_names_error_codes_that_there_are():
+    guide, _, tables = PAGE.read_text().partition('## Reference')
+    codes = set(re.findall(r'^\| `([A-Z_]+)` \| \d+ \|', tables, re.MULTILINE))
+    rows = guide.partition('## When something is wrong')[2].splitlines()
+    named = {word for row in rows for word in re.findall(r'`([A-Z]+(?:_[A-Z]+)*)`', row[:60])}
+    assert len(named) > 10
+    assert named <= codes
