@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ends a motion, message by message, and the clock and clients that it depends on."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.points import point_to_point
+from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.nodes import excitation_clients, motion_clock, motion_watch
+from robot_identification.nodes.excitation_errors import Code, LostError
+from robot_identification.nodes.excitation_options import ExecutionOptions
+from robot_identification.nodes.motion_messages import JointSample
+from robot_identification.nodes.motion_path import motion_path
+from robot_identification.robot import Robot
+
+URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf'
+OPTIONS = ExecutionOptions(tracking_lag=0.0)
+
+
+@pytest.fixture(scope='module')
+def path():
+    robot = Robot.from_urdf(URDF)
+    limits = motion_limits(robot, PlannerSettings(), margin=0.0)
+    rest, goal = np.zeros(2), np.array([1.5, -1.0])
+    way = point_to_point(limits.joints, rest, goal, np.full(2, 1.0), np.full(2, 3.0))
+    return motion_path(robot, way, limits, OPTIONS)
+
+
+class States:
+    """A robot that does what a path says, and takes the efforts predicted unless told."""
+
+    fault, age, jump = '', 0.0, 0.0
+
+    def __init__(self, path):
+        self.path, self.now = path, 0.0
+        self.off, self.more, self.efforts = np.zeros(2), np.zeros(2), True
+
+    def silent(self, seconds):
+        return self.age > seconds
+
+    def sample(self):
+        position = self.path.trajectory.sample(np.array([self.now])).position[0]
+        return JointSample(round(1e9 * (100.0 + self.now)), position + self.off, None, None)
+
+    def effort(self, seconds):
+        if self.efforts is None:
+            return None
+        low, high = self.path.effort_range(self.now, self.now)
+        return 0.5 * (low + high) + self.more
+
+
+class Watched:
+    """A watch over a motion of `States`."""
+
+    def __init__(self, path, options=OPTIONS):
+        self.states, self.path, self.words = States(path), path, []
+        self.report = motion_watch.Report()
+        self.watch = motion_watch.MotionWatch(self.states, options, self.report, self.words.append)
+        self.clock = motion_clock.PathClock(100_000_000_000, 100_000_000_000)
+
+    def at(self, time, speed=1.0):
+        self.states.now = time
+        self.clock.look(round(1e9 * (100.0 + time)), speed, np.inf)
+        return self.watch.reason(self.path, self.clock)
+
+
+def test_nothing_ends_a_motion_that_goes_as_planned(path):
+    watched = Watched(path)
+    for time in np.arange(-0.2, path.duration + 1.0, 0.01):
+        assert watched.at(time) is None
+    limit = np.array([400.0, 150.0])
+    share = (np.abs(path.effort) / limit).max()
+    assert watched.report.largest_share == pytest.approx(share, rel=0.05)
+    assert watched.report.largest_error < 1e-12 and not watched.words
+
+
+@pytest.mark.parametrize(
+    ('change', 'code', 'lost', 'words'),
+    [
+        ({'off': np.array([0.0, 0.11])}, 'TRACKING_ERROR', True, "'joint_2' is 0.11 away"),
+        ({'more': np.array([0.0, -80.0])}, 'EFFORT_EXCEEDED', True, 'predicted by the URDF'),
+        ({'more': np.array([-600.0, 0.0])}, 'EFFORT_EXCEEDED', True, 'of its limit of 400 N m'),
+        ({'age': 0.25, 'fault': 'no names'}, 'STALE_STATE', False, 'no names'),
+        ({'jump': -3.0}, 'STALE_STATE', True, 'jump by -3 s'),
+    ],
+)
+def test_past_a_bound_the_motion_ends_with_its_code(path, change, code, lost, words):
+    watched = Watched(path)
+    assert watched.at(0.5) is None
+    for name, value in change.items():
+        setattr(watched.states, name, value)
+    reason = watched.at(0.6)
+    assert reason.code == getattr(Code, code) and words in reason.message
+    assert isinstance(reason, LostError) == lost
+
+
+def test_within_its_bound_an_effort_may_be_off_and_bounds_may_be_switched_off(path):
+    watched = Watched(path)
+    watched.states.more = np.array([150.0, -60.0])
+    assert watched.at(0.5) is None
+    free = Watched(path, replace(OPTIONS, effort_tolerance=0.0, effort_share=0.0))
+    free.states.more = np.array([-600.0, 0.0])
+    assert free.at(0.5) is None
+    assert free.report.largest_share > 1.0
+
+
+def test_efforts_that_are_missing_are_told_once_and_nothing_is_made_of_them(path):
+    for change, words in (
+        ({'efforts': None}, 'have none'),
+        ({'more': np.full(2, np.nan)}, 'have none'),
+        ({'more': np.array([0.0, np.nan])}, 'of some joints only'),
+    ):
+        watched = Watched(path)
+        for name, value in change.items():
+            setattr(watched.states, name, value)
+        assert watched.at(0.5) is None and watched.at(0.6) is None
+        assert len(watched.words) == 1 and words in watched.words[0]
+    assert 0.0 < watched.report.largest_share < 1.0
+    # the other joint is still watched
+    watched.states.more = np.array([-600.0, np.nan])
+    assert watched.at(0.7).code == Code.EFFORT_EXCEEDED
+
+
+def test_a_pause_is_waited_for_up_to_a_bound(path, monkeypatch):
+    now = [50.0]
+    monkeypatch.setattr(motion_watch.time, 'monotonic', lambda: now[0])
+    watched = Watched(path)
+    for _ in range(59):
+        now[0] += 1.0
+        assert watched.at(0.5, speed=0.0) is None
+    now[0] += 5.0
+    reason = watched.at(0.5, speed=0.0)
+    assert reason.code == Code.CONTROLLER_FAILED and 'pause_timeout' in reason.message
+
+
+# -------------------------------------------------------------------------------------------- time
+
+
+@pytest.fixture
+def wall(monkeypatch):
+    now = [10.0]
+    for module in (motion_clock, excitation_clients):
+        monkeypatch.setattr(module.time, 'monotonic', lambda: now[0])
+    return now
+
+
+def test_the_time_of_a_path_passes_as_fast_as_the_controller_lets_it(wall):
+    clock = motion_clock.PathClock(1_000_000_000, 800_000_000)
+    speeds = np.repeat([1.0, 0.5, 0.0, 0.25, 1.0], 100)
+    expected, now = -0.2, 800_000_000
+    before = 1.0
+    for speed in speeds:
+        now += 10_000_000
+        wall[0] += 0.01
+        expected += 0.01 * before
+        clock.look(now, float(speed), wall[0])
+        before = speed
+        assert clock.elapsed == pytest.approx(expected, abs=1e-9)
+    # a sample from 3 ms ago, at the present speed
+    assert clock.at(now - 3_000_000) == pytest.approx(expected - 0.003, abs=1e-9)
+    assert clock.taken == pytest.approx(1e-9 * now - 1.0)
+
+
+def test_after_a_hold_up_a_joint_state_from_thereafter_is_waited_for(wall):
+    clock = motion_clock.PathClock(0, 0)
+    wall[0] += 0.01
+    clock.look(10_000_000, 1.0, wall[0])
+    assert clock.sure
+    wall[0] += 0.3
+    clock.look(310_000_000, 1.0, wall[0] - 0.3)
+    assert not clock.sure
+    wall[0] += 0.01
+    clock.look(20_000_000, 1.0, wall[0] - 0.005)
+    assert clock.sure and clock.elapsed == pytest.approx(0.02)
+    # one that never comes is not waited for without end
+    wall[0] += 0.3
+    clock.look(400_000_000, 1.0, 0.0)
+    for _ in range(60):
+        wall[0] += 0.01
+        clock.look(400_000_000, 1.0, 0.0)
+    assert clock.sure
+
+
+# ----------------------------------------------------------------------------------------- clients
+
+
+class Graph:
+    """A node's place that tells who listens."""
+
+    def __init__(self):
+        self.listeners = ['client']
+
+    def resolve_topic_name(self, name):
+        return name.replace('~', '/excitation')
+
+    def create_subscription(self, kind, topic, callback, *_, **__):
+        self.live = lambda: callback(kind())
+
+    def get_subscriptions_info_by_topic(self, topic):
+        assert topic == '/excitation/excite/_action/feedback'
+        return [
+            SimpleNamespace(endpoint_gid=list(name.encode()), node_name=name, node_namespace='/')
+            for name in self.listeners
+        ]
+
+
+def test_a_client_is_missed_after_a_while_and_flicker_is_none(wall):
+    graph = Graph()
+    watch = excitation_clients.ClientWatch(graph, '~/excite', None)
+    options = ExecutionOptions()
+
+    def run(seconds):
+        for _ in range(round(seconds / 0.01)):
+            wall[0] += 0.01
+            reason = watch.reason(options)
+            if reason is not None:
+                return reason
+        return None
+
+    assert run(1.0) is None
+    for _ in range(5):
+        graph.listeners = []
+        assert run(0.8) is None
+        graph.listeners = ['client']
+        assert run(0.3) is None
+    # one that comes later is no client of this motion
+    graph.listeners = ['newcomer']
+    reason = run(2.0)
+    assert reason.code == Code.CLIENT_LOST and '/client' in reason.message
+    assert watch.reason(replace(options, stop_when_client_leaves=False)) is None
+    # where the graph tells nothing nobody is missed, and the next motion has another client
+    graph.listeners = []
+    watch.restart()
+    assert run(3.0) is None
+    graph.listeners = ['late']
+    assert run(3.0) is None
+    graph.listeners = []
+    assert run(3.0).code == Code.CLIENT_LOST
+
+
+def test_signs_of_life_have_to_go_on_once_there_was_one(wall):
+    graph = Graph()
+    watch = excitation_clients.ClientWatch(graph, '~/excite', None)
+    options = ExecutionOptions(stop_when_client_leaves=False)
+    wall[0] += 100.0
+    assert watch.reason(options) is None
+    for _ in range(20):
+        graph.live()
+        wall[0] += 0.4
+        assert watch.reason(options) is None
+    wall[0] += 0.2
+    assert 'no sign of life' in watch.reason(options).message
+    watch.restart()
+    assert watch.reason(options) is None
