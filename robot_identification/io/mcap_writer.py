@@ -249,9 +249,11 @@ class BagWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the file as it is; what was not flushed is gone."""
         if self._file is not None:
             _ = self.path  # kept for later
+            self._messages -= sum(map(len, self._chunk.index))
+            self._chunk = Chunk(len(self.topics))
             file, self._file = self._file, None
             with contextlib.suppress(OSError):
                 file.close()

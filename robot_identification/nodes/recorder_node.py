@@ -204,7 +204,7 @@ class RecorderNode(Node):
         self._sim_time = self.get_parameter('use_sim_time').value
         topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
         folder = Path(options.output).expanduser().resolve()
-        recorder = _start_in_new_folder(folder, name, topics, options)
+        recorder = start_in_new_folder(folder, name, topics, options)
         with self._fetching:
             self._recorder = None
             self._fetch()  # what came before does not belong to the recording
@@ -349,7 +349,7 @@ def _never_called(message: Any) -> None:
     """Stand for a callback: `RecorderNode` fetches the messages."""
 
 
-def _start_in_new_folder(
+def start_in_new_folder(
     output: Path, name: str, topics: Sequence[Topic], options: RecorderOptions
 ) -> BagRecorder:
     """Start a recording in a folder below ``output`` that did not exist before."""

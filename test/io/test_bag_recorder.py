@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+import shutil
 import signal
 import struct
 import subprocess
@@ -69,7 +70,8 @@ def test_a_full_queue_drops_and_counts(tmp_path):
     release.set()
     status = recorder.stop()
     assert status.messages + status.dropped == 50
-    assert 10 <= status.messages < 25
+    assert status.messages == 10, 'those on their way to the disk count, too'
+    assert (status.overflowed, status.lost, status.waiting) == (40, 0, 0)
     assert 'the disk was too slow for' in status.message
 
 
@@ -137,9 +139,64 @@ def test_an_error_of_the_disk_ends_the_recording_and_is_told(tmp_path):
         clock.sleep(0.01)
     assert recorder.status().message == 'cannot write: the disk is gone'
     recorder.offer(0, 1, 1, serialised(1))
-    assert recorder.status().dropped == 1
+    assert recorder.status().overflowed == 2, 'what the disk refused is missing, too'
+    assert (recorder.status().waiting, recorder.status().lost) == (0, 0)
     with pytest.raises(RecordingError, match='the disk is gone'):
         recorder.stop()
+
+
+def test_what_was_written_is_on_the_disk_after_the_period(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, 'fdatasync', lambda number: synced.append(os.fstat(number).st_size))
+    recorder = BagRecorder(tmp_path / 'run', [TOPIC], flush_period=0.0, sync_period=0.05)
+    recorder.offer(0, 0, 0, serialised(0))
+    limit = clock.monotonic() + 20.0
+    while len(set(synced)) < 2 and clock.monotonic() < limit:
+        clock.sleep(0.01)
+    assert synced[-1] == recorder.status().size
+    recorder.stop()
+    synced.clear()
+    recorder = BagRecorder(tmp_path / 'never', [TOPIC], sync_period=0.0)
+    recorder.stop()
+    assert not synced
+
+
+def test_a_disk_that_fails_when_it_is_waited_for_ends_the_recording(tmp_path, monkeypatch):
+    def fail(number):
+        raise OSError(5, 'Input/output error')
+
+    monkeypatch.setattr(os, 'fdatasync', fail)
+    recorder = BagRecorder(tmp_path / 'run', [TOPIC], sync_period=0.01)
+    limit = clock.monotonic() + 20.0
+    while recorder.error is None and clock.monotonic() < limit:
+        clock.sleep(0.01)
+    with pytest.raises(RecordingError, match='disk failed under .*Input/output error: record on'):
+        recorder.stop()
+
+
+def test_a_slow_disk_keeps_no_message_from_the_system(tmp_path, monkeypatch):
+    """A killed process loses what was not handed over, however long the disk takes."""
+    release = threading.Event()
+    monkeypatch.setattr(os, 'fdatasync', lambda _: release.wait(30.0))
+    recorder = BagRecorder(tmp_path / 'run', [TOPIC], flush_period=0.0, sync_period=0.01)
+    clock.sleep(0.1)
+    before = recorder.status().size
+    recorder.offer(0, 0, 0, serialised(0))
+    limit = clock.monotonic() + 20.0
+    while recorder.status().size == before and clock.monotonic() < limit:
+        clock.sleep(0.01)
+    assert (tmp_path / 'run' / 'run_0.mcap').stat().st_size > before
+    release.set()
+    assert recorder.stop().messages == 1
+
+
+def test_scarce_room_is_told(tmp_path, monkeypatch):
+    recorder = BagRecorder(tmp_path / 'run', [TOPIC])
+    usage = shutil.disk_usage(tmp_path)._replace(free=recorder.status().size)
+    monkeypatch.setattr(shutil, 'disk_usage', lambda _: usage)
+    monkeypatch.setattr(recorder, '_began', recorder._began - 60.0)
+    assert 'the disk has room for 1.0 min more' in recorder.status().message
+    recorder.stop()
 
 
 def test_messages_without_a_stamp_are_kept_and_remarked(tmp_path):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 import os
 from pathlib import Path
 import signal
@@ -19,7 +20,7 @@ from builtin_interfaces.msg import Time
 from robot_identification.io.bag_about import about_bag
 from robot_identification.io.bag_repair import is_complete, repair_bag
 from robot_identification.io.mcap_writer import BagWriter, Topic
-from robot_identification.nodes.recorder_node import Losses
+from robot_identification.nodes.recorder_node import Losses, RecorderOptions, start_in_new_folder
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosbags.highlevel import AnyReader
@@ -182,6 +183,18 @@ def test_the_status_tells_everything_there_is(shared):
 
 def size(path):
     return sum(file.stat().st_size for file in path.glob('*.mcap'))
+
+
+@pytest.mark.parametrize('name', ['same', ''])
+def test_recordings_begun_in_the_same_moment_take_different_folders(tmp_path, name):
+    topics, options = [Topic('/joint_states', KIND)], RecorderOptions()
+    with ThreadPoolExecutor(8) as pool:
+        made = [pool.submit(start_in_new_folder, tmp_path, name, topics, options)
+                for _ in range(24)]  # fmt: skip
+        recorders = [future.result() for future in made]
+    assert len({recorder.folder for recorder in recorders}) == 24
+    for recorder in recorders:
+        assert is_complete(recorder.stop().path)
 
 
 def test_losses_count_what_the_middleware_threw_away():
