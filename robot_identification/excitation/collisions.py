@@ -18,6 +18,9 @@ from ..shapes import read_shapes
 from .collision_pairs import reach, set_pairs
 from .obstacles import FLOOR, Obstacle
 
+RESOLUTION = 1e-4
+"""How much closer a pair has to come to be measured again [m]; some keep their distance."""
+
 _FAR = 1e3
 
 
@@ -143,7 +146,7 @@ class CollisionModel:
         Return the closest links, and the closest link and obstacle.
 
         Where a pair is closer than the clearance, the search ends with it.  Only pairs that come
-        closer than the closest ones so far are measured.
+        closer than the closest ones so far by `RESOLUTION` or more are measured.
 
         Parameters
         ----------
@@ -179,7 +182,9 @@ class CollisionModel:
                 break
         return sorted(best.values(), key=lambda contact: contact.distance)
 
-    def _set_margin(self, shapes: pin.GeometryData, obstacle: bool, margin: float) -> None:
+    def _set_margin(self, shapes: pin.GeometryData, obstacle: bool, best: float) -> None:
+        """Look for pairs that are closer than the best so far, by what matters."""
+        margin = max(best - RESOLUTION, self.clearance)
         for request, pair in zip(shapes.collisionRequests, self.with_obstacle, strict=True):
             if pair == obstacle:
                 request.security_margin = min(margin, _FAR)

@@ -119,6 +119,7 @@ def plan(
         settings=settings,
         seconds=time.monotonic() - watch.begin,
         warnings=plan_warnings(collisions, settings, amplitude, complete),
+        findings=checks.require(trajectory),
     )
 
 

@@ -17,7 +17,7 @@ from ..recording import Motion
 from ..regressors import predict, Regressor
 from ..robot import Robot
 from .collisions import CollisionModel
-from .constraints import check_trajectory, LimitViolation
+from .constraints import check_trajectory, Findings, LimitViolation
 from .criteria import column_scaled_condition_number
 from .fourier import FourierTrajectory
 from .limits import Limits
@@ -63,6 +63,8 @@ class Plan:
         What a user should know.
     points_condition_number:
         Of the energy equations of the points, where there are such, in the columns' units [-].
+    findings:
+        Of the last check: shares of the limits, efforts included, and smallest distances.
 
     """
 
@@ -75,6 +77,7 @@ class Plan:
     seconds: float
     warnings: tuple[str, ...] = ()
     points_condition_number: float | None = None
+    findings: Findings | None = None
 
     def summary(self) -> str:
         """Return a few lines on the plan, with the share of each limit that it uses."""
@@ -95,6 +98,8 @@ class Plan:
                 f'{v:>12.3f} ({100 * v / limits.velocity[j]:4.0f} %)'
                 f'{a:>12.3f} ({100 * a / limits.acceleration[j]:4.0f} %)'
             )
+        if self.findings is not None:
+            lines.append(self.findings.summary())
         return '\n'.join([*lines, *(f'warning: {note}' for note in self.warnings)])
 
 
@@ -161,9 +166,9 @@ class Checks:
     regressor: Regressor
     prior: ParameterSet
 
-    def require(self, trajectory: Trajectory) -> None:
-        """Raise `LimitViolation` or `CollisionError` where a check fails."""
-        check_trajectory(
+    def require(self, trajectory: Trajectory) -> Findings:
+        """Return what is found; raise `LimitViolation` or `CollisionError` where a check fails."""
+        return check_trajectory(
             self.robot,
             trajectory,
             self.limits,

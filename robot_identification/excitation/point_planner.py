@@ -136,6 +136,7 @@ def plan_points(
         seconds=time.monotonic() - watch.begin,
         warnings=plan_warnings(collisions, settings, amplitude, in_time.complete),
         points_condition_number=float(np.linalg.cond(equations.matrix(points))),
+        findings=checks.require(trajectory),
     )
 
 

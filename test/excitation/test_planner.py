@@ -161,6 +161,9 @@ def test_a_plan_keeps_every_limit_and_its_number_is_true(arm):
     assert made.condition_number == pytest.approx(expected, rel=0.05)
     assert made.condition_number < 30.0
     assert 'condition number' in made.summary()
+    # what was found on the way is told, with the closest link and obstacle
+    assert made.findings.use.effort.max() <= 1.0 and 'limits used' in made.summary()
+    assert "to 'floor' at" in made.summary() or "'floor' to" in made.summary()
 
 
 @pytest.mark.parametrize('rate', [50.0, 200.0])
