@@ -19,9 +19,12 @@ from robot_identification.io.document import read_document
 from robot_identification.io.experiment import experiment_from
 from robot_identification.io.results import read_result
 from robot_identification.parameters import ParameterSet
+from robot_identification.pipeline import identify_sources
+from robot_identification.problem import Problem
 from robot_identification.regressors import build
 from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 from scipy.interpolate import CubicSpline
+from scipy.signal import lfilter
 import yaml
 
 EXAMPLES = Path(__file__).resolve().parents[2] / 'examples'
@@ -237,3 +240,40 @@ def assert_a_plan_fits(robot, parameters):
     lower = trees['lower_limits'] or robot.limits.lower
     upper = trees['upper_limits'] or robot.limits.upper
     assert (position >= lower).all() and (position <= upper).all()
+
+
+def driver_filter(efforts, cutoff, period):
+    """Filter efforts (n, joints) as lbr_fri_ros2 does, by its exponential filter."""
+    c = np.cos(2.0 * np.pi * period * cutoff)
+    share = c - 1.0 + np.sqrt(c * c - 4.0 * c + 3.0)
+    start = (1.0 - share) * efforts[:1]
+    return lfilter([share], [1.0, share - 1.0], efforts, axis=0, zi=start)[0], share
+
+
+def test_the_filter_of_the_lbr_driver_shows_as_a_delay(stand_in, tmp_path):
+    """The driver's default of 10 Hz spoils friction, half the rate (docs/robots.md) does not."""
+    driver = next(d for d in DRIVERS if d.folder == 'kuka_lbr')
+    experiment = experiment_of('kuka_lbr', stand_in, tmp_path)
+    robot = experiment.build_robot()
+    friction = tuple((driver.friction * robot.limits.effort).tolist())
+    settings = SimulationSettings(
+        rate=driver.rate, effort_noise_std=NOISE, viscous=friction, coulomb=friction,
+        rotor_inertia=(0.0,) * robot.n_joints, seed=3,
+    )  # fmt: skip
+    run = simulate(robot, sines(robot, 16.0, 0, 0.8), settings)
+    told, friction_off = {}, {}
+    for cutoff in (10.0, 50.0):
+        efforts, share = driver_filter(run.effort, cutoff, 0.01)
+        late = (1.0 - share) / share * 0.01  # of slow signals
+        result = identify_sources(Problem.of(experiment), [replace(run, effort=efforts)])
+        delay = result.effort_delay
+        assert delay is not None
+        sure = delay.std < 5e-4
+        assert sure.sum() >= 2
+        np.testing.assert_allclose(delay.delay[sure], late, atol=1e-3)
+        told[cutoff] = late
+        values = result.estimate.base
+        found = np.array([values[f'{joint}.fv'] for joint in robot.joints])
+        friction_off[cutoff] = np.abs(found / np.array(friction) - 1.0).max()
+    assert told[10.0] > 0.010 and told[50.0] < 0.003
+    assert friction_off[10.0] > 1.0 and friction_off[50.0] < 0.5
