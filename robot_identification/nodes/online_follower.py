@@ -28,6 +28,7 @@ from ..io.joint_state_stream import (
 )
 from ..io.stamps import StampStatistics
 from ..online import Change, ChangeDetector, DelayWatch, OnlineIdentifier, StreamCounts, Update
+from ..online.grid import BEYOND
 from ..signals.sampling import GAP
 from .online_options import online_signals, OnlineTask, require_live
 from .online_timing import Durations, Sequences
@@ -308,12 +309,12 @@ class Follower:
 
     def _not_finite(self, values: JointValues) -> str:
         for name, numbers in (('position', values.position), ('effort', values.effort)):
-            wrong = np.flatnonzero(~np.isfinite(numbers))
+            wrong = np.flatnonzero(~(np.abs(numbers) < BEYOND))
             if wrong.size:
                 self.account.without_effort += name == 'effort'
                 joint = self.joints[wrong[0]]
                 return f"{name} of joint '{joint}' is {numbers[wrong[0]]} in the joint states"
-        return 'a number in the joint states is not finite'
+        return 'a number in the joint states is none that a robot has'
 
     # --------------------------------------------------------------------------------------- start
 

@@ -20,6 +20,9 @@ from ..signals.sampling import GAP, interpolated, ON_GRID
 _KEPT = 5
 """Samples that the cubic and the test for jitter look at."""
 
+BEYOND = 1e9
+"""A position or an effort that no robot has; its square would drown all that was learned."""
+
 _AHEAD = 2
 """Samples after a row that they look at."""
 
@@ -42,7 +45,7 @@ class StreamCounts:
     late:
         Samples left out because their stamp was not after the one before.
     invalid:
-        Samples left out because a number was not finite.
+        Samples left out because a number was not finite, or beyond any robot's.
 
     """
 
@@ -134,8 +137,8 @@ class OnlineGrid:
         """
         counts, time = self.counts, self._time
         counts.samples += 1
-        # a sum is finite where all its parts are
-        if not (math.isfinite(stamp) and math.isfinite(sample.sum())):
+        # what is not finite is not below any bound
+        if not (math.isfinite(stamp) and np.abs(sample).max() < BEYOND):
             counts.invalid += 1
             return []
         off = False

@@ -139,6 +139,20 @@ def test_only_what_both_tell_is_compared():
     assert np.isnan(found.difference).tolist() == [False] * 3 + [True] * 2
 
 
+def test_what_neither_tells_is_no_degree_of_freedom():
+    """Both tell the sum of the last two alone: there is one direction less to differ in."""
+    rng = np.random.default_rng(11)
+    pair = []
+    for samples in (90, 110):
+        matrix = rng.normal(size=(samples, N, B))
+        matrix[:, :, 4] = matrix[:, :, 3]
+        effort = matrix @ TRUTH
+        pair.append((matrix, effort + NOISE * rng.normal(size=effort.shape)))
+    found = compare(*(factor_of(rows) for rows in pair))
+    assert (found.test.freedom, found.test.residual_freedom) == (B - 1, 200 * N - 2 * (B - 1))
+    assert not found.differs()
+
+
 def test_nothing_in_common_is_told():
     rng = np.random.default_rng(8)
     one, two = rows_of(rng, 50), rows_of(rng, 50)

@@ -132,6 +132,16 @@ def test_an_erratic_robot_has_a_scatter_of_its_own():
     assert known_by.ravel().tolist() == [12.0, 12.0, 12.0, 9.0]
 
 
+def test_an_erratic_robot_scatters_no_less_than_the_others():
+    """Known by many more values, it is erratic at a ratio that few values of others reach."""
+    squares = np.array([[8.0], [9.0], [0.5], [0.5], [0.5], [2000.0]])
+    freedom = np.array([[1], [1], [1], [1], [1], [1000]])
+    ratio, _ = scatter(squares, freedom)
+    common = np.sqrt(squares[:5].sum() / 5)
+    assert common > np.sqrt(2.0)  # what the last one's own would be
+    assert ratio.ravel() == pytest.approx(common)
+
+
 def test_two_robots_are_held_against_each_other():
     reference, difference, std = differences(np.array([[1.0], [4.0]]), np.array([[0.3], [0.4]]))
     assert reference == pytest.approx([2.5])

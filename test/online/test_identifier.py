@@ -235,3 +235,37 @@ def test_times_and_weights_that_make_no_sense_are_named(case, key, value):
     with pytest.raises(SettingsError, match=f"'{key}' is ") as caught:
         case.problem.online(**{'period': 1e-3, key: value})
     assert caught.value.key == key
+
+
+@pytest.mark.parametrize('garbage', [1e12, -1e250, np.inf, np.nan])
+@pytest.mark.parametrize('column', [2, 8])
+def test_numbers_that_no_robot_has_are_left_out(case, garbage, column):
+    """A driver's uninitialised memory counts as a lost sample and does no harm."""
+    recording = case.recording.rows(0, 600)
+    found = []
+    for wrong in (False, True):
+        online = case.online()
+        samples = np.hstack([recording.position, recording.effort])
+        if wrong:
+            samples[300, column] = garbage
+        for k, (time, row) in enumerate(zip(recording.time, samples, strict=True)):
+            if wrong or k != 300:
+                online.push(time, row[:6], row[6:])
+        assert online.counts.invalid == wrong
+        found.append(online.values)
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_who_rests_forgets_nothing(case):
+    """The memory fades with rows that count, not with time."""
+    online = case.online(memory=1.0)
+    case.run(online, case.recording)
+    still = case.recording.position[-1]
+    told = []
+    for start in (2.0, 4.0):  # after two seconds, the filters hold no motion any more
+        for k in range(2000):
+            online.push(start + k * 1e-3, still, case.recording.effort[-1])
+        told.append((online.rows, online.estimate().covariance))
+    assert told[1][0] == told[0][0]
+    assert np.isfinite(told[0][1]).all()
+    np.testing.assert_array_equal(told[1][1], told[0][1])
