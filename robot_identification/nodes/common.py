@@ -187,6 +187,15 @@ class RobotDescription:
         """Whether `robot` has an answer."""
         return self._robot is not None
 
+    @property
+    def awaited(self) -> bool:
+        """Whether no description has arrived yet, not even one that cannot be read."""
+        return self._robot is None and self._error is None
+
+    def still(self, robot: Robot) -> bool:
+        """Whether this robot, which `robot` has returned, is the one that is described now."""
+        return self._robot is robot
+
     def robot(self) -> Robot:
         """
         Return the robot.

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from robot_identification_msgs.action import Excite
+from rclpy.action.server import ServerGoalHandle
+from robot_identification_msgs.action import Excite, PlanExcitation
+
+from ..errors import ExcitationError, ModelError, SettingsError
 
 Code = Excite.Result
 """Has the codes as its constants."""
@@ -29,3 +32,24 @@ class LostError(MotionError):
 
 class HeldUpError(MotionError):
     """The next horizon comes too late: the controller is about to stop the robot by itself."""
+
+
+def plan_code(error: Exception) -> int:
+    """Return the code of PlanExcitation's result that says why there is no plan."""
+    codes = PlanExcitation.Result
+    for kind, code in (
+        (SettingsError, codes.INVALID_SETTINGS),
+        (ModelError, codes.NO_MODEL),
+        (ExcitationError, codes.INFEASIBLE),
+    ):
+        if isinstance(error, kind):
+            return code
+    return codes.INTERNAL
+
+
+def end_early(goal: ServerGoalHandle) -> None:
+    """End a goal that was canceled by its client, or by the node's end."""
+    if goal.is_cancel_requested:
+        goal.canceled()
+    else:
+        goal.abort()

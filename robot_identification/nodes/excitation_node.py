@@ -28,7 +28,7 @@ from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
-from ..errors import ExcitationError, ModelError, SettingsError
+from ..errors import ModelError
 from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.points import to_points
@@ -41,7 +41,7 @@ from .controller_options import ControllerOptions
 from .controllers import sender_of
 from .excitation_checks import Checks, KeptPlan
 from .excitation_clients import ClientWatch
-from .excitation_errors import Code, MotionError
+from .excitation_errors import Code, end_early, MotionError, plan_code
 from .excitation_motion import MotionRun
 from .excitation_options import ExecutionOptions
 from .excitation_states import require_state, StateWatch
@@ -58,6 +58,7 @@ TICK = 0.01
 FEEDBACK_SECONDS = 0.1
 DESCRIPTION_SECONDS = 3.0
 KEPT_PLANS = 32
+REPLACED = 'robot_description has changed meanwhile'
 
 PLAN_FIELDS = (
     'duration',
@@ -81,6 +82,7 @@ class ExcitationNode(Node):
         declare_options(self, ModelSettings, 'robot')
         options = declare_options(self, ExecutionOptions)
         self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
+        self._dropped: set[str] = set()
         self._count = 0
         self._running: Report | None = None
         self._states = StateWatch(self, self._group)
@@ -90,7 +92,8 @@ class ExcitationNode(Node):
         self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._checks = Checks(self.get_logger().warning)
         self._leaving = False
-        self._worker = ThreadPoolExecutor(max_workers=2, thread_name_prefix='excitation')
+        # plans take long, and a check must not wait for them
+        self._worker = ThreadPoolExecutor(max_workers=8, thread_name_prefix='excitation')
         self._waiting: list[Future] = []
         # steady: a simulated clock stops with its simulator, and a motion has to be ended then
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -127,7 +130,14 @@ class ExcitationNode(Node):
             self._states.watch(robot.joints)
         if self._plans:
             self.get_logger().warning('another robot: the plans made so far are dropped')
+            self._dropped.update(self._plans)
             self._plans.clear()
+
+    def _require_still(self, robot: Robot) -> None:
+        """Refuse what was computed for a robot that has been replaced meanwhile."""
+        if not self._description.still(robot):
+            self._description.robot()  # may say that the new one cannot be read
+            raise ModelError(REPLACED, remedy='plan anew')
 
     # ------------------------------------------------------------------------------------ waiting
 
@@ -149,7 +159,7 @@ class ExcitationNode(Node):
     async def _robot(self) -> Robot:
         """Return the robot; just after the start its description may still be on the way."""
         end = time.monotonic() + DESCRIPTION_SECONDS
-        while not self._description.known and time.monotonic() < end and not self._leaving:
+        while self._description.awaited and time.monotonic() < end and not self._leaving:
             await self._tick()
         return self._description.robot()
 
@@ -176,17 +186,18 @@ class ExcitationNode(Node):
             robot = await self._robot()
             settings = self._planner_settings(goal.request)
             made = await self._make_plan(goal, robot, settings)
+            self._require_still(robot)
             result = self._keep(made)
             goal.succeed()
             return result
         except PlanningCanceled as error:
-            _cancel_or_abort(goal)
+            end_early(goal)
             code = PlanExcitation.Result.CANCELED
             return PlanExcitation.Result(error_code=code, error_msg=str(error))
         except Exception as error:
             text = explain(self, error)
             goal.abort()
-            return PlanExcitation.Result(error_code=_plan_code(error), error_msg=text)
+            return PlanExcitation.Result(error_code=plan_code(error), error_msg=text)
 
     def _planner_settings(self, request: PlanExcitation.Goal) -> PlannerSettings:
         """Return the node's settings with what the goal gives: what is 0 or empty, it does not."""
@@ -258,7 +269,7 @@ class ExcitationNode(Node):
         except MotionError as error:
             result.error_code, result.error_msg = error.code, error.message
             self.get_logger().warning(error.message)
-            _cancel_or_abort(goal) if error.code == Code.CANCELED else goal.abort()
+            end_early(goal) if error.code == Code.CANCELED else goal.abort()
         except Exception as error:
             result.error_code = Code.NO_MODEL if isinstance(error, ModelError) else Code.INTERNAL
             result.error_msg = explain(self, error)
@@ -286,12 +297,13 @@ class ExcitationNode(Node):
         motion = self._wanted(request, robot, options)
         tick = self._telling(goal, report)
         self._client_watch.restart()
-        interruption = self._interruption(goal, options)
+        interruption = self._interruption(goal, options, robot)
         path = await motion.carry_out(
             self._checks,
             partial(require_state, self._states, options, tick),
             partial(self._in_worker, tick=tick),
         )
+        self._require_still(robot)
         reason = interruption()
         if reason is not None:
             raise reason
@@ -314,6 +326,9 @@ class ExcitationNode(Node):
         self, request: Excite.Goal | Preview.Request, robot: Robot, options: ExecutionOptions
     ) -> MotionCheck:
         """Return the motion that is asked for, as it is sent."""
+        if request.plan_id in self._dropped:
+            text = f"'{request.plan_id}' was planned for another robot: {REPLACED}, so plan anew"
+            raise MotionError(Code.UNKNOWN_PLAN, text)
         settings = read_options(self, PlannerSettings, 'planner')
         return wanted(request, self._plans, robot, settings, options)
 
@@ -357,36 +372,19 @@ class ExcitationNode(Node):
         return tick
 
     def _interruption(
-        self, goal: ServerGoalHandle, options: ExecutionOptions
+        self, goal: ServerGoalHandle, options: ExecutionOptions, robot: Robot
     ) -> Callable[[], MotionError | None]:
         def interruption() -> MotionError | None:
             if self._leaving:
                 return MotionError(Code.CANCELED, 'the node ends; the robot is at rest')
             if goal.is_cancel_requested:
                 return MotionError(Code.CANCELED, 'canceled; the robot is at rest')
+            if not self._description.still(robot):
+                # the checks were those of the other one
+                return MotionError(Code.NO_MODEL, f'{REPLACED}; the robot is at rest: plan anew')
             return self._client_watch.reason(options)
 
         return interruption
-
-
-def _cancel_or_abort(goal: ServerGoalHandle) -> None:
-    """End a goal that was canceled by its client, or by the node's end."""
-    if goal.is_cancel_requested:
-        goal.canceled()
-    else:
-        goal.abort()
-
-
-def _plan_code(error: Exception) -> int:
-    codes = PlanExcitation.Result
-    for kind, code in (
-        (SettingsError, codes.INVALID_SETTINGS),
-        (ModelError, codes.NO_MODEL),
-        (ExcitationError, codes.INFEASIBLE),
-    ):
-        if isinstance(error, kind):
-            return code
-    return codes.INTERNAL
 
 
 def main(args: list[str] | None = None) -> int:

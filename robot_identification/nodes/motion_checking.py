@@ -146,7 +146,8 @@ def wanted(
     if request.plan_id and kept is None:
         known = ', '.join(plans) or 'none'
         raise MotionError(
-            Code.UNKNOWN_PLAN, f"no plan is called '{request.plan_id}': known are {known}"
+            Code.UNKNOWN_PLAN,
+            f"no plan is called '{request.plan_id}': plan anew; known are {known}",
         )
     if kept is None:
         try:

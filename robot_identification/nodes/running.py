@@ -21,6 +21,8 @@ import traceback
 from typing import Any
 
 import rclpy
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock, ClockType
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
@@ -30,6 +32,9 @@ from ..errors import IdentificationError
 
 SHUTDOWN_SECONDS = 8.0
 """How long ``on_shutdown`` may take [s]; launch kills a node 10 s after its Ctrl-C."""
+
+NAMESAKE_SECONDS = 5.0
+"""How often a node looks whether it is the only one of its name [s]."""
 
 EXIT_OK, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
 
@@ -88,6 +93,7 @@ def _build_and_spin(factory: Callable[[], Node], executor: Executor, watch: _Sig
     stop = Future(executor=executor)
     watch.notify(lambda: stop.set_result(None))
     node = factory()
+    _look_for_namesakes(node)
     try:
         executor.add_node(node)
         with contextlib.suppress(ExternalShutdownException):
@@ -101,6 +107,25 @@ def _build_and_spin(factory: Callable[[], Node], executor: Executor, watch: _Sig
         executor.shutdown(timeout_sec=2.0)
         node.destroy_node()
     return EXIT_OK
+
+
+def _look_for_namesakes(node: Node) -> None:
+    """Have the node warn of others of its name: what is asked of one reaches all of them."""
+    own = node.get_name(), node.get_namespace()
+
+    def look() -> None:
+        others = node.get_node_names_and_namespaces().count(own) - 1
+        if others > 0:
+            node.get_logger().warning(
+                f"{others} more of the name '{node.get_fully_qualified_name()}': requests reach "
+                'all of them, and all of them act; stop the others, or give each a namespace. One '
+                'that was killed is missed after some 20 s',
+                throttle_duration_sec=60.0,
+            )
+
+    # by the wall, and seldom: it asks for the whole graph
+    steady = Clock(clock_type=ClockType.STEADY_TIME)
+    node.create_timer(NAMESAKE_SECONDS, look, MutuallyExclusiveCallbackGroup(), clock=steady)
 
 
 def _shut_down(node: Node, executor: Executor) -> None:

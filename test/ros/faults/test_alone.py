@@ -98,6 +98,15 @@ def test_the_live_identification_says_what_it_waits_for(alone):
     assert status[-1].state == OnlineStatus.OFF
 
 
+def test_two_of_one_name_are_told(alone):
+    """Both would record, and both would move the robot."""
+    other = alone.start('recorder', wait=False)
+    for process in (alone.processes[0], other):
+        process.wait_for_output("1 more of the name '/recorder'", 40.0)
+    assert other.stop() == 0
+    alone.processes.remove(other)
+
+
 def test_they_end_in_good_order(alone):
     """While somebody listens to live rows, and a recording of nothing runs."""
     alone.subscribe(Regressor, 'regressor/regressor')

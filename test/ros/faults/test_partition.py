@@ -94,7 +94,7 @@ def robot(cell, line, attentive, tmp_path_factory):
     parameters = {
         'simulation': {'robot_description': URDF, 'rate': RATE},
         'recorder': {'output': output},
-        'excitation': {'execute': True, 'move_speed': 0.8, 'stale_timeout': 1.0},
+        'excitation': {'execute': True, 'move_speed': 0.8, 'stale_timeout': 1.0, 'horizon': 1.5},
         'identification': {
             'online.enabled': True,
             'online.state_rate': RATE,
