@@ -46,6 +46,7 @@ ROOMS = (
     'cli_options',
     'cli_inputs',
     'cli_many',
+    'cli_repair',
     'cli_parser',
     'cli',
 )
