@@ -132,6 +132,7 @@ class BagRecorder:
     ) -> None:
         self.error: RecordingError | None = None
         self.lost = 0
+        self._trouble: RecordingError | None = None
         self._writer = BagWriter(folder, topics)
         self._stamps = [StampStatistics() for _ in topics]
         self._reading = threading.Lock()
@@ -270,23 +271,28 @@ class BagRecorder:
         return seconds if seconds < _SCARCE_SECONDS else None
 
     def _run(self) -> None:
-        flushed = time.monotonic()
         try:
-            while not self._stop.wait(_BATCH_SECONDS) and self.error is None:
-                self._write_waiting()
-                if time.monotonic() - flushed >= self._flush_period:
-                    self._writer.flush()
-                    flushed = time.monotonic()
-            if self.error is None:
-                self._write_waiting()
-                self._writer.flush()
+            self._write()
         except RecordingError as error:
-            self.error = error
+            self._trouble = error
         finally:
             self._ended.set()
             self._syncing.join()
-            if self.error is not None:
-                self._writer.abandon()  # so that it can be repaired as soon as there is room
+            if self._trouble is not None:
+                # closed, so that it can be repaired as soon as there is room
+                self._writer.abandon()
+                self.error = self._trouble
+
+    def _write(self) -> None:
+        flushed = time.monotonic()
+        while not self._stop.wait(_BATCH_SECONDS) and self._trouble is None:
+            self._write_waiting()
+            if time.monotonic() - flushed >= self._flush_period:
+                self._writer.flush()
+                flushed = time.monotonic()
+        if self._trouble is None:
+            self._write_waiting()
+            self._writer.flush()
 
     def _write_waiting(self) -> None:
         batch = [self._queue.popleft() for _ in range(len(self._queue))]
@@ -305,7 +311,7 @@ class BagRecorder:
             try:
                 self._writer.sync()
             except OSError as error:
-                self.error = RecordingError(
+                self._trouble = RecordingError(
                     f"the disk failed under the bag '{self.folder}': {error.strerror or error}",
                     file=str(self.folder),
                     remedy='record on another disk',

@@ -26,7 +26,7 @@ import yaml
 KIND = 'sensor_msgs/msg/JointState'
 TOPIC = '/joint_states'
 START = 1_700_000_000_000_000_000
-COUNT = 40
+COUNT = 30
 STORE = get_typestore(Stores.ROS2_JAZZY)
 QOS = yaml.safe_dump([Qos(depth=7).as_dict()])
 
@@ -159,7 +159,7 @@ def check_repaired(bag, raw):
     return numbers
 
 
-@pytest.mark.parametrize('around', [-1, 0, 1, 8, 9, 40])
+@pytest.mark.parametrize('around', [-1, 0, 1, 12])
 def test_a_bag_of_ours_cut_near_any_record_is_completed(tmp_path, around):
     raw = file_of(our_bag(tmp_path / 'run')).read_bytes()
     places = boundaries(raw)
@@ -339,11 +339,11 @@ def test_where_files_cannot_have_two_names_the_old_one_is_renamed(tmp_path, monk
 
 
 def test_a_file_that_ends_in_its_first_bytes_becomes_an_empty_bag(tmp_path):
+    raw = file_of(our_bag(tmp_path / 'run')).read_bytes()
     for length in (0, 3, 8, 12, 40):
-        file = cut(our_bag(tmp_path / f'run_{length}'), length)
-        left = file.read_bytes()
-        repair_bag(file.parent)
-        assert check_repaired(file.parent, left) == []
+        left = put(tmp_path / 'run', raw[:length])
+        repair_bag(tmp_path / 'run')
+        assert check_repaired(tmp_path / 'run', left) == []
 
 
 def test_a_single_file_is_completed_without_a_folder_about_it(tmp_path):
