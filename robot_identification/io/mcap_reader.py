@@ -174,13 +174,8 @@ def _loaded(stream: BinaryIO, chunk: ChunkPlace, channels: np.ndarray) -> Messag
     records = content.records()
     places = places_of(records, index_of(data[chunk.length :]))
     messages = messages_of(records, places.messages, channels)
-    times = messages.times
-    inside = (times >= chunk.first) & (times <= chunk.last)
-    if not inside.all():
-        messages = messages.select(inside)
-        times = messages.times
-    if (np.diff(times) < 0).any():
-        messages = messages.select(np.argsort(times, kind='stable'))
+    if (np.diff(messages.times) < 0).any():
+        messages = messages.select(np.argsort(messages.times, kind='stable'))
     return messages
 
 
