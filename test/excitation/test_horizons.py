@@ -159,6 +159,23 @@ def test_efforts_decide_where_accelerations_do_not(robot, limits):
     assert slow.duration.mean() > 1.02 * quick.duration[common].mean()
 
 
+def test_jerks_decide_where_accelerations_do_not(robot, limits):
+    trajectory = path(limits, 2)
+    free, effort = replace(limits, jerk=np.full(2, np.inf)), nominal_effort(robot)
+    step = 1e-4
+    time = np.arange(0.0, 8.0, step)
+    jerk = np.diff(trajectory.sample(time).acceleration, axis=0) / step
+    tight = replace(limits, jerk=1.3 * np.abs(jerk).max(axis=0))
+    quick, slow = (stoppable(trajectory, each, effort) for each in (free, tight))
+    common = np.isin(quick.begin, slow.begin)
+    assert common.sum() > 20
+    assert slow.duration.mean() > 1.2 * quick.duration[common].mean()
+    for now in np.arange(0.5, 6.0, 0.37):
+        sent = slow.horizon(now, now).points.trajectory()
+        acceleration = sent.sample(np.arange(0.0, sent.duration, step)).acceleration
+        assert (np.abs(np.diff(acceleration, axis=0)) / step <= 1.001 * tight.jerk).all()
+
+
 def test_a_short_way_is_sent_whole(robot, limits):
     way = point_to_point(limits.joints, np.zeros(2), np.full(2, 0.01), np.ones(2), np.ones(2))
     short = to_points(way, 50.0).trajectory()

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
+from robot_identification.io.bag_about import about_bag
 from robot_identification_msgs.action import Excite
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
@@ -129,6 +130,20 @@ def test_what_is_in_the_way_is_noticed_by_its_effort(cell, move, push, effort, c
     assert all(word in result.error_msg for word in words), result.error_msg
     assert 0.4 < result.max_effort_share < 1.1
     assert cell.at_rest()
+
+
+def test_the_recording_of_a_motion_that_ended_early_is_kept_and_marked(cell, move, tmp_path):
+    cell.ros.start('recorder', parameters={'use_sim_time': True, 'output': str(tmp_path)})
+    cell.set(tracking_tolerance=1e-4, tracking_lag=0.0)
+    _, result, _ = cell.excite(trajectory=move(GOAL), record=True, recording_name='short')
+    assert result.error_code == Excite.Result.TRACKING_ERROR
+    assert result.recording_path == str(tmp_path / 'short')
+    mark = about_bag(tmp_path / 'short').mark
+    assert 'TRACKING_ERROR' in mark and 'of the motion' in mark and result.error_msg in mark
+    cell.set(tracking_tolerance=0.1, tracking_lag=0.1)
+    goal = move(0.2 * GOAL, start=np.array(cell.states[-1].position))
+    _, result, _ = cell.excite(trajectory=goal, record=True, recording_name='whole')
+    assert (result.error_code, about_bag(tmp_path / 'whole').mark) == (0, '')
 
 
 def test_efforts_are_not_watched_where_they_are_none_of_the_joints(cell, move, push):
