@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The excitation node and each kind of controller over DDS: motions, refusals, and deaths.
+
+The simulated robot follows the rules of ros2_control's controllers (test_simulation_inputs.py).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from action_msgs.msg import GoalStatus
+from rcl_interfaces.srv import GetParameters, SetParameters
+from rclpy.action import ActionClient
+from rclpy.parameter import Parameter
+from robot_identification.excitation.points import PointTrajectory, to_points
+from robot_identification.nodes.motion_messages import seconds, trajectory_message
+from robot_identification_msgs.action import Excite
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+
+PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
+JOINTS = ('joint_1', 'joint_2')
+GOAL = (0.8, -0.3)
+TOLERANCE = 0.3
+EXCITATION = [sys.executable, '-m', 'robot_identification.nodes.excitation_node']
+TOPICS = {
+    'trajectory_topic': 'joint_trajectory',
+    'follow_joint_trajectory': 'follow_joint_trajectory',
+    'position_commands': 'position_commands',
+    'velocity_commands': 'velocity_commands',
+}
+HAS_CONTROL_MSGS = importlib.util.find_spec('control_msgs') is not None
+
+needs_control_msgs = pytest.mark.skipif(
+    not HAS_CONTROL_MSGS,
+    reason='needs control_msgs, which comes with ROS 2 alone',
+)
+KINDS = [
+    pytest.param(kind, marks=needs_control_msgs if kind.startswith('follow') else ())
+    for kind in TOPICS
+]
+
+
+def motion(speed=0.5):
+    """Return a motion from zero to `GOAL`, not straight, as a path and as the message."""
+    shape = np.array([[0.0, 0.0], [0.4, -0.5], GOAL])
+    middle = np.array([[0.0, 0.0], [0.45, 0.0], [0.0, 0.0]]) * speed / 0.5
+    time = np.array([0.0, 1.5, 3.0]) * 0.5 / speed
+    path = PointTrajectory(JOINTS, time, shape, middle, np.zeros((3, 2)))
+    points = to_points(path, 50.0)
+    m = points.motion
+    return path, trajectory_message(JOINTS, points.time, m.position, m.velocity, m.acceleration)
+
+
+def away(path, places):
+    """Return how far from all of a path each place is."""
+    track = path.sample(np.linspace(0.0, path.duration, 1000)).position
+    return np.abs(track[None] - places[:, None]).max(axis=2).min(axis=1)
+
+
+class Cell:
+    """
+    A simulated robot, and an excitation node for each kind of controller, called as the kind.
+
+    The test answers for the controllers of ``trajectory_topic`` and ``velocity_commands``, with
+    the joints in `told`; the others ask the simulation.
+    """
+
+    def __init__(self, ros):
+        self.ros, self.told, self.nodes = ros, list(JOINTS), {}
+        parameters = {'robot_description': PLANAR, 'rate': 125.0, 'servo_rate': 500.0}
+        self.robot = ros.start('simulation', parameters=parameters)
+        self.states = ros.subscribe(JointState, 'joint_states', 1000)
+        ros.node.create_service(GetParameters, 'told/get_parameters', self._tell)
+
+    def _tell(self, request, response):
+        values = {'joints': self.told}
+        for name in request.names:
+            if values.get(name):
+                parameter = Parameter(name, value=values[name])
+                response.values.append(parameter.get_parameter_value())
+        return response
+
+    def start(self, name, kind=None, **parameters):
+        """Start an excitation node; its actions are below ``name``."""
+        kind = kind or name
+        values = {
+            'use_sim_time': True,
+            'execute': True,
+            'stale_timeout': 1.0,
+            # a busy machine may hold a node up, and the simulated drives' time, who get commands
+            # in bursts then
+            'horizon': 1.0,
+            'effort_share': 0.0,
+            'effort_tolerance': 0.0,
+            'tracking_tolerance': TOLERANCE,
+            'controller_kind': kind,
+            'controller_topic': TOPICS[kind],
+            'controller_node': 'simulation/controller',
+            'speed_scaling_topic': 'simulation/speed_scaling',
+            **parameters,
+        }
+        self.nodes[name] = self.ros.start_command(
+            name, EXCITATION, '-r', f'__node:={name}', parameters=values, wait=False
+        )
+
+    def wait(self):
+        """Wait until all nodes have the robot."""
+        for name, node in self.nodes.items():
+            self.ros.wait_until(lambda n=node: 'with joints' in n.output, 60.0, f'robot in {name}')
+
+    def reset(self):
+        self.told = list(JOINTS)
+        assert self.ros.set_parameter('simulation', 'speed_scaling', 1.0)[0]
+        assert self.ros.call(Trigger, 'simulation/reset').success
+        # states of before may still be on their way
+        self.ros.wait_until(lambda: self.states and self.near(0.0), 20.0, what='the reset')
+        self.clear()
+
+    def near(self, place):
+        return np.abs(np.array(self.states[-1].position) - place).max() < 2e-3
+
+    def clear(self):
+        self.states.clear()
+        self.ros.wait_until(lambda: self.states, 20.0, what='joint states')
+
+    def excite(self, name, message, when=None):
+        """Carry a motion out; ``when`` is called with the feedback so far, and cancels by true."""
+        fields = {'trajectory': message, 'timeout': 90.0, 'cancel_when': when}
+        return self.ros.act(Excite, f'{name}/excite', **fields)
+
+    def measured(self):
+        """Return stamps and positions so far."""
+        stamps = np.array([seconds(state.header.stamp) for state in self.states])
+        return stamps, np.array([state.position for state in self.states])
+
+    def at_rest(self):
+        self.clear()
+        self.ros.wait_until(lambda: len(self.states) > 60, 20.0, what='joint states')
+        return float(np.ptp(self.measured()[1], axis=0).max()) < 2e-3
+
+    def require_on(self, path, kind, tolerance=0.015):
+        """Check that the robot has moved on a path, and rests at its end."""
+        np.testing.assert_allclose(self.states[-1].position, GOAL, atol=0.02)
+        # a stream is as punctual as the machine: where that is held up, drives get commands in
+        # bursts, and only the bound on the tracking error holds
+        tolerance = tolerance if 'trajectory' in kind else TOLERANCE
+        assert away(path, self.measured()[1][::5]).max() < tolerance
+
+    def lateness(self, path):
+        """Return distances from a path that began at the moment that fits best."""
+        stamps, measured = self.measured()
+        moved = stamps[np.abs(measured - measured[0]).max(axis=1) > 1e-3][0]
+        starts = moved + np.linspace(-0.5, 0.1, 121)
+        plans = (path.sample(stamps - start).position for start in starts)
+        return min((np.abs(plan - measured).max(axis=1) for plan in plans), key=np.median)
+
+
+@pytest.fixture(scope='module')
+def running(request, ros_domain):
+    """Start the cell once for all tests that leave it alive."""
+    plugins = request.config.pluginmanager.get_plugins()
+    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
+    try:
+        cell = Cell(ros)
+        for kind in TOPICS:
+            if HAS_CONTROL_MSGS or not kind.startswith('follow'):
+                asked = kind in ('trajectory_topic', 'velocity_commands')
+                cell.start(kind, **({'controller_node': 'told'} if asked else {}))
+        cell.wait()
+        yield cell
+    finally:
+        ros.close()
+
+
+@pytest.fixture
+def cell(running):
+    """Give the cell, with the robot at rest at zero, at full speed."""
+    running.reset()
+    return running
+
+
+def code_of(outcome):
+    return outcome[1].error_code, outcome[1].error_msg
+
+
+# ---------------------------------------------------------------------------------------- motions
+
+
+@pytest.mark.parametrize('kind', KINDS[1:])
+def test_the_robot_moves_as_planned(cell, kind):
+    path, message = motion()
+    sent = cell.ros.subscribe(Float64MultiArray, 'position_commands', 1000)
+    status, result, _ = cell.excite(kind, message)
+    assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')
+    cell.require_on(path, kind)
+    # a simulation that is held up falls behind and catches up: most of the time it is in time
+    assert np.median(cell.lateness(path)) < 0.03
+    if kind == 'position_commands':
+        told = np.array([message.data for message in sent])
+        assert len(told) > 100
+        assert away(path, told[20::5]).max() < 0.005  # after the little way to the start
+    assert result.max_tracking_error > 0.0
+
+
+@pytest.mark.parametrize('kind', KINDS[1:4:2])
+def test_cancel_brings_the_robot_to_rest_on_the_path(cell, kind):
+    path, message = motion()
+    status, result, _ = cell.excite(kind, message, lambda f: f and f[-1].progress > 0.4)
+    assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, Excite.Result.CANCELED)
+    assert cell.at_rest()
+    place = np.array([cell.states[-1].position])
+    assert away(path, place)[0] < 0.015
+    assert np.abs(place - GOAL).max() > 0.05 and np.abs(place).max() > 0.05
+
+
+@pytest.mark.parametrize('kind', ['trajectory_topic', 'velocity_commands'])
+def test_a_controller_that_slows_time_down_is_followed(cell, kind):
+    path, message = motion()
+    asked = []
+
+    def slow(feedback):
+        progress = feedback[-1].progress if feedback else 0.0
+        for i, (share, speed) in enumerate(((0.25, 0.3), (0.6, 1.0))):
+            if progress > share and len(asked) == i:
+                parameter = Parameter('speed_scaling', value=speed).to_parameter_msg()
+                asked.append(client.call_async(SetParameters.Request(parameters=[parameter])))
+        return False
+
+    client = cell.ros.node.create_client(SetParameters, 'simulation/set_parameters')
+    cell.ros.wait_until(client.service_is_ready)
+    status, result, feedback = cell.excite(kind, message, slow)
+    assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')
+    assert len(asked) == 2
+    assert {round(f.speed_scaling, 3) for f in feedback} == {0.3, 1.0}
+    # the path is the same, though not its time: a third of it took three times as long
+    # where the node hears of a change late, the robot is moved on by as much at the next horizon
+    cell.require_on(path, kind, tolerance=0.05)
+    assert result.duration > result.planned_duration + 0.4 * path.duration
+    assert result.max_tracking_error < 0.1 or 'trajectory' not in kind
+    cell.ros.node.destroy_client(client)
+
+
+# --------------------------------------------------------------------------------------- refusals
+
+
+def test_other_joints_are_refused_by_their_names(cell):
+    cell.told = ['joint_1', 'elbow']
+    code, text = code_of(cell.excite('trajectory_topic', motion()[1]))
+    assert code == Excite.Result.JOINTS_DIFFER
+    assert all(word in text for word in ("does not have 'joint_2'", "has 'elbow' too", "'told'"))
+    assert cell.at_rest() and cell.near(0.0)
+
+
+# ------------------------------------------------------------------------------- what goes wrong
+
+
+@needs_control_msgs
+def test_a_goal_that_the_controller_gives_up_ends_the_motion(cell):
+    commands = cell.ros.publisher(Float64MultiArray, 'position_commands')
+
+    def take_over(feedback):
+        if feedback and feedback[-1].progress > 0.3:
+            commands.publish(Float64MultiArray(data=list(cell.states[-1].position)))
+        return False
+
+    code, text = code_of(cell.excite('follow_joint_trajectory', motion()[1], take_over))
+    assert code == Excite.Result.CONTROLLER_FAILED
+    assert 'another controller commands the robot' in text
+    assert 'INVALID_GOAL' in text
+
+
+# ----------------------------------------------------------------------------------------- deaths
+
+
+def test_a_stream_that_is_killed_stops_the_robot(cell):
+    def kill(feedback):
+        if feedback and feedback[-1].progress > 0.4:
+            for child in children_of(cell.nodes['velocity_commands'].pid):
+                os.kill(child, signal.SIGKILL)
+        return False
+
+    code, text = code_of(cell.excite('velocity_commands', motion()[1], kill))
+    assert code == Excite.Result.CONTROLLER_FAILED
+    assert 'the process that streams commands has ended' in text
+    assert cell.at_rest()
+
+
+@pytest.mark.parametrize('kind', ['position_commands', 'velocity_commands'])
+def test_a_node_that_is_killed_leaves_a_robot_that_comes_to_rest(cell, kind):
+    path, message = motion(speed=0.4)
+    client = ActionClient(cell.ros.node, Excite, f'{kind}/excite')
+    cell.ros.wait_until(client.server_is_ready, 20.0)
+    sending = client.send_goal_async(Excite.Goal(trajectory=message))
+    cell.ros.wait_until(lambda: cell.states[-1].position[0] > 0.25, 40.0, 'the motion')
+    assert sending.done()
+    node = cell.nodes.pop(kind)
+    children = children_of(node.pid)
+    assert children
+    node.stop(signal.SIGKILL)
+    cell.clear()
+    cell.ros.wait_until(lambda: not any(map(alive, children)), 40.0, 'the end of the stream')
+    moving = np.array([state.velocity for state in cell.states])
+    assert np.abs(moving[0]).max() > 0.05  # it did not stop dead
+    assert cell.at_rest()
+    place = np.array([cell.states[-1].position])
+    assert away(path, place)[0] < 0.015
+    client.destroy()
+
+
+@pytest.mark.parametrize('kind', [KINDS[1]])
+def test_a_robot_that_dies_ends_the_motion(cell, kind):
+    def kill(feedback):
+        if feedback and feedback[-1].progress > 0.3 and cell.robot.returncode is None:
+            cell.robot.stop(signal.SIGKILL)
+        return False
+
+    code, text = code_of(cell.excite(kind, motion()[1], kill))
+    assert code in (Excite.Result.STALE_STATE, Excite.Result.CONTROLLER_FAILED), text
+
+
+def children_of(pid):
+    """Return the processes that ``pid`` has started."""
+    with open(f'/proc/{pid}/task/{pid}/children') as file:
+        found = [int(word) for word in file.read().split()]
+    for thread in os.listdir(f'/proc/{pid}/task'):
+        with open(f'/proc/{pid}/task/{thread}/children') as file:
+            found += [int(word) for word in file.read().split()]
+    return sorted(set(found))
+
+
+def alive(pid):
+    return os.path.exists(f'/proc/{pid}')
