@@ -26,7 +26,7 @@ import yaml
 KIND = 'sensor_msgs/msg/JointState'
 TOPIC = '/joint_states'
 START = 1_700_000_000_000_000_000
-COUNT = 30
+COUNT = 40
 STORE = get_typestore(Stores.ROS2_JAZZY)
 QOS = yaml.safe_dump([Qos(depth=7).as_dict()])
 
