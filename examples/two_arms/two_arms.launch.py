@@ -10,13 +10,16 @@ simulated; for real ones take identification.launch.py, with their drivers in th
 Then all is as with one arm, with /left or /right before each name.
 """
 
+from pathlib import Path
+
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, GroupAction, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution, ThisLaunchFileDir
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import PushRosNamespace
 from launch_ros.substitutions import FindPackageShare
 
+HERE = Path(__file__).resolve().parent
 FILE = [FindPackageShare('robot_identification'), 'launch', 'simulation.launch.py']
 
 
@@ -24,7 +27,8 @@ def arm(side):
     """Return all nodes of one arm."""
     source = PythonLaunchDescriptionSource(PathJoinSubstitution(FILE))
     arguments = {
-        'config': PathJoinSubstitution([ThisLaunchFileDir(), f'{side}.yaml']),
+        # not ThisLaunchFileDir: for an included file's arguments that is the included file's folder
+        'config': str(HERE / f'{side}.yaml'),
         'recordings': PathJoinSubstitution([LaunchConfiguration('recordings'), side]),
         'results': PathJoinSubstitution([LaunchConfiguration('results'), side]),
     }
