@@ -192,6 +192,13 @@ def test_what_is_accepted_is_normal_and_its_end_is_a_change(stream):
     assert found[1][0] - AT - 5.0 < 2.0
 
 
+def test_friction_that_is_accepted_is_normal(stream):
+    truth = stream.case.truth
+    settings = replace(SETTINGS, accept_after=2.0)
+    _, found = stream.watch([(0.0, truth), (AT, with_friction(truth))], settings=settings)
+    assert [change.kind for _, change in found] == ['friction']
+
+
 def test_without_a_change_nothing_is_found(stream):
     detector, found = stream.watch([(0.0, stream.case.truth)])
     assert not found and detector.usual is not None and detector.learning == 1.0
@@ -211,6 +218,36 @@ class Synthetic:
     def __init__(self, case, pattern):
         self.pattern, self.structure, self.frozen = pattern, case.base, True
         self.joints, self.step, self.taps, self.lag = case.problem.robot.joints, 0.01, 16, 0.05
+
+
+def test_turning_points_do_not_count(case):
+    """What is unusual within a window of them, as friction is, makes no level higher."""
+    time = np.arange(4000) * 0.01
+    velocity = motion_of(time[:1000], 6).velocity
+    rng = np.random.default_rng(4)
+    pattern = case.online().pattern
+    detector = ChangeDetector(
+        Synthetic(case, pattern), ChangeSettings(false_alarms=1.0, learning=20.0)
+    )
+    some = rng.normal(size=(50, pattern.width))
+    for k, stamp in enumerate(time):
+        now = velocity[k % 1000]
+        turned = (now > 0.0) != (velocity[(k - 3) % 1000] > 0.0)
+        residual = rng.normal(size=6) + 80.0 * turned
+        update = Update(
+            stamp,
+            np.empty(0),
+            np.empty(0),
+            residual,
+            residual,
+            now,
+            np.ones(6, bool),
+            some[k % 50],
+        )
+        assert detector.push(update) is None
+    level = detector.usual.level
+    assert (level[np.isfinite(level)] < 20.0).all()
+    assert np.isfinite(level).any()
 
 
 @pytest.mark.parametrize('pole', [0.8, 0.97])
