@@ -137,9 +137,22 @@ def numbers_by_others(bag):
             summary = reader.get_summary()
             read = [message.log_time - START for *_, message in reader.iter_messages()]
             assert summary.statistics.message_count == len(read)
+            check_index(file.read_bytes(), summary)
             by_mcap += read
     assert by_rosbags == by_mcap
     return by_mcap
+
+
+def check_index(raw, summary):
+    """Check that the message indices are where the chunks' index says, and name messages."""
+    indexed = 0
+    for chunk in summary.chunk_indexes:
+        for channel, place in chunk.message_index_offsets.items():
+            opcode, _, number, size = struct.unpack_from('<BQHI', raw, place)
+            assert (opcode, number) == (7, channel)
+            indexed += size // 16
+    if summary.chunk_indexes:
+        assert indexed == summary.statistics.message_count
 
 
 def check_repaired(bag, raw):
