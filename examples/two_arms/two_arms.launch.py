@@ -27,7 +27,7 @@ def arm(side):
     """Return all nodes of one arm."""
     source = PythonLaunchDescriptionSource(PathJoinSubstitution(FILE))
     arguments = {
-        # not ThisLaunchFileDir: for an included file's arguments that is the included file's folder
+        # not ThisLaunchFileDir, which is the included file's folder for what it is given
         'config': str(HERE / f'{side}.yaml'),
         'recordings': PathJoinSubstitution([LaunchConfiguration('recordings'), side]),
         'results': PathJoinSubstitution([LaunchConfiguration('results'), side]),
