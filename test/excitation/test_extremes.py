@@ -82,6 +82,14 @@ def test_a_motion_from_rest_to_rest_has_the_extremes_of_its_closed_form():
     assert found.jump[0] == pytest.approx(0.0, abs=1e-9)
 
 
+def test_a_jerk_limit_makes_the_way_as_long_as_it_must_be():
+    goal, ones = np.array([0.7, -0.2]), np.ones(2)
+    jerk = np.array([2.0, 4.0])
+    way = point_to_point(('a', 'b'), np.zeros(2), goal, 1e3 * ones, 1e3 * ones, jerk=jerk)
+    largest = np.abs(extremes(way, 250.0).largest(3)[0])
+    assert largest[0] == pytest.approx(2.0) and largest[1] < 4.0
+
+
 def test_a_series_is_joined_as_a_controller_would():
     frequency, harmonics = 0.2, 5
     basis = rest_to_rest(5.0, frequency, harmonics)

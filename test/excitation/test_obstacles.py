@@ -187,6 +187,22 @@ def test_a_tool_moves_with_its_link_and_is_within_the_reach():
     assert model.in_words('tool', 'wall') == "obstacle 'tool' and obstacle 'wall'"
 
 
+def test_a_tool_may_be_at_a_link_that_is_fixed_to_another():
+    arm = Robot.from_urdf(URDF / 'demo_arm.urdf')
+    data = arm.model.createData()
+    pin.framesForwardKinematics(arm.model, data, arm.configuration(np.zeros(6)))
+    flange = data.oMf[arm.model.getFrameId('tool_flange')]
+    centre = flange.act(np.array([0.0, 0.0, 0.1]))
+    ball = Obstacle('ball', 'sphere', (0.02,), position=(0.0, 0.0, 0.1), link='tool_flange')
+    pin_ = Obstacle(
+        'pin', 'sphere', (0.01,), position=tuple(centre + 0.04 * flange.rotation[:, 2])
+    )
+    model = collision_model(arm, 0.001, [ball, pin_])
+    found = next(c for c in model.closest(np.zeros((1, 6))) if c.obstacle)
+    assert {found.first, found.second} == {'ball', 'pin'}
+    assert found.distance == pytest.approx(0.04 - 0.02 - 0.01, abs=1e-6)
+
+
 def test_a_thin_wall_between_two_looks_is_not_jumped_over():
     robot = ball_on_arms()
     wall = Obstacle('wall', size=(0.5, 0.001, 0.5), position=(1.0, 0.7, 0.0))
