@@ -28,7 +28,7 @@ def require_smooth_rest(cell, since, bound):
     """
     cell.ros.wait_until(
         lambda: len(cell.states) > since + 60 and np.abs(cell.velocities()[-40:]).max() < 2e-3,
-        20.0,
+        60.0,
         'rest',
     )
     stamps, velocities, positions = cell.stamps(), cell.velocities(), cell.positions()
