@@ -86,10 +86,10 @@ def test_identify(nodes, both, arm):
     published = nodes.latched(ParameterSet, 'identification/parameters')
     requests = [
         {'source': str(arm.bags[name]), 'method': method}
-        for name, method in (('short', Identify.Request.OLS), ('second', Identify.Request.WLS))
+        for name, method in (('short', Identify.Request.OLS), ('short', Identify.Request.WLS))
     ]
     answers = both(Identify, 'identification/identify', *requests)
-    for answer, name in zip(answers, ('short_ols', 'second_wls')):
+    for answer, name in zip(answers, ('short_ols', 'short_wls')):
         assert answer.success, answer.message
         folder = Path(answer.result_path)
         assert folder.name == name
@@ -101,16 +101,7 @@ def test_identify(nodes, both, arm):
     assert published[-1] in [answer.base for answer in answers]
 
 
-def test_identify_the_same_with_the_same_result(both, arm):
-    first, second = both(
-        Identify, 'identification/identify', *2 * [{'source': str(arm.bags['short'])}]
-    )
-    assert first.success and second.success
-    assert first.result_path == second.result_path
-    assert [p.value for p in first.base.parameters] == [p.value for p in second.base.parameters]
-
-
-def test_export_into_one_file(both, nodes, arm, tmp_path):
+def test_export_into_one_file(nodes, both, arm, tmp_path):
     nodes.call(Identify, 'identification/identify', timeout=60.0, source=str(arm.bags['short']))
     path = tmp_path / 'arm.urdf'
     answers = both(ExportUrdf, 'identification/export_urdf', *2 * [{'path': str(path)}])
