@@ -41,18 +41,19 @@ class States:
     def __init__(self, path):
         self.path, self.now = path, 0.0
         self.off, self.more, self.efforts = np.zeros(2), np.zeros(2), True
+        self.lag = 0.0
 
     def silent(self, seconds):
         return self.age > seconds
 
     def sample(self):
-        position = self.path.trajectory.sample(np.array([self.now])).position[0]
+        position = self.path.trajectory.sample(np.array([self.now - self.lag])).position[0]
         return JointSample(round(1e9 * (100.0 + self.now)), position + self.off, None, None)
 
     def effort(self, seconds):
         if self.efforts is None:
             return None
-        low, high = self.path.effort_range(self.now, self.now)
+        low, high = self.path.effort_range(self.now - self.lag, self.now - self.lag)
         return 0.5 * (low + high) + self.more
 
 
@@ -65,8 +66,8 @@ class Watched:
         self.watch = motion_watch.MotionWatch(self.states, options, self.report, self.words.append)
         self.clock = motion_clock.PathClock(100_000_000_000, 100_000_000_000)
 
-    def at(self, time, speed=1.0):
-        self.states.now = time
+    def at(self, time, speed=1.0, age=0.0):
+        self.states.now = time - age
         self.clock.look(round(1e9 * (100.0 + time)), speed, np.inf)
         return self.watch.reason(self.path, self.clock)
 
@@ -101,6 +102,36 @@ def test_past_a_bound_the_motion_ends_with_its_code(path, change, code, lost, wo
     assert isinstance(reason, LostError) == lost
 
 
+TIGHT = replace(OPTIONS, tracking_tolerance=0.01, effort_tolerance=0.01)
+
+
+@pytest.mark.parametrize(
+    ('bound', 'code'),
+    [
+        ({'effort_tolerance': 0.0}, 'TRACKING_ERROR'),
+        ({'tracking_tolerance': 9.0}, 'EFFORT_EXCEEDED'),
+    ],
+)
+def test_drives_that_lag_are_held_against_the_plan_of_late_and_no_longer(path, bound, code):
+    options = replace(TIGHT, tracking_lag=0.1, **bound)
+    times = np.arange(0.0, path.duration, 0.01)
+    watched = Watched(path, options)
+    watched.states.lag = 0.1
+    assert all(watched.at(time) is None for time in times)
+    # the report has the plain difference
+    assert watched.report.largest_error > 0.05
+    late = Watched(path, replace(options, effort_time=0.0))
+    late.states.lag = 0.25
+    reasons = {reason.code for time in times if (reason := late.at(time)) is not None}
+    assert reasons == {getattr(Code, code)}
+
+
+def test_a_state_that_comes_late_is_held_against_the_plan_of_its_own_time(path):
+    watched = Watched(path, TIGHT)
+    assert all(watched.at(time, age=0.08) is None for time in np.arange(0.1, path.duration, 0.01))
+    assert watched.report.largest_error < 1e-9
+
+
 def test_within_its_bound_an_effort_may_be_off_and_bounds_may_be_switched_off(path):
     watched = Watched(path)
     watched.states.more = np.array([150.0, -60.0])
@@ -132,6 +163,12 @@ def test_a_pause_is_waited_for_up_to_a_bound(path, monkeypatch):
     now = [50.0]
     monkeypatch.setattr(motion_watch.time, 'monotonic', lambda: now[0])
     watched = Watched(path)
+    for _ in range(59):
+        now[0] += 1.0
+        assert watched.at(0.5, speed=0.0) is None
+    now[0] += 5.0
+    # one that is over does not count for the next
+    assert watched.at(0.5, speed=0.5) is None
     for _ in range(59):
         now[0] += 1.0
         assert watched.at(0.5, speed=0.0) is None
