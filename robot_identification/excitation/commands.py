@@ -108,6 +108,9 @@ class CommandStream:
         if start - now > SHORTEST:
             path = _joined(path, start - now, position, velocity)
             start = now
+        if self._path is not None and now >= self._now - StampedClock.LEAP:
+            # a clock that went back a little: what was commanded is not taken back
+            now = max(now, self._now)
         self._path, self._time, self._now = path, now - start, now
 
     def stop(self) -> None:
@@ -146,8 +149,8 @@ class CommandStream:
 
         """
         assert self._path is not None
-        self._time += speed * max(now - self._now, 0.0)
-        self._now = now
+        self._time += speed * self._passed(now)
+        now = self._now
         if not self._velocity:
             return self._path.sample(np.array([self._time])).position[0]
         then = self._time if measured is None else self._time - speed * (now - stamp)
@@ -156,6 +159,18 @@ class CommandStream:
             return motion.velocity[0]
         error = np.clip(motion.position[1] - measured, -LARGEST_ERROR, LARGEST_ERROR)
         return motion.velocity[0] + self._gain * error
+
+    def _passed(self, now: float) -> float:
+        """
+        Return the time that has passed since the latest moment.
+
+        The clock goes back a little where the stamps say so: the path waits until that time has
+        come again, which would pass twice otherwise.
+        """
+        before = self._now
+        if not before - StampedClock.LEAP <= now <= before:
+            self._now = now
+        return max(now - before, 0.0)
 
 
 def _joined(

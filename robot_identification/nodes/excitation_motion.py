@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-import time
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from .excitation_errors import Code, code_name, HeldUpError, LostError, MotionEr
 from .excitation_options import ExecutionOptions
 from .excitation_partners import call_recorder
 from .excitation_states import StateWatch
-from .motion_clock import PathClock
+from .motion_clock import PathClock, Patience
 from .motion_path import MotionPath, STOP_LEAD
 from .motion_sender import Sender, Tick
 from .motion_watch import MotionWatch, PAUSED, Report
@@ -226,12 +225,12 @@ class MotionRun:
     def _horizon(self, course: _Course, length: float) -> Horizon:
         """Return what lies ahead; it begins before the latest joint state, so in the past."""
         clock = course.clock
-        since = clock.at(self.states.sample().stamp or clock.now)
+        since = clock.at(self._seen(clock))
         return course.path.stops.horizon(min(since, clock.elapsed), clock.elapsed + length)
 
     def _arrived(self, course: _Course, first: float, last: float) -> bool:
         # at the latest joint state, since it is that one which tells whether the robot rests
-        elapsed = course.clock.at(self.states.sample().stamp or course.clock.now)
+        elapsed = course.clock.at(self._seen(course.clock))
         duration = course.path.duration
         share = min(max(elapsed / duration, 0.0), 1.0)
         self.report.progress = first + share * (last - first)
@@ -324,9 +323,10 @@ class MotionRun:
     async def _rest(self, path: MotionPath, clock: PathClock, end: float) -> None:
         """Wait until the robot rests after a time of the path, as far as one can see."""
         self.states.forget()
+        settle = HALT_LEAD + self.options.settle_time
         left = max(end - clock.elapsed, 0.0) / max(clock.speed, 0.1)
-        late = time.monotonic() + left + HALT_LEAD + self.options.settle_time
-        while time.monotonic() < late:
+        patience = Patience(self._seen(clock), left + settle, settle)
+        while not patience.over(self._seen(clock)):
             await self.tick()
             self._look(clock)
             silent = self.states.silent(self.options.stale_timeout)
@@ -341,6 +341,10 @@ class MotionRun:
         self.node.get_logger().error(
             'the robot is still moving after the stop: use its emergency stop'
         )
+
+    def _seen(self, clock: PathClock) -> int:
+        """Return the time of the latest joint state [ns]."""
+        return self.states.sample().stamp or clock.now
 
     # --------------------------------------------------------------------------------- recording
 

@@ -56,6 +56,10 @@ TICK = 0.01
 """Time between two looks at the robot [s]."""
 
 FEEDBACK_SECONDS = 0.1
+
+ANSWER_SECONDS = 1.0
+"""Longest stay of a node that ends for an answer on its way, which takes some ticks [s]."""
+
 DESCRIPTION_SECONDS = 3.0
 KEPT_PLANS = 32
 REPLACED = 'robot_description has changed meanwhile'
@@ -118,11 +122,14 @@ class ExcitationNode(Node):
     async def on_shutdown(self) -> None:
         """Bring the robot to rest before the node ends."""
         self._leaving = True
+        # nobody awaits an idle node's answer, and on a busy machine a tick takes long
+        awaited = not self._timer.is_canceled()
         while self._running is not None:
             await self._tick()
-        for _ in range(10):
-            # the client's answer is on its way
-            await self._tick()
+        end = time.monotonic() + ANSWER_SECONDS
+        for _ in range(10 if awaited else 0):
+            if time.monotonic() < end:
+                await self._tick()
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _new_robot(self, robot: Robot) -> None:

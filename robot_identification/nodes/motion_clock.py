@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far along its path a robot should be."""
+"""How far along its path a robot should be, and how long to wait for it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,48 @@ HELD_UP = 0.1
 
 UNSURE_SECONDS = 0.5
 """How long a joint state that was published after that may take [s]."""
+
+SLOWEST = 0.1
+"""Simulated time that passes at this share of the wall's, or faster, is waited for."""
+
+
+class Patience:
+    """
+    A bound on a wait for a robot, which lives by a clock of its own.
+
+    A simulation on a busy machine has its time, and one whose clock stands still keeps nobody
+    waiting.
+
+    Parameters
+    ----------
+    now:
+        Present time in the clock of the joint states [ns].
+    seconds:
+        How long to wait by that clock, and up to 1 / `SLOWEST` as long by the wall's [s].
+    still:
+        For how long by the wall's clock the other may stand still [s].
+
+    """
+
+    def __init__(self, now: int, seconds: float, still: float) -> None:
+        self._until, self._still = now + round(1e9 * seconds), still
+        self._seen, self._since = now, time.monotonic()
+        self._latest = self._since + seconds / SLOWEST
+
+    def over(self, now: int) -> bool:
+        """
+        Whether the wait is over.
+
+        Parameters
+        ----------
+        now:
+            Present time in the clock of the joint states [ns].
+
+        """
+        wall = time.monotonic()
+        if now != self._seen:
+            self._seen, self._since = now, wall
+        return now >= self._until or wall > min(self._latest, self._since + self._still)
 
 
 class PathClock:

@@ -125,3 +125,31 @@ def test_a_horizon_of_the_same_path_changes_nothing(moments):
         often.command(moment, 1.0)
         often.replace(PATH, 0.0, moment, np.full(2, 99.0))
     np.testing.assert_allclose(often.command(1.6, 1.0), once.command(1.6, 1.0), atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.booleans(), st.floats(0.001, 0.1), st.integers(0, 2**31))
+def test_a_clock_that_goes_back_now_and_then_lets_no_time_pass_twice(velocity, jitter, seed):
+    # stamps that come now early, now late, put the clock of commands forth and back
+    stream = CommandStream(velocity=velocity, gain=0.0)
+    stream.replace(PATH, 0.0, 0.0, HERE)
+    times = np.arange(0.0, PATH.duration, 0.004)
+    shown = times + jitter * np.random.default_rng(seed).uniform(-1.0, 1.0, times.size)
+    commands = run(stream, shown)
+    plan = PATH.sample(np.maximum(np.maximum.accumulate(shown), 0.0))
+    expected = plan.velocity if velocity else plan.position
+    np.testing.assert_allclose(commands, expected, atol=1e-9)
+    # nor does a horizon take back what was commanded
+    stream.replace(PATH, 0.0, float(shown.max()) - 0.01, HERE)
+    np.testing.assert_allclose(stream.command(0.0, 1.0), expected[-1], atol=1e-9)
+
+
+def test_a_clock_that_was_set_back_does_not_hold_the_path_up():
+    stream = CommandStream(velocity=True, gain=0.0)
+    stream.replace(PATH, 1000.0, 1000.0, HERE)
+    stream.command(1000.5, 1.0)
+    run(stream, np.arange(3.0, 3.0 + PATH.duration, 0.01))
+    assert stream.over
+    stream.replace(PATH, 1.0, 1.2, HERE)  # and another motion begins then
+    now = PATH.sample(np.array([0.2])).velocity[0]
+    np.testing.assert_allclose(stream.command(1.2, 1.0), now, atol=1e-9)

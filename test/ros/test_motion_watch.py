@@ -296,3 +296,26 @@ def test_signs_of_life_have_to_go_on_once_there_was_one(wall):
     assert 'no sign of life' in watch.reason(options).message
     watch.restart()
     assert watch.reason(options) is None
+
+
+# --------------------------------------------------------------------------------------- patience
+
+
+@pytest.mark.parametrize(('rate', 'over'), [(20.0, 0.2), (1.0, 4.0), (0.11, 4.0 / 0.11)])
+def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(monkeypatch, rate, over):
+    wall = [50.0]
+    monkeypatch.setattr(motion_clock.time, 'monotonic', lambda: wall[0])
+    patience = motion_clock.Patience(7_000_000_000, 4.0, still=3.0)
+    while not patience.over(round(1e9 * (7.0 + rate * (wall[0] - 50.0)))):
+        wall[0] += 0.01
+    assert wall[0] - 50.0 == pytest.approx(over, abs=0.02)
+
+
+@pytest.mark.parametrize(('rate', 'stops', 'over'), [(1.0, 0.5, 3.5), (0.01, 1e9, 40.0)])
+def test_a_clock_that_stands_still_or_crawls_keeps_nobody_waiting(monkeypatch, rate, stops, over):
+    wall = [50.0]
+    monkeypatch.setattr(motion_clock.time, 'monotonic', lambda: wall[0])
+    patience = motion_clock.Patience(7_000_000_000, 4.0, still=3.0)
+    while not patience.over(round(1e9 * (7.0 + rate * min(wall[0] - 50.0, stops)))):
+        wall[0] += 0.01
+    assert wall[0] - 50.0 == pytest.approx(over, abs=0.02)
