@@ -42,6 +42,23 @@ def test_the_clock_goes_on_without_stamps_and_leaps_with_them():
     assert clock.at(3.0) == 500.0
 
 
+def test_the_clock_never_goes_back_by_itself_where_stamps_stand_still():
+    clock = StampedClock(10.0, 0.0)
+    for wall in np.arange(0.0, 2.0, 0.01):
+        clock.correct(10.0 + min(wall, 0.4), wall)
+        # were this the last stamp
+        assert clock.at(wall + 5.0) >= clock.at(wall)
+    assert clock.at(wall) == pytest.approx(10.4, abs=0.02)
+
+
+def test_a_stamp_that_is_overtaken_by_another_drives_the_clock_nowhere():
+    clock = StampedClock(10.0, 0.0)
+    clock.correct(11.0, 1.0)
+    before = clock.at(2.0)
+    clock.correct(11.1, 0.9)
+    assert clock.at(2.0) == pytest.approx(before, abs=1e-9)
+
+
 # --------------------------------------------------------------------------------------- commands
 
 
@@ -54,7 +71,9 @@ def test_positions_are_those_of_the_path_and_then_its_end():
     assert not stream.running and stream.over
     stream.replace(PATH, 20.0, 20.0, HERE)
     times = np.arange(20.0, 20.0 + PATH.duration + 1.0, 0.01)
-    commands = run(stream, times)
+    commands = run(stream, times[times < 20.0 + PATH.duration])
+    assert not stream.over, 'a process that is alone ends once it is over'
+    commands = np.vstack([commands, run(stream, times[times >= 20.0 + PATH.duration])])
     np.testing.assert_allclose(commands, PATH.sample(times - 20.0).position, atol=1e-12)
     assert stream.over and stream.running
     stream.stop()
@@ -89,6 +108,13 @@ def test_a_robot_that_is_beside_the_path_is_drawn_back():
     late = PATH.sample(np.array([1.9])).position[0]
     expected = PATH.sample(np.array([2.0])).velocity[0]
     np.testing.assert_allclose(stream.command(2.0, 1.0, 1.9, late), expected, atol=1e-9)
+    # ... which is nearer where time is slowed down
+    slow = CommandStream(velocity=True, gain=3.0)
+    slow.replace(PATH, 0.0, 0.0, HERE)
+    slow.command(1.0, 0.5)
+    place, expected = (PATH.sample(np.array([time])) for time in (0.55, 0.6))
+    commands = slow.command(1.2, 0.5, 1.1, place.position[0])
+    np.testing.assert_allclose(commands, expected.velocity[0], atol=1e-9)
 
 
 def test_feedback_is_bounded():

@@ -157,6 +157,10 @@ def test_efforts_decide_where_accelerations_do_not(robot, limits):
     assert common.sum() > 20
     assert (slow.duration >= quick.duration[common]).all()
     assert slow.duration.mean() > 1.02 * quick.duration[common].mean()
+    for now in np.arange(0.5, 6.0, 0.37):
+        sent = slow.horizon(now, now).points.trajectory()
+        predicted = effort(sent.sample(np.linspace(0.0, sent.duration, 2001)))
+        assert (np.abs(predicted) <= 1.005 * tight.effort).all()
 
 
 def test_jerks_decide_where_accelerations_do_not(robot, limits):

@@ -200,8 +200,8 @@ def test_the_time_of_a_path_passes_as_fast_as_the_controller_lets_it(wall):
         clock.look(now, float(speed), wall[0])
         before = speed
         assert clock.elapsed == pytest.approx(expected, abs=1e-9)
-    # a sample from 3 ms ago, at the present speed
-    assert clock.at(now - 3_000_000) == pytest.approx(expected - 0.003, abs=1e-9)
+        # a sample from 3 ms ago, at the present speed
+        assert clock.at(now - 3_000_000) == pytest.approx(expected - 0.003 * speed, abs=1e-9)
     assert clock.taken == pytest.approx(1e-9 * now - 1.0)
 
 
