@@ -42,13 +42,14 @@ def test_the_clock_goes_on_without_stamps_and_leaps_with_them():
     assert clock.at(3.0) == 500.0
 
 
-def test_the_clock_never_goes_back_by_itself_where_stamps_stand_still():
+def test_the_clock_never_goes_back_by_itself():
     clock = StampedClock(10.0, 0.0)
-    for wall in np.arange(0.0, 2.0, 0.01):
-        clock.correct(10.0 + min(wall, 0.4), wall)
+    for wall in np.arange(0.0, 3.0, 0.01):
+        # slow stamps that are set back a little, and then stand still
+        clock.correct(10.0 + 0.3 * min(wall, 2.0) - 0.4 * (wall > 1.0), wall)
         # were this the last stamp
         assert clock.at(wall + 5.0) >= clock.at(wall)
-    assert clock.at(wall) == pytest.approx(10.4, abs=0.02)
+    assert clock.at(wall) == pytest.approx(10.2, abs=0.02)
 
 
 def test_a_stamp_that_is_overtaken_by_another_drives_the_clock_nowhere():

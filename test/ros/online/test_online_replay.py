@@ -23,7 +23,7 @@ ALL = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 def recorded(live, messages, folder):
     """Follow the messages live while the recorder records them; return its bag."""
     ros = live.ros
-    ros.start('recorder', parameters={'output_directory': str(folder)})
+    ros.start('recorder', parameters={'output': str(folder)})
     answer = ros.call(StartRecording, '/recorder/start', name='run')
     assert answer.success, answer.message
     ros.wait_until(lambda: live.publisher.get_subscription_count() == 2, 10.0, 'both listeners')
