@@ -225,6 +225,31 @@ def test_what_ros2_bag_record_left_is_completed(tmp_path, compression, chunked):
     assert about_bag(file_of(tmp_path / 'run')).custom == {'robot': 'tx40'}
 
 
+def test_loose_messages_out_of_order_and_what_lies_between_them(tmp_path):
+    order = [5, 0, 3, 9, 1, 7, 2]
+    (tmp_path / 'run').mkdir()
+    with open(tmp_path / 'run' / 'run_0.mcap', 'wb') as stream:
+        writer = Writer(stream, use_chunking=False)
+        writer.start('ros2', 'another')
+        schema = writer.register_schema(KIND, 'ros2msg', message_definition(KIND).encode())
+        channel = writer.register_channel(TOPIC, 'cdr', schema)
+        for i in order:
+            writer.add_message(channel, START + i, serialised(i), START + i)
+            if i in (3, 1):
+                writer.add_attachment(START, START, 'photo', 'image/png', b'x' * 100)
+        writer.finish()
+    raw = file_of(tmp_path / 'run').read_bytes()
+    ends = [after for place, after in pairwise(boundaries(raw)) if raw[place] == 5]
+    put(tmp_path / 'run', raw[: ends[-1]])
+    repair_bag(tmp_path / 'run')
+    assert numbers_by_others(tmp_path / 'run') == sorted(order)
+    with open(file_of(tmp_path / 'run'), 'rb') as stream:
+        summary = make_reader(stream).get_summary()
+    spans = [(c.message_start_time, c.message_end_time) for c in summary.chunk_indexes]
+    # those before, between and after the attachments
+    assert spans == [(START, START + 5), (START + 1, START + 9), (START + 2, START + 7)]
+
+
 def test_a_bag_that_lacks_its_metadata_alone_gets_it(tmp_path):
     raw = file_of(our_bag(tmp_path / 'run', mark='the robot was stopped')).read_bytes()
     written = (tmp_path / 'run' / 'metadata.yaml').read_text()
