@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks along a path: dense enough however uneven the motion, and the nearest over all of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_identification.excitation import sweeping
+from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.obstacles import with_floor
+from robot_identification.excitation.points import point_to_point, PointTrajectory
+from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.sweeping import check_collisions, sweep
+from robot_identification.robot import Robot
+
+URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
+
+
+def test_a_burst_within_one_step_of_the_grid_is_looked_at_densely():
+    # 1 rad in 30 ms, from rest to rest
+    time = np.array([0.0, 1.0, 1.03, 2.0])
+    position = np.array([[0.0], [0.0], [1.0], [1.0]])
+    burst = PointTrajectory(('a',), time, position, np.zeros((4, 1)), np.zeros((4, 1)))
+    times = sweep(burst, np.array([0.8]), 0.01)
+    moved = 0.8 * np.abs(np.diff(burst.sample(times).position[:, 0]))
+    assert moved.max() <= 0.01 * (1.0 + 1e-6)
+    assert 80 <= times.size < 300
+
+
+def test_the_nearest_is_found_wherever_on_the_path_it_is(monkeypatch):
+    arm = Robot.from_urdf(URDF)
+    limits = motion_limits(arm, PlannerSettings(), margin=0.0)
+    model = collision_model(arm, 0.01, with_floor((), -0.5))
+    down, up = np.array([0.0, 0.9, -0.7, 0.5, 0.4, 1.0]), np.zeros(6)
+    share = (0.3 * limits.velocity, 0.3 * limits.acceleration)
+    for start, goal in ((down, up), (up, down)):
+        way = point_to_point(arm.joints, start, goal, *share)
+        at_once = check_collisions(way, model)
+        with monkeypatch.context() as patch:
+            patch.setattr(sweeping, '_BLOCK', 16)
+            by_parts = check_collisions(way, model)
+        assert {nearest.obstacle for nearest in at_once} == {False, True}
+        for one, other in zip(at_once, by_parts, strict=True):
+            assert (one.first, one.second) == (other.first, other.second)
+            assert one.distance == pytest.approx(other.distance, abs=1e-6)
+            assert one.time == pytest.approx(other.time, abs=0.05)
