@@ -130,3 +130,36 @@ def test_rest_is_told_by_the_stamps_and_not_by_when_they_come(states, driver, cl
     assert not states.at_rest(0.003)
     send([1.32 + 0.01 * i for i in range(1, 20)], lambda stamp: 0.645)
     assert states.at_rest(0.003)
+
+
+def test_what_tells_nothing_new_counts_as_silence(states, driver, clock):
+    driver.send(state(1.0))
+    nameless = JointState(name=['other'], position=[0.0])
+    for message, words in (
+        (state(1.0), ''),
+        (state(1.1, float('nan')), 'no finite positions'),
+        (nameless, "'joint_1' is not in the joint states"),
+    ):
+        for _ in range(30):
+            clock[0] += 0.01
+            driver.send(message)
+            states.look()
+        assert states.silent(0.2) and words in states.fault
+        assert states.sample().position == pytest.approx([0.0])
+        driver.send(state(clock[0]))
+        assert not states.silent(0.2) and states.fault == ''
+        driver.send(state(1.0))
+
+
+def test_efforts_are_those_of_late_and_of_this_motion(states, driver, clock):
+    assert states.effort(0.05) is None
+    for i in range(101):
+        message = state(1.0 + 0.01 * i)
+        message.effort = [float(i)]
+        driver.send(message)
+    assert states.effort(0.0) == pytest.approx([100.0])
+    assert states.effort(0.051) == pytest.approx([97.5])
+    driver.send(state(700.0))
+    assert states.jump > 0.0
+    states.forget()
+    assert states.effort(0.05) is None and states.jump == 0.0
