@@ -4,8 +4,8 @@ Node ``recorder``: joint states into rosbag2 (mcap) files.
 
 It takes the serialised messages as they are, in one thread with a deep queue, and hands them to
 `BagRecorder`; see there for what is lost when the process is killed.  A thread of its own fetches
-them from the middleware, several at a time: an executor would be woken by each of them, would fall
-behind where others need the processors, and takes some hundred bytes for good every time.
+them from the middleware, several at a time: an executor would be woken by each of them, and would
+fall behind where others need the processors.
 """
 
 from __future__ import annotations

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node that runs for hours has to keep to: memory that does not grow with its messages."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Empty
+from std_srvs.srv import SetBool
+
+LISTENER = """
+from functools import partial
+import gc
+import sys
+
+from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Empty
+from std_srvs.srv import SetBool
+
+from robot_identification.nodes.common import run
+
+
+class Listener(Node):
+    def __init__(self):
+        super().__init__('listener')
+        self.heard = 0
+        self.create_subscription(Empty, 'ticks', self.hear, QoSProfile(depth=5000))
+        self.create_service(SetBool, '~/memory', self.tell)
+
+    def hear(self, _):
+        self.heard += 1
+
+    def tell(self, request, response):
+        if request.data:
+            gc.collect()
+        response.message = f'{self.heard} {sys.getallocatedblocks()}'
+        return response
+
+    async def on_shutdown(self):
+        print('resting')
+
+
+EXECUTORS = {
+    'one thread': SingleThreadedExecutor,
+    'three threads': partial(MultiThreadedExecutor, num_threads=3),
+}
+
+if __name__ == '__main__':
+    sys.exit(run(Listener, [], executor=EXECUTORS[sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize('executor', ['one thread', 'three threads'])
+def test_a_message_leaves_nothing_behind(ros, tmp_path, executor):
+    """Counts the interpreter's blocks, which are exact; rclpy's own way keeps three a message."""
+    script = tmp_path / 'listener.py'
+    script.write_text(LISTENER)
+    process = ros.start_command('listener', [sys.executable, str(script), executor])
+    publisher = ros.publisher(Empty, 'ticks', QoSProfile(depth=5000), wait_for_subscribers=1)
+    sent = 0
+
+    def ask(collect):
+        answer = ros.call(SetBool, '/listener/memory', timeout=30.0, data=collect)
+        return [int(word) for word in answer.message.split()]
+
+    def blocks_after(count):
+        nonlocal sent
+        sent += count
+        for _ in range(count):
+            publisher.publish(Empty())
+        ros.wait_until(lambda: ask(False)[0] >= sent, 60.0, f'{sent} messages')
+        return ask(True)[1]
+
+    before = blocks_after(1000)
+    # caches fill a little more, whatever the number of messages
+    assert blocks_after(4000) - before < 2000
+    assert process.stop() == 0
+    assert process.lines[-1] == 'resting'
