@@ -114,8 +114,8 @@ def _spin_until(executor: Executor, stop: Future) -> None:
     Handle messages until ``stop`` is done, in constant memory for however long that takes.
 
     `Executor.spin_until_future_complete` gives the future one more callback at every message:
-    some 300 bytes for good, which the garbage collector goes through each time, and which are
-    all run at the end, before ``on_shutdown`` has its turn.
+    some 300 bytes for good, which the garbage collector goes through each time, and which become
+    tasks of the executor at the end, in the way of ``on_shutdown``.
     """
     stop.add_done_callback(lambda _: executor.wake())
     while executor.context.ok() and not stop.done():
