@@ -221,13 +221,14 @@ def test_other_joints_and_moving_ends_are_refused(arm, limits):
     other = point_to_point(('a', 'b'), np.zeros(2), np.ones(2), np.ones(2), np.ones(2))
     with pytest.raises(ExcitationError, match='moves a, b: it has to move joint_1'):
         check_trajectory(arm, other, limits)
-    velocity = np.zeros((2, 6))
-    velocity[1, 2] = 0.1
-    moving = PointTrajectory(
-        arm.joints, np.array([0.0, 1.0]), np.zeros((2, 6)), velocity, np.zeros((2, 6))
-    )
-    with pytest.raises(ExcitationError, match="'joint_3' moves at 0.1 at the end"):
-        check_trajectory(arm, moving, limits)
+    for row, end in enumerate(('start', 'end')):
+        velocity = np.zeros((2, 6))
+        velocity[row, 2] = 0.1
+        moving = PointTrajectory(
+            arm.joints, np.array([0.0, 1.0]), np.zeros((2, 6)), velocity, np.zeros((2, 6))
+        )
+        with pytest.raises(ExcitationError, match=f"'joint_3' moves at 0.1 at the {end}"):
+            check_trajectory(arm, moving, limits)
 
 
 def test_nominal_efforts_are_those_of_rnea_and_the_urdfs_friction(arm):
