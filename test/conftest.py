@@ -141,7 +141,7 @@ class NodeProcess:
     def close(self):
         if self.returncode is None:
             try:
-                self._process.wait(5.0)
+                self._process.wait(15.0)  # a node ends by itself, on a busy machine a little later
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -30,6 +30,9 @@ class StampedClock:
         The first one [s].
     wall:
         Time on this machine's clock at its arrival [s].
+    ahead:
+        How far it goes beyond the latest stamp within `PAUSE` [s]: what makes the stamps, a
+        simulation, may stand still.
 
     """
 
@@ -39,29 +42,37 @@ class StampedClock:
     LEAP = 0.5
     """Difference that is made up for at once [s]."""
 
-    def __init__(self, stamp: float, wall: float) -> None:
+    PAUSE = 0.3
+    """Time without stamps after which they are missing, whatever makes them [s]."""
+
+    def __init__(self, stamp: float, wall: float, ahead: float = np.inf) -> None:
+        self._ahead = ahead
         self._set(stamp, wall)
 
     def _set(self, stamp: float, wall: float) -> None:
         self._time, self._wall, self._rate = stamp, wall, 1.0
-        self._seen = wall
+        self._stamp, self._seen = stamp, wall
 
     def at(self, wall: float) -> float:
         """Return its time at a moment of this machine's clock [s]."""
+        more = max(wall - self._seen - self.PAUSE, 0.0)
+        return min(self._free(wall), self._stamp + self._ahead + more)
+
+    def _free(self, wall: float) -> float:
         return self._time + self._rate * (wall - self._wall)
 
     def correct(self, stamp: float, wall: float) -> None:
         """Take note of a ``stamp`` that arrived at ``wall`` [s]."""
-        error = stamp - self.at(wall)
+        error = stamp - self._free(wall)
         if abs(error) > self.LEAP:
             self._set(stamp, wall)
             return
         step = max(wall - self._seen, 0.0)
         share = 1.0 - np.exp(-self.PULL * step)
-        self._time, self._wall = self.at(wall) + share * error, wall
+        self._time, self._wall = self._free(wall) + share * error, wall
         # a simulation's time passes faster or slower than this machine's
         self._rate = max(self._rate + 0.25 * self.PULL * share * error, 0.0)
-        self._seen = wall
+        self._stamp, self._seen = stamp, wall
 
 
 class CommandStream:

@@ -36,6 +36,9 @@ from .processes import prioritise
 OLD = 0.2
 """Age at which a joint state counts no more [s]."""
 
+SIMULATED_AHEAD = 0.05
+"""How far commands go beyond the latest joint state of a simulation, which may stall [s]."""
+
 LAST_WORDS = 0.2
 """Time over which the last command is repeated [s]."""
 
@@ -61,6 +64,8 @@ class CommandTask:
         Full name of the topic of the speed scaling; empty for none.
     velocity:
         Whether velocities are streamed rather than positions.
+    simulated:
+        Whether the joint states' clock is a simulation's.
     rate, gain, priority:
         See `ControllerOptions`.
 
@@ -71,6 +76,7 @@ class CommandTask:
     joint_states: str
     speed: str
     velocity: bool
+    simulated: bool
     rate: float
     gain: float
     priority: int
@@ -213,7 +219,8 @@ class Streamer:
         self._sample, self._arrived = sample, wall
         stamp = 1e-9 * sample.stamp if sample.stamp else time.time() - (wall - arrived)
         if self._clock is None:
-            self._clock = StampedClock(stamp, arrived)
+            ahead = SIMULATED_AHEAD if self._task.simulated else np.inf
+            self._clock = StampedClock(stamp, arrived, ahead)
         else:
             self._clock.correct(stamp, arrived)
 

@@ -147,6 +147,7 @@ class CommandSender:
             joint_states=node.resolve_topic_name('joint_states'),
             speed=node.resolve_topic_name(speed) if speed else '',
             velocity=self._velocity,
+            simulated=bool(node.get_parameter('use_sim_time').value),
             rate=options.command_rate,
             gain=options.command_gain,
             priority=options.command_priority,

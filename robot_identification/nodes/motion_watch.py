@@ -162,6 +162,8 @@ class MotionWatch:
             )
             return None
         effort = self.states.effort(self.options.effort_time)
+        if effort is None and self.states.sample().effort is not None:
+            return None  # those of before the motion are forgotten, and its first is on its way
         if effort is None or not np.isfinite(effort).any():
             self._say_once('efforts are not watched: the joint states have none')
             return None

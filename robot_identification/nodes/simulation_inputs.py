@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
+from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
@@ -32,6 +34,9 @@ START = 1
 
 SCALING_RATE = 50.0
 """Rate of ``~/speed_scaling`` [Hz]."""
+
+RAMP = 1.0
+"""How fast the speed changes, since nothing that moves can do so at once [1/s]."""
 
 
 @dataclass
@@ -80,18 +85,36 @@ class Inputs:
 
     def __init__(self, node: Node, robot: SimulatedRobot) -> None:
         self._node, self._robot = node, robot
+        self._speed = float(node.get_parameter('speed_scaling').value)
+        self._commands: list[tuple[Subscription, Callable[[Float64MultiArray], None]]] = []
+        group = _Polled()
         node.create_subscription(JointTrajectory, 'joint_trajectory', self._trajectory, 10)
         for name, command in (
             ('position_commands', robot.simulator.command_position),
             ('velocity_commands', robot.simulator.command_velocity),
         ):
-            node.create_subscription(Float64MultiArray, name, self._taking(command), 10)
+            take = self._taking(command)
+            subscription = node.create_subscription(
+                Float64MultiArray, name, take, 10, callback_group=group
+            )
+            self._commands.append((subscription, take))
         node.create_subscription(JointState, '~/disturbance', self._disturbance, 10)
         # what a controller of ros2_control is asked for its joints by
         node.create_service(GetParameters, '~/controller/get_parameters', self._parameters)
         self._speeds = node.create_publisher(Float64, '~/speed_scaling', 10)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(1.0 / SCALING_RATE, self._tell_speed, clock=steady)
+
+    def obey(self) -> None:
+        """
+        Take the next commands; called by the loop of the drives, so that none of them is late.
+
+        Those that have gathered while that was held up are obeyed one after the other.
+        """
+        for subscription, take in self._commands:
+            taken = subscription.handle.take_message(Float64MultiArray, False)
+            if taken is not None:
+                take(taken[0])
 
     def _trajectory(self, message: JointTrajectory) -> None:
         try:
@@ -134,10 +157,27 @@ class Inputs:
         return response
 
     def _tell_speed(self) -> None:
-        speed = float(self._node.get_parameter('speed_scaling').value)
+        wanted = float(self._node.get_parameter('speed_scaling').value)
+        step = RAMP / SCALING_RATE
+        self._speed += min(max(wanted - self._speed, -step), step)
         with self._robot.lock:
-            self._robot.simulator.scale_speed(speed)
-        self._speeds.publish(Float64(data=100.0 * speed))
+            self._robot.simulator.scale_speed(self._speed)
+        self._speeds.publish(Float64(data=100.0 * self._speed))
+
+
+class _Polled(CallbackGroup):
+    """What is in it no executor looks at."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        """Do nothing."""
 
 
 def waypoints_of(message: JointTrajectory) -> Waypoints:

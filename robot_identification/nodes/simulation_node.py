@@ -60,6 +60,12 @@ DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
 PATIENCE = 0.25
 """Delay that is made up for by running faster [s]; what is more is lost to real time."""
 
+CATCH_UP = 1.5
+"""How much faster: commands that are timed by the simulated clock have to keep up with it."""
+
+BURST = 0.005
+"""Time within which that may be exceeded, since sleeps take a little too long [s]."""
+
 
 @dataclass(frozen=True)
 class NodeOptions:
@@ -112,18 +118,20 @@ class Pace:
 
     def __init__(self, period: float) -> None:
         self._period = period
-        self._due = time.monotonic()
+        self._due = self._latest = time.monotonic()
         self.lost = 0.0
 
     def wait(self) -> None:
         """Wait until the next period is due."""
         self._due += self._period
-        left = self._due - time.monotonic()
-        if left > 0.0:
-            time.sleep(left)
-        elif left < -PATIENCE:
+        now = time.monotonic()
+        left = self._due - now
+        if left < -PATIENCE:
             self._due -= left
             self.lost -= left
+        self._latest = max(self._due, self._latest + self._period / CATCH_UP, now - BURST)
+        if self._latest > now:
+            time.sleep(self._latest - now)
 
 
 class SimulationNode(Node):
@@ -158,7 +166,7 @@ class SimulationNode(Node):
         self._descriptions.publish(String(data=robot.urdf))
         self._robot = SimulatedRobot(self._simulator)
         self._let_parameters_disturb()
-        Inputs(self, self._robot)
+        self._inputs = Inputs(self, self._robot)
         action = follow_joint_trajectory()
         self._action = None if action is None else TrajectoryAction(self, self._robot, action)
         self.create_service(Trigger, '~/reset', self._reset)
@@ -238,6 +246,7 @@ class SimulationNode(Node):
         ticks = max(round(settings.servo_rate / self._options.clock_rate), 1)
         warned = False
         while not self._stop.is_set():
+            self._inputs.obey()
             with self._robot.lock:
                 periods = self._simulator.periods
                 sample = self._simulator.advance()

@@ -60,6 +60,23 @@ def test_a_stamp_that_is_overtaken_by_another_drives_the_clock_nowhere():
     assert clock.at(2.0) == pytest.approx(before, abs=1e-9)
 
 
+def test_the_clock_waits_for_a_simulation_that_stalls_but_not_for_one_that_is_gone():
+    clock = StampedClock(10.0, 0.0, ahead=0.05)
+    for wall in np.arange(0.0, 1.0, 0.01):
+        clock.correct(10.0 + wall, wall)
+    shown = np.array([clock.at(wall) for wall in np.arange(0.99, 3.0, 0.001)])
+    assert (np.diff(shown) >= 0.0).all() and np.diff(shown).max() < 0.0011
+    assert clock.at(1.03) == pytest.approx(11.03, abs=1e-6)
+    assert clock.at(1.29) == pytest.approx(10.99 + 0.05, abs=1e-6)
+    assert clock.at(2.29) == pytest.approx(10.99 + 0.05 + 1.0, abs=1e-6)
+    # a stall of 0.2 s, which the simulation does not notice: nor does the clock, much
+    for wall in np.arange(1.2, 2.2, 0.01):
+        clock.correct(wall + 9.8, wall)
+        assert abs(clock.at(wall) - (wall + 9.8)) < 0.0501
+    # which is found out as a critically damped error is, of 5 rad/s
+    assert clock.at(wall) == pytest.approx(wall + 9.8, abs=6e-3)
+
+
 # --------------------------------------------------------------------------------------- commands
 
 

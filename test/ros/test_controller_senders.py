@@ -408,6 +408,7 @@ def test_a_stream_without_its_node_leads_to_rest_and_ends(ros):
         joint_states='/joint_states',
         speed='',
         velocity=True,
+        simulated=False,
         rate=100.0,
         gain=0.0,
         priority=0,
