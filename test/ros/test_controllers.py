@@ -31,7 +31,6 @@ from std_srvs.srv import Trigger
 PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
 JOINTS = ('joint_1', 'joint_2')
 GOAL = (0.8, -0.3)
-TOLERANCE = 0.3
 EXCITATION = [sys.executable, '-m', 'robot_identification.nodes.excitation_node']
 TOPICS = {
     'trajectory_topic': 'joint_trajectory',
@@ -94,6 +93,9 @@ class Cell:
     def start(self, name, kind=None, **parameters):
         """Start an excitation node; its actions are below ``name``."""
         kind = kind or name
+        # a simulation that is held up hears commands in bursts, which are leaps to its drives
+        streamed = kind.endswith('commands')
+        free = {'effort_share': 0.0, 'effort_tolerance': 0.0, 'tracking_tolerance': 0.3}
         values = {
             'use_sim_time': True,
             'execute': True,
@@ -101,9 +103,7 @@ class Cell:
             # a busy machine may hold a node up, and the simulated drives' time, who get commands
             # in bursts then
             'horizon': 1.0,
-            'effort_share': 0.0,
-            'effort_tolerance': 0.0,
-            'tracking_tolerance': TOLERANCE,
+            **(free if streamed else {}),
             'controller_kind': kind,
             'controller_topic': TOPICS[kind],
             'controller_node': 'simulation/controller',
@@ -149,21 +149,18 @@ class Cell:
         self.ros.wait_until(lambda: len(self.states) > 60, 20.0, what='joint states')
         return float(np.ptp(self.measured()[1], axis=0).max()) < 2e-3
 
-    def require_on(self, path, kind, tolerance=0.015):
-        """Check that the robot has moved on a path, and rests at its end."""
-        np.testing.assert_allclose(self.states[-1].position, GOAL, atol=0.02)
-        # a stream is as punctual as the machine: where that is held up, drives get commands in
-        # bursts, and only the bound on the tracking error holds
-        tolerance = tolerance if 'trajectory' in kind else TOLERANCE
-        assert away(path, self.measured()[1][::5]).max() < tolerance
+    def require_on(self, path, kind):
+        """
+        Check that the robot has moved on a path, and rests at its end.
 
-    def lateness(self, path):
-        """Return distances from a path that began at the moment that fits best."""
-        stamps, measured = self.measured()
-        moved = stamps[np.abs(measured - measured[0]).max(axis=1) > 1e-3][0]
-        starts = moved + np.linspace(-0.5, 0.1, 121)
-        plans = (path.sample(stamps - start).position for start in starts)
-        return min((np.abs(plan - measured).max(axis=1) for plan in plans), key=np.median)
+        Trajectories are interpolated where they are followed, and the drives' servo knows what is
+        to come.  Streams may be behind or ahead by some 0.1 s, at 0.5 rad/s; velocities leave
+        what is corrected with a time constant of half a second.
+        """
+        streamed = kind.endswith('commands')
+        end = 0.01 if kind == 'velocity_commands' else 3e-3
+        np.testing.assert_allclose(self.states[-1].position, GOAL, atol=end)
+        assert away(path, self.measured()[1][::5]).max() < (0.05 if streamed else 5e-3)
 
 
 @pytest.fixture(scope='module')
@@ -204,13 +201,12 @@ def test_the_robot_moves_as_planned(cell, kind):
     status, result, _ = cell.excite(kind, message)
     assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')
     cell.require_on(path, kind)
-    # a simulation that is held up falls behind and catches up: most of the time it is in time
-    assert np.median(cell.lateness(path)) < 0.03
+    # at the joint states' own stamps: nothing but what the robot does counts
+    assert 0.0 < result.max_tracking_error < (0.3 if kind.endswith('commands') else 2e-3)
     if kind == 'position_commands':
         told = np.array([message.data for message in sent])
         assert len(told) > 100
-        assert away(path, told[20::5]).max() < 0.005  # after the little way to the start
-    assert result.max_tracking_error > 0.0
+        assert away(path, told[20::5]).max() < 0.002  # after the little way to the start
 
 
 @pytest.mark.parametrize('kind', KINDS[1:4:2])
@@ -242,12 +238,11 @@ def test_a_controller_that_slows_time_down_is_followed(cell, kind):
     status, result, feedback = cell.excite(kind, message, slow)
     assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')
     assert len(asked) == 2
-    assert {round(f.speed_scaling, 3) for f in feedback} == {0.3, 1.0}
+    speeds = [f.speed_scaling for f in feedback]
+    assert (min(speeds), max(speeds)) == pytest.approx((0.3, 1.0))
     # the path is the same, though not its time: a third of it took three times as long
-    # where the node hears of a change late, the robot is moved on by as much at the next horizon
-    cell.require_on(path, kind, tolerance=0.05)
+    cell.require_on(path, kind)
     assert result.duration > result.planned_duration + 0.4 * path.duration
-    assert result.max_tracking_error < 0.1 or 'trajectory' not in kind
     cell.ros.node.destroy_client(client)
 
 
