@@ -176,7 +176,7 @@ def stamp_of(message):
     return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
 
 
-@pytest.fixture(scope='package')
+@pytest.fixture(scope='module')
 def process(request, ros_domain, arm, tmp_path_factory):
     """Start the node once; the tests reset it."""
     plugins = request.config.pluginmanager.get_plugins()
