@@ -4,6 +4,7 @@
 # make setup      .venv: Python, ROS 2 Jazzy as wheels, the messages, this package; done once
 # make demo       identify a simulated arm over ROS and show what was found
 # make test       set-up, checks and all tests
+# make soak       the tests that move robots for long, one at a time
 # make papers     the papers' tables, reproduced into docs/papers.md
 
 .DEFAULT_GOAL := help
@@ -35,7 +36,7 @@ export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test bench papers lint format types clean distclean
+.PHONY: help setup demo test soak bench papers lint format types clean distclean
 
 help:  ## this list
 	@echo 'Usage: make TARGET [PYTHON=python3.12] [JOBS=2] [ARGS=...]'
@@ -57,8 +58,12 @@ demo: setup  ## identify a simulated arm over ROS (ARGS: options of the command)
 test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	@failed=0; \
 	$(PYTEST) -m 'not ros' $(ARGS) || [ $$? -eq 5 ] || failed=1; \
-	$(PYTEST) -m ros $(ARGS) || [ $$? -eq 5 ] || failed=1; \
+	$(PYTEST) -m 'ros and not soak' $(ARGS) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
+
+# They hold what moves to tight bounds of time, which a machine that does other things cannot keep.
+soak: setup  ## run the tests of moving robots for which a machine has to be quiet
+	@$(BIN)/python -m pytest -rs -m soak $(ARGS)
 
 # Without a network, benchmarks tell which of the others they could not compare with.
 bench: setup  ## time what has to be fast (ARGS: names of benchmarks)

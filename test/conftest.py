@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 from functools import partial
 import importlib.util
+import itertools
 import os
 from pathlib import Path
 import signal
@@ -51,12 +52,19 @@ def pytest_collection_modifyitems(items):
             item.add_marker('ros')
 
 
-@pytest.fixture(scope='session')
+_domains = itertools.count(os.getpid())
+
+
+@pytest.fixture(scope='module')
 def ros_domain(tmp_path_factory):
-    """Reserve a domain that no other test run on this machine uses; return its number."""
+    """
+    Reserve a domain that no other test run on this machine uses; return its number.
+
+    Each file of tests has another one: nodes that are killed stay known for twenty seconds.
+    """
     # 0 to 101 keep clear of the ephemeral ports; 0 is everybody's default
-    for attempt in range(100):
-        domain = 1 + (os.getpid() + attempt) % 100
+    for number in itertools.islice(_domains, 100):
+        domain = 1 + number % 100
         path = Path(tempfile.gettempdir(), f'ros_test_domain_{domain}.lock')
         with contextlib.suppress(OSError), open(path, 'w') as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -30,6 +30,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
+pytestmark = pytest.mark.soak
+
 PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
 JOINTS = ('joint_1', 'joint_2')
 GOAL = (0.8, -0.3)

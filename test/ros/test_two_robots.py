@@ -21,6 +21,8 @@ from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Identify
 from rosbags.highlevel import AnyReader
 
+pytestmark = pytest.mark.soak
+
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 ARMS = {
     'left': {'robot_description': str(URDF / 'zollo_planar_2r.urdf'), 'seed': 1},

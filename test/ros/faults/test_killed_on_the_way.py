@@ -27,6 +27,8 @@ from robot_identification.packages import resolve_package_path
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.srv import StopRecording
 
+pytestmark = pytest.mark.soak
+
 URDF = resolve_package_path('package://robot_identification/urdf/demo_arm.urdf')
 NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
 

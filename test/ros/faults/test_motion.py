@@ -22,6 +22,8 @@ from robot_identification_msgs.srv import Preview
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+pytestmark = pytest.mark.soak
+
 URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'
 TEXT = URDF.read_text()
 JOINTS = ('joint_1', 'joint_2')

@@ -14,6 +14,8 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from robot_identification_msgs.action import Excite
 from std_msgs.msg import Empty
 
+pytestmark = pytest.mark.soak
+
 GOAL = np.array([2.0, -1.5])
 
 CLIENT = """

@@ -12,6 +12,8 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from robot_identification_msgs.action import Excite
 from rosbags.highlevel import AnyReader
 
+pytestmark = pytest.mark.soak
+
 GOAL = np.array([2.0, -1.5])
 
 

@@ -197,7 +197,9 @@ def process(request, ros_domain, arm, tmp_path_factory):
                 'online.changes.learning': 4.0,
             },
         )
-        yield Live(ros, arm, output)
+        live = Live(ros, arm, output)
+        live.wait(lambda s: s.state > OnlineStatus.STARTING, 'the live process', 60.0)
+        yield live
     finally:
         ros.close()
 
