@@ -18,7 +18,7 @@ from .excitation_errors import Code, MotionError
 from .motion_messages import time_message, trajectory_message
 from .motion_sender import Tick
 
-CONTROLLER_SECONDS = 2.0
+CONTROLLER_SECONDS = 5.0
 """How long the controller may take to appear [s]."""
 
 SPEED_SECONDS = 2.0

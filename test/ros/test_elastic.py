@@ -164,6 +164,8 @@ def test_the_excitation_of_elastic_joints_is_as_ever(ros, tmp_path):
         parameters={
             'execute': True,
             'use_sim_time': True,
+            'horizon': 1.5,
+            'stale_timeout': 1.0,
             'planner': {'duration': 3.0, 'max_iterations': 3},
         },
     )
