@@ -10,14 +10,13 @@ messages to a list, both of which hear the same messages at the same time.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from pathlib import Path
-import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import Any
 
@@ -148,10 +147,10 @@ def _measured(folder: Path, nodes: Any, messages: np.ndarray, rate: float) -> di
             }
             for way, pid in pids.items()
         }
-        time.sleep(1.0)
+        time.sleep(1.0)  # until the last ones are there, and counted
         stopped = _call(node, StopRecording, '/recorder/stop')
     finally:
-        plain.send_signal(signal.SIGTERM)
+        plain.kill()
         plain.wait()
     found['recorder']['kept'] = stopped.messages
     found['callback']['kept'] = int((folder / 'kept').read_text())
@@ -180,19 +179,24 @@ def _call(node: Any, kind: Any, name: str) -> Any:
 
 
 def _listen(kept: Path) -> None:
-    """Append messages to a list, as one would without thinking of it; then say how many."""
+    """Append messages to a list, as one would without thinking of it; note how many there are."""
     import rclpy
-    from rclpy.executors import ExternalShutdownException
-    from rclpy.impl.implementation_singleton import rclpy_implementation
     from sensor_msgs.msg import JointState
 
     rclpy.init()
     node = rclpy.create_node('listener')
     messages: list[Any] = []
     node.create_subscription(JointState, 'joint_states', messages.append, 10)
-    with contextlib.suppress(ExternalShutdownException, rclpy_implementation.RCLError):
-        rclpy.spin(node)
-    kept.write_text(str(len(messages)))
+    threading.Thread(target=_note, args=(kept, messages), daemon=True).start()
+    rclpy.spin(node)
+
+
+def _note(kept: Path, messages: list[Any]) -> None:
+    while True:
+        draft = kept.with_suffix('.draft')
+        draft.write_text(str(len(messages)))
+        draft.replace(kept)
+        time.sleep(0.3)
 
 
 if __name__ == '__main__':

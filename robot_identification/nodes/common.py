@@ -23,7 +23,7 @@ from ..options import option
 from ..regressors import ModelSettings
 from ..regressors.delta_robot import delta_robot
 from ..robot import Robot
-from .joint_states import JOINT_STATES, JointStateSubscription
+from .joint_states import FetchedJointStates, JOINT_STATES, JointStateSubscription
 from .parameters import declare_options, read_options
 from .running import answer, explain, run
 
@@ -33,6 +33,7 @@ __all__ = [
     'explain',
     'given_path',
     'JOINT_STATES',
+    'FetchedJointStates',
     'JointStateSubscription',
     'LATCHED',
     'read_options',

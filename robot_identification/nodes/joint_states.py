@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 from functools import partial
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
+from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
 from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.exceptions import InvalidHandle
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
@@ -79,12 +82,6 @@ class JointStateSubscription:
         )
         self.topic_name: str = self._subscription.topic_name
 
-    @property
-    def handle(self) -> Any:
-        """The middleware's subscription, to take messages from it."""
-        assert self._subscription is not None
-        return self._subscription.handle
-
     def destroy(self) -> None:
         """Listen no more."""
         if self._subscription is not None:
@@ -103,3 +100,77 @@ class JointStateSubscription:
             qos_profile=QoSProfile(depth=self._depth, reliability=ReliabilityPolicy.BEST_EFFORT),
             event_callbacks=SubscriptionEventCallbacks(message_lost=self._message_lost),
         )
+
+
+class FetchedJointStates(JointStateSubscription):
+    """
+    A subscription whose messages and events somebody fetches; no executor waits for them.
+
+    The messages are raw.  An executor that waited for the events alone would go round and round:
+    to Fast DDS they share a condition with the messages, which lie there until they are fetched.
+    All of it is to be done in one thread.
+
+    Parameters
+    ----------
+    node, topic, depth, message_lost:
+        As for `JointStateSubscription`.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        topic: str = 'joint_states',
+        *,
+        depth: int = JOINT_STATES.depth,
+        message_lost: Callable[[Any], None] | None = None,
+    ) -> None:
+        super().__init__(
+            node,
+            _never_called,
+            topic,
+            depth=depth,
+            message_lost=message_lost,
+            callback_group=_LeftAlone(),
+            raw=True,
+        )
+
+    def taken(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        """Take the messages that wait in the middleware, at most as many as it holds."""
+        assert self._subscription is not None
+        handle = self._subscription.handle
+        with contextlib.suppress(InvalidHandle), handle:
+            for _ in range(self._depth):
+                taken = handle.take_message(JointState, True)
+                if taken is None:
+                    return
+                yield taken
+
+    def handle_events(self) -> None:
+        """Call back for what the middleware has to tell: messages lost, publishers not heard."""
+        assert self._subscription is not None
+        events = self._subscription.event_handlers
+        with contextlib.ExitStack() as held:
+            context = self._node.context.handle
+            for each in (context, self._subscription.handle, *events):
+                held.enter_context(each)
+            ready = rclpy_implementation.WaitSet(0, 0, 0, 0, 0, len(events), context)
+            ready.clear_entities()
+            for event in events:
+                event.add_to_wait_set(ready)
+            ready.wait(0)
+            told = [(each.callback, each.take_data()) for each in events if each.is_ready(ready)]
+        for callback, data in told:
+            callback(data)
+
+
+class _LeftAlone(MutuallyExclusiveCallbackGroup):
+    """A group whose subscriptions and events an executor never waits for."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Tell whether the executor may wait for it."""
+        return False
+
+
+def _never_called(message: Any) -> None:
+    """Stand for a callback: the messages are fetched."""

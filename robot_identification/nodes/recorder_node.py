@@ -10,8 +10,7 @@ fall behind where others need the processors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,15 +20,11 @@ import sys
 import threading
 from typing import Any
 
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
-from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from rclpy.subscription import Subscription
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from ..errors import RecordingError, SettingsError
@@ -39,7 +34,7 @@ from ..options import option
 from .common import (
     answer,
     declare_options,
-    JointStateSubscription,
+    FetchedJointStates,
     LATCHED,
     read_options,
     run,
@@ -49,6 +44,8 @@ from .recorder_repair import RepairProcess
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
 _FETCH_SECONDS = 0.01
+_EVENT_TURNS = 20
+"""Turns of fetching from one look at what the middleware has to tell to the next."""
 _DEPTH = 10_000
 """Messages that may wait in the middleware: ten seconds at 1 kHz."""
 
@@ -111,7 +108,6 @@ class RecorderNode(Node):
         self._sim_time = False
         self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
         options = declare_options(self, RecorderOptions)
-        self._group = _Fetched()
         self._inputs = [self._subscribe(*each) for each in enumerate(options.topics)]
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._losses = [Losses() for _ in self._inputs]
@@ -144,21 +140,18 @@ class RecorderNode(Node):
 
     # ------------------------------------------------------------------------------- messages in
 
-    def _subscribe(self, place: int, topic: str) -> JointStateSubscription:
-        return JointStateSubscription(
-            self,
-            _never_called,
-            topic,
-            depth=_DEPTH,
-            raw=True,
-            callback_group=self._group,
-            message_lost=partial(self._on_lost, place),
-        )
+    def _subscribe(self, place: int, topic: str) -> FetchedJointStates:
+        lost = partial(self._on_lost, place)
+        return FetchedJointStates(self, topic, depth=_DEPTH, message_lost=lost)
 
     def _run(self) -> None:
-        while not self._ended.wait(_FETCH_SECONDS):
+        for turn in count():
+            if self._ended.wait(_FETCH_SECONDS):
+                return
             with self._fetching:
                 self._fetch()
+                if turn % _EVENT_TURNS == 0:
+                    self._handle_events()
                 failed = self._recorder is not None and self._recorder.error is not None
             if failed and not self._failed:
                 self._failed = True
@@ -170,7 +163,7 @@ class RecorderNode(Node):
         for place, subscription in enumerate(self._inputs):
             # as rosbag2 does: the time of reception, in the robot's clock where it is simulated
             now = self.get_clock().now().nanoseconds if self._sim_time else 0
-            for data, info in _taken(subscription.handle):
+            for data, info in subscription.taken():
                 self._losses[place].count(info['publication_sequence_number'])
                 if recorder is None:
                     continue
@@ -182,9 +175,12 @@ class RecorderNode(Node):
         if recorder is not None:
             recorder.lost = sum(losses.total for losses in self._losses)
 
+    def _handle_events(self) -> None:
+        for subscription in self._inputs:
+            subscription.handle_events()
+
     def _on_lost(self, place: int, event: Any) -> None:
-        with self._fetching:
-            self._losses[place].told += event.total_count_change
+        self._losses[place].told += event.total_count_change
 
     # ---------------------------------------------------------------------------------- requests
 
@@ -207,6 +203,7 @@ class RecorderNode(Node):
         recorder = start_in_new_folder(folder, name, topics, options)
         with self._fetching:
             self._recorder = None
+            self._handle_events()
             self._fetch()  # what came before does not belong to the recording
             # their publishers are asked again when they are there
             self._silent = {place for place, topic in enumerate(topics) if not topic.qos}
@@ -229,6 +226,7 @@ class RecorderNode(Node):
 
     def _stop(self, response: StopRecording.Response, mark: str = '') -> str:
         with self._fetching:
+            self._handle_events()
             self._fetch()  # what came until now belongs to the recording
             recorder, self._recorder = self._recorder, None
         if recorder is None:
@@ -325,28 +323,6 @@ class Losses:
         """Count from here."""
         self.told = self.skipped = 0
         self.is_alone = True
-
-
-class _Fetched(MutuallyExclusiveCallbackGroup):
-    """A group whose subscriptions the executor leaves alone; their events it handles."""
-
-    def can_execute(self, entity: Any) -> bool:
-        """Tell whether the executor may wait for it."""
-        return not isinstance(entity, Subscription) and super().can_execute(entity)
-
-
-def _taken(handle: Any) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Take the messages that wait in the middleware, at most as many as it holds."""
-    with contextlib.suppress(InvalidHandle), handle:  # it may be replaced meanwhile
-        for _ in range(_DEPTH):
-            taken = handle.take_message(JointState, True)
-            if taken is None:
-                return
-            yield taken
-
-
-def _never_called(message: Any) -> None:
-    """Stand for a callback: `RecorderNode` fetches the messages."""
 
 
 def start_in_new_folder(

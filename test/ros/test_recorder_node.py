@@ -358,3 +358,46 @@ def test_wrong_parameters_are_one_line_errors(ros):
     assert process.lines == [
         "error: 'topics' is ['a', 'a']: name one topic or several different ones"
     ]
+
+
+COUNTING = """
+import sys
+
+from rclpy.executors import SingleThreadedExecutor
+
+from robot_identification.nodes.recorder_node import RecorderNode
+from robot_identification.nodes.running import run
+
+
+class Counting(SingleThreadedExecutor):
+    rounds = 0
+
+    def get_nodes(self):
+        Counting.rounds += 1
+        return super().get_nodes()
+
+
+code = run(RecorderNode, sys.argv, executor=Counting)
+print('rounds:', Counting.rounds)
+sys.exit(code)
+"""
+
+
+def test_messages_do_not_wake_the_executor(ros, tmp_path):
+    """What wakes it without being taken sends it round and round, at a core's expense."""
+    script = tmp_path / 'counting.py'
+    script.write_text(COUNTING)
+    process = ros.start_command(
+        'recorder', [sys.executable, str(script)], parameters={'output': str(tmp_path / 'bags')}
+    )
+    publisher = ros.publisher(JointState, 'joint_states', 1000, wait_for_subscribers=1)
+    begin(ros)
+    message = JointState(name=['one'], position=[0.0])
+    for number in range(300):
+        message.header.stamp.nanosec = number
+        publisher.publish(message)
+        time.sleep(0.01)
+    assert end(ros).messages == 300
+    assert process.stop() == 0
+    process.wait_for_output('rounds:')
+    assert int(process.output.rpartition('rounds:')[2]) < 150
