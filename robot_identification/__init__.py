@@ -5,8 +5,9 @@ Identification of a robot's dynamic parameters, after its URDF and recordings of
 The names below are imported when they are first used, so that importing the package costs nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .lazy import lazily
 
 __version__ = '0.1.0'
 
@@ -75,14 +76,8 @@ else:
         'signals': ('SignalSettings',),
         'validation': ('validate',),
     }
-    _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-    def __getattr__(name):
-        if name not in _MODULE_OF:
-            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-        value = getattr(import_module(f'.{_MODULE_OF[name]}', __name__), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazily(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -52,7 +52,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker('ros')
 
 
-_domains = itertools.count(os.getpid())
+def _numbers():
+    """Return numbers that no other worker of this run tries, for as long as a hundred last."""
+    worker = os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')
+    workers = int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', '1'))
+    # the parent is the same for all workers
+    return itertools.count(os.getppid() * workers + int(worker), workers)
+
+
+_domains = _numbers()
 
 
 @pytest.fixture(scope='module')
@@ -60,7 +68,8 @@ def ros_domain(tmp_path_factory):
     """
     Reserve a domain that no other test run on this machine uses; return its number.
 
-    Each file of tests has another one: nodes that are killed stay known for twenty seconds.
+    Each file of tests has another one: nodes that are killed stay known for twenty seconds, and
+    would be counted in the next one's, be it another worker's.
     """
     # 0 to 101 keep clear of the ephemeral ports; 0 is everybody's default
     for number in itertools.islice(_domains, 100):

@@ -7,6 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / 'robot_identification'
 
 ROOMS = (
+    'lazy',
     'errors',
     'compiled',
     'lanes',

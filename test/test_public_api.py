@@ -14,30 +14,45 @@ import robot_identification
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def imports_for_type_checkers():
+PACKAGES = [f'robot_identification{room}' for room in ('', '.excitation', '.signals')]
+NAMES = [(each, name) for each in PACKAGES for name in import_module(each).__all__]
+
+
+def imports_for_type_checkers(package):
     """Map each public name to the module that type checkers are told it comes from."""
-    tree = ast.parse((ROOT / 'robot_identification' / '__init__.py').read_text())
+    tree = ast.parse(ROOT.joinpath(*package.split('.'), '__init__.py').read_text())
     return {
         alias.name: node.module
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.level == 1
         for alias in node.names
+        if node.module != 'lazy'
     }
 
 
-@pytest.mark.parametrize('name', robot_identification.__all__)
-def test_every_public_name_is_the_one_that_type_checkers_see(name):
-    home = import_module(f'robot_identification.{imports_for_type_checkers()[name]}')
-    assert getattr(robot_identification, name) is getattr(home, name)
+@pytest.mark.parametrize(('package', 'name'), NAMES)
+def test_every_public_name_is_the_one_that_type_checkers_see(package, name):
+    home = import_module(f'{package}.{imports_for_type_checkers(package)[name]}')
+    assert getattr(import_module(package), name) is getattr(home, name)
 
 
-def test_type_checkers_see_no_name_that_is_not_offered():
-    assert set(imports_for_type_checkers()) == set(robot_identification.__all__)
+@pytest.mark.parametrize('package', PACKAGES)
+def test_type_checkers_see_no_name_that_is_not_offered(package):
+    assert set(imports_for_type_checkers(package)) == set(import_module(package).__all__)
 
 
-def test_all_names_are_listed_before_they_are_used():
-    assert set(robot_identification.__all__) <= set(dir(robot_identification))
-    assert '__version__' in dir(robot_identification)
+@pytest.mark.parametrize('package', PACKAGES)
+def test_all_names_are_listed_before_they_are_used(package):
+    module = import_module(package)
+    assert set(module.__all__) <= set(dir(module))
+
+
+@pytest.mark.parametrize('package', PACKAGES)
+def test_no_module_has_the_name_of_what_another_one_offers(package):
+    """Importing the module would put it in the name's place."""
+    home = ROOT.joinpath(*package.split('.'))
+    modules = {path.stem for path in home.glob('*.py')}
+    assert not modules & set(import_module(package).__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -57,7 +72,8 @@ def test_importing_the_package_loads_nothing_else():
     ).stdout.split()
     heavy = {'numpy', 'scipy', 'pinocchio', 'lxml', 'yaml', 'matplotlib', 'mujoco', 'rclpy'}
     assert not heavy & {name.partition('.')[0] for name in loaded}
-    assert not [name for name in loaded if name.startswith('robot_identification.')]
+    own = [name for name in loaded if name.startswith('robot_identification.')]
+    assert own == ['robot_identification.lazy']
 
 
 def test_the_readmes_examples_import_public_names():

@@ -36,7 +36,7 @@ from ..excitation.settings import PlannerSettings
 from ..options import from_mapping
 from ..regressors import ModelSettings
 from ..robot import Robot
-from .common import declare_options, explain, read_options, RobotDescription, run
+from .common import declare_options, explain, read_options, run
 from .controller_options import ControllerOptions
 from .controllers import sender_of
 from .excitation_checks import Checks, KeptPlan
@@ -51,6 +51,7 @@ from .motion_path import MotionPath
 from .motion_sender import Tick
 from .motion_watch import Report
 from .preview import PreviewService
+from .robot_description import RobotDescription
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""

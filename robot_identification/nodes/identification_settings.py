@@ -32,7 +32,8 @@ from ..packages import resolve_package_path
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
 from ..signals.settings import SignalSettings
-from .common import declare_options, given_path, read_options, RobotDescription, RobotOptions
+from .common import declare_options, given_path, read_options
+from .robot_description import RobotDescription, RobotOptions
 
 
 @dataclass(frozen=True)

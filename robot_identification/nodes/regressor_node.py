@@ -34,11 +34,11 @@ from .common import (
     declare_options,
     JOINT_STATES,
     JointStateSubscription,
-    RobotDescription,
     run,
 )
 from .conversions import regressor_message
 from .motion_messages import joint_sample, require_finite, time_message
+from .robot_description import RobotDescription
 
 PATIENCE = 2.0
 """Time without live rows after which the log says why there are none [s]."""

@@ -47,11 +47,11 @@ from .common import (
     JOINT_STATES,
     LATCHED,
     read_options,
-    RobotOptions,
     run,
 )
 from .control_interface import follow_joint_trajectory
 from .motion_messages import time_message
+from .robot_description import RobotOptions
 from .simulation_action import TrajectoryAction
 from .simulation_inputs import Inputs, SimulatedRobot, START
 

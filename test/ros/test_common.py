@@ -24,8 +24,9 @@ from std_srvs.srv import Trigger
 
 from robot_identification.errors import SettingsError
 from robot_identification.nodes.common import (
-    answer, declare_options, read_options, RobotDescription, run
+    answer, declare_options, read_options, run
 )
+from robot_identification.nodes.robot_description import RobotDescription
 from robot_identification.options import option
 
 

@@ -442,7 +442,8 @@ def test_a_stream_without_its_node_leads_to_rest_and_ends(ros):
     assert times[moving][-1] > killed + 0.2
     assert times[moving][-1] == pytest.approx(begin + PATH.duration, abs=0.5)
     np.testing.assert_allclose(told[:, 1], -0.5 * told[:, 0], atol=1e-9)
-    peak = np.abs(PATH.sample(np.linspace(0.0, PATH.duration, 500)).velocity).max()
+    # between this many samples the peak is missed by no more than the bound
+    peak = np.abs(PATH.sample(np.linspace(0.0, PATH.duration, 50_000)).velocity).max()
     assert np.abs(told).max() <= peak + 1e-9
 
 
