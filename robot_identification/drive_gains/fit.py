@@ -23,8 +23,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from scipy.linalg import eigh
-from scipy.optimize import nnls
 
 from ..base_parameters import BaseStructure
 from ..errors import IdentifiabilityError, SettingsError
@@ -285,7 +285,7 @@ def _row_spread(rows: GainRows, b: int, gains: np.ndarray) -> np.ndarray:
 def _drive_noise(spread: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """(n,) variances of the drives' efforts c that explain those of the rows ``matrix @ c``."""
     size = np.abs(matrix).max(axis=0)
-    noise, _ = nnls((matrix / size) ** 2, spread)
+    noise, _ = scipy.optimize.nnls((matrix / size) ** 2, spread)
     # no drive is without noise of its own because its neighbour's explains all
     return np.maximum(noise, 1e-3 * spread.min()) / size**2
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
+import scipy
 from scipy.linalg import solve_triangular
-from scipy.optimize import lsq_linear
 import yaml
 
 from ..errors import one_of, SettingsError
@@ -193,7 +193,7 @@ def within(
     if not free.any():
         return values
     norms = np.linalg.norm(triangle[:, free], axis=0)
-    found = lsq_linear(
+    found = scipy.optimize.lsq_linear(
         triangle[:, free] / norms,
         right - triangle @ values,
         bounds=(lower[free] * norms, upper[free] * norms),

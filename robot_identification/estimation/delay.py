@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+import scipy
 from scipy.ndimage import convolve1d
 
 from .bootstrap import block_length
@@ -139,7 +139,7 @@ def effort_delay(
     if not parts:
         return EffortDelay(joints, *np.full((2, len(joints)), np.nan))
     rows, trace = trace, _smoothed(trace, parts)
-    curves = [CubicSpline(trace.time[part], trace.effort[part]) for part in parts]
+    curves = [_curve(trace.time[part], trace.effort[part]) for part in parts]
     spacing = float(np.median(np.diff(trace.time[parts[0]])))
     base, effort = np.asarray(base, dtype=float), _moved(trace, parts, curves, np.zeros(1))
     weights = _weights(trace, base, effort)
@@ -163,8 +163,16 @@ def _segments(trace: Trace) -> list[slice]:
     return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
+def _curve(time: np.ndarray, values: np.ndarray) -> scipy.interpolate.CubicSpline:
+    # looked up here: it loads much, and not every process comes here
+    return scipy.interpolate.CubicSpline(time, values)
+
+
 def _moved(
-    trace: Trace, parts: list[slice], curves: list[CubicSpline], delay: np.ndarray
+    trace: Trace,
+    parts: list[slice],
+    curves: list[scipy.interpolate.CubicSpline],
+    delay: np.ndarray,
 ) -> np.ndarray:
     """Return the effort so much later, (m, n); NaN where it was not recorded, or is not used."""
     moved = np.full(trace.effort.shape, np.nan)
@@ -223,7 +231,7 @@ def _step(
     n, b = effort.shape[1], trace.pattern.size
     rate = np.full(effort.shape, np.nan)
     for part in parts:
-        rate[part] = CubicSpline(trace.time[part], model[part])(trace.time[part], 1)
+        rate[part] = _curve(trace.time[part], model[part])(trace.time[part], 1)
     whole, count, lengths = np.zeros((b + n + 1, b + n + 1)), 0, np.zeros(n)
     for joint, weight in enumerate(weights):
         used = np.isfinite(effort[:, joint])

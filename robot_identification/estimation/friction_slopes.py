@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.polynomial import chebyshev
+import scipy
 from scipy.linalg import block_diag
-from scipy.optimize import least_squares
 
 from ..errors import one_of
 from ..parameters import ParameterLayout
@@ -297,7 +297,7 @@ def _best(
     def slopes(x: np.ndarray) -> np.ndarray:
         return np.minimum([x[0] + x[1], x[1]], _HIGH) if len(terms) == 2 else x
 
-    search = least_squares(
+    search = scipy.optimize.least_squares(
         lambda x: profile.residual(slopes(x)),
         np.clip(start, np.add(low, 1e-9), np.subtract(high, 1e-9)),
         bounds=(low, high),

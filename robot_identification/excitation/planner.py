@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import time
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from ..base_parameters import structure
 from ..progress import Progress
@@ -210,7 +210,7 @@ def _descend(
         return value.total, gradient.ravel()
 
     try:
-        minimize(
+        scipy.optimize.minimize(
             function,
             x.ravel(),
             jac=True,

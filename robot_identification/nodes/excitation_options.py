@@ -49,7 +49,7 @@ class ExecutionOptions:
         maximum=1.0,
     )
     horizon: float = option(
-        0.5,
+        1.0,
         doc='How far ahead the controller knows the motion, which is sent anew five times within '
         'it: once nothing comes any more, the controller brings the robot to rest along the path. '
         'One that is longer than the motion sends it whole, for controllers that cannot replace '

@@ -149,9 +149,10 @@ class FetchedJointStates(JointStateSubscription):
     def handle_events(self) -> None:
         """Call back for what the middleware has to tell: messages lost, publishers not heard."""
         assert self._subscription is not None
-        events = self._subscription.event_handlers
-        with contextlib.ExitStack() as held:
-            context = self._node.context.handle
+        told: list[tuple[Callable[[Any], None], Any]] = []
+        # a node that ends destroys what this looks at
+        with contextlib.suppress(InvalidHandle), contextlib.ExitStack() as held:
+            events, context = self._subscription.event_handlers, self._node.context.handle
             for each in (context, self._subscription.handle, *events):
                 held.enter_context(each)
             ready = rclpy_implementation.WaitSet(0, 0, 0, 0, 0, len(events), context)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy import signal
+import scipy
 
 from ..errors import SettingsError
 from .settings import SignalSettings
@@ -180,7 +180,7 @@ class LocalPolynomial:
                 remedy='lower it, or lower signals.order',
             )
         kernels = [
-            signal.savgol_coeffs(2 * half + 1, degree, deriv, delta=1.0 / rate, use='dot')
+            scipy.signal.savgol_coeffs(2 * half + 1, degree, deriv, delta=1.0 / rate, use='dot')
             for deriv in range(3)
         ]
         return cls(np.array(kernels))
@@ -202,7 +202,7 @@ def _half_window(cutoff: float, degree: int) -> int | None:
     """Half window with -3 dB nearest to ``cutoff`` (in sampling rates), None for none."""
 
     def gain(half: int) -> float:
-        taps = signal.savgol_coeffs(2 * half + 1, degree, use='dot')
+        taps = scipy.signal.savgol_coeffs(2 * half + 1, degree, use='dot')
         phases = 2.0 * np.pi * cutoff * np.arange(-half, half + 1)
         return float(taps @ np.cos(phases))
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import signal
+import scipy
 
 from .methods import central_differences, LocalPolynomial, LowPass, METHODS
 from .settings import decimation_factor, SignalSettings
@@ -160,7 +160,7 @@ def _outputs(method: object, rate: float, frequency: np.ndarray) -> np.ndarray:
         filtered = _fir(method.kernels, np.arange(-half, half + 1), rate, frequency)
         return np.concatenate((filtered, np.ones((1, frequency.size))))
     assert isinstance(method, LowPass)
-    _, once = signal.sosfreqz(method.design.sections, frequency, fs=rate)
+    _, once = scipy.signal.sosfreqz(method.design.sections, frequency, fs=rate)
     both = np.abs(once) ** 2
     first, second = central_differences()
     half = len(first) // 2

@@ -22,7 +22,7 @@ import math
 import warnings
 
 import numpy as np
-from scipy import signal
+import scipy
 from scipy.ndimage import correlate1d
 
 MARGIN = 2
@@ -81,11 +81,11 @@ class Butterworth:
 @lru_cache(maxsize=64)
 def _design(cutoff: float, order: int, rate: float) -> Butterworth:
     # many short recordings have one filter
-    zeros, poles, gain = signal.butter(order, cutoff, fs=rate, output='zpk')
-    sections = signal.zpk2sos(zeros, poles, gain)
+    zeros, poles, gain = scipy.signal.butter(order, cutoff, fs=rate, output='zpk')
+    sections = scipy.signal.zpk2sos(zeros, poles, gain)
     slowest = -math.log(max(np.abs(poles)))
     pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
-    steady = signal.sosfilt_zi(sections)[:, :, None]
+    steady = scipy.signal.sosfilt_zi(sections)[:, :, None]
     for array in (sections, steady):
         array.setflags(write=False)
     return Butterworth(sections, pad, math.ceil(_FORGOTTEN / slowest), steady)
@@ -230,7 +230,7 @@ def _sosfilt(
     """Filter along the rows; SciPy 1.15 and 1.16 announce an end of extended precision."""
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DeprecationWarning)
-        return signal.sosfilt(sections, rows, axis=0, zi=zi)
+        return scipy.signal.sosfilt(sections, rows, axis=0, zi=zi)
 
 
 def _backward(rows: np.ndarray, design: Butterworth) -> np.ndarray:
