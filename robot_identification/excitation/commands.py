@@ -17,6 +17,12 @@ LARGEST_ERROR = 0.1
 SHORTEST = 1e-3
 """Shortest way to a path that is still to begin [s]."""
 
+CATCH_UP = 1.5
+"""How much faster than planned a position may move along its path, after commands were late."""
+
+HELD_UP = 0.1
+"""Time without commands after which a robot that takes positions is left where it stopped [s]."""
+
 
 class StampedClock:
     """
@@ -61,6 +67,11 @@ class StampedClock:
     def _free(self, wall: float) -> float:
         return self._time + self._rate * (wall - self._wall)
 
+    @property
+    def rate(self) -> float:
+        """How fast its time passes."""
+        return self._rate
+
     def correct(self, stamp: float, wall: float) -> None:
         """Take note of a ``stamp`` that arrived at ``wall`` [s]."""
         error = stamp - self._free(wall)
@@ -79,6 +90,10 @@ class CommandStream:
     """
     What a robot is to be told, moment by moment.
 
+    Positions never leap: where a command comes late, the following ones catch up along the path.
+    A robot that has stopped since none came for `HELD_UP` is left where it is; see `held_up`.  One
+    that takes velocities has moved on meanwhile.
+
     Parameters
     ----------
     velocity:
@@ -86,12 +101,22 @@ class CommandStream:
     gain:
         Velocity per difference of positions [1/s].
 
+    Attributes
+    ----------
+    held_up:
+        How long a robot has got no positions, where it was left for that; 0 otherwise [s].
+
     """
 
     def __init__(self, velocity: bool, gain: float) -> None:
         self._velocity, self._gain = velocity, gain
         self._path: PointTrajectory | None = None
+        self._next: PointTrajectory | None = None
         self._time = self._now = 0.0
+        self._left = 0.0  # path time until the next one is the one
+        self._owed = 0.0  # path time that has passed and was not commanded
+        self._speed = 1.0
+        self.held_up = 0.0
 
     def replace(
         self,
@@ -102,7 +127,7 @@ class CommandStream:
         velocity: np.ndarray | None = None,
     ) -> None:
         """
-        Follow another path from now on.
+        Follow another path from now on, unless the robot was left where it is.
 
         Parameters
         ----------
@@ -116,17 +141,33 @@ class CommandStream:
             (n_joints,) measured; from there the robot moves to a path that is still to begin.
 
         """
+        if self.held_up:
+            return
+        former = self._path
         if start - now > SHORTEST:
             path = _joined(path, start - now, position, velocity)
-            start = now
+            start, former = now, None
         if self._path is not None and now >= self._now - StampedClock.LEAP:
             # a clock that went back a little: what was commanded is not taken back
             now = max(now, self._now)
-        self._path, self._time, self._now = path, now - start, now
+        self._owed = (
+            0.0 if former is None else self._owed + self._speed * max(now - self._now, 0.0)
+        )
+        time, self._now = now - start - self._owed, now
+        if former is None or time >= 0.0:
+            self._path, self._next, self._time = path, None, time
+        else:
+            # it begins where the robot has yet to get to, along the former, as far the same motion
+            self._next, self._left = path, -time
 
     def stop(self) -> None:
         """Forget the path."""
-        self._path = None
+        self._path = self._next = None
+
+    def resume(self) -> None:
+        """Forget the path, and that the robot was left where it is."""
+        self.stop()
+        self.held_up = 0.0
 
     @property
     def running(self) -> bool:
@@ -136,10 +177,18 @@ class CommandStream:
     @property
     def over(self) -> bool:
         """Whether the robot has been told to rest at the path's end."""
-        return self._path is None or self._time >= self._path.duration
+        if self._path is None or self.held_up:
+            return True
+        return self._next is None and self._time >= self._path.duration
 
     def command(
-        self, now: float, speed: float, stamp: float = np.nan, measured: np.ndarray | None = None
+        self,
+        now: float,
+        speed: float,
+        stamp: float = np.nan,
+        measured: np.ndarray | None = None,
+        *,
+        usual: float = np.inf,
     ) -> np.ndarray:
         """
         Return the command of this moment.
@@ -152,6 +201,9 @@ class CommandStream:
             How fast the path's time passes.
         stamp, measured:
             Time and positions (n_joints,) of the latest state; None where it is too old to count.
+        usual:
+            Time from one command to the next where none is late [s]; with none given, nothing
+            counts as late.
 
         Returns
         -------
@@ -160,8 +212,12 @@ class CommandStream:
 
         """
         assert self._path is not None
-        self._time += speed * self._passed(now)
-        now = self._now
+        self._owed += speed * self._passed(now)
+        self._speed, now = speed, self._now
+        if self._owed > HELD_UP and usual < np.inf and not self._velocity:
+            self.held_up = self.held_up or self._owed
+        if not self.held_up:
+            self._advance(self._owed if self._velocity else speed * CATCH_UP * usual)
         if not self._velocity:
             return self._path.sample(np.array([self._time])).position[0]
         then = self._time if measured is None else self._time - speed * (now - stamp)
@@ -170,6 +226,16 @@ class CommandStream:
             return motion.velocity[0]
         error = np.clip(motion.position[1] - measured, -LARGEST_ERROR, LARGEST_ERROR)
         return motion.velocity[0] + self._gain * error
+
+    def _advance(self, most: float) -> None:
+        """Go on along the path by what is owed, or less."""
+        step = min(self._owed, most)
+        self._owed -= step
+        self._time += step
+        if self._next is not None:
+            self._left -= step
+            if self._left <= 0.0:
+                self._path, self._time, self._next = self._next, -self._left, None
 
     def _passed(self, now: float) -> float:
         """

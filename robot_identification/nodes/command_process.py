@@ -11,8 +11,11 @@ and ends with the node, once the robot rests.
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from dataclasses import dataclass
+import mmap
 from multiprocessing.connection import Connection
+import os
 import signal
 import sys
 import time
@@ -100,6 +103,34 @@ class CommandHorizon:
     start: float
 
 
+class Beat:
+    """
+    When a process was last alive, in memory that another one looks at; neither waits.
+
+    Parameters
+    ----------
+    file:
+        Descriptor of that memory; None makes it.
+
+    """
+
+    def __init__(self, file: int | None = None) -> None:
+        if file is None:
+            file = os.memfd_create('beat')
+            os.ftruncate(file, 8)
+        self.file = file
+        self._latest = np.frombuffer(mmap.mmap(file, 8), dtype=float)
+
+    @property
+    def latest(self) -> float:
+        """The latest one, by the clock that all processes have [s]; 0 before the first."""
+        return float(self._latest[0])
+
+    def give(self) -> None:
+        """Be alive."""
+        self._latest[0] = time.monotonic()
+
+
 class Streamer:
     """
     Streams commands; see `run`.
@@ -109,13 +140,16 @@ class Streamer:
     task:
         What it does.
     pipe:
-        Brings ``(word, content)``: 'joints' with the commands' order, 'horizon', 'finish'.
+        Brings ``(word, content)``: 'joints' with the commands' order, 'horizon', 'finish', and
+        'resume' before the first horizon for a robot that was left where it is.
+    beat:
+        Tells that it goes on.
 
     """
 
-    def __init__(self, task: CommandTask, pipe: Connection) -> None:
+    def __init__(self, task: CommandTask, pipe: Connection, beat: Beat) -> None:
         namespace, _, name = task.node.rpartition('/')
-        self._task, self._pipe = task, pipe
+        self._task, self._pipe, self._beat = task, pipe, beat
         self._node = Node(
             f'{name}_commands',
             namespace=namespace or '/',
@@ -136,6 +170,7 @@ class Streamer:
         self._speed = 1.0
         self._alone: float | None = None
         self._greeted = True
+        self._told = False
 
     def _subscribe(self, kind: type, topic: str) -> Subscription:
         # best effort matches every publisher, and of what is late nothing is wanted
@@ -150,10 +185,12 @@ class Streamer:
         due = time.monotonic()
         try:
             while not self._ended():
+                self._beat.give()
                 self._hear()
                 self._look()
                 if self._stream.running:
                     self._publish(self._command())
+                    self._tell()
                 due = max(due + (period if self._busy else IDLE), time.monotonic() - period)
                 time.sleep(max(due - time.monotonic(), 0.0))
         finally:
@@ -175,8 +212,11 @@ class Streamer:
                 word, content = self._pipe.recv()
                 if word == 'joints':
                     self._joints, self._greeted = content, False
+                    self._resume()
                 elif word == 'horizon':
                     self._next = content
+                elif word == 'resume':
+                    self._resume()
                 else:
                     self._say_last()
             if not self._greeted and self._publisher.get_subscription_count() > 0:
@@ -187,6 +227,11 @@ class Streamer:
             self._node.get_logger().warning(
                 'the excitation node is gone: the robot is brought to rest'
             )
+
+    def _resume(self) -> None:
+        """Forget what was streamed, and that the robot was left where it is."""
+        self._stream.resume()
+        self._next, self._told = None, False
 
     # ------------------------------------------------------------------------------- what is heard
 
@@ -230,14 +275,22 @@ class Streamer:
         assert self._clock is not None
         wall = time.monotonic()
         now = self._clock.at(wall)
+        usual = self._clock.rate / self._task.rate
         if self._sample is None or wall - self._arrived > OLD:
-            return self._stream.command(now, self._speed)
+            return self._stream.command(now, self._speed, usual=usual)
         stamp = 1e-9 * self._sample.stamp if self._sample.stamp else now
-        return self._stream.command(now, self._speed, stamp, self._sample.position)
+        return self._stream.command(now, self._speed, stamp, self._sample.position, usual=usual)
 
     def _publish(self, command: np.ndarray) -> None:
         self._latest = command
         self._publisher.publish(Float64MultiArray(data=array('d', command.tobytes())))
+
+    def _tell(self) -> None:
+        """Tell the node, once, that the robot was left where it is."""
+        if self._stream.held_up and not self._told and self._alone is None:
+            self._told = True
+            with suppress(OSError):  # a node that is gone is noticed where it is heard
+                self._pipe.send(('held_up', self._stream.held_up))
 
     def _say_last(self) -> None:
         """End a stream: the robot is to rest."""
@@ -247,15 +300,16 @@ class Streamer:
         last = np.zeros_like(self._latest) if self._task.velocity else self._latest
         end = time.monotonic() + LAST_WORDS
         while time.monotonic() < end:
+            self._beat.give()
             self._publish(last)
             time.sleep(1.0 / self._task.rate)
 
 
 def main() -> int:
-    """Take the task from the pipe whose number is the argument, and stream."""
+    """Take the task from the pipe whose number is the first argument, and stream."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    pipe = Connection(int(sys.argv[1]))
+    pipe, beat = Connection(int(sys.argv[1])), Beat(int(sys.argv[2]))
     try:
         task = pipe.recv()
     except EOFError:
@@ -263,7 +317,7 @@ def main() -> int:
     note = prioritise(task.priority, 'command_priority')
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
-        streamer = Streamer(task, pipe)
+        streamer = Streamer(task, pipe, beat)
         pipe.send(('ready', note))
         streamer.run()
     finally:

@@ -21,7 +21,7 @@ from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray
 
 from ..excitation.points import Points, PointTrajectory
-from .command_process import CommandHorizon, CommandTask
+from .command_process import Beat, CommandHorizon, CommandTask
 from .controller_joints import ControllerQuestion, difference, joints_differ
 from .controller_options import ControllerOptions, VELOCITY_COMMANDS
 from .controller_senders import SpeedScaling, wait_for
@@ -30,6 +30,9 @@ from .motion_sender import Tick
 
 READY_SECONDS = 30.0
 """How long the process may take to start [s]."""
+
+HUNG_SECONDS = 0.25
+"""Time without a sign of life after which the process is ended, and the robot stopped [s]."""
 
 
 class CommandSender:
@@ -56,6 +59,7 @@ class CommandSender:
         )
         self._stream: _Process | None = None
         self._order: tuple[str, ...] = ()
+        self._given_up = False  # by the motion, too: what it sends now is for a robot that rests
 
     @property
     def target(self) -> str:
@@ -70,10 +74,19 @@ class CommandSender:
     @property
     def failure(self) -> str | None:
         """Why the motion cannot go on; None while it can."""
+        if self._stream is not None:
+            self._stream.end_if_hung()
         if self._stream is None or self._stream.ended:
             return (
                 'the process that streams commands has ended: see the log, and start the motion '
                 'anew'
+            )
+        if self._stream.held_up:
+            self._given_up = True
+            return (
+                f'the process that streams commands was held up for {self._stream.held_up:.2g} s: '
+                'the robot, which had stopped for want of commands, was left there; see what '
+                'keeps the machine busy, or raise command_priority'
             )
         return self._speed.failure
 
@@ -91,7 +104,7 @@ class CommandSender:
                     Code.INTERNAL, 'the process that streams commands did not start: see the log'
                 )
             await tick()
-        stream.connected = False
+        stream.connected, stream.held_up, self._given_up = False, 0.0, False
         stream.say('joints', self._order)
         await wait_for(
             lambda: stream.connected,
@@ -131,6 +144,9 @@ class CommandSender:
             m.acceleration[:, columns],
         )
         begin = 1e-9 * start + float(points.time[0])
+        if self._given_up:
+            self._given_up, self._stream.held_up = False, 0.0
+            self._stream.say('resume')
         self._stream.say('horizon', CommandHorizon(path, begin))
 
     def finish(self) -> None:
@@ -157,7 +173,9 @@ class CommandSender:
         """Stop a robot that would run on; called from another thread."""
         if self._velocity:
             self._publisher.publish(Float64MultiArray(data=[0.0] * len(self._order)))
-        self._node.get_logger().error(f'the process that streams commands ended with code {code}')
+        hung = self._stream is not None and self._stream.hung
+        why = 'was ended, since it hung' if hung else f'ended with code {code}'
+        self._node.get_logger().error(f'the process that streams commands {why}')
 
 
 class _Process:
@@ -167,6 +185,10 @@ class _Process:
         self, task: CommandTask, note: Callable[[str], Any], on_end: Callable[[int], None]
     ) -> None:
         self.ready = self.connected = self.ended = False
+        self.held_up = 0.0
+        self.hung = False
+        self._beat = Beat()
+        self._looked = self._since = 0.0
         self._note, self._on_end = note, on_end
         self._pipe, others = Pipe()
         command = [sys.executable, '-m', 'robot_identification.nodes.command_process']
@@ -174,12 +196,13 @@ class _Process:
             # a session of its own, and no signal at this process's death: it brings the robot to
             # rest by itself, and ends then
             self._process = subprocess.Popen(
-                [*command, str(others.fileno())],
+                [*command, str(others.fileno()), str(self._beat.file)],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-                pass_fds=[others.fileno()],
+                pass_fds=[others.fileno(), self._beat.file],
                 start_new_session=True,
             )
+        os.close(self._beat.file)
         self._pipe.send(task)
         threading.Thread(target=self._listen, name='commands', daemon=True).start()
 
@@ -190,6 +213,17 @@ class _Process:
         except OSError:
             self.ended = True
 
+    def end_if_hung(self) -> None:
+        """Kill the process where it streams no more; called again and again while it should."""
+        now = time.monotonic()
+        if now - self._looked > 0.5 * HUNG_SECONDS:
+            self._since = now  # this process was held up itself, or begins to look
+        self._looked = now
+        alive = max(self._beat.latest, self._since)
+        if now - alive > HUNG_SECONDS and not self.hung and not self.ended:
+            self.hung = True
+            self._process.kill()
+
     def _listen(self) -> None:
         try:
             while True:
@@ -198,6 +232,8 @@ class _Process:
                     if note:
                         self._note(note)
                     self.ready = True
+                elif word == 'held_up':
+                    self.held_up = note
                 else:
                     self.connected = True
         except (EOFError, OSError):

@@ -8,7 +8,7 @@ import contextlib
 from functools import partial
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
+from rclpy.callback_groups import CallbackGroup
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -17,6 +17,8 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
+
+from .running import LeftAlone
 
 JOINT_STATES = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
@@ -131,7 +133,7 @@ class FetchedJointStates(JointStateSubscription):
             topic,
             depth=depth,
             message_lost=message_lost,
-            callback_group=_LeftAlone(),
+            callback_group=LeftAlone(),
             raw=True,
         )
 
@@ -163,14 +165,6 @@ class FetchedJointStates(JointStateSubscription):
             told = [(each.callback, each.take_data()) for each in events if each.is_ready(ready)]
         for callback, data in told:
             callback(data)
-
-
-class _LeftAlone(MutuallyExclusiveCallbackGroup):
-    """A group whose subscriptions and events an executor never waits for."""
-
-    def can_execute(self, entity: Any) -> bool:
-        """Tell whether the executor may wait for it."""
-        return False
 
 
 def _never_called(message: Any) -> None:

@@ -21,7 +21,7 @@ import traceback
 from typing import Any
 
 import rclpy
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
@@ -152,6 +152,21 @@ def _shut_down(node: Node, executor: Executor) -> None:
         node.get_logger().error(f'could not finish within {SHUTDOWN_SECONDS:.0f} s')
     elif task.exception() is not None:
         explain(node, task.exception())
+
+
+class LeftAlone(CallbackGroup):
+    """Whose messages and events no executor waits for, nor handles: somebody fetches them."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        """Do nothing."""
 
 
 class _SignalWatch:

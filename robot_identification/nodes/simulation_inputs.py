@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
-from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -28,6 +27,7 @@ from ..errors import IdentificationError
 from ..simulation import Simulator, Waypoints
 from .common import explain
 from .motion_messages import nanoseconds, seconds
+from .running import LeftAlone
 
 START = 1
 """Simulated time at the start [s]; ROS takes the time 0 for no time."""
@@ -87,7 +87,7 @@ class Inputs:
         self._node, self._robot = node, robot
         self._speed = float(node.get_parameter('speed_scaling').value)
         self._commands: list[tuple[Subscription, Callable[[Float64MultiArray], None]]] = []
-        group = _Polled()
+        group = LeftAlone()
         node.create_subscription(JointTrajectory, 'joint_trajectory', self._trajectory, 10)
         for name, command in (
             ('position_commands', robot.simulator.command_position),
@@ -163,21 +163,6 @@ class Inputs:
         with self._robot.lock:
             self._robot.simulator.scale_speed(self._speed)
         self._speeds.publish(Float64(data=100.0 * self._speed))
-
-
-class _Polled(CallbackGroup):
-    """What is in it no executor looks at."""
-
-    def can_execute(self, entity: Any) -> bool:
-        """Return False."""
-        return False
-
-    def beginning_execution(self, entity: Any) -> bool:
-        """Return False."""
-        return False
-
-    def ending_execution(self, entity: Any) -> None:
-        """Do nothing."""
 
 
 def waypoints_of(message: JointTrajectory) -> Waypoints:

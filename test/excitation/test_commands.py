@@ -7,8 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.excitation.commands import CommandStream, LARGEST_ERROR, StampedClock
-from robot_identification.excitation.points import point_to_point
+from robot_identification.excitation.commands import (
+    CATCH_UP,
+    CommandStream,
+    HELD_UP,
+    LARGEST_ERROR,
+    StampedClock,
+)
+from robot_identification.excitation.points import point_to_point, PointTrajectory
 
 JOINTS = ('a', 'b')
 HERE = np.array([0.1, -0.2])
@@ -197,3 +203,71 @@ def test_a_clock_that_was_set_back_does_not_hold_the_path_up():
     stream.replace(PATH, 1.0, 1.2, HERE)  # and another motion begins then
     now = PATH.sample(np.array([0.2])).velocity[0]
     np.testing.assert_allclose(stream.command(1.2, 1.0), now, atol=1e-9)
+
+
+# ---------------------------------------------------------------------------------- late commands
+
+PERIOD = 0.004
+PEAK = np.abs(PATH.sample(np.linspace(0.0, PATH.duration, 50_000)).velocity).max()
+
+
+def streamed(stream, times, speed=1.0, usual=PERIOD):
+    return np.array([stream.command(now, speed, usual=usual) for now in times])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.01, 0.09), st.floats(0.1, 1.0), st.floats(0.3, 1.0), st.booleans())
+def test_positions_catch_up_with_what_they_missed_and_never_leap(late, when, speed, horizons):
+    stream = CommandStream(velocity=False, gain=0.0)
+    start = when * PATH.duration * 0.5 / speed
+    before = np.arange(0.0, start, PERIOD)
+    after = start + late + np.arange(0.0, 3.0 * late / speed + 0.05, PERIOD)
+    stream.replace(PATH, 0.0, 0.0, HERE)
+    first = streamed(stream, before, speed)
+    if horizons:  # one that begins where the robot has yet to get to
+        now = float(after[0])
+        left = PATH.duration - speed * now
+        rest = point_slice(PATH, speed * now, left)
+        stream.replace(rest, now, now, np.full(2, 99.0))
+    commands = np.vstack([first, streamed(stream, after, speed)])
+    most = CATCH_UP * PERIOD * speed * PEAK
+    assert np.abs(np.diff(commands, axis=0)).max() <= most + 1e-9
+    ahead = speed * (after[-1] if len(after) else 0.0)
+    plan = PATH.sample(np.array([min(ahead, PATH.duration)])).position[0]
+    np.testing.assert_allclose(commands[-1], plan, atol=1e-6)
+    assert stream.held_up == 0.0
+    streamed(stream, np.arange(after[-1], after[-1] + PATH.duration / speed + 0.1, PERIOD), speed)
+    assert stream.over
+
+
+def point_slice(path, begin, length):
+    """Return the rest of a path, finely, with its time from 0."""
+    time = np.linspace(0.0, length, 2000)
+    motion = path.sample(begin + time)
+    return PointTrajectory(JOINTS, time, motion.position, motion.velocity, motion.acceleration)
+
+
+@pytest.mark.parametrize('late', [HELD_UP + 2 * PERIOD, 0.3, 5.0])
+def test_a_robot_that_has_stopped_for_want_of_positions_is_left_there(late):
+    stream = CommandStream(velocity=False, gain=0.0)
+    stream.replace(PATH, 0.0, 0.0, HERE)
+    last = streamed(stream, np.arange(0.0, 0.6, PERIOD))[-1]
+    after = 0.6 + late + np.arange(0.0, 0.5, PERIOD)
+    assert (streamed(stream, after) == last).all()
+    assert stream.held_up == pytest.approx(late, abs=2 * PERIOD) and stream.over
+    # what was sent before that was known changes nothing
+    stream.replace(PATH, 0.0, after[-1], last)
+    assert (streamed(stream, after[-1:] + PERIOD) == last).all()
+    stream.resume()
+    stream.replace(PATH, after[-1] + 0.1, after[-1], last)
+    begin = streamed(stream, after[-1] + np.arange(0.0, 0.02, PERIOD))
+    assert stream.held_up == 0.0 and np.abs(begin - last).max() < 0.1
+
+
+def test_velocities_are_those_of_the_moment_however_late():
+    stream = CommandStream(velocity=True, gain=0.0)
+    stream.replace(PATH, 0.0, 0.0, HERE)
+    streamed(stream, np.arange(0.0, 0.3, PERIOD))
+    now = PATH.sample(np.array([0.7])).velocity[0]
+    np.testing.assert_allclose(streamed(stream, [0.7])[0], now, atol=1e-9)
+    assert stream.held_up == 0.0

@@ -25,7 +25,7 @@ from rclpy.parameter import Parameter
 from rclpy.task import Future
 from robot_identification.excitation.points import point_to_point, Points, to_points
 from robot_identification.nodes import controller_senders
-from robot_identification.nodes.command_process import CommandHorizon, CommandTask
+from robot_identification.nodes.command_process import Beat, CommandHorizon, CommandTask
 from robot_identification.nodes.controller_options import ControllerOptions
 from robot_identification.nodes.controllers import sender_of
 from robot_identification.nodes.excitation_errors import Code, MotionError
@@ -414,9 +414,11 @@ def test_a_stream_without_its_node_leads_to_rest_and_ends(ros):
         priority=0,
     )
     pipe, other = Pipe()
+    beat = Beat()
+    files = other.fileno(), beat.file
     command = [sys.executable, '-m', 'robot_identification.nodes.command_process']
     with other:
-        process = subprocess.Popen([*command, str(other.fileno())], pass_fds=[other.fileno()])
+        process = subprocess.Popen([*command, *map(str, files)], pass_fds=files)
     pipe.send(task)
     ros.wait_until(pipe.poll, 40.0, 'the process')
     assert pipe.recv()[0] == 'ready'
