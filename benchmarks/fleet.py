@@ -37,7 +37,7 @@ from robot_identification.progress import silent
 
 from .document import machine
 from .fleet_growth import by_joints, by_recordings, by_samples, million, SECONDS, SIGNALS
-from .harness import Figure, interleaved, Section, Table
+from .harness import Figure, Section, Table
 from .recorded import serialised, write_mcap
 from .synthetic import MODEL, PANDA, panda, recording
 
@@ -48,8 +48,8 @@ DISTINCT = 6
 """Recordings that are written; all others are links to them under names of their own."""
 
 ROBOTS = 5
-ROUND = 40
-"""Recordings of a round."""
+ROUND, WARM, TURNS = 80, 20, 3
+"""Recordings of a round, of one that does not count, and how many rounds there are."""
 
 RUN = Path(__file__).resolve().parent / 'fleet_run.json'
 EFFICIENCY, OVERHEAD, EQUAL = 0.85, 20.0, 1e-12
@@ -85,7 +85,7 @@ class Fleet:
 def section() -> Section:
     """Measure everything."""
     with tempfile.TemporaryDirectory() as name:
-        fleet = make_fleet(Path(name), 4 * ROUND)
+        fleet = make_fleet(Path(name), 2 * ROUND)
         factor = reduce_recording(fleet.payload, fleet.paths[0]).factor
         size = os.path.getsize(fleet.paths[0])
         tables, figures, costs = by_workers(fleet)
@@ -130,16 +130,9 @@ def make_fleet(folder: Path, recordings: int) -> Fleet:
 
 def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float]]:
     """Time a round by one and two workers of each kind, and alone."""
-    rows, figures, costs, ceiling = [], [], {}, 0.0
+    rows, figures, costs = [], [], {}
     for scheduler in schedulers():
-        # one kind after the other: Dask's processes are busy also when they have nothing to do
-        with (
-            open_crew(scheduler, 1, fleet.payload) as first,
-            open_crew(scheduler, 2, fleet.payload) as second,
-        ):
-            alone, one, two, parent = turn_by_turn(fleet, first, second)
-            if not costs:
-                ceiling = machine_efficiency(first, second, fleet.paths)
+        alone, one, two, parent = turn_by_turn(fleet, scheduler)
         efficiency = statistics.median(a / (2.0 * b) for a, b in zip(one, two, strict=True))
         overhead = statistics.median(a - b for a, b in zip(one, alone, strict=True))
         rows += [
@@ -154,11 +147,13 @@ def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float
         figures.append(Figure(name, overhead, 'ms', at_most=OVERHEAD))
         found = {'recording': statistics.median(one), 'parent': parent}
         costs = costs or {**{k: 1e-3 * v for k, v in found.items()}, 'efficiency': efficiency}
+    ceiling = machine_efficiency(fleet)
     rows.append(['the machine itself', '2', '', '', f'{100 * ceiling:.0f} %', ''])
     figures.append(Figure('efficiency of two processes that share nothing', ceiling))
     columns = ['by', 'workers', 'ms a recording', 'overhead, ms', 'efficiency', 'parent, ms']
     told = (
-        f'Rounds of {ROUND} recordings with the workers started before. Overhead is what a '
+        f'Rounds of {ROUND} recordings by workers who have done some before. The others are ended '
+        'meanwhile: those of Dask are busy with nothing to do, too. Overhead: what a '
         'recording takes beyond `alone`, with store and journal. The machine itself: how much '
         'faster two processes are that each loop over recordings of their own, against one alone. '
         'Parent: processor time of the process that hands out recordings and keeps factors.'
@@ -167,30 +162,33 @@ def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float
 
 
 def turn_by_turn(
-    fleet: Fleet, first: Crew, second: Crew
+    fleet: Fleet, scheduler: str
 ) -> tuple[list[float], list[float], list[float], float]:
     """Time no, one and two workers, and the parent of two [ms a recording]."""
-    numbers, parents = count(), []
+    found: dict[int, list[float]] = {0: [], 1: [], 2: []}
+    parents, numbers = [], count()
 
-    def through(crew: Crew) -> None:
-        name = f'{type(crew).__name__} {crew.workers} {next(numbers)}'
+    def through(crew: Crew, recordings: int) -> tuple[float, float]:
+        name = f'{scheduler} {next(numbers)}'
         with open_store(fleet.folder / name) as store:
-            own = time.process_time()
-            reduce_all(crew, store, fleet.paths[:ROUND], 'benchmark', FleetSettings())
-            if crew is second:
-                parents.append(1e3 * (time.process_time() - own) / ROUND)
+            began, own = time.perf_counter(), time.process_time()
+            reduce_all(crew, store, fleet.paths[:recordings], 'benchmark', FleetSettings())
+            took = time.perf_counter() - began, time.process_time() - own
+        return 1e3 * took[0] / recordings, 1e3 * took[1] / recordings
 
-    works = {
-        'alone': lambda: alone(fleet, ROUND // 2),
-        'one': lambda: through(first),
-        'two': lambda: through(second),
-    }
-    timings = interleaved(works, repeats=5)
-    scales = {'alone': 1e3 / (ROUND // 2), 'one': 1e3 / ROUND, 'two': 1e3 / ROUND}
-    single, one, two = (
-        [scale * t for t in timings[name].seconds] for name, scale in scales.items()
-    )
-    return single, one, two, statistics.median(parents)
+    alone(fleet, WARM)
+    for _ in range(TURNS):
+        began = time.perf_counter()
+        alone(fleet, ROUND // 4)
+        found[0].append(1e3 * (time.perf_counter() - began) / (ROUND // 4))
+        for workers in (1, 2):
+            with open_crew(scheduler, workers, fleet.payload) as crew:
+                through(crew, WARM)
+                took, own = through(crew, ROUND)
+            found[workers].append(took)
+            if workers == 2:
+                parents.append(own)
+    return found[0], found[1], found[2], statistics.median(parents)
 
 
 def schedulers() -> tuple[str, ...]:
@@ -215,14 +213,16 @@ def loop(payload: bytes, paths: Sequence[str]) -> float:
     return time.perf_counter() - began
 
 
-def machine_efficiency(one: Crew, two: Crew, paths: Sequence[str]) -> float:
+def machine_efficiency(fleet: Fleet) -> float:
     """Compare a process that has the machine for itself with two that share it."""
-    paths = paths[: ROUND // 2]
-    ratios = []
-    for _ in range(2):
-        single = one.submit(loop, paths).result()
-        both = [two.submit(loop, paths) for _ in range(2)]
-        ratios.append(single / statistics.mean(each.result() for each in both))
+    paths, ratios = fleet.paths[: ROUND // 4], []
+    with open_crew('processes', 2, fleet.payload) as crew:
+        for count in range(-1, 2):
+            single = crew.submit(loop, paths).result()
+            both = [crew.submit(loop, paths) for _ in range(2)]
+            shared = statistics.mean(each.result() for each in both)
+            if count >= 0:  # the first one warms the workers up
+                ratios.append(single / shared)
     return statistics.median(ratios)
 
 
@@ -231,7 +231,7 @@ def machine_efficiency(one: Crew, two: Crew, paths: Sequence[str]) -> float:
 
 def after_kill(fleet: Fleet) -> tuple[Figure, Table]:
     """Kill a worker half-way, and compare what comes out with an undisturbed run."""
-    paths = fleet.paths[: ROUND // 2]
+    paths = fleet.paths[: ROUND // 4]
 
     def merged(name: str, kill: bool) -> bytes:
         with (

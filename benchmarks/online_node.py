@@ -225,9 +225,9 @@ class _Client:
         self._until(lambda: math.isnan(self._status.rate), 10.0)  # no more messages come
         status = self._status
         found = {
-            name: getattr(status, name)
+            name: value
             for name in status.get_fields_and_field_types()
-            if name not in ('header', 'message')
+            if isinstance(value := getattr(status, name), int | float)
         }
         skipped = wanted - status.messages - status.lost + status.refused + status.disordered
         return {**found, 'skipped': skipped, 'core': core, 'memory': memory(pid)}

@@ -20,9 +20,6 @@ from ..errors import IdentificationError
 from .crew import Crew, Task
 from .lots import LotLostError
 
-UNDER_WAY = 2
-"""Lots of items a worker that are under way at a time: one that it works on, and the next."""
-
 _PATIENCE = 3.0
 """Time without anything finished after which the workers are looked after [s]."""
 
@@ -130,7 +127,7 @@ def _fill(
     under_way: dict[Future, _Item],
 ) -> bool:
     """Give the workers enough to do; return whether one of them was found lost."""
-    limit = UNDER_WAY * crew.workers * crew.together
+    limit = crew.workers * crew.ahead
     while len(under_way) < limit:
         if again:
             item = again.popleft()

@@ -29,8 +29,8 @@ class Crew(Protocol):
         What it is, for the report.
     workers:
         How many calls are worked on at a time.
-    together:
-        How many calls go to a worker at once.
+    ahead:
+        How many items of a worker should be under way: those that it works on, and the next ones.
 
     """
 
@@ -41,7 +41,7 @@ class Crew(Protocol):
     def workers(self) -> int: ...  # noqa: D102
 
     @property
-    def together(self) -> int: ...  # noqa: D102
+    def ahead(self) -> int: ...  # noqa: D102
 
     def submit(self, task: Task, item: Any, *, alone: bool = False) -> Future:
         """Take ``item``, to work on it with others, or ``alone``; see `dispatch`."""

@@ -67,9 +67,9 @@ class DaskCrew:
         return self._workers
 
     @property
-    def together(self) -> int:
-        """Items of a lot."""
-        return self._lots.size
+    def ahead(self) -> int:
+        """Items of a worker that should be under way."""
+        return self._lots.ahead
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class DaskCrew:
         return self._lots.add(task, item, alone=alone)
 
     def dispatch(self) -> None:
-        """Send what makes whole lots, and more where workers would run out of work."""
+        """Send what keeps the workers at work."""
         self._lots.dispatch(self.workers)
 
     def look_after(self) -> None:
@@ -145,6 +145,8 @@ def dask_client(scheduler: str, workers: int) -> Iterator[Any]:
         'distributed.nanny.pre-spawn-environ': memory,
         # who killed a worker is found out in `carrying_out`
         'distributed.scheduler.allowed-failures': 0,
+        'distributed.worker.profile.enabled': False,
+        'distributed.admin.system-monitor.interval': '5s',
     }
     with (
         tempfile.TemporaryDirectory(prefix='robot_identification_') as folder,
@@ -161,7 +163,7 @@ def dask_client(scheduler: str, workers: int) -> Iterator[Any]:
                 local_directory=folder,
             )
         stack.enter_context(cluster)
-        yield stack.enter_context(Client(cluster, set_as_default=False))
+        yield stack.enter_context(Client(cluster, set_as_default=False, direct_to_workers=True))
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 Several items in one call, where a scheduler's own work for a call would count.
 
 A lot is as large as it can be worked on in about `LOT_SECONDS`, by the time of those before it, so
-that long items go one by one and short ones together.
+that long items go one by one and short ones together.  Towards the end lots get smaller, so that
+all workers end at about the same time (guided self-scheduling, Polychronopoulos and Kuck 1987).
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+import math
 import threading
 import time
 from typing import Any
 
 from .crew import Task
 
-LOT_SECONDS = 0.5
+LOT_SECONDS = 0.2
 LARGEST_LOT = 16
+
+SENT = 2
+"""Lots of a worker that are sent: one that it works on, and one that is there already."""
 
 _WEIGHT = 0.3
 """Of the latest lot in the mean time of an item."""
@@ -57,13 +62,17 @@ class Lots:
         self._waiting.append((task, item, alone, future))
         return future
 
+    @property
+    def ahead(self) -> int:
+        """How many items of a worker have to be under way for lots to be of `size`."""
+        return 2 * SENT * self.size
+
     def dispatch(self, workers: int) -> None:
-        """Send whole lots, and what there is where workers would run out of work."""
-        while self._waiting:
+        """Send as many lots as keep the workers at work, in equal shares of what there is."""
+        while self._waiting and self._sent < SENT * workers:
             task, _, alone, _ = self._waiting[0]
-            size = 1 if alone else self.size
-            if len(self._waiting) < size and self._sent >= workers:
-                return
+            share = math.ceil(len(self._waiting) / (SENT * workers))
+            size = 1 if alone else min(self.size, share)
             lot: list[tuple[Task, Any, bool, Future]] = []
             while self._waiting and len(lot) < size and self._waiting[0][0] is task:
                 if lot and self._waiting[0][2]:

@@ -36,7 +36,7 @@ class ProcessCrew:
 
     def __init__(self, workers: int, payload: bytes) -> None:
         self.workers, self._payload = workers, payload
-        self.together = 1
+        self.ahead = 2
         # forked from a server that has imported the package but started no thread
         methods = multiprocessing.get_all_start_methods()
         self._context = multiprocessing.get_context(
