@@ -4,15 +4,16 @@
 # make setup      .venv: Python, ROS 2 Jazzy as wheels, the messages, this package; done once
 # make demo       identify a simulated arm over ROS and show what was found
 # make test       set-up, checks and all tests
-# make soak       the tests that move robots for long, one at a time
+# make soak       the demo, a node killed in every step of it
 # make papers     the papers' tables, reproduced into docs/papers.md
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-# With a file's tests on one process, what they share is made once.
-PYTEST = $(BIN)/python -m pytest -rs -n $(JOBS) --dist loadfile
+# With a file's tests on one process, what they share is made once. Told are tests that were left
+# out, and why, and those that were tried again.
+PYTEST = $(BIN)/python -m pytest -rsR -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # The environment is made from this Python. Without one, set-up keeps the one that it has, or
 # takes the first on PATH that fits.
@@ -61,9 +62,8 @@ test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	$(PYTEST) -m 'ros and not soak' $(ARGS) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
-# They hold what moves to tight bounds of time, which a machine that does other things cannot keep.
-soak: setup  ## run the tests of moving robots for which a machine has to be quiet
-	@$(BIN)/python -m pytest -rs -m soak $(ARGS)
+soak: setup  ## kill a node in every step of the demo: what is too long for every time
+	@$(BIN)/python -m pytest -rsR -m soak $(ARGS)
 
 # Without a network, benchmarks tell which of the others they could not compare with.
 bench: setup  ## time what has to be fast (ARGS: names of benchmarks)

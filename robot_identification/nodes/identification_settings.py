@@ -251,6 +251,8 @@ class Settings:
         robot: dict[str, Any] = {}
         # a delta robot is made of its geometry, whatever is described
         if model.delta is None:
+            if described is not None:
+                described.wait()  # requests have a thread of their own
             urdf = options.robot_description if described is None else described.robot().urdf
             locked = dict(zip(options.locked_joints, options.locked_positions, strict=True))
             robot = {'urdf': urdf, 'locked': locked}

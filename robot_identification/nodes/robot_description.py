@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import time
 import warnings
 
 from rclpy.callback_groups import CallbackGroup
@@ -17,6 +18,9 @@ from ..regressors import ModelSettings
 from ..regressors.delta_robot import delta_robot
 from ..robot import Robot
 from .common import declare_options, LATCHED
+
+ON_ITS_WAY_SECONDS = 3.0
+"""Time from a node's start within which a description that is there already has arrived [s]."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class RobotDescription:
         model: ModelSettings | None = None,
     ) -> None:
         self._node = node
+        self._begun = time.monotonic()
         self._model = model
         self._on_change = on_change
         self._robot: Robot | None = None
@@ -136,6 +141,11 @@ class RobotDescription:
     def still(self, robot: Robot) -> bool:
         """Whether this robot, which `robot` has returned, is the one that is described now."""
         return self._robot is robot
+
+    def wait(self) -> None:
+        """Wait for a description that may be on its way, as the node has just begun."""
+        while self.awaited and time.monotonic() < self._begun + ON_ITS_WAY_SECONDS:
+            time.sleep(0.02)
 
     def robot(self) -> Robot:
         """

@@ -112,6 +112,16 @@ def test_description_from_the_topic_and_diagnostics(ros, identify, arm, tmp_path
     assert publisher is not None
 
 
+def test_a_description_that_is_on_its_way_is_waited_for(ros, arm, tmp_path):
+    parameters = {k: v for k, v in arm.parameters.items() if k != 'robot_description'}
+    ros.start('identification', parameters={**parameters, 'output': str(tmp_path)})
+    future = start_identifying(ros, arm.bags['short'], '')
+    publisher = ros.publish_description(arm.urdf.read_text(), '/robot_description')
+    ros.wait_until(future.done, 60.0, 'the answer')
+    assert future.result().success, future.result().message
+    assert publisher is not None
+
+
 def test_errors_have_attributes():
     """Method numbers are names; the error keeps the one that is not there."""
     from robot_identification.nodes.identification_node import METHODS

@@ -21,7 +21,7 @@ from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Identify
 from rosbags.highlevel import AnyReader
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.wall_clock
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 ARMS = {

@@ -27,7 +27,7 @@ from robot_identification.packages import resolve_package_path
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.srv import StopRecording
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.wall_clock]
 
 URDF = resolve_package_path('package://robot_identification/urdf/demo_arm.urdf')
 NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')

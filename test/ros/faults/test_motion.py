@@ -22,7 +22,7 @@ from robot_identification_msgs.srv import Preview
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.wall_clock
 
 URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'
 TEXT = URDF.read_text()

@@ -14,7 +14,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from robot_identification_msgs.action import Excite
 from std_msgs.msg import Empty
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.wall_clock
 
 GOAL = np.array([2.0, -1.5])
 
