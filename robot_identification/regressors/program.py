@@ -26,6 +26,9 @@ _NO_OTHER = np.empty((0, 0))
 _PART = 4096
 """Samples that a thread has at least to itself."""
 
+_PARTS = 8
+"""Into how many parts the samples of a thread go."""
+
 
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -97,12 +100,13 @@ class Program:
         if self.missing is not None:
             out.reshape(self.size, m)[self.missing] = 0.0
         inputs = *self._tables, q, dq, ddq, other, out.reshape(-1), int(self.dense)
-        parts = 1 if threads == 1 else min(threads, m // _PART)
+        # more parts than threads: a core that others need as well does fewer of them
+        parts = 1 if threads == 1 else min(_PARTS * threads, m // _PART)
         if m and parts <= 1:
             evaluate(*inputs, 0, m)
         elif m:
             step = LANES * -(-m // (parts * LANES))
-            with ThreadPoolExecutor(parts) as pool:
+            with ThreadPoolExecutor(threads) as pool:
                 starts = range(0, m, step)
                 list(pool.map(lambda i: evaluate(*inputs, i, min(i + step, m)), starts))
 

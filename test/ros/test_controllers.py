@@ -366,20 +366,26 @@ def test_a_stream_of_positions_that_was_held_up_ends_without_a_leap(cell):
             threading.Timer(0.17, os.kill, (held[0], signal.SIGCONT)).start()
         return False
 
-    for _ in range(3):
+    text = ''
+    for _ in range(6):
         sent.clear()
         held.clear()
         code, text = code_of(cell.excite('position_commands', message, hold_up))
-        assert code == Excite.Result.CONTROLLER_FAILED, text
-        # at 0.5 rad/s, 250 times a second, and half as fast again
+        # 3 mrad a command are planned at most, half as many more are caught up, and a simulation
+        # that was held up itself has its time pass half as fast again
         commands = np.array([message.data for message in sent])
-        assert np.abs(np.diff(commands, axis=0)).max() < 0.005
+        assert np.abs(np.diff(commands, axis=0)).max() < 0.008
         assert cell.at_rest()
         place = np.array([cell.states[-1].position])
-        assert away(path, place)[0] < 0.015 and np.abs(place - GOAL).max() > 0.05
-        cell.reset()
-        if 'has ended' not in text:  # a busy machine may let it hang for longer
+        assert away(path, place)[0] < 0.015
+        if 'held up' in text:
+            assert code == Excite.Result.CONTROLLER_FAILED
+            assert np.abs(place - GOAL).max() > 0.05
             break
+        # a busy machine lets it hang for longer, or holds the simulation up as well
+        assert not text or 'has ended' in text, text
+        cell.reset()
+    cell.reset()
     assert 'the process that streams commands was held up for 0.' in text
     # and the next motion is one like any other
     status, result, _ = cell.excite_undisturbed('position_commands', message)
