@@ -23,6 +23,9 @@ CATCH_UP = 1.5
 HELD_UP = 0.1
 """Time without commands after which a robot that takes positions is left where it stopped [s]."""
 
+MISSED = 3.0
+"""How many commands that are missing it takes for that, where they come seldom."""
+
 
 class StampedClock:
     """
@@ -214,7 +217,7 @@ class CommandStream:
         assert self._path is not None
         self._owed += speed * self._passed(now)
         self._speed, now = speed, self._now
-        if self._owed > HELD_UP and usual < np.inf and not self._velocity:
+        if self._owed > max(HELD_UP, MISSED * usual) and not self._velocity:
             self.held_up = self.held_up or self._owed
         if not self.held_up:
             self._advance(self._owed if self._velocity else speed * CATCH_UP * usual)

@@ -189,6 +189,7 @@ class _Process:
         self.hung = False
         self._beat = Beat()
         self._looked = self._since = 0.0
+        self._patience = max(HUNG_SECONDS, 5.0 / task.rate)
         self._note, self._on_end = note, on_end
         self._pipe, others = Pipe()
         command = [sys.executable, '-m', 'robot_identification.nodes.command_process']
@@ -220,7 +221,7 @@ class _Process:
             self._since = now  # this process was held up itself, or begins to look
         self._looked = now
         alive = max(self._beat.latest, self._since)
-        if now - alive > HUNG_SECONDS and not self.hung and not self.ended:
+        if now - alive > self._patience and not self.hung and not self.ended:
             self.hung = True
             self._process.kill()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import threading
 import time
 import warnings
 
@@ -113,7 +114,7 @@ class RobotDescription:
         model: ModelSettings | None = None,
     ) -> None:
         self._node = node
-        self._begun = time.monotonic()
+        self._begun, self._heard = time.monotonic(), threading.Event()
         self._model = model
         self._on_change = on_change
         self._robot: Robot | None = None
@@ -123,6 +124,7 @@ class RobotDescription:
         delta = model is not None and model.delta is not None
         if delta or self.options.robot_description:
             self._use(self.options.robot_description)
+            self._heard.set()
         else:
             node.create_subscription(
                 String, 'robot_description', self._arrived, LATCHED, callback_group=callback_group
@@ -144,8 +146,7 @@ class RobotDescription:
 
     def wait(self) -> None:
         """Wait for a description that may be on its way, as the node has just begun."""
-        while self.awaited and time.monotonic() < self._begun + ON_ITS_WAY_SECONDS:
-            time.sleep(0.02)
+        self._heard.wait(max(self._begun + ON_ITS_WAY_SECONDS - time.monotonic(), 0.0))
 
     def robot(self) -> Robot:
         """
@@ -178,6 +179,8 @@ class RobotDescription:
         except IdentificationError as error:
             self._robot, self._error = None, error
             self._node.get_logger().error(f"description on topic '{self._topic}': {error}")
+        finally:
+            self._heard.set()
 
     def _use(self, urdf: str) -> None:
         robot = self.options.build(urdf, self._model)

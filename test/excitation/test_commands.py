@@ -271,3 +271,14 @@ def test_velocities_are_those_of_the_moment_however_late():
     now = PATH.sample(np.array([0.7])).velocity[0]
     np.testing.assert_allclose(streamed(stream, [0.7])[0], now, atol=1e-9)
     assert stream.held_up == 0.0
+
+
+@pytest.mark.parametrize('rate', [10.0, 30.0, 250.0, 1000.0])
+def test_commands_of_any_rate_that_jitter_are_not_late(rate):
+    stream = CommandStream(velocity=False, gain=0.0)
+    stream.replace(PATH, 0.0, 0.0, HERE)
+    times = np.arange(0.0, PATH.duration + 1.0, 1.0 / rate)
+    times += np.random.default_rng(4).uniform(0.0, 0.9 / rate, times.size)
+    commands = streamed(stream, times, usual=1.0 / rate)
+    assert stream.held_up == 0.0 and stream.over
+    np.testing.assert_allclose(commands[-1], PATH.position[-1], atol=1e-9)
