@@ -31,7 +31,7 @@ from .motion_sender import Tick
 READY_SECONDS = 30.0
 """How long the process may take to start [s]."""
 
-HUNG_SECONDS = 0.25
+HUNG_SECONDS = 0.5
 """Time without a sign of life after which the process is ended, and the robot stopped [s]."""
 
 

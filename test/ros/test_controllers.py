@@ -341,7 +341,8 @@ def test_a_stream_that_hangs_is_ended_and_the_robot_stopped(cell, kind):
     def hang(feedback):
         if feedback and feedback[-1].progress > 0.4 and not stopped:
             stopped.extend(children_of(cell.nodes[kind].pid))
-            os.kill(stopped[0], signal.SIGSTOP)
+            for child in stopped[:1]:  # the kernel may leave one out while others come and go
+                os.kill(child, signal.SIGSTOP)
         return False
 
     code, text = code_of(cell.excite(kind, motion()[1], hang))
@@ -350,7 +351,7 @@ def test_a_stream_that_hangs_is_ended_and_the_robot_stopped(cell, kind):
     assert 'was ended, since it hung' in cell.nodes[kind].output
     assert not alive(stopped[0])
     assert cell.at_rest()
-    # some 0.3 s at 0.5 rad/s, at most
+    # some 0.6 s at 0.5 rad/s, at most
     assert np.abs(np.array(cell.states[-1].position) - GOAL).max() > 0.05
 
 
@@ -362,11 +363,13 @@ def test_a_stream_of_positions_that_was_held_up_ends_without_a_leap(cell):
     def hold_up(feedback):
         if feedback and feedback[-1].progress > 0.4 and not held:
             held.extend(children_of(cell.nodes['position_commands'].pid))
-            os.kill(held[0], signal.SIGSTOP)
-            threading.Timer(0.17, os.kill, (held[0], signal.SIGCONT)).start()
+            for child in held[:1]:
+                os.kill(child, signal.SIGSTOP)
+                threading.Timer(0.17, os.kill, (child, signal.SIGCONT)).start()
         return False
 
     text = ''
+    cell.ros.wait_until(lambda: cell.ros.node.count_publishers('position_commands'), 20.0, 'it')
     for _ in range(6):
         sent.clear()
         held.clear()
