@@ -33,6 +33,7 @@ from std_msgs.msg import Float64, Float64MultiArray
 from ..errors import RecordingError
 from ..excitation.commands import CommandStream, StampedClock
 from ..excitation.points import PointTrajectory
+from .joint_states import waited
 from .motion_messages import joint_sample, JointSample
 from .processes import prioritise
 
@@ -259,8 +260,7 @@ class Streamer:
         if not np.isfinite(sample.position).all():
             return
         wall = time.monotonic()
-        received = info.get('received_timestamp') or time.time_ns()
-        arrived = wall - min(max(1e-9 * (time.time_ns() - received), 0.0), OLD)
+        arrived = wall - min(waited(info), OLD)
         self._sample, self._arrived = sample, wall
         stamp = 1e-9 * sample.stamp if sample.stamp else time.time() - (wall - arrived)
         if self._clock is None:

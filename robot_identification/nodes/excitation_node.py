@@ -90,7 +90,7 @@ class ExcitationNode(Node):
         self._dropped: set[str] = set()
         self._count = 0
         self._running: Report | None = None
-        self._states = StateWatch(self, self._group)
+        self._states = StateWatch(self)
         self._description = RobotDescription(self, self._new_robot, self._group)
         controller = declare_options(self, ControllerOptions)
         self._sender = sender_of(self, self._group, controller)

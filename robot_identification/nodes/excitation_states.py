@@ -9,20 +9,22 @@ from itertools import takewhile
 import time
 
 import numpy as np
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
-from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from ..errors import RecordingError
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
+from .joint_states import FetchedJointStates, waited
 from .motion_messages import joint_sample, JointSample
 from .motion_sender import Tick
 
 LOOKS = 3
 """Looks without a message in between that are silence; after fewer, it may wait in the queue."""
+
+QUEUE = 5
+"""Joint states that may wait to be fetched."""
 
 JUMP_SECONDS = 1.0
 """Step of the stamps that no delay explains: a clock was set, or a simulation begun anew [s]."""
@@ -41,16 +43,15 @@ class StateWatch:
     """
     The latest joint state.
 
-    The subscription's queue is short on purpose: what counts here is the present, and the recorder
-    keeps the past.  Messages that tell nothing new of all joints are passed over, so that a driver
-    that repeats itself, sends NaN or loses a joint counts as silent.
+    Messages are fetched when somebody looks, so that a node that is not asked for a motion leaves
+    them where they are.  Their queue is short on purpose: what counts here is the present, and the
+    recorder keeps the past.  Those that tell nothing new of all joints are passed over, so that a
+    driver that repeats itself, sends NaN or loses a joint counts as silent.
 
     Parameters
     ----------
     node:
         The node that listens to ``joint_states``.
-    group:
-        Callback group of the subscription.
 
     Attributes
     ----------
@@ -61,8 +62,8 @@ class StateWatch:
 
     """
 
-    def __init__(self, node: Node, group: CallbackGroup) -> None:
-        self._node = node
+    def __init__(self, node: Node) -> None:
+        self._messages = FetchedJointStates(node, depth=QUEUE)
         self._joints: tuple[str, ...] = ()
         self._sample: JointSample | None = None
         self._received = -np.inf
@@ -73,18 +74,19 @@ class StateWatch:
         self._fault: RecordingError | None = None
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=64)
         self._efforts: deque[tuple[float, np.ndarray]] = deque(maxlen=1024)
-        node.create_subscription(
-            JointState,
-            'joint_states',
-            self._arrived,
-            QoSProfile(depth=5),
-            callback_group=group,
-            qos_overriding_options=QoSOverridingOptions.with_default_policies(),
-        )
+        self._node = node
+
+    def fetch(self) -> None:
+        """Take the joint states that have arrived."""
+        silent = True
+        for message, info in self._messages.taken():
+            silent = False
+            if self._joints:
+                self._arrived(deserialize_message(message, JointState), info)
+        if silent:
+            self._messages.handle_events()
 
     def _arrived(self, message: JointState, info: Mapping[str, int]) -> None:
-        if not self._joints:
-            return
         latency = self._latency.of(info)
         try:
             sample = joint_sample(message, self._joints)
@@ -97,8 +99,9 @@ class StateWatch:
             )
         elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
             self._note_jump(sample.stamp)
-            self._sample, self._received, self._fault = sample, time.monotonic(), None
-            self.published = self._received - latency
+            now = time.monotonic()
+            self._sample, self._received, self._fault = sample, now - waited(info), None
+            self.published = now - latency
             self._looks = 0
             if sample.effort is not None:
                 when = 1e-9 * sample.stamp if sample.stamp else self._received
@@ -150,9 +153,8 @@ class StateWatch:
 
         """
         if self._sample is None:
-            topic = self._node.resolve_topic_name('joint_states')
             raise self._fault or RecordingError(
-                f"no joint states have arrived on '{topic}'",
+                f"no joint states have arrived on '{self._messages.topic_name}'",
                 remedy='start the driver or the joint_state_broadcaster, or remap the topic',
             )
         return self._sample
@@ -170,8 +172,9 @@ class StateWatch:
         return stamp + int(1e9 * (time.monotonic() - self.published))
 
     def look(self) -> None:
-        """Remember the present position, for `at_rest`; called some 100 times a second."""
+        """Fetch, and remember the present position, for `at_rest`; called 100 times a second."""
         self._looks += 1
+        self.fetch()
         if self._sample is None:
             return
         stamp = self._sample.stamp
@@ -210,6 +213,7 @@ class StateWatch:
 
     def forget(self) -> None:
         """Forget the past positions and jumps of time, so that `at_rest` looks anew."""
+        self.fetch()  # what has arrived by now is the past
         self._past.clear()
         self._efforts.clear()
         self.jump = 0.0

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 from functools import partial
+import time
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
@@ -165,6 +166,12 @@ class FetchedJointStates(JointStateSubscription):
             told = [(each.callback, each.take_data()) for each in events if each.is_ready(ready)]
         for callback, data in told:
             callback(data)
+
+
+def waited(info: Mapping[str, int]) -> float:
+    """Return for how long a message has lain in the middleware [s]."""
+    received = info.get('received_timestamp', 0)
+    return max(time.time() - 1e-9 * received, 0.0) if received else 0.0
 
 
 def _never_called(message: Any) -> None:

@@ -1,43 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the excitation node makes of joint states, message by message."""
 
+import time
+
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
+from rclpy.serialization import serialize_message
 from robot_identification.nodes import excitation_states
 from sensor_msgs.msg import JointState
 
 
-class Listener:
-    """A node's place: keeps the callback, so that the test is the driver."""
+class Driver:
+    """A subscription's place: what is sent lies there, and is fetched at once if not `left`."""
 
-    def create_subscription(self, kind, topic, callback, *_, **__):
-        self.send = lambda message, published=0.0: callback(
-            message, {'source_timestamp': round(1e9 * published)}
-        )
+    topic_name = '/joint_states'
+
+    def __init__(self):
+        self.waiting, self.left = [], False
+
+    def send(self, message, published=0.0, received=0.0):
+        info = {
+            'source_timestamp': round(1e9 * published),
+            'received_timestamp': round(1e9 * received),
+        }
+        self.waiting.append((serialize_message(message), info))
+        if not self.left:
+            self.watch.fetch()
+
+    def taken(self):
+        waiting, self.waiting = self.waiting, []
+        yield from waiting
+
+    def handle_events(self):
+        pass
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """Return the time that the module sees, as a list of one number."""
     now = [100.0]
-    monkeypatch.setattr(excitation_states.time, 'monotonic', lambda: now[0])
+    monkeypatch.setattr(time, 'monotonic', lambda: now[0])
     # the other machine's clock is another
-    monkeypatch.setattr(excitation_states.time, 'time', lambda: now[0] + 5000.0)
+    monkeypatch.setattr(time, 'time', lambda: now[0] + 5000.0)
     return now
 
 
 @pytest.fixture
 def driver():
-    return Listener()
+    return Driver()
 
 
 @pytest.fixture
-def states(driver, clock):
-    watch = excitation_states.StateWatch(driver, None)
-    watch.watch(('joint_1',))
-    return watch
+def states(driver, clock, monkeypatch):
+    monkeypatch.setattr(excitation_states, 'FetchedJointStates', lambda *_, **__: driver)
+    driver.watch = excitation_states.StateWatch(None)
+    driver.watch.watch(('joint_1',))
+    return driver.watch
 
 
 def state(stamp, position=0.0):
@@ -163,3 +183,19 @@ def test_efforts_are_those_of_late_and_of_this_motion(states, driver, clock):
     assert states.jump > 0.0
     states.forget()
     assert states.effort(0.05) is None and states.jump == 0.0
+
+
+def test_what_lay_there_for_long_is_old_and_its_jump_is_of_the_past(states, driver, clock):
+    driver.send(state(50.0), received=clock[0] + 5000.0)
+    clock[0] += 3.0
+    driver.left = True
+    for stamp in (1.0, 1.1):
+        driver.send(state(stamp, 0.3), received=clock[0] + 5000.0)
+    clock[0] += 60.0
+    states.forget()
+    assert states.jump == 0.0
+    assert states.age == pytest.approx(60.0)
+    assert states.sample().position == pytest.approx([0.3])
+    for _ in range(excitation_states.LOOKS):
+        states.look()
+    assert states.silent(0.2)
