@@ -16,6 +16,7 @@ import math
 import os
 from pathlib import Path
 import platform
+import re
 from typing import Any, TYPE_CHECKING
 
 import jinja2
@@ -36,8 +37,8 @@ from ..robot import Robot
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SVG_LIMIT = 700_000
-"""A drawing that takes more bytes than this is embedded as a bitmap instead."""
+_MOST_VERTICES = 28_000
+"""A drawing whose lines have more, some 700 kB, is embedded as a bitmap instead."""
 
 _LIBRARIES = ('numpy', 'scipy', 'pin', 'matplotlib')
 
@@ -323,13 +324,34 @@ def _figures(result: Result) -> dict[str, Any]:
 def image(figure: Figure) -> str:
     """Return a figure as a data URL: a drawing, or a bitmap where the drawing would be large."""
     stream = io.BytesIO()
-    figure.savefig(stream, format='svg', metadata={'Date': None, 'Creator': None})
-    kind = 'svg+xml'
-    if stream.tell() > _SVG_LIMIT:
-        stream = io.BytesIO()
+    kind = 'png' if _vertices(figure) > _MOST_VERTICES else 'svg+xml'
+    if kind == 'png':
         figure.savefig(stream, format='png', dpi=130)
-        kind = 'png'
-    return f'data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode("ascii")}'
+        content = stream.getvalue()
+    else:
+        figure.savefig(stream, format='svg', metadata={'Date': None, 'Creator': None})
+        content = _numbered(stream.getvalue())
+    return f'data:image/{kind};base64,{base64.b64encode(content).decode("ascii")}'
+
+
+def _vertices(figure: Figure) -> int:
+    """Return how many vertices the lines of a figure have when what nobody sees is left out."""
+    total = 0
+    for ax in figure.axes:
+        # transforms follow the limits, which matplotlib finds when they are asked for
+        ax.get_xlim(), ax.get_ylim()
+        for line in ax.lines:
+            path = line.get_transform().transform_path(line.get_path())
+            total += len(path.cleaned(remove_nans=True, simplify=path.should_simplify))
+    return total
+
+
+def _numbered(svg: bytes) -> bytes:
+    """Return an SVG with numbers for names drawn by lot: the same result is the same page."""
+    names: dict[bytes, bytes] = {}
+    for name in re.findall(rb'id="([a-z]+[0-9a-f]{10})"', svg):
+        names.setdefault(name, b'n%d' % len(names))
+    return re.sub(rb'(?<=["#])[a-z]+[0-9a-f]{10}(?=[")])', lambda m: names.get(m[0], m[0]), svg)
 
 
 def _libraries() -> Iterator[tuple[str, str]]:

@@ -9,18 +9,23 @@ in any thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
+import itertools
 import math
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import FixedLocator
 import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..estimation import Estimate, FitTrace, JointFit
 from ..parameters import ParameterSet
+from . import scales
 from .drawing import (
+    broken,
     corner_text,
     GOOD,
     legend,
@@ -30,13 +35,14 @@ from .drawing import (
     new_figure,
     NONE,
     PALE,
+    panel,
     PREDICTED,
     raised,
     RESIDUAL,
-    style,
-    TEXT,
+    title,
     WEAK,
 )
+from .scales import Scale
 
 _POINTS = 2000
 
@@ -48,50 +54,59 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
     Parameters
     ----------
     trace:
-        Efforts over time; more than some 2000 samples are thinned.
+        Efforts over time; of more than 2000 samples, those are drawn that reach farthest.
     fits:
         Fit of each joint, in the order of the trace's columns.
     units:
         Unit of each joint's effort.
 
     """
-    trace = _thinned(trace)
     time = _running_time(trace)
-    breaks = np.flatnonzero(np.diff(trace.segment)) + 1
-    unused = np.where(trace.keep, np.nan, trace.residual)
-    used = np.where(trace.keep, trace.residual, np.nan)
+    labels = [f'{broken(f.joint, 18)}\n[{unit}]' for f, unit in zip(fits, units, strict=True)]
     figure, grid = new_figure(
-        1.35 * len(fits) + 0.75, len(fits), 2, left=0.75, gap=0.6, space=0.22
+        1.35 * len(fits) + 0.75,
+        len(fits),
+        2,
+        left=0.55 + 0.13 * max((label.count('\n') + 1 for label in labels), default=2),
+        gap=0.6,
+        space=0.22,
     )
-    axes = grid.subplots(sharex=True, squeeze=False)
+    first = None
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
-        left, right = axes[j]
-        style(left)
-        style(right)
+        left, *beside_left = panel(figure, grid[j, 0], first)
+        first = left if first is None else first
+        right, *beside_right = panel(figure, grid[j, 1], first)
+        beside_left[0].labelled = beside_right[0].labelled = j == len(fits) - 1
+        rows = _outermost(trace, j)
+        breaks = np.flatnonzero(np.diff(trace.segment[rows])) + 1
+        at, keep = time[rows], trace.keep[rows, j]
         # a broad pale line below a thin one, so that both are seen where they agree
-        for array, look in (
-            (trace.measured, {'color': MEASURED, 'linewidth': 2.4, 'alpha': 0.4}),
-            (trace.predicted, {'color': PREDICTED, 'linewidth': 0.9}),
-        ):
-            left.plot(*_interrupted(time, array[:, j], breaks), **look)
+        curves = [_interrupted(at, a[rows, j], breaks) for a in (trace.measured, trace.predicted)]
+        left.plot(*curves[0], color=MEASURED, linewidth=2.4, alpha=0.4)
+        left.plot(*curves[1], color=PREDICTED, linewidth=0.9)
+        residual = trace.residual[:, j]
         # the two share no sample, so the pale line shows only where the coloured one has gaps
-        right.plot(*_interrupted(time, trace.residual[:, j], breaks), color=PALE, linewidth=0.7)
-        if np.isfinite(unused[:, j]).any():
-            right.plot(*_interrupted(time, used[:, j], breaks), color=RESIDUAL, linewidth=0.8)
+        right.plot(*_interrupted(at, residual[rows], breaks), color=PALE, linewidth=0.7)
+        if not keep.all():
+            used = np.where(keep, residual[rows], np.nan)
+            right.plot(*_interrupted(at, used, breaks), color=RESIDUAL, linewidth=0.8)
             # friction of a joint at rest is not modelled: what it does must not set the scale
-            largest = float(np.abs(used[:, j][trace.keep[:, j]]).max(initial=0.0))
+            largest = float(np.abs(residual[trace.keep[:, j]]).max(initial=0.0))
             if largest > 0.0:
                 right.set_ylim(-1.3 * largest, 1.3 * largest)
         else:
             right.lines[0].set(color=RESIDUAL, linewidth=0.8)
-        left.set_ylabel(f'{fit.joint}\n[{unit}]', fontsize=8)
+        left.set_ylabel(labels[j], fontsize=8)
         # rows without effort, such as those of links on elastic joints, have no relative error
         if math.isfinite(fit.relative_error):
             corner_text(left, f'{fit.relative_error:.1f} %')
         corner_text(right, f'rms {fit.rmse:.3g} {unit}')
-    for column, title in enumerate(('measured and predicted effort', 'residual')):
-        axes[0, column].set_title(title, fontsize=9, color=TEXT)
-        axes[-1, column].set_xlabel('time [s]', fontsize=8)
+        if j == 0:
+            title(left, 'measured and predicted effort', 9)
+            title(right, 'residual', 9)
+        if j == len(fits) - 1:
+            left.set_xlabel('time [s]', fontsize=8)
+            right.set_xlabel('time [s]', fontsize=8)
     legend(figure, _effort_legend(trace))
     return figure
 
@@ -109,25 +124,21 @@ def residual_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[s
     columns = min(len(fits), 3)
     rows = math.ceil(len(fits) / columns)
     figure, grid = new_figure(1.9 * rows + 0.3, rows, columns, left=0.2, gap=0.25, space=0.75)
-    axes = grid.subplots(squeeze=False).ravel()
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
-        ax = axes[j]
-        style(ax)
+        ax, _, beside = panel(figure, grid[j // columns, j % columns], ticks=(7, 5))
+        beside.grid = False
+        scales.name(ax.yaxis, [], [])
         values = trace.residual[trace.keep[:, j], j]
-        ax.set_title(fit.joint, fontsize=8, color=TEXT)
+        title(ax, fit.joint, 8)
         ax.set_xlabel(f'residual [{unit}]', fontsize=8)
-        ax.set_yticks([])
         if values.size < 2 or not np.ptp(values) > 0.0:
             continue
-        ax.hist(
-            values, bins=min(60, 10 + values.size // 25), density=True, color=RESIDUAL, alpha=0.55
-        )
+        density, edges = np.histogram(values, min(60, 10 + values.size // 25), density=True)
+        ax.stairs(density, edges, fill=True, color=RESIDUAL, alpha=0.55)
         mean, std = float(values.mean()), float(values.std())
         places = np.linspace(values.min(), values.max(), 200)
         bell = np.exp(-0.5 * ((places - mean) / std) ** 2) / (std * math.sqrt(2.0 * math.pi))
         ax.plot(places, bell, color=MEASURED, linewidth=1.0)
-    for ax in axes[len(fits) :]:
-        ax.set_visible(False)
     return figure
 
 
@@ -157,16 +168,18 @@ def deviation_figure(
     figure, grid = new_figure(
         0.8 + 0.165 * max(rows, 4), 1, columns, left=margin, gap=margin, top=0.35
     )
-    axes = grid.subplots(sharex=True, squeeze=False)[0]
     lowest = 10.0 ** math.floor(math.log10(shown[known].min(initial=1.0)))
-    for column, ax in enumerate(axes):
+    for column in range(columns):
         part = slice(column * rows, (column + 1) * rows)
-        style(ax)
-        places = np.arange(len(names[part]))
-        ax.barh(places, shown[part], color=colours[part], height=0.7)
+        ax, _, beside = panel(figure, grid[0, column])
         ax.set_xscale('log')
+        ax.xaxis.set_major_formatter(scales.PowerFormatter())
         ax.set_xlim(lowest, max(100.0, 1.5 * shown.max(initial=1.0)))
-        named_rows(ax, names[part], rows)
+        named_rows(ax, beside, names[part], rows)
+        # the limits are there: bars need not be searched for them, as barh would
+        for place, (width, colour) in enumerate(zip(shown[part], colours[part], strict=True)):
+            bar = Rectangle((0.0, place - 0.35), width, 0.7, facecolor=colour, linewidth=0.0)
+            ax.add_artist(bar)
         ax.set_xlabel('relative standard deviation [%]', fontsize=8)
         if limit is not None:
             ax.axvline(limit, color=MEASURED, linewidth=0.9, linestyle='--')
@@ -202,8 +215,8 @@ def prior_figure(estimate: Estimate, prior: ParameterSet) -> Figure:
             len(sizes), 1, height_ratios=[*sizes[:-1], sizes[-1] + 1e-6], hspace=0
         )
         for i, g in enumerate(column):
-            ax = figure.add_subplot(parts[2 * i])
-            _prior_panel(ax, estimate, prior, np.array(groups[g]), units[g])
+            ax, _, beside = panel(figure, parts[2 * i])
+            _prior_panel(ax, beside, estimate, prior, np.array(groups[g]), units[g])
     dot = Line2D([], [], linestyle='', markersize=4, marker='o', color=PREDICTED)
     dot.set_label('identified, ± 2 std')
     diamond = Line2D([], [], linestyle='', markersize=4, marker='D', color=MEASURED)
@@ -225,13 +238,13 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
     values = np.asarray(structure.singular_values, dtype=float)
     rank, floor = structure.n_base, 1e-18
     figure, grid = new_figure(2.6, 1, 1, left=0.75, top=0.1)
-    ax = figure.add_subplot(grid[0])
-    style(ax)
+    ax, *_ = panel(figure, grid[0])
     index = np.arange(1, values.size + 1)
     shown = np.maximum(values, floor)
     ax.semilogy(index[:rank], shown[:rank], 'o', color=RESIDUAL, markersize=3.5)
     ax.semilogy(index[rank:], shown[rank:], 'o', color=NONE, markersize=3.5)
     ax.axvline(rank + 0.5, color=PREDICTED, linewidth=1.0, linestyle='--')
+    ax.yaxis.set_major_formatter(scales.PowerFormatter())
     ax.set_xlabel('number', fontsize=8)
     ax.set_ylabel('singular value', fontsize=8)
     text = f'rank {rank}'
@@ -258,17 +271,27 @@ def _effort_legend(trace: FitTrace) -> list[Line2D]:
     return entries
 
 
-def _thinned(trace: FitTrace) -> FitTrace:
-    step = math.ceil(len(trace) / _POINTS)
-    if step <= 1:
-        return trace
-    return FitTrace(
-        trace.time[::step],
-        trace.segment[::step],
-        trace.measured[::step],
-        trace.predicted[::step],
-        trace.keep[::step],
-    )
+def _outermost(trace: FitTrace, joint: int) -> np.ndarray:
+    """
+    Return the rows of a joint to draw, at most `_POINTS`.
+
+    Those with the extremes of effort and residual in stretches narrower than a pixel: the picture
+    is that of all rows, peaks included.
+    """
+    if len(trace) <= _POINTS:
+        return np.arange(len(trace))
+    borders = np.linspace(0, len(trace), _POINTS // 4 + 1).astype(int)
+    # rows that are left out set no scale, so they may not displace those that do
+    residual = trace.residual[:, joint]
+    low, high = (np.where(trace.keep[:, joint], residual, far) for far in (np.inf, -np.inf))
+    measured = trace.measured[:, joint]
+    return np.unique([
+        [start + part(values[start:end])
+         for part, values in (
+             (np.argmin, low), (np.argmax, high), (np.argmin, measured), (np.argmax, measured)
+         )]
+        for start, end in itertools.pairwise(borders)
+    ])  # fmt: skip
 
 
 def _running_time(trace: FitTrace) -> np.ndarray:
@@ -306,17 +329,15 @@ def _state_legend(estimate: Estimate, essential: np.ndarray | None) -> list[Patc
 
 
 def _prior_panel(
-    ax: Axes, estimate: Estimate, prior: ParameterSet, which: np.ndarray, unit: str
+    ax: Axes, beside: Scale, estimate: Estimate, prior: ParameterSet, which: np.ndarray, unit: str
 ) -> None:
-    style(ax)
     layout = estimate.base.layout
     values, before = estimate.base.values[which], prior.values[which]
     spread = np.nan_to_num(2.0 * estimate.std[which])
     places = np.arange(which.size)
-    ax.hlines(places, before, values, color=PALE, linewidth=0.8)
-    ax.errorbar(
-        values, places, xerr=spread, fmt='o', color=PREDICTED, markersize=3.2, elinewidth=0.9
-    )
+    _strokes(ax, places, before, values, color=PALE, linewidth=0.8)
+    _strokes(ax, places, values - spread, values + spread, color=PREDICTED, linewidth=0.9)
+    ax.plot(values, places, 'o', color=PREDICTED, markersize=3.2)
     ax.plot(before, places, 'D', color=MEASURED, markersize=3.4, fillstyle='none')
     # values of one unit span decades and both signs
     magnitudes = np.abs(np.concatenate([values, before]))
@@ -324,8 +345,43 @@ def _prior_panel(
     if largest > 0.0:
         threshold = max(1e-2 * largest, float(np.median(magnitudes[magnitudes > 0.0])) * 0.1)
         ax.set_xscale('symlog', linthresh=threshold, linscale=0.6)
-    named_rows(ax, [layout.names[i] for i in which], which.size)
+        _decades(ax)
+    named_rows(ax, beside, [layout.names[i] for i in which], which.size)
     ax.set_xlabel(f'[{raised(unit)}]', fontsize=8)
+
+
+def _strokes(
+    ax: Axes, places: np.ndarray, starts: np.ndarray, ends: np.ndarray, **look: Any
+) -> None:
+    """Draw horizontal lines as one that is interrupted."""
+    gaps = np.full(places.size, np.nan)
+    ax.plot(
+        np.column_stack([starts, ends, gaps]).ravel(), np.repeat(places, 3), solid_capstyle='butt',
+        **look,
+    )  # fmt: skip
+
+
+def _decades(ax: Axes) -> None:
+    """Put ticks at zero and at decades, none so near another that their labels would collide."""
+    low, high = ax.get_xlim()
+    largest = max(abs(low), abs(high))
+    powers = 10.0 ** (math.floor(math.log10(largest)) - np.arange(12))
+    transform = ax.xaxis.get_transform()
+    left, right = transform.transform(np.array([low, high]))
+    places: list[float] = []
+    taken: list[float] = []
+    for place in np.column_stack([powers, -powers]).ravel():
+        at, zero = (transform.transform(np.array([place, 0.0])) - left) / (right - left)
+        if 0.0 <= at <= 1.0 and all(abs(at - other) > 0.07 for other in (zero, *taken)):
+            places.append(float(place))
+            taken.append(float(at))
+    if low <= 0.0 <= high:
+        places.append(0.0)
+    if len(places) < 2:
+        scales.count(ax.xaxis, 5)
+        return
+    ax.xaxis.set_major_locator(FixedLocator(sorted(places)))
+    ax.xaxis.set_major_formatter(scales.PowerFormatter())
 
 
 def _balanced(groups: Sequence[Sequence], columns: int) -> list[list[int]]:

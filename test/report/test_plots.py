@@ -2,15 +2,19 @@
 """The figures show what they are given; looked at through matplotlib's own objects."""
 
 from dataclasses import replace
+import io
 import threading
 
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 import numpy as np
 import pytest
 from robot_identification.base_parameters import BaseStructure
 from robot_identification.estimation import Estimate, FitTrace, JointFit
 from robot_identification.parameters import ParameterLayout, ParameterSet
 from robot_identification.report import plots
+from robot_identification.report.html import image
 
 
 def trace(samples=500, joints=2, segments=(0,)):
@@ -115,6 +119,31 @@ def test_recordings_one_after_the_other_do_not_overlap():
         assert 20.0 <= x[-1] < 21.0
 
 
+def test_a_thinned_trace_reaches_as_far_as_all_of_it():
+    random = np.random.default_rng(3)
+    given = trace(20_000, segments=(0, 1))
+    measured = np.array(given.measured)
+    peaks = random.choice(len(given), 40, replace=False)
+    measured[peaks, 0] += random.choice([-5.0, 5.0], 40)
+    keep = np.array(given.keep)
+    keep[9_000:9_500] = False
+    given = replace(given, measured=measured, keep=keep)
+    figure = plots.effort_figure(given, fits(), ['N m'] * 2)
+    effort, residual = figure.axes[0].lines[0], figure.axes[1].lines[1]
+    for line, values in (
+        (effort, given.measured[:, 0]),
+        (residual, given.residual[given.keep[:, 0], 0]),
+    ):
+        shown = line.get_ydata()
+        assert np.nanmin(shown) == values.min()
+        assert np.nanmax(shown) == values.max()
+        assert shown.size <= 2001
+    seen = given.measured[np.setdiff1d(peaks, np.flatnonzero(~keep[:, 0])), 0]
+    assert np.isin(seen, effort.get_ydata()).mean() > 0.9
+    assert np.isnan(effort.get_ydata()).sum() == 1
+    assert (np.diff(effort.get_xdata()[np.isfinite(effort.get_xdata())]) > 0.0).all()
+
+
 def test_long_traces_are_thinned_and_short_ones_drawn():
     (line, *_) = plots.effort_figure(trace(10_000), fits(), ['N m'] * 2).axes[0].lines
     assert 1000 <= line.get_xdata().size <= 2000
@@ -129,8 +158,9 @@ def test_residual_figure_has_an_axis_a_joint(joints):
     visible = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title() for ax in visible] == [f.joint for f in fits(joints)]
     for ax in visible:
-        area = sum(patch.get_width() * patch.get_height() for patch in ax.patches)
-        assert area == pytest.approx(1.0)
+        (bars,) = ax.patches
+        density, edges, _ = bars.get_data()
+        assert density @ np.diff(edges) == pytest.approx(1.0)
 
 
 def test_deviation_figure():
@@ -195,3 +225,83 @@ def test_any_thread_may_draw():
     thread.start()
     thread.join()
     assert done
+
+
+def written(figure, monkeypatch):
+    """Draw a figure; return where it has which text [pixels]."""
+    found = []
+    draw = Text.draw
+
+    def noted(self, renderer):
+        if self.get_text() and self.get_visible():
+            found.append((self.get_text(), self.get_window_extent(renderer)))
+        draw(self, renderer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Text, 'draw', noted)
+        figure.draw(RendererAgg(*figure.bbox.size, figure.dpi))
+    return found
+
+
+@pytest.mark.parametrize('scale', [1e-7, 1e-3, 0.02, 1.0, 950.0, 3e8])
+@pytest.mark.parametrize('joints', [1, 4])
+def test_nothing_is_cut_off_or_overlaps(monkeypatch, scale, joints):
+    given = trace(joints=joints)
+    given = replace(given, measured=scale * given.measured, predicted=scale * given.predicted)
+    named = [replace(f, joint=f'left_arm/a_joint_of_a_long_name_{f.joint}') for f in fits(joints)]
+    units = ['N m'] * joints
+    for figure in (
+        plots.effort_figure(given, named, units),
+        plots.residual_figure(given, named, units),
+    ):
+        texts = written(figure, monkeypatch)
+        assert_apart(figure, texts)
+        assert any('residual' in text for text, _ in texts)
+
+
+def test_values_over_many_decades_or_close_together(monkeypatch):
+    given = estimate(['kg'] * 6 + ['kg m'] * 6 + ['N m'] * 6)
+    random = np.random.default_rng(1)
+    for values in (
+        random.uniform(-1.0, 1.0, 18) * 10.0 ** random.uniform(-6.0, 3.0, 18),
+        random.uniform(5.0, 5.5, 18),
+        -random.uniform(1e-4, 2e-4, 18),
+    ):
+        base = ParameterSet(given.base.layout, values)
+        figure = plots.prior_figure(replace(given, base=base, std=0.01 * np.abs(values)), base)
+        assert_apart(figure, written(figure, monkeypatch))
+        for ax in figure.axes:
+            low, high = ax.get_xlim()
+            places = ax.xaxis.get_majorticklocs()
+            assert ((places >= low) & (places <= high)).sum() >= 2
+
+
+def assert_apart(figure, texts):
+    for i, (text, box) in enumerate(texts):
+        inside = figure.bbox
+        assert box.x0 >= inside.x0 and box.x1 <= inside.x1, text
+        assert box.y0 >= inside.y0 and box.y1 <= inside.y1, text
+        for other, place in texts[:i]:
+            # boxes of text have some room around it
+            assert not box.padded(-1.5).overlaps(place.padded(-1.5)), (text, other)
+
+
+def test_the_same_figure_is_the_same_image():
+    first, second = (image(plots.effort_figure(trace(), fits(), ['N m'] * 2)) for _ in range(2))
+    assert first == second
+    assert first.startswith('data:image/svg+xml')
+
+
+def test_large_drawings_are_bitmaps_drawn_once(monkeypatch):
+    figure = plots.effort_figure(trace(5_000, joints=12), fits(12), ['N m'] * 12)
+    kinds = []
+    save = figure.savefig
+
+    def noted(stream, format, **more):
+        assert isinstance(stream, io.BytesIO)
+        kinds.append(format)
+        save(stream, format=format, **more)
+
+    monkeypatch.setattr(figure, 'savefig', noted)
+    assert image(figure).startswith('data:image/png')
+    assert kinds == ['png']

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands beside axes: ticks within the limits, and names that are short."""
+
+import numpy as np
+import pytest
+from robot_identification.report import scales
+from robot_identification.report.drawing import broken, new_figure, panel
+
+
+def axes():
+    figure, grid = new_figure(2.0, 1, 1, left=0.8)
+    ax, x, y = panel(figure, grid[0])
+    return figure, ax, x, y
+
+
+def test_ticks_within_the_limits_and_their_names():
+    _, ax, x, y = axes()
+    ax.set_xlim(0.0, 10.0)
+    ax.set_ylim(1.0, -1.0)
+    major, names, minor = x.places()
+    np.testing.assert_allclose(major, [0, 2, 4, 6, 8, 10])
+    assert names == ['0', '2', '4', '6', '8', '10']
+    assert not minor.size
+    major, names, _ = y.places()
+    assert sorted(names) == sorted(['−1.0', '−0.5', '0.0', '0.5', '1.0'])
+    scales.name(ax.yaxis, [0.0, 0.5, 3.0], ['a', 'b', 'c'])
+    assert y.places()[1] == ['a', 'b']
+
+
+def test_less_than_a_decade_has_names_too():
+    _, ax, x, _ = axes()
+    ax.set_xscale('log')
+    ax.xaxis.set_major_formatter(scales.PowerFormatter())
+    ax.set_xlim(1e-3, 1e2)
+    assert x.places()[1] == ['10⁻³', '10⁻²', '10⁻¹', '10⁰', '10¹', '10²']
+    ax.set_xlim(0.15, 0.45)
+    assert x.places()[1] == ['2·10⁻¹', '3·10⁻¹', '4·10⁻¹']
+
+
+@pytest.mark.parametrize(
+    ('value', 'text'), [(0.0, '0'), (-100.0, '−10²'), (1e-16, '10⁻¹⁶'), (3e12, '3·10¹²')]
+)
+def test_powers(value, text):
+    assert scales.PowerFormatter()(value) == text
+
+
+@pytest.mark.parametrize(
+    ('name', 'lines'),
+    [
+        ('joint_1', ['joint_1']),
+        ('left_arm_shoulder_pitch_joint', ['left_arm_shoulder_', 'pitch_joint']),
+        ('a' * 40, ['a' * 18, 'a' * 18, 'a' * 4]),
+        ('', ['']),
+    ],
+)
+def test_broken(name, lines):
+    assert broken(name, 18).split('\n') == lines
