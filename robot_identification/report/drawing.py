@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec, SubplotSpec
 
 from . import scales
-from .scales import Scale
+from .scales import Panel, Scale
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart
 MEASURED, PREDICTED, RESIDUAL = '#3b4252', '#d55e00', '#0072b2'
@@ -108,8 +108,10 @@ def panel(
         The axes, and what is drawn beside x and y.
 
     """
-    ax = figure.add_subplot(place, sharex=share)
+    ax = figure.add_subplot(place, axes_class=Panel, sharex=share)
     ax.patch.set_visible(False)
+    # a title at a height of its own is not moved out of the way of ticks
+    ax.set_title('', y=1.0)
     for side in ('top', 'right'):
         ax.spines[side].set_visible(False)
     for side in ('left', 'bottom'):
@@ -122,7 +124,7 @@ def panel(
 
 
 def title(ax: Axes, text: str, size: float) -> None:
-    """Write above axes, at a height that need not be searched for."""
+    """Write above axes."""
     ax.set_title(text, fontsize=size, color=TEXT, y=1.0)
 
 

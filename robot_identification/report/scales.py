@@ -18,13 +18,24 @@ from matplotlib.axis import Axis
 from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter, FixedLocator, Formatter, MaxNLocator, ScalarFormatter
-from matplotlib.transforms import IdentityTransform
+from matplotlib.transforms import Bbox, IdentityTransform
 import numpy as np
 
 _SUPERSCRIPTS = str.maketrans('−0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹')
 
 _LENGTH, _PAD = 2.5, 3.5
 """Of ticks, and between them and their labels [points]."""
+
+
+class Panel(Axes):
+    """Axes that make no tick before somebody asks for one; their scales draw without."""
+
+    def _init_axis(self) -> None:
+        super()._init_axis()  # type: ignore[misc]
+        for axis in (self.xaxis, self.yaxis):
+            axis.majorTicks, axis.minorTicks = [], []
+            # it would have them made anew
+            axis.reset_ticks = lambda: None  # type: ignore[method-assign]
 
 
 class Scale(Artist):
@@ -61,6 +72,7 @@ class Scale(Artist):
         self.room = 34.0 if self._upright else 18.0
         self.set_zorder(0.5)
         ax.add_artist(self)
+        self.set_clip_on(False)
         axis.set_visible(False)
         horizontal, vertical = ('right', 'center_baseline') if self._upright else ('center', 'top')
         self._text = Text(color=colour, ha=horizontal, va=vertical)
@@ -78,6 +90,10 @@ class Scale(Artist):
             # less than a decade: the small ticks have to tell the scale
             return minor, axis.get_major_formatter().format_ticks(minor.tolist()), major[seen]
         return major[seen], [n for n, s in zip(names, seen, strict=True) if s], minor
+
+    def get_window_extent(self, renderer: Any = None) -> Bbox:
+        """Return the whole figure: who trims it leaves the labels on it."""
+        return Bbox(self._ax.figure.bbox.get_points())
 
     def draw(self, renderer: Any) -> None:
         """Draw everything; called by matplotlib."""

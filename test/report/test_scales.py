@@ -27,6 +27,19 @@ def test_ticks_within_the_limits_and_their_names():
     assert y.places()[1] == ['a', 'b']
 
 
+def test_matplotlib_may_be_asked_for_ticks():
+    figure, ax, x, y = axes()
+    ax.set_xlim(0.0, 4.0)
+    assert not ax.xaxis.majorTicks
+    assert [label.get_text() for label in ax.get_xticklabels()] == x.places()[1]
+    ax.xaxis.set_visible(True)
+    ax.set_title('a title')
+    figure.canvas.draw()
+    whole = figure.get_tightbbox(figure.canvas.get_renderer())
+    assert whole.width == pytest.approx(figure.get_figwidth())
+    assert y.get_window_extent().bounds == figure.bbox.bounds
+
+
 def test_less_than_a_decade_has_names_too():
     _, ax, x, _ = axes()
     ax.set_xscale('log')
