@@ -27,6 +27,24 @@ def test_ticks_within_the_limits_and_their_names():
     assert y.places()[1] == ['a', 'b']
 
 
+def test_axes_have_their_lines_at_the_left_and_below():
+    figure, ax, _, _ = axes()
+    ax.plot([-1.0, 2.0], [-3.0, 1.0])
+    figure.canvas.draw()
+    edges = {side: ax.spines[side].get_window_extent() for side in ('left', 'bottom')}
+    box = ax.bbox
+    assert {side for side, spine in ax.spines.items() if spine.get_visible()} == set(edges)
+    assert (edges['left'].x0 + edges['left'].x1) / 2 == pytest.approx(box.x0, abs=1.5)
+    assert (edges['bottom'].y0 + edges['bottom'].y1) / 2 == pytest.approx(box.y0, abs=1.5)
+    assert edges['left'].height == pytest.approx(box.height, abs=2.0)
+    paths = [
+        ax.spines[side].get_transform().transform_path(ax.spines[side].get_path())
+        for side in ('left', 'bottom')
+    ]
+    np.testing.assert_allclose(paths[0].vertices[:, 0], box.x0)
+    np.testing.assert_allclose(paths[1].vertices[:, 1], box.y0)
+
+
 def test_matplotlib_may_be_asked_for_ticks():
     figure, ax, x, y = axes()
     ax.set_xlim(0.0, 4.0)
