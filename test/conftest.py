@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 from functools import partial
 import importlib.util
 import itertools
@@ -22,6 +23,9 @@ import threading
 import time
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from node_server import ForkedProcess, NODES, start_server
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_ROS = 'needs ROS 2 (rclpy): source a ROS installation, or run `make test`'
@@ -103,23 +107,50 @@ def ros(ros_domain):
         suite.close()
 
 
+@functools.cache
+def node_server():
+    """Start the server of this test process at the first use; it ends with this process."""
+    alone = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}
+    return start_server({**os.environ, **alone, 'PYTHONPATH': str(ROOT)})
+
+
+def start_process(command, environment, fresh=False):
+    """
+    Start a command.
+
+    A node of ours is forked off a process that has its libraries, unless ``fresh`` or an
+    environment that changes Python asks for the start that users see.
+    """
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))
+    whole = {**os.environ, 'PYTHONPATH': path, 'PYTHONUNBUFFERED': '1', **environment}
+    folder = os.environ['ROS_LOG_DIR']  # nothing that a node writes lands in the sources
+    module = command[2] if command[:2] == [sys.executable, '-m'] else ''
+    loaded = module.removeprefix('robot_identification.nodes.').removesuffix('_node') in NODES
+    if (
+        loaded
+        and not fresh
+        and not any(name.startswith(('PYTHON', 'LD_')) for name in environment)
+    ):
+        return ForkedProcess(node_server(), module, command[3:], whole, folder)
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=whole,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
 class NodeProcess:
     """A node's process with what it prints."""
 
-    def __init__(self, name, command, environment):
+    def __init__(self, name, command, environment, fresh=False):
         self.name = name
         self.lines = []
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))
-        self._process = subprocess.Popen(
-            command,
-            cwd=os.environ['ROS_LOG_DIR'],  # nothing that a node writes lands in the sources
-            env={**os.environ, 'PYTHONPATH': path, 'PYTHONUNBUFFERED': '1', **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        self._process = start_process(command, environment, fresh)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -211,7 +242,7 @@ class Ros:
 
     # ------------------------------------------------------------------------------- processes
 
-    def start(self, node, *arguments, parameters=None, namespace=None, wait=True, **environment):
+    def start(self, node, *arguments, **options):
         """
         Start ``robot_identification.nodes.<node>_node``.
 
@@ -221,24 +252,38 @@ class Ros:
             'recorder', 'simulation', ...
         *arguments:
             Further words after ``--ros-args``, for example ``'-r', 'joint_states:=states'``.
+        **options:
+            As for `start_command`.
+
+        """
+        module = f'robot_identification.nodes.{node}_node'
+        return self.start_command(node, [sys.executable, '-m', module], *arguments, **options)
+
+    def start_command(
+        self, node, command, *arguments,
+        parameters=None, namespace=None, wait=True, fresh=False, **environment,
+    ):  # fmt: skip
+        """
+        Start any program that makes the node called ``node``.
+
+        Parameters
+        ----------
+        node, command:
+            The node's name, and the words that start it.
+        *arguments:
+            Further words after ``--ros-args``, for example ``'-r', 'joint_states:=states'``.
         parameters:
             Values by name; written to a parameter file, so types stay as they are in Python.
         namespace:
             The node's namespace, for example '/arm'.
         wait:
             Whether to wait until the node is seen in the graph.
+        fresh:
+            See `start_process`.
+        **environment:
+            Variables beside those of this process.
 
         """
-        module = f'robot_identification.nodes.{node}_node'
-        return self.start_command(
-            node, [sys.executable, '-m', module], *arguments,
-            parameters=parameters, namespace=namespace, wait=wait, **environment,
-        )  # fmt: skip
-
-    def start_command(
-        self, node, command, *arguments, parameters=None, namespace=None, wait=True, **environment
-    ):
-        """Start any program that makes the node called ``node``; otherwise as `start`."""
         words = list(arguments)
         if namespace:
             words += ['-r', f'__ns:={namespace}']
@@ -246,7 +291,7 @@ class Ros:
             words += ['--params-file', str(self.parameter_file(parameters))]
         if words:
             words = ['--ros-args', *words]
-        process = NodeProcess(node, [*command, *words], environment)
+        process = NodeProcess(node, [*command, *words], environment, fresh)
         self.processes.append(process)
         if wait:
             name = f'{(namespace or "").rstrip("/")}/{node}'

@@ -141,8 +141,7 @@ class Streamer:
     task:
         What it does.
     pipe:
-        Brings ``(word, content)``: 'joints' with the commands' order, 'horizon', 'finish', and
-        'resume' before the first horizon for a robot that was left where it is.
+        Brings ``(word, content)``: 'joints' with the commands' order, 'horizon', 'finish'.
     beat:
         Tells that it goes on.
 
@@ -213,11 +212,10 @@ class Streamer:
                 word, content = self._pipe.recv()
                 if word == 'joints':
                     self._joints, self._greeted = content, False
-                    self._resume()
+                    self._stream.resume()
+                    self._next, self._told = None, False
                 elif word == 'horizon':
                     self._next = content
-                elif word == 'resume':
-                    self._resume()
                 else:
                     self._say_last()
             if not self._greeted and self._publisher.get_subscription_count() > 0:
@@ -228,11 +226,6 @@ class Streamer:
             self._node.get_logger().warning(
                 'the excitation node is gone: the robot is brought to rest'
             )
-
-    def _resume(self) -> None:
-        """Forget what was streamed, and that the robot was left where it is."""
-        self._stream.resume()
-        self._next, self._told = None, False
 
     # ------------------------------------------------------------------------------- what is heard
 

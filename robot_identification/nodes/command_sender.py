@@ -59,7 +59,7 @@ class CommandSender:
         )
         self._stream: _Process | None = None
         self._order: tuple[str, ...] = ()
-        self._given_up = False  # by the motion, too: what it sends now is for a robot that rests
+        self._given_up = False
 
     @property
     def target(self) -> str:
@@ -131,8 +131,8 @@ class CommandSender:
         return order
 
     def send(self, points: Points, start: int) -> None:
-        """Stream a horizon that replaces the one that runs."""
-        if self._stream is None or self._stream.ended:
+        """Stream a horizon that replaces the one that runs; a robot that was left rests."""
+        if self._stream is None or self._stream.ended or self._given_up:
             return
         columns = [points.joints.index(joint) for joint in self._order]
         m = points.motion
@@ -144,9 +144,6 @@ class CommandSender:
             m.acceleration[:, columns],
         )
         begin = 1e-9 * start + float(points.time[0])
-        if self._given_up:
-            self._given_up, self._stream.held_up = False, 0.0
-            self._stream.say('resume')
         self._stream.say('horizon', CommandHorizon(path, begin))
 
     def finish(self) -> None:

@@ -63,7 +63,9 @@ class StateWatch:
     """
 
     def __init__(self, node: Node) -> None:
-        self._messages = FetchedJointStates(node, depth=QUEUE)
+        # of what was lost nothing is wanted, and a reliable reader that nobody reads may, after a
+        # gap in the network, stand still for good
+        self._messages = FetchedJointStates(node, depth=QUEUE, reliable=False)
         self._joints: tuple[str, ...] = ()
         self._sample: JointSample | None = None
         self._received = -np.inf
@@ -78,13 +80,9 @@ class StateWatch:
 
     def fetch(self) -> None:
         """Take the joint states that have arrived."""
-        silent = True
         for message, info in self._messages.taken():
-            silent = False
             if self._joints:
                 self._arrived(deserialize_message(message, JointState), info)
-        if silent:
-            self._messages.handle_events()
 
     def _arrived(self, message: JointState, info: Mapping[str, int]) -> None:
         latency = self._latency.of(info)

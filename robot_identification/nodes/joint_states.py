@@ -21,10 +21,12 @@ from sensor_msgs.msg import JointState
 
 from .running import LeftAlone
 
+RELIABLE, BEST_EFFORT = ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT
+
 JOINT_STATES = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
     depth=1000,
-    reliability=ReliabilityPolicy.RELIABLE,
+    reliability=RELIABLE,
     durability=DurabilityPolicy.VOLATILE,
 )
 """For joint states: a busy interpreter loses samples with a queue of the usual depth of 10."""
@@ -47,6 +49,8 @@ class JointStateSubscription:
         Told by the middleware of messages that it lost; None where nobody wants to know.
     callback_group, raw:
         As for ``create_subscription``.
+    reliable:
+        Whether to begin with what is reliable.
 
     Attributes
     ----------
@@ -65,6 +69,7 @@ class JointStateSubscription:
         message_lost: Callable[[Any], None] | None = None,
         callback_group: CallbackGroup | None = None,
         raw: bool = False,
+        reliable: bool = True,
     ) -> None:
         self._node, self._depth = node, depth
         self._make = partial(
@@ -77,7 +82,7 @@ class JointStateSubscription:
         )
         self._message_lost = message_lost
         self._subscription: Subscription | None = self._make(
-            qos_profile=QoSProfile(depth=depth, reliability=ReliabilityPolicy.RELIABLE),
+            qos_profile=QoSProfile(depth=depth, reliability=RELIABLE if reliable else BEST_EFFORT),
             event_callbacks=SubscriptionEventCallbacks(
                 incompatible_qos=self._on_incompatible, message_lost=message_lost
             ),
@@ -100,7 +105,7 @@ class JointStateSubscription:
         )
         self.destroy()
         self._subscription = self._make(
-            qos_profile=QoSProfile(depth=self._depth, reliability=ReliabilityPolicy.BEST_EFFORT),
+            qos_profile=QoSProfile(depth=self._depth, reliability=BEST_EFFORT),
             event_callbacks=SubscriptionEventCallbacks(message_lost=self._message_lost),
         )
 
@@ -115,7 +120,7 @@ class FetchedJointStates(JointStateSubscription):
 
     Parameters
     ----------
-    node, topic, depth, message_lost:
+    node, topic, depth, message_lost, reliable:
         As for `JointStateSubscription`.
 
     """
@@ -127,6 +132,7 @@ class FetchedJointStates(JointStateSubscription):
         *,
         depth: int = JOINT_STATES.depth,
         message_lost: Callable[[Any], None] | None = None,
+        reliable: bool = True,
     ) -> None:
         super().__init__(
             node,
@@ -136,6 +142,7 @@ class FetchedJointStates(JointStateSubscription):
             message_lost=message_lost,
             callback_group=LeftAlone(),
             raw=True,
+            reliable=reliable,
         )
 
     def taken(self) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -310,7 +310,7 @@ def test_a_node_that_crashes_says_goodbye_all_the_same(ros, probe):
 
 @pytest.mark.skipif(not sys.platform.startswith('linux'), reason='looks into /proc')
 def test_a_signal_while_the_node_still_loads_leaves_no_traceback(ros):
-    process = ros.start('recorder', wait=False)
+    process = ros.start('recorder', wait=False, fresh=True)
     maps = Path(f'/proc/{process.pid}/maps')
     ros.wait_until(lambda: '/numpy/' in maps.read_text(), 30.0, 'the first libraries')
     assert process.stop() == 0

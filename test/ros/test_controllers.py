@@ -439,7 +439,7 @@ def test_a_robot_that_dies_ends_the_motion(cell, kind):
 
 
 def children_of(pid):
-    """Return the processes that ``pid`` has started; the kernel's own list of them may lack one."""
+    """Return the processes that ``pid`` has started; the kernel's own list may lack one."""
     found = []
     for entry in filter(str.isdigit, os.listdir('/proc')):
         with suppress(OSError), open(f'/proc/{entry}/stat') as file:

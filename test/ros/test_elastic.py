@@ -32,6 +32,7 @@ SIMULATION = {
     'rate': 250.0,
     'effort_noise_std': [0.05],
     'real_time_factor': 2.0,
+    'clock_rate': 50.0,
 }
 
 

@@ -33,9 +33,6 @@ class Driver:
         waiting, self.waiting = self.waiting, []
         yield from waiting
 
-    def handle_events(self):
-        pass
-
 
 @pytest.fixture
 def clock(monkeypatch):

@@ -42,6 +42,7 @@ def parameters(side: str, folder: Path) -> dict[str, dict]:
         'simulation': {
             **ARMS[side],
             'rate': 200.0,
+            'clock_rate': 50.0,
             'perturbation': 0.2,
             'friction_perturbation': 0.4,
             'truth_file': str(folder / side / 'truth.yaml'),

@@ -94,7 +94,7 @@ class Driver:
 @pytest.fixture(scope='module')
 def nodes(cell):
     """Start an arm and the node that moves it."""
-    parameters = {'robot_description': str(URDF), 'rate': 200.0}
+    parameters = {'robot_description': str(URDF), 'rate': 200.0, 'clock_rate': 50.0}
     # the description is the test's to publish
     remaps = ['-r', 'joint_states:=real_states', '-r', 'robot_description:=true_description']
     cell.start('simulation', *remaps, parameters=parameters, wait=False)

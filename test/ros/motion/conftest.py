@@ -59,9 +59,8 @@ class Cell:
 
         self.ros = ros
         self._changed = {}
-        self.arm = ros.start(
-            'simulation', parameters={'robot_description': urdf, 'rate': rate}, wait=False
-        )
+        arm = {'robot_description': urdf, 'rate': rate, 'clock_rate': 50.0}
+        self.arm = ros.start('simulation', parameters=arm, wait=False)
         self.node = ros.start('excitation', parameters={**PARAMETERS, **parameters})
         self.states = ros.subscribe(JointState, 'joint_states', 1000)
         self.sent = ros.subscribe(JointTrajectory, 'joint_trajectory', 100)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Start nodes in half the time: a process that has loaded what nodes need, and forks.
+
+Most of what a node's start costs is Python loading libraries.  The nodes are processes like any
+others, with their own environment, session and output; what depends on the start of Python itself
+is to be started as users do.
+
+As a program, this is that process: it takes requests from the socket whose number is its argument.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+
+NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
+LIBRARIES = (
+    'diagnostic_msgs.msg',
+    'mujoco',
+    'rcl_interfaces.srv',
+    'robot_identification.excitation.planner',
+    'robot_identification.pipeline',
+    'robot_identification.report.plots',
+    'robot_identification.saving',
+    'robot_identification.simulation',
+    'robot_identification_msgs.action',
+    'robot_identification_msgs.srv',
+    'scipy.signal',
+    'std_srvs.srv',
+    'trajectory_msgs.msg',
+    'visualization_msgs.msg',
+    'yaml',
+)
+"""Without rclpy, whose tracing has threads: they would not be there in a fork, but their locks."""
+
+LARGEST = 1 << 20
+"""Of a request, with its environment [bytes]."""
+
+
+class ForkedProcess:
+    """A process that the server has forked; the part of `subprocess.Popen` that tests use."""
+
+    def __init__(self, server, module, arguments, environment, folder):
+        reading, writing = os.pipe()
+        self._status, status = os.pipe()
+        self.returncode = None
+        self.stdout = open(reading)  # noqa: SIM115 (closed by who reads it)
+        request = {'module': module, 'arguments': arguments, 'folder': folder}
+        text = json.dumps({**request, 'environment': environment}).encode()
+        try:
+            socket.send_fds(server, [text], [writing, status])
+            self.pid = int(server.recv(32))
+        finally:
+            os.close(writing)
+            os.close(status)
+
+    def poll(self):
+        """Return the exit code, or None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
+
+    def wait(self, timeout=None):
+        """Wait for the end and return the exit code."""
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired('node', timeout)
+            self.returncode = int(os.read(self._status, 32) or -signal.SIGKILL)
+            os.close(self._status)
+        return self.returncode
+
+    def send_signal(self, number):
+        """Send a signal where it still runs."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self):
+        """Send SIGKILL where it still runs."""
+        self.send_signal(signal.SIGKILL)
+
+
+def start_server(environment):
+    """Start the server; return the socket that takes its requests, and whose end ends it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
+    with theirs:
+        command = [sys.executable, __file__, str(theirs.fileno())]
+        # a session of its own: a Ctrl-C is for the tests, which end their nodes
+        subprocess.Popen(
+            command, env=environment, pass_fds=[theirs.fileno()], start_new_session=True
+        )
+    assert ours.recv(32) == b'ready'
+    return ours
+
+
+def serve(requests):
+    """Fork for each request; return in the child, with its module, or at the end, with None."""
+    children = {}
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    while True:
+        ready, _, _ = select.select([requests, woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+            reap(children)
+        if requests not in ready:
+            continue
+        text, files, _, _ = socket.recv_fds(requests, LARGEST, 2)
+        if not text:
+            return None
+        output, status = files
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            requests.close()
+            for file in (woken, waking, status, *children.values()):
+                os.close(file)
+            return become(json.loads(text), output)
+        children[pid] = status
+        os.close(output)
+        requests.send(str(pid).encode())
+
+
+def reap(children):
+    """Tell of the children that have ended how they did."""
+    for pid in list(children):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            file = children.pop(pid)
+            with contextlib.suppress(BrokenPipeError):
+                os.write(file, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(file)
+
+
+def become(request, output):
+    """Be a process as it would have been started; return the module that it runs."""
+    os.setsid()
+    os.chdir(request['folder'])
+    os.environ.clear()
+    os.environ.update(request['environment'])
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)
+    module = importlib.import_module(request['module'])
+    sys.argv = [module.__file__, *request['arguments']]
+    return module
+
+
+def main():
+    """Load what nodes load, and serve."""
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    assert len(os.listdir('/proc/self/task')) == 1, 'a library has started a thread'
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    requests.send(b'ready')
+    module = serve(requests)
+    return 0 if module is None else module.main()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
