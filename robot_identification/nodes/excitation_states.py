@@ -23,8 +23,8 @@ from .motion_sender import Tick
 LOOKS = 3
 """Looks without a message in between that are silence; after fewer, it may wait in the queue."""
 
-QUEUE = 5
-"""Joint states that may wait to be fetched."""
+QUEUE = 50
+"""Joint states that may wait to be fetched: efforts are averaged, so none of them is to miss."""
 
 JUMP_SECONDS = 1.0
 """Step of the stamps that no delay explains: a clock was set, or a simulation begun anew [s]."""
@@ -44,8 +44,8 @@ class StateWatch:
     The latest joint state.
 
     Messages are fetched when somebody looks, so that a node that is not asked for a motion leaves
-    them where they are.  Their queue is short on purpose: what counts here is the present, and the
-    recorder keeps the past.  Those that tell nothing new of all joints are passed over, so that a
+    them where they are.  Few are kept: what counts here is the present, and the recorder keeps the
+    past.  Those that tell nothing new of all joints are passed over, so that a
     driver that repeats itself, sends NaN or loses a joint counts as silent.
 
     Parameters
