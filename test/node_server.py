@@ -11,7 +11,9 @@ As a program, this is that process: it takes requests from the socket whose numb
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -20,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
 LIBRARIES = (
@@ -167,12 +170,21 @@ def main():
     """Load what nodes load, and serve."""
     for library in LIBRARIES:
         importlib.import_module(library)
+    gc.freeze()  # what all have is not to be looked through in each
     assert len(os.listdir('/proc/self/task')) == 1, 'a library has started a thread'
     requests = socket.socket(fileno=int(sys.argv[1]))
     requests.send(b'ready')
     module = serve(requests)
-    return 0 if module is None else module.main()
+    if module is None:
+        return
+    code = module.main()
+    # all of an interpreter's end but that it takes to pieces what it has loaded
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()

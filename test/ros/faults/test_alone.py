@@ -30,11 +30,11 @@ BOUND = 20.0
 
 @pytest.fixture(scope='module')
 def alone(cell, tmp_path_factory):
-    """Give all nodes but a robot: no description, no joint states, no controller."""
+    """Give all nodes but a robot: no description, states, controller; started as by users."""
     folder = tmp_path_factory.mktemp('alone')
     for node in NODES:
         parameters = {'execute': True, 'output': str(folder), 'online.enabled': True}
-        cell.start(node, parameters=parameters, wait=False)
+        cell.start(node, parameters=parameters, wait=False, fresh=True)
     for node in NODES:
         cell.wait_for_node(f'/{node}', timeout=60.0)
     return cell

@@ -116,13 +116,12 @@ def test_quality_of_clock_and_effort_is_told(live):
     assert tuple(status.joints) == live.arm.robot.joints
     assert len(status.effort_delay) == len(status.effort_delay_std) == len(status.joints)
     known = live.wait(
-        lambda s: np.isfinite(s.effort_delay).any(), 'how late efforts are', timeout=20.0
+        lambda s: (np.array(s.effort_delay_std) < 1e-3).any(), 'how late efforts are', timeout=20.0
     )
     delay, std = np.array(known.effort_delay), np.array(known.effort_delay_std)
     told = np.isfinite(delay)
     assert (std[told] > 0.0).all()
     assert (np.abs(delay - late / RATE)[told] < 4.0 * std[told]).all()
-    assert std[told].min() < 1e-3
     live.diagnostics.clear()
     values = {pair.key: pair.value for pair in live.report('online').values}
     assert float(values['rate [Hz]']) > 0.0 or values['rate [Hz]'] == 'nan'
