@@ -116,8 +116,6 @@ def panel(
         ax.spines[side].set_visible(False)
     for side in ('left', 'bottom'):
         ax.spines[side].set_color('#9aa1ac')
-        # the first tick would do this
-        ax.spines[side].set_position(('outward', 0.0))
     beside = [Scale(ax, axis, TEXT, _GRID) for axis in (ax.xaxis, ax.yaxis)]
     if share is None:
         scales.count(ax.xaxis, ticks[0])

@@ -28,14 +28,36 @@ _LENGTH, _PAD = 2.5, 3.5
 
 
 class Panel(Axes):
-    """Axes that make no tick before somebody asks for one; their scales draw without."""
+    """
+    Axes that make no tick before somebody asks for one; their scales draw without.
 
-    def _init_axis(self) -> None:
-        super()._init_axis()  # type: ignore[misc]
+    Making axes makes ticks only to set them up; empty lists in the place of those that matplotlib
+    fills on demand keep it from that.  Where a version does not look there, it makes its ticks.
+    """
+
+    _made = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for spine in self.spines.values():
+            # the first tick would do this
+            spine.set_position(('outward', 0.0))
+        self._made = True
         for axis in (self.xaxis, self.yaxis):
-            axis.majorTicks, axis.minorTicks = [], []
-            # it would have them made anew
-            axis.reset_ticks = lambda: None  # type: ignore[method-assign]
+            for part in _tickless():
+                vars(axis).pop(part, None)
+
+    def clear(self) -> None:
+        """Empty the axes; the first thing done to new ones, too."""
+        if not self._made:
+            for axis in (self.xaxis, self.yaxis):
+                vars(axis).update(_tickless())
+        super().clear()
+
+
+def _tickless() -> dict[str, Any]:
+    """Return what stands in for an axis' ticks, and for the method that would make them anew."""
+    return {'majorTicks': [], 'minorTicks': [], 'reset_ticks': lambda: None}
 
 
 class Scale(Artist):
