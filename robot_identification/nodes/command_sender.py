@@ -53,7 +53,7 @@ class CommandSender:
         self._velocity = options.controller_kind == VELOCITY_COMMANDS
         # speaks only where the process that streams has ended
         self._publisher = node.create_publisher(Float64MultiArray, options.controller_topic, 1)
-        self._speed = SpeedScaling(node, group, options.speed_scaling_topic)
+        self._speed = SpeedScaling(node, options.speed_scaling_topic)
         self._question = ControllerQuestion(
             node, group, self._publisher.topic_name, options.controller_node
         )

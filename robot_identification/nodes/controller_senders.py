@@ -8,6 +8,7 @@ import time
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectory
 
@@ -15,14 +16,19 @@ from ..excitation.points import Points
 from .controller_joints import ControllerQuestion, difference, joints_differ
 from .controller_options import ControllerOptions
 from .excitation_errors import Code, MotionError
+from .joint_states import BEST_EFFORT, waited
 from .motion_messages import time_message, trajectory_message
 from .motion_sender import Tick
+from .running import LeftAlone
 
 CONTROLLER_SECONDS = 5.0
 """How long the controller may take to appear [s]."""
 
 SPEED_SECONDS = 2.0
 """How long the controller's speed may be untold before a motion is given up [s]."""
+
+QUEUE = 10
+"""Messages of the controller's speed that may wait to be fetched."""
 
 
 async def wait_for(ready: Callable[[], bool], missing: str, tick: Tick) -> None:
@@ -36,29 +42,52 @@ async def wait_for(ready: Callable[[], bool], missing: str, tick: Tick) -> None:
 
 class SpeedScaling:
     """
-    The speed at which a controller lets time pass.
+    The speed at which a controller lets time pass, fetched when somebody asks.
+
+    A change that is heard late moves the robot's time against the node's, so nothing waits for an
+    executor to come to it.
 
     Parameters
     ----------
-    node, group:
+    node:
         Who listens.
     topic:
         Brings it in percent; empty: it is always 1.
 
     """
 
-    def __init__(self, node: Node, group: CallbackGroup, topic: str) -> None:
+    def __init__(self, node: Node, topic: str) -> None:
         self._topic = node.resolve_topic_name(topic) if topic else ''
-        self.value = 1.0
+        self._value = 1.0
         self._told = -float('inf')
-        if topic:
-            node.create_subscription(Float64, topic, self._arrived, 10, callback_group=group)
+        # best effort matches every publisher, and of what is late nothing is wanted
+        latest = QoSProfile(depth=QUEUE, reliability=BEST_EFFORT)
+        self._subscription = (
+            node.create_subscription(
+                Float64, topic, lambda _: None, latest, callback_group=LeftAlone()
+            )
+            if topic
+            else None
+        )
 
-    def _arrived(self, message: Float64) -> None:
-        # a NaN, which no comparison lets through, leaves what was told before
-        if message.data >= 0.0:
-            self.value = 0.01 * message.data
-            self._told = time.monotonic()
+    @property
+    def value(self) -> float:
+        """The latest one; 1 is real time."""
+        self._fetch()
+        return self._value
+
+    def _fetch(self) -> None:
+        if self._subscription is None:
+            return
+        for _ in range(QUEUE):
+            taken = self._subscription.handle.take_message(Float64, False)
+            if taken is None:
+                return
+            message, info = taken
+            # a NaN, which no comparison lets through, leaves what was told before
+            if message.data >= 0.0:
+                self._value = 0.01 * message.data
+                self._told = time.monotonic() - waited(info)
 
     async def prepare(self, tick: Tick) -> None:
         """Wait until it is told; raise `MotionError` where it is not."""
@@ -72,6 +101,7 @@ class SpeedScaling:
     @property
     def failure(self) -> str | None:
         """Why a motion cannot go on, or None."""
+        self._fetch()
         silence = time.monotonic() - self._told
         if not self._topic or silence < SPEED_SECONDS:
             return None
@@ -99,7 +129,7 @@ class TrajectoryPartner:
     def __init__(
         self, node: Node, group: CallbackGroup, target: str, options: ControllerOptions
     ) -> None:
-        self.speed = SpeedScaling(node, group, options.speed_scaling_topic)
+        self.speed = SpeedScaling(node, options.speed_scaling_topic)
         self._question = ControllerQuestion(node, group, target, options.controller_node)
         self._logger = node.get_logger()
         self._warned = False

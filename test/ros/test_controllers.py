@@ -178,18 +178,19 @@ class Cell:
         self.ros.wait_until(lambda: len(self.states) > 60, 20.0, what='joint states')
         assert float(np.ptp(self.measured()[1], axis=0).max()) < 2e-3, self.measured()
 
-    def require_on(self, path, kind):
+    def require_on(self, path, kind, slowed=False):
         """
         Check that the robot has moved on a path, and rests at its end.
 
         Trajectories are interpolated where they are followed, and the drives' servo knows what is
-        to come.  Streams may be behind or ahead by some 0.1 s, at 0.5 rad/s; velocities leave
-        what is corrected with a time constant of half a second.
+        to come.  Streams may be behind or ahead by some 0.1 s, at 0.5 rad/s, and so may horizons
+        where the node hears of a change of speed as late; velocities leave what is corrected with
+        a time constant of half a second.
         """
         streamed = kind.endswith('commands')
         end = 0.01 if kind == 'velocity_commands' else 3e-3
         np.testing.assert_allclose(self.states[-1].position, GOAL, atol=end)
-        assert away(path, self.measured()[1][::5]).max() < (0.05 if streamed else 5e-3)
+        assert away(path, self.measured()[1][::5]).max() < (0.05 if streamed or slowed else 5e-3)
 
 
 @pytest.fixture(scope='module')
@@ -289,7 +290,7 @@ def test_a_controller_that_slows_time_down_is_followed(cell, kind, unwatched):
     speeds = [f.speed_scaling for f in feedback]
     assert (min(speeds), max(speeds)) == pytest.approx((0.3, 1.0))
     # the path is the same, though not its time: a third of it took three times as long
-    cell.require_on(path, kind)
+    cell.require_on(path, kind, slowed=True)
     assert result.duration > result.planned_duration + 0.4 * path.duration
     cell.ros.node.destroy_client(client)
 
