@@ -174,9 +174,14 @@ class Cell:
         return stamps, np.array([state.position for state in self.states])
 
     def require_rest(self):
-        self.clear()
-        self.ros.wait_until(lambda: len(self.states) > 60, 20.0, what='joint states')
-        assert float(np.ptp(self.measured()[1], axis=0).max()) < 2e-3, self.measured()
+        for _ in range(5):
+            # on a busy machine, some that wait in the queue are of the past
+            self.clear()
+            self.ros.wait_until(lambda: len(self.states) > 60, 20.0, what='joint states')
+            moved = float(np.ptp(self.measured()[1], axis=0).max())
+            if moved < 2e-3:
+                return
+        pytest.fail(f'the robot has moved by {moved} rad where it should rest')
 
     def require_on(self, path, kind, slowed=False):
         """
