@@ -21,6 +21,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 
+pytestmark = pytest.mark.wall_clock
+
 PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
 JOINTS = ('joint_1', 'joint_2')
 

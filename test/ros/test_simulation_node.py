@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
+pytestmark = pytest.mark.wall_clock
+
 JOINTS = [f'joint_{i}' for i in range(1, 7)]
 
 

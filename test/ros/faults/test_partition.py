@@ -37,6 +37,8 @@ from sensor_msgs.msg import JointState
 
 ROOT = Path(__file__).resolve().parents[3]
 URDF = str(ROOT / 'urdf' / 'zollo_planar_2r.urdf')
+pytestmark = pytest.mark.wall_clock
+
 CUTTABLE = str(Path(__file__).with_name('cuttable'))
 JOINTS = ('joint_1', 'joint_2')
 RATE = 200.0

@@ -17,6 +17,8 @@ from robot_identification_msgs.action import Excite
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
+pytestmark = pytest.mark.wall_clock
+
 PLANAR = str(Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf')
 
 

@@ -13,6 +13,8 @@ from rclpy.action import ActionClient
 from robot_identification.nodes.motion_messages import seconds, trajectory_points
 from robot_identification_msgs.action import Excite, PlanExcitation
 
+pytestmark = pytest.mark.wall_clock
+
 JOINTS = ('joint_1', 'joint_2')
 
 

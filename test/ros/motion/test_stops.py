@@ -12,6 +12,8 @@ from robot_identification_msgs.action import Excite
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+pytestmark = pytest.mark.wall_clock
+
 GOAL = np.array([2.0, -1.5])
 
 

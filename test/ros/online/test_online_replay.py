@@ -17,6 +17,8 @@ from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 
+pytestmark = pytest.mark.wall_clock
+
 ALL = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
