@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Start nodes in half the time: a process that has loaded what nodes need, and forks.
+Start nodes without loading their libraries each time: a process that has them, and forks.
 
 Most of what a node's start costs is Python loading libraries.  The nodes are processes like any
 others, with their own environment, session and output; what depends on the start of Python itself

@@ -59,7 +59,7 @@ class CommandSender:
         )
         self._stream: _Process | None = None
         self._order: tuple[str, ...] = ()
-        self._given_up = False
+        self._given_up = False  # the robot was left where it had stopped
 
     @property
     def target(self) -> str:
@@ -131,7 +131,7 @@ class CommandSender:
         return order
 
     def send(self, points: Points, start: int) -> None:
-        """Stream a horizon that replaces the one that runs; a robot that was left rests."""
+        """Stream a horizon that replaces the one that runs, unless the robot was left alone."""
         if self._stream is None or self._stream.ended or self._given_up:
             return
         columns = [points.joints.index(joint) for joint in self._order]

@@ -45,8 +45,8 @@ class StateWatch:
 
     Messages are fetched when somebody looks, so that a node that is not asked for a motion leaves
     them where they are.  Few are kept: what counts here is the present, and the recorder keeps the
-    past.  Those that tell nothing new of all joints are passed over, so that a
-    driver that repeats itself, sends NaN or loses a joint counts as silent.
+    past.  Those that tell nothing new of all joints are passed over, so that a driver that repeats
+    itself, sends NaN or loses a joint counts as silent.
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ class StateWatch:
     """
 
     def __init__(self, node: Node) -> None:
+        self._node = node
         # of what was lost nothing is wanted, and a reliable reader that nobody reads may, after a
         # gap in the network, stand still for good
         self._messages = FetchedJointStates(node, depth=QUEUE, reliable=False)
@@ -76,7 +77,6 @@ class StateWatch:
         self._fault: RecordingError | None = None
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=64)
         self._efforts: deque[tuple[float, np.ndarray]] = deque(maxlen=1024)
-        self._node = node
 
     def fetch(self) -> None:
         """Take the joint states that have arrived."""

@@ -146,6 +146,10 @@ def test_the_speed_scaling_is_listened_to(ros, monkeypatch):
     ros.spin(0.2)
     assert sender.speed_scaling == pytest.approx(0.3)
     assert sender.failure is None
+    # and no executor has to come to it
+    publisher.publish(Float64(data=50.0))
+    time.sleep(0.2)
+    assert sender.speed_scaling == pytest.approx(0.5)
     monkeypatch.setattr(controller_senders, 'SPEED_SECONDS', 0.01)
     assert "'/speed' has not told the speed scaling" in sender.failure
 
