@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Turn a motion into single commands, for robots that take positions or velocities.
+Single commands made of a motion, for robots that take positions or velocities.
 
 The time of the motion is that of the stamps on the robot's states, which may be simulated.
 """
@@ -9,10 +9,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from .command_gate import CommandLimiter
+from .limits import Limits
 from .points import PointTrajectory
+from .state_monitor import StateBounds, StateMonitor
 
 LARGEST_ERROR = 0.1
 """Difference of positions beyond which feedback does not grow [rad or m]."""
+
+FEEDBACK_TIME = 0.1
+"""Time constant of the feedback, so that a false position is no sudden velocity [s]."""
+
+FEEDBACK_SHARE = 0.05
+"""Share of the way so far that feedback may correct, beyond `LARGEST_ERROR`."""
+
+LATE = 0.05
+"""Delay beyond which a joint state says nothing about the present, but in a simulation [s]."""
+
+MISTRUST_COUNT = 3
+"""So many joint states that are not plausible, and a path is followed without any."""
 
 SHORTEST = 1e-3
 """Shortest way to a path that is still to begin [s]."""
@@ -25,6 +40,13 @@ HELD_UP = 0.1
 
 MISSED = 3.0
 """How many commands that are missing it takes for that, where they come seldom."""
+
+
+OLD = 0.2
+"""Age at which a joint state counts no more [s]."""
+
+SIMULATED_AHEAD = 0.05
+"""How far commands go beyond the latest joint state of a simulation, which may stall [s]."""
 
 
 class StampedClock:
@@ -120,6 +142,12 @@ class CommandStream:
         self._owed = 0.0  # path time that has passed and was not commanded
         self._speed = 1.0
         self.held_up = 0.0
+        self._forget_feedback()
+
+    def _forget_feedback(self) -> None:
+        self._feedback: np.ndarray | float = 0.0
+        self._corrected: np.ndarray | float = 0.0
+        self._way: np.ndarray | float = 0.0
 
     def replace(
         self,
@@ -127,7 +155,6 @@ class CommandStream:
         start: float,
         now: float,
         position: np.ndarray,
-        velocity: np.ndarray | None = None,
     ) -> None:
         """
         Follow another path from now on, unless the robot was left where it is.
@@ -140,15 +167,16 @@ class CommandStream:
             When it began or will begin [s].
         now:
             Present time [s].
-        position, velocity:
-            (n_joints,) measured; from there the robot moves to a path that is still to begin.
+        position:
+            (n_joints,) where the robot rests; from there it moves to a path that is still to
+            begin.
 
         """
         if self.held_up:
             return
         former = self._path
         if start - now > SHORTEST:
-            path = _joined(path, start - now, position, velocity)
+            path = _joined(path, start - now, position)
             start, former = now, None
         if self._path is not None and now >= self._now - StampedClock.LEAP:
             # a clock that went back a little: what was commanded is not taken back
@@ -171,6 +199,7 @@ class CommandStream:
         """Forget the path, and that the robot was left where it is."""
         self.stop()
         self.held_up = 0.0
+        self._forget_feedback()
 
     @property
     def running(self) -> bool:
@@ -215,7 +244,8 @@ class CommandStream:
 
         """
         assert self._path is not None
-        self._owed += speed * self._passed(now)
+        passed = self._passed(now)
+        self._owed += speed * passed
         self._speed, now = speed, self._now
         if self._owed > max(HELD_UP, MISSED * usual) and not self._velocity:
             self.held_up = self.held_up or self._owed
@@ -225,10 +255,26 @@ class CommandStream:
             return self._path.sample(np.array([self._time])).position[0]
         then = self._time if measured is None else self._time - speed * (now - stamp)
         motion = self._path.sample(np.array([self._time, then]))
-        if measured is None:
-            return motion.velocity[0]
-        error = np.clip(motion.position[1] - measured, -LARGEST_ERROR, LARGEST_ERROR)
-        return motion.velocity[0] + self._gain * error
+        error = np.zeros_like(motion.position[1])
+        if measured is not None:
+            error = np.clip(motion.position[1] - measured, -LARGEST_ERROR, LARGEST_ERROR)
+        return motion.velocity[0] + self._corrections(error, motion.velocity[0], passed)
+
+    def _corrections(self, error: np.ndarray, planned: np.ndarray, passed: float) -> np.ndarray:
+        """
+        Return the velocity that feedback adds (n_joints,).
+
+        It changes slowly, and what it adds up to is bounded: a drift of what is measured must not
+        lead the robot far from its path.
+        """
+        share = 1.0 - np.exp(-passed / FEEDBACK_TIME)
+        self._feedback = self._feedback + share * (self._gain * error - self._feedback)
+        self._way = self._way + np.abs(planned) * passed
+        most = LARGEST_ERROR + FEEDBACK_SHARE * self._way
+        spent = self._corrected * np.sign(self._feedback) >= most
+        feedback = np.where(spent, 0.0, self._feedback)
+        self._corrected = self._corrected + feedback * passed
+        return feedback
 
     def _advance(self, most: float) -> None:
         """Go on along the path by what is owed, or less."""
@@ -253,17 +299,146 @@ class CommandStream:
         return max(now - before, 0.0)
 
 
-def _joined(
-    path: PointTrajectory, lead: float, position: np.ndarray, velocity: np.ndarray | None
-) -> PointTrajectory:
-    """Return the path with the way to it from a state, which takes ``lead`` [s]."""
-    if velocity is None or not np.isfinite(velocity).all():
-        velocity = path.velocity[0]
+def _joined(path: PointTrajectory, lead: float, position: np.ndarray) -> PointTrajectory:
+    """Return the path with the way to it from rest, which takes ``lead`` [s]."""
     assert path.acceleration is not None
     return PointTrajectory(
         path.joints,
         np.concatenate([[0.0], lead + path.time]),
         np.vstack([position, path.position]),
-        np.vstack([velocity, path.velocity]),
+        np.vstack([np.zeros_like(position), path.velocity]),
         np.vstack([np.zeros_like(position), path.acceleration]),
     )
+
+
+class CommandPlayer:
+    """
+    Commands of one motion after the other: path, clock, feedback and limits together.
+
+    Joint states give the time, and feedback to a robot that takes velocities.  Those that are not
+    plausible (`StateMonitor`) give neither.  Every command passes the `CommandLimiter`.
+
+    Parameters
+    ----------
+    velocity, gain:
+        As for `CommandStream`.
+    rate:
+        Commands per second [Hz].
+    simulated:
+        Whether the clock of the joint states is a simulation's.
+
+    """
+
+    def __init__(self, velocity: bool, gain: float, rate: float, simulated: bool) -> None:
+        self.stream = CommandStream(velocity, gain)
+        self._velocity, self._rate = velocity, rate
+        self._simulated = simulated
+        self._clock: StampedClock | None = None
+        self._latest: tuple[float, np.ndarray] | None = None
+        self._arrived = -np.inf
+        self._next: tuple[PointTrajectory, float] | None = None
+        self._limiter: CommandLimiter | None = None
+        self._monitor: StateMonitor | None = None
+        self._sent = 0.0
+        self._refused = 0
+        self._last: np.ndarray | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a path waits for the first joint state."""
+        return self._next is not None
+
+    def prepare(self) -> None:
+        """Begin a motion: forget the one before."""
+        self.stream.resume()
+        self._next = self._monitor = self._limiter = self._latest = self._clock = None
+        self._refused = 0
+
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """Begin a path of a robot that rests at ``position`` (n_joints,), within limits."""
+        self._rest = np.array(position, dtype=float)
+        self._limiter = CommandLimiter(limits, position)
+        if self._monitor is None:
+            bounds = StateBounds(
+                limits.joints, limits.lower, limits.upper, limits.velocity, limits.acceleration
+            )
+            self._monitor = StateMonitor(bounds)
+
+    def follow(self, path: PointTrajectory, start: float) -> None:
+        """Follow a path, which begins at ``start`` in the clock of the joint states [s]."""
+        self._next = path, start
+
+    def note(self, stamp: float, arrived: float, position: np.ndarray) -> None:
+        """
+        Take note of a joint state.
+
+        Parameters
+        ----------
+        stamp:
+            [s]
+        arrived:
+            Time of its arrival on this machine's clock [s].
+        position:
+            (n_joints,) finite [rad or m].
+
+        """
+        if self._refused >= MISTRUST_COUNT:
+            return
+        if self._monitor is not None and self._monitor.fault(stamp, arrived, position):
+            self._refused += 1
+            return
+        self._latest, self._arrived = (stamp, position), arrived
+        if self._clock is None:
+            ahead = SIMULATED_AHEAD if self._simulated else np.inf
+            self._clock = StampedClock(stamp, arrived, ahead)
+        elif self._simulated or stamp > self._clock.at(arrived) - LATE:
+            self._clock.correct(stamp, arrived)
+
+    def mistrust(self) -> None:
+        """Follow what is left of the motion without joint states."""
+        self._refused = MISTRUST_COUNT
+
+    def replace(self, wall: float) -> None:
+        """Go over to the path that waits, at ``wall`` on this machine's clock [s]."""
+        if self._next is None or self._clock is None:
+            return
+        path, start = self._next
+        self.stream.replace(path, start, self._clock.at(wall), self._rest)
+        self._next = None
+
+    def command(self, wall: float, speed: float) -> np.ndarray:
+        """
+        Return the command of a moment (n_joints,).
+
+        Parameters
+        ----------
+        wall:
+            Time on this machine's clock [s].
+        speed:
+            How fast the path's time passes.
+
+        """
+        assert self._clock is not None and self._limiter is not None
+        now, usual = self._clock.at(wall), self._clock.rate / self._rate
+        unsure = self._latest is None or self._refused >= MISTRUST_COUNT
+        if self._latest is None or unsure or wall - self._arrived > OLD:
+            wanted = self.stream.command(now, speed, usual=usual)
+        else:
+            wanted = self.stream.command(now, speed, *self._latest, usual=usual)
+        limited = self._limiter.velocity if self._velocity else self._limiter.position
+        # the limits are those of the robot's time
+        time, period = (now, usual) if self._simulated else (wall, 1.0 / self._rate)
+        passed, self._sent = time - self._sent, time
+        self._last = limited(wanted, passed, period)
+        return self._last
+
+    def last(self) -> np.ndarray | None:
+        """
+        Return the next command of a stream that ends, for a robot that is to rest (n_joints,).
+
+        The last position, or velocities that fall to zero; None where nothing was commanded.
+        """
+        if self._velocity and self._limiter is not None and self._last is not None:
+            period = 1.0 / self._rate
+            self._last = self._limiter.velocity(np.zeros_like(self._last), period, period)
+        return self._last

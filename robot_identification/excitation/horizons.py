@@ -18,11 +18,8 @@ import numpy as np
 from ..recording import Motion
 from ..splines import spline_coefficients
 from .limits import Limits
-from .points import Points, PointTrajectory
-from .stopping import SHORTEST, slowed
-
-LONGEST = 5.0
-"""Longest stop that is tried [s]."""
+from .points import Points, PointTrajectory, to_points
+from .stopping import LONGEST, SHORTEST, slowed
 
 STEP = 0.05
 """Time from one stop that is found to the next, at least; they begin at points of the path [s]."""
@@ -176,6 +173,39 @@ def stoppable(
         duration *= _FACTOR
     good = np.isfinite(found)
     return StoppablePath(path, begin[good], found[good], rate)
+
+
+def diverted(points: Points, begin: float, stop: PointTrajectory, rate: float) -> Points:
+    """
+    Return points that are left at a moment for a stop of their own.
+
+    Parameters
+    ----------
+    points:
+        What a controller follows.
+    begin:
+        When the stop begins, in their time [s].
+    stop:
+        Begins with the state that the points have then.
+    rate:
+        Points per second of the stop [Hz].
+
+    """
+    former = points.trajectory()
+    since = begin - float(points.time[0])
+    here = former.sample(np.array([since]))
+    rows = slice(0, int(np.searchsorted(points.time, begin - 1e-9)))
+    p, more = points.motion, to_points(stop, rate)
+    columns = [
+        np.concatenate([a[rows], b, c[1:]])
+        for a, b, c in (
+            (points.time, np.array([begin]), begin + more.time),
+            (p.position, here.position, more.motion.position),
+            (p.velocity, here.velocity, more.motion.velocity),
+            (p.acceleration, here.acceleration, more.motion.acceleration),
+        )
+    ]
+    return Points(points.joints, columns[0], Motion(*columns[1:]))
 
 
 def _grid(duration: float, rate: float) -> np.ndarray:

@@ -8,17 +8,27 @@ changes, q(t) = path(s(t)).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..recording import Motion
+from .limits import Limits
 from .points import PointTrajectory
 from .trajectories import Trajectory
 
 SHORTEST = 0.2
 """Least time for a stop [s]."""
+
+LONGEST = 5.0
+"""Longest stop that is tried [s]."""
+
+ACCELERATION_SHARE = 0.6
+"""Share of the acceleration limits that a stop off the path uses: a servo overshoots."""
+
+_FACTOR = 1.15
+_LOOKS = 41
+_ROUNDING = 1.0 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -81,38 +91,58 @@ def slowed(path: Trajectory, begin: np.ndarray | float, duration: float, x: np.n
     )
 
 
-def halt(
-    joints: Sequence[str],
-    position: np.ndarray,
-    velocity: np.ndarray,
-    acceleration: np.ndarray,
+def to_rest(
+    limits: Limits,
+    state: np.ndarray,
+    place: np.ndarray | None = None,
     shortest: float = SHORTEST,
-) -> PointTrajectory:
+) -> PointTrajectory | None:
     """
-    Return the smooth stop of a robot that is not on the path that it should follow.
+    Return the quickest quintic from a state of motion to rest that keeps the limits.
 
-    From there, a stop along the path would begin with a leap.
+    It leaves the path that was checked for collisions, so it is short.
 
     Parameters
     ----------
-    joints:
-        Names.
-    position, velocity:
-        (n_joints,) where the robot is, and how it moves.
-    acceleration:
-        (n_joints,) limits.
+    limits:
+        Limits of position, velocity and acceleration in force.
+    state:
+        (3, n_joints) position, velocity and acceleration at its begin.
+    place:
+        (n_joints,) where it ends; None for where the velocity leads while it falls evenly.
     shortest:
-        Least time for the stop [s].
+        Least duration [s].
+
+    Returns
+    -------
+    PointTrajectory or None
+        None where there is none within `LONGEST`.
 
     """
-    position, velocity = np.asarray(position, dtype=float), np.asarray(velocity, dtype=float)
-    # velocity falls as 1 - 3 x^2 + 2 x^3, whose slope is 1.5 at most and whose integral is 1/2
-    duration = max(shortest, float((1.5 * np.abs(velocity) / acceleration).max()))
+    position, velocity, acceleration = np.asarray(state, dtype=float)
     zero = np.zeros_like(position)
-    return PointTrajectory(
-        tuple(joints),
-        np.array([0.0, duration]),
-        np.array([position, position + 0.5 * duration * velocity]),
-        np.array([velocity, zero]),
-        np.array([zero, zero]),
-    )
+    looks = np.linspace(0.0, 1.0, _LOOKS)
+    # at its begin it may move as the motion that it ends
+    fastest = np.maximum(limits.velocity, np.abs(velocity))
+    hardest = np.maximum(ACCELERATION_SHARE * limits.acceleration, np.abs(acceleration))
+    duration = shortest
+    while duration <= LONGEST:
+        end = position + 0.5 * duration * velocity if place is None else place
+        end = np.clip(end, limits.lower, limits.upper)
+        stop = PointTrajectory(
+            limits.joints,
+            np.array([0.0, duration]),
+            np.array([position, end]),
+            np.array([velocity, zero]),
+            np.array([acceleration, zero]),
+        )
+        motion = stop.sample(duration * looks)
+        inside = (motion.position >= np.minimum(limits.lower, position)) & (
+            motion.position <= np.maximum(limits.upper, position)
+        )
+        slow = np.abs(motion.velocity) <= fastest * _ROUNDING
+        soft = np.abs(motion.acceleration) <= hardest * _ROUNDING
+        if (inside & slow & soft).all():
+            return stop
+        duration *= _FACTOR
+    return None

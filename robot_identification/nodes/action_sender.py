@@ -12,11 +12,13 @@ from functools import partial
 from typing import Any
 
 from action_msgs.msg import GoalStatus
+import numpy as np
 from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 
+from ..excitation.limits import Limits
 from ..excitation.points import Points
 from .control_interface import require_follow_joint_trajectory
 from .controller_options import ControllerOptions
@@ -93,6 +95,9 @@ class ActionSender:
         )
         await self._partner.prepare(joints, tick)
 
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """Do nothing: the controller interpolates what was checked."""
+
     def send(self, points: Points, start: int) -> None:
         """Send a goal that replaces the one that runs."""
         self._latest += 1
@@ -100,6 +105,9 @@ class ActionSender:
         goal = self._kind.Goal(trajectory=message_of(points, start))
         future = self._client.send_goal_async(goal)
         future.add_done_callback(partial(self._answered, self._latest))
+
+    def mistrust(self) -> None:
+        """Do nothing: no joint states are used here."""
 
     def finish(self) -> None:
         """Withdraw the goal that is still followed, now that the robot rests."""

@@ -31,17 +31,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from ..errors import RecordingError
-from ..excitation.commands import CommandStream, StampedClock
+from ..excitation.commands import CommandPlayer, OLD
 from ..excitation.points import PointTrajectory
 from .joint_states import waited
-from .motion_messages import joint_sample, JointSample
+from .motion_messages import joint_sample
 from .processes import prioritise
-
-OLD = 0.2
-"""Age at which a joint state counts no more [s]."""
-
-SIMULATED_AHEAD = 0.05
-"""How far commands go beyond the latest joint state of a simulation, which may stall [s]."""
 
 LAST_WORDS = 0.2
 """Time over which the last command is repeated [s]."""
@@ -141,7 +135,8 @@ class Streamer:
     task:
         What it does.
     pipe:
-        Brings ``(word, content)``: 'joints' with the commands' order, 'horizon', 'finish'.
+        Brings ``(word, content)``: 'joints' with the commands' order, 'begin' with the limits and
+        the place of rest, 'horizon', 'mistrust', 'finish'.
     beat:
         Tells that it goes on.
 
@@ -161,12 +156,9 @@ class Streamer:
         )
         self._states = self._subscribe(JointState, task.joint_states)
         self._speeds = self._subscribe(Float64, task.speed) if task.speed else None
-        self._stream = CommandStream(task.velocity, task.gain)
+        self._player = CommandPlayer(task.velocity, task.gain, task.rate, task.simulated)
+        self._stream = self._player.stream
         self._joints: tuple[str, ...] = ()
-        self._clock: StampedClock | None = None
-        self._sample: JointSample | None = None
-        self._arrived = -np.inf
-        self._next: CommandHorizon | None = None
         self._speed = 1.0
         self._alone: float | None = None
         self._greeted = True
@@ -189,7 +181,7 @@ class Streamer:
                 self._hear()
                 self._look()
                 if self._stream.running:
-                    self._publish(self._command())
+                    self._publish(self._player.command(time.monotonic(), self._speed))
                     self._tell()
                 due = max(due + (period if self._busy else IDLE), time.monotonic() - period)
                 time.sleep(max(due - time.monotonic(), 0.0))
@@ -198,7 +190,7 @@ class Streamer:
 
     @property
     def _busy(self) -> bool:
-        return self._stream.running or self._next is not None
+        return self._stream.running or self._player.waiting
 
     def _ended(self) -> bool:
         if self._alone is None:
@@ -212,10 +204,14 @@ class Streamer:
                 word, content = self._pipe.recv()
                 if word == 'joints':
                     self._joints, self._greeted = content, False
-                    self._stream.resume()
-                    self._next, self._told = None, False
+                    self._player.prepare()
+                    self._told = False
+                elif word == 'begin':
+                    self._player.begin(*content)
+                elif word == 'mistrust':
+                    self._player.mistrust()
                 elif word == 'horizon':
-                    self._next = content
+                    self._player.follow(content.path, content.start)
                 else:
                     self._say_last()
             if not self._greeted and self._publisher.get_subscription_count() > 0:
@@ -238,12 +234,7 @@ class Streamer:
             told = self._speeds.handle.take_message(Float64, False)
             if told is not None and told[0].data >= 0.0:
                 self._speed = 0.01 * told[0].data
-        if self._next is not None and self._clock is not None and self._sample is not None:
-            now, sample = self._clock.at(time.monotonic()), self._sample
-            self._stream.replace(
-                self._next.path, self._next.start, now, sample.position, sample.velocity
-            )
-            self._next = None
+        self._player.replace(time.monotonic())
 
     def _note(self, message: JointState, info: dict[str, Any]) -> None:
         try:
@@ -254,28 +245,12 @@ class Streamer:
             return
         wall = time.monotonic()
         arrived = wall - min(waited(info), OLD)
-        self._sample, self._arrived = sample, wall
         stamp = 1e-9 * sample.stamp if sample.stamp else time.time() - (wall - arrived)
-        if self._clock is None:
-            ahead = SIMULATED_AHEAD if self._task.simulated else np.inf
-            self._clock = StampedClock(stamp, arrived, ahead)
-        else:
-            self._clock.correct(stamp, arrived)
+        self._player.note(stamp, arrived, sample.position)
 
     # -------------------------------------------------------------------------------- what is said
 
-    def _command(self) -> np.ndarray:
-        assert self._clock is not None
-        wall = time.monotonic()
-        now = self._clock.at(wall)
-        usual = self._clock.rate / self._task.rate
-        if self._sample is None or wall - self._arrived > OLD:
-            return self._stream.command(now, self._speed, usual=usual)
-        stamp = 1e-9 * self._sample.stamp if self._sample.stamp else now
-        return self._stream.command(now, self._speed, stamp, self._sample.position, usual=usual)
-
     def _publish(self, command: np.ndarray) -> None:
-        self._latest = command
         self._publisher.publish(Float64MultiArray(data=array('d', command.tobytes())))
 
     def _tell(self) -> None:
@@ -290,9 +265,10 @@ class Streamer:
         if not self._stream.running:
             return
         self._stream.stop()
-        last = np.zeros_like(self._latest) if self._task.velocity else self._latest
         end = time.monotonic() + LAST_WORDS
-        while time.monotonic() < end:
+        while (last := self._player.last()) is not None:
+            if time.monotonic() >= end and not (self._task.velocity and last.any()):
+                return
             self._beat.give()
             self._publish(last)
             time.sleep(1.0 / self._task.rate)

@@ -7,6 +7,7 @@ They are streamed by a process of their own; see `command_process`.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from multiprocessing import Pipe
 import os
@@ -16,10 +17,13 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray
 
+from ..excitation.command_gate import CommandLimiter
+from ..excitation.limits import Limits
 from ..excitation.points import Points, PointTrajectory
 from .command_process import Beat, CommandHorizon, CommandTask
 from .controller_joints import ControllerQuestion, difference, joints_differ
@@ -60,6 +64,8 @@ class CommandSender:
         self._stream: _Process | None = None
         self._order: tuple[str, ...] = ()
         self._given_up = False  # the robot was left where it had stopped
+        self._limits: Limits | None = None
+        self._latest: tuple[PointTrajectory, float] | None = None
 
     @property
     def target(self) -> str:
@@ -130,6 +136,21 @@ class CommandSender:
             raise joints_differ(name, missing, surplus)
         return order
 
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """Tell the process from where it moves the robot, and within which limits."""
+        columns = [limits.joints.index(joint) for joint in self._order]
+        ordered = Limits(
+            self._order,
+            tuple(limits.units[column] for column in columns),
+            *(
+                getattr(limits, name)[columns]
+                for name in ('lower', 'upper', 'velocity', 'acceleration', 'effort', 'jerk')
+            ),
+        )
+        self._limits = ordered
+        if self._stream is not None:
+            self._stream.say('begin', (ordered, position[columns]))
+
     def send(self, points: Points, start: int) -> None:
         """Stream a horizon that replaces the one that runs, unless the robot was left alone."""
         if self._stream is None or self._stream.ended or self._given_up:
@@ -144,7 +165,13 @@ class CommandSender:
             m.acceleration[:, columns],
         )
         begin = 1e-9 * start + float(points.time[0])
+        self._latest = path, time.monotonic()
         self._stream.say('horizon', CommandHorizon(path, begin))
+
+    def mistrust(self) -> None:
+        """Have what is left of the motion streamed without feedback."""
+        if self._stream is not None:
+            self._stream.say('mistrust')
 
     def finish(self) -> None:
         """End the stream: the robot rests."""
@@ -169,10 +196,27 @@ class CommandSender:
     def _on_end(self, code: int) -> None:
         """Stop a robot that would run on; called from another thread."""
         if self._velocity:
-            self._publisher.publish(Float64MultiArray(data=[0.0] * len(self._order)))
+            self._slow_down()
         hung = self._stream is not None and self._stream.hung
         why = 'was ended, since it hung' if hung else f'ended with code {code}'
         self._node.get_logger().error(f'the process that streams commands {why}')
+
+    def _slow_down(self) -> None:
+        """Bring a robot that takes velocities to rest, from the velocity that was planned."""
+        zero = np.zeros(len(self._order))
+        if self._limits is not None and self._latest is not None:
+            (path, sent), period = self._latest, 1.0 / self._options.command_rate
+            motion = path.sample(np.array([time.monotonic() - sent]))
+            limiter = CommandLimiter(self._limits, motion.position[0], motion.velocity[0])
+            velocity = motion.velocity[0]
+            while velocity.any():
+                velocity = limiter.velocity(zero, period, period)
+                self._publish(velocity)
+                time.sleep(period)
+        self._publish(zero)
+
+    def _publish(self, command: np.ndarray) -> None:
+        self._publisher.publish(Float64MultiArray(data=array('d', command.tobytes())))
 
 
 class _Process:

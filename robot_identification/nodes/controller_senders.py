@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 import time
 
+import numpy as np
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectory
 
+from ..excitation.limits import Limits
 from ..excitation.points import Points
 from .controller_joints import ControllerQuestion, difference, joints_differ
 from .controller_options import ControllerOptions
@@ -204,9 +206,15 @@ class TopicSender:
         )
         await self._partner.prepare(joints, tick)
 
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """Do nothing: the controller interpolates what was checked."""
+
     def send(self, points: Points, start: int) -> None:
         """Send a trajectory that replaces the one that runs."""
         self._publisher.publish(message_of(points, start))
+
+    def mistrust(self) -> None:
+        """Do nothing: no joint states are used here."""
 
     def finish(self) -> None:
         """Do nothing: the controller holds the last point."""

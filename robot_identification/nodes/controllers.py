@@ -16,7 +16,7 @@ from .controller_options import (
     VELOCITY_COMMANDS,
 )
 from .controller_senders import TopicSender
-from .motion_sender import Sender
+from .motion_sender import CheckedSender, Sender
 
 SENDERS: dict[str, type] = {
     TRAJECTORY_TOPIC: TopicSender,
@@ -27,9 +27,9 @@ SENDERS: dict[str, type] = {
 """What hands horizons to a controller, by the parameter ``controller_kind``."""
 
 
-def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> Sender:
+def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> CheckedSender:
     """
-    Return what hands motions to the controller that the options describe.
+    Return what checks motions and hands motions to the controller that the options describe.
 
     Parameters
     ----------
@@ -45,4 +45,4 @@ def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> S
 
     """
     sender: Sender = SENDERS[options.controller_kind](node, group, options)
-    return sender
+    return CheckedSender(sender)

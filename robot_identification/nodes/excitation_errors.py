@@ -26,12 +26,17 @@ class MotionError(Exception):
         self.code, self.message = code, message
 
 
-class LostError(MotionError):
-    """The robot is not where the plan has it, or not free, so it cannot stop along the path."""
+class OffPathError(MotionError):
+    """A robot that is not where the plan has it or not free: a stop along the path would press."""
 
 
-class HeldUpError(MotionError):
-    """The next horizon comes too late: the controller is about to stop the robot by itself."""
+class NoMoreCommandsError(MotionError):
+    """
+    A motion to which nothing may be added: the controller ends the horizon that it has.
+
+    The next command could be a leap, since the horizon is about to end, or since it is not known
+    whether the robot still follows.
+    """
 
 
 def plan_code(error: Exception) -> int:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Carrying out one checked trajectory: record, move to the start, follow, watch, stop.
+Execution of one checked trajectory: record, move to the start, follow, watch, stop.
 
 All of it runs as one coroutine on the node's executor and looks at the robot a hundred times a
 second.  The controller gets the path in short horizons, each with a checked stop behind it, so
-that it brings the robot to rest by itself where no further one comes.  Whatever else ends a motion
-early, the robot is first brought to rest along the path that was checked, and the recording is
-closed.
+that it brings the robot to rest by itself if no further one comes.
+
+Every stop begins with the last trajectory that was sent, continuous in position, velocity and
+acceleration.  Measured positions, which may be false, are used for nothing but the place where a
+robot gives way after a contact, and then only if every joint state of the motion was plausible.
 """
 
 from __future__ import annotations
@@ -19,24 +21,36 @@ import numpy as np
 from rclpy.node import Node
 from robot_identification_msgs.srv import StartRecording, StopRecording
 
-from ..excitation.horizons import Horizon, STOP_RATE
-from ..excitation.points import point_to_point, Points, to_points
-from ..excitation.stopping import halt
+from ..excitation.horizons import diverted, Horizon, STOP_RATE
+from ..excitation.points import point_to_point, Points
+from ..excitation.stopping import SHORTEST, to_rest
 from ..recording import Motion
-from .excitation_errors import Code, code_name, HeldUpError, LostError, MotionError
+from .excitation_errors import (
+    Code,
+    code_name,
+    MotionError,
+    NoMoreCommandsError,
+    OffPathError,
+)
 from .excitation_options import ExecutionOptions
 from .excitation_partners import call_recorder
 from .excitation_states import StateWatch
 from .motion_clock import PathClock, Patience
 from .motion_path import MotionPath, STOP_LEAD
-from .motion_sender import Sender, Tick
+from .motion_sender import CheckedSender, Tick
 from .motion_watch import MotionWatch, PAUSED, Report
 
 START_LEAD = 0.2
 """How long before its start a trajectory is sent, at least [s]."""
 
-HALT_LEAD = 0.1
-"""How long before it takes effect a stop from where the robot is is sent [s]."""
+UNCONFIRMED = {'rad': 1.0, 'm': 0.2}
+"""Error of the first joint states that must not make the robot leap, by unit."""
+
+QUICKEST = 0.05
+"""Least time for a stop at once [s]."""
+
+SETTLE_LEAD = 0.1
+"""Time that a stop takes to reach the drives [s]."""
 
 HOLD = 1.0
 """Length of a trajectory at rest: one that is over when it arrives would be refused [s]."""
@@ -75,7 +89,7 @@ class MotionRun:
 
     node: Node
     states: StateWatch
-    sender: Sender
+    sender: CheckedSender
     options: ExecutionOptions
     tick: Tick
     interruption: Callable[[], MotionError | None]
@@ -118,6 +132,7 @@ class MotionRun:
                 await self._stop_recording(recording, self._mark(error), quiet=True)
                 raise
         finally:
+            self.states.moving = False
             self.sender.finish()
         await self._stop_recording(recording, '', quiet=False)
 
@@ -163,6 +178,7 @@ class MotionRun:
 
         """
         course = self._begin(path)
+        self.states.moving = True
         self.states.forget()
         try:
             while not self._arrived(course, first, last):
@@ -174,12 +190,12 @@ class MotionRun:
                 self._require_in_time(course)
                 self._raise_reasons(course)
                 self._go_on(course)
-        except HeldUpError:
-            # the controller stops along the path: anything new would begin with a leap
+        except NoMoreCommandsError:
+            self.sender.mistrust()
             await self._rest(course.path, course.clock, course.sent.end)
             raise
-        except LostError:
-            await self._leave(course)
+        except OffPathError:
+            await self._give_way(course)
             raise
         except Exception:
             # a fault of ours is no reason to let the robot run on
@@ -191,24 +207,43 @@ class MotionRun:
             self.report.duration += course.clock.taken - settling
 
     def _begin(self, path: MotionPath) -> _Course:
+        here, rest = self.states.sample().position, self.sender.rest
+        confirmed = rest is not None and np.abs(rest - here).max() <= self.options.start_tolerance
+        self._watch.begin()
+        lead = self._lead(path, here, confirmed)
+        self.sender.begin(path.limits, rest if rest is not None and confirmed else here)
         now = self.states.now()
-        clock = PathClock(now + int(1e9 * self._lead(path)), now)
+        clock = PathClock(now + int(1e9 * lead), now)
         sent = path.stops.horizon(0.0, self.options.horizon)
-        self.sender.send(sent.points, clock.start)
+        self.sender.send(sent.points, clock)
         return _Course(path, clock, sent, 0.0)
 
-    def _lead(self, path: MotionPath) -> float:
-        """Time for the way from where the robot is to the path's start, which may be a little."""
+    def _lead(self, path: MotionPath, here: np.ndarray, confirmed: bool) -> float:
+        """
+        Return the time for the way from where the robot is to the path's start.
+
+        The controller goes there from where the robot truly is.  Before the first motion nothing
+        but the joint states says where that is: the way takes so long that a robot elsewhere
+        would keep its limits, too.
+        """
         limits, speed = path.limits, self.options.move_speed
+        start = path.trajectory.position[0]
         way = point_to_point(
             limits.joints,
-            self.states.sample().position,
-            path.trajectory.position[0],
+            here,
+            start,
             speed * limits.velocity,
             speed * limits.acceleration,
             START_LEAD,
         )
-        return way.duration
+        lead = way.duration
+        if not confirmed:
+            error = np.array([UNCONFIRMED[unit] for unit in limits.units])
+            far = point_to_point(
+                limits.joints, start - error, start, limits.velocity, limits.acceleration
+            )
+            lead = max(lead, far.duration)
+        return lead
 
     def _look(self, clock: PathClock) -> None:
         states = self.states
@@ -220,9 +255,9 @@ class MotionRun:
         if elapsed < course.sent_at + self.options.horizon / HORIZONS_AHEAD:
             return
         if np.isfinite(course.sent.stop):
-            course.sent = self._horizon(course, self.options.horizon)
-            self.sender.send(course.sent.points, course.clock.start)
-            course.sent_at = elapsed
+            following = self._horizon(course, self.options.horizon)
+            self.sender.send(following.points, course.clock)
+            course.sent, course.sent_at = following, elapsed
 
     def _horizon(self, course: _Course, length: float) -> Horizon:
         """Return what lies ahead; it begins before the latest joint state, so in the past."""
@@ -253,16 +288,17 @@ class MotionRun:
         """Raise the reason for which the motion has to end, if there is one."""
         failure = self.sender.failure
         if failure is not None:
-            raise LostError(Code.CONTROLLER_FAILED, failure)
+            # it may hold the robot where it is: whatever came next could be a leap
+            raise NoMoreCommandsError(Code.CONTROLLER_FAILED, failure)
         reason = self._watch.reason(course.path, course.clock) or self.interruption()
         if reason is not None:
             raise reason
 
     def _require_in_time(self, course: _Course) -> None:
-        """Raise `HeldUpError` where the controller is about to stop the robot, or has."""
+        """Raise an error if the controller is about to stop the robot, or has."""
         if course.clock.elapsed > course.sent.stop - STOP_LEAD:
             late = course.clock.elapsed - course.sent_at
-            raise HeldUpError(
+            raise NoMoreCommandsError(
                 Code.INTERNAL,
                 f'this node was held up for {late:.2g} s, so the controller has brought the robot '
                 'to rest along the path: see what keeps the machine busy, or raise horizon '
@@ -273,59 +309,90 @@ class MotionRun:
 
     async def _stop(self, course: _Course) -> None:
         """Bring the robot to rest along the path; wait until it is, as far as one can see."""
-        if self.options.stop == 'at_once':
-            await self._freeze(course.path)
-            return
         self.report.phase = 'stopping'
         path, clock = course.path, course.clock
         end = path.duration
         if clock.elapsed < 0.0:
             # it has not begun: stay where it would have
-            self.sender.send(_still(path, path.trajectory.position[0]), clock.start)
-            end = HALT_LEAD
+            self._send_last(_still(path, path.trajectory.position[0], 0.0), clock)
+            end = 0.0
         elif clock.speed <= PAUSED:
-            place = path.trajectory.sample(np.array([clock.elapsed])).position[0]
-            self.sender.send(_still(path, place), clock.now - int(1e9 * STOP_LEAD))
+            place = self._reference(clock.elapsed)[0]
+            self._send_last(_still(path, place, clock.elapsed), clock)
             end = clock.elapsed
+        elif self.options.stop == 'at_once':
+            end = self._divert(course, None, QUICKEST)
         elif clock.elapsed < path.duration:
             stop = self._horizon(course, STOP_LEAD)
-            if stop.end < course.sent.end:
-                self.sender.send(stop.points, clock.start)
+            if stop.end < course.sent.end and self._send_last(stop.points, clock):
                 course.sent = stop
             end = course.sent.end
         await self._rest(path, clock, end)
 
-    async def _leave(self, course: _Course) -> None:
-        """Bring the robot to rest from where it is and as it moves; wait until it is."""
-        if self.options.stop == 'at_once':
-            await self._freeze(course.path)
+    async def _give_way(self, course: _Course) -> None:
+        """
+        Bring the robot to rest where something holds it, if it is known to be near its path.
+
+        A stop along the path would go on pressing.  The robot is believed to be where the joint
+        states say if each of them was plausible, and if it is no farther from the reference than
+        it takes to notice.
+        """
+        states, options, clock = self.states, self.options, course.clock
+        if clock.elapsed < 0.0 or clock.speed <= PAUSED:
+            await self._stop(course)
+            return
+        reference = self._reference(clock.elapsed)
+        place = states.sample().position
+        allowed = 2.0 * options.tracking_tolerance
+        allowed = allowed + options.tracking_lag * np.abs(reference[1])
+        away = np.abs(place - reference[0])
+        if not states.flawless or (away > allowed).any():
+            joint = course.path.trajectory.joints[int((away - allowed).argmax())]
+            self.node.get_logger().error(
+                f"joint '{joint}' is {away.max():.3g} away from where it is commanded, if the "
+                'joint states are true: nothing more is sent, the controller ends what it has; '
+                'use the emergency stop if the robot still moves or presses'
+            )
+            await self._rest(course.path, clock, course.sent.end)
             return
         self.report.phase = 'stopping'
-        limits = course.path.limits
-        # where the controller scales time, the points are for a time that passes faster
-        velocity = self.states.velocity() / max(course.clock.speed, 0.1)
-        velocity = np.clip(velocity, -limits.velocity, limits.velocity)
-        position = self.states.sample().position + HALT_LEAD * velocity
-        stop = halt(limits.joints, position, velocity, limits.acceleration)
-        clock = self._clock(HALT_LEAD)
-        self.sender.send(to_points(stop, STOP_RATE), clock.start)
-        await self._rest(course.path, clock, stop.duration)
+        end = self._divert(course, place, SHORTEST)
+        await self._rest(course.path, clock, end)
 
-    async def _freeze(self, path: MotionPath) -> None:
-        """Have the robot hold the position that is measured, from now on."""
-        self.report.phase = 'stopping'
-        clock = self._clock(-STOP_LEAD)
-        self.sender.send(_still(path, self.states.sample().position), clock.start)
-        await self._rest(path, clock, HALT_LEAD)
+    def _divert(self, course: _Course, place: np.ndarray | None, shortest: float) -> float:
+        """Leave the path for a stop of its own; return when the robot is at rest [s]."""
+        path, clock, reference = course.path, course.clock, self.sender.reference
+        assert reference is not None
+        begin = clock.elapsed + STOP_LEAD
+        state = self._reference(begin)
+        if begin >= reference.end:
+            return reference.end
+        stop = to_rest(path.limits, state, place, shortest)
+        if stop is None or (place is None and begin + stop.duration >= course.sent.end):
+            return course.sent.end
+        points = diverted(reference.points, begin, stop, STOP_RATE)
+        return begin + stop.duration if self._send_last(points, clock) else course.sent.end
 
-    def _clock(self, lead: float) -> PathClock:
-        now = self.states.now()
-        return PathClock(now + int(1e9 * lead), now)
+    def _send_last(self, points: Points, clock: PathClock) -> bool:
+        """Send a stop; return False, and log it, if the command gate refuses it."""
+        try:
+            self.sender.send(points, clock)
+        except NoMoreCommandsError as error:
+            self.node.get_logger().error(
+                f'{error.message}; the controller ends what it has instead'
+            )
+            return False
+        return True
+
+    def _reference(self, time: float) -> np.ndarray:
+        """Return what was sent last for a time of the path, (3, n_joints)."""
+        assert self.sender.reference is not None
+        return self.sender.reference.state(time)[:, 0]
 
     async def _rest(self, path: MotionPath, clock: PathClock, end: float) -> None:
         """Wait until the robot rests after a time of the path, as far as one can see."""
         self.states.forget()
-        settle = HALT_LEAD + self.options.settle_time
+        settle = SETTLE_LEAD + self.options.settle_time
         left = max(end - clock.elapsed, 0.0) / max(clock.speed, 0.1)
         patience = Patience(self._seen(clock), left + settle, settle)
         while not patience.over(self._seen(clock)):
@@ -337,8 +404,9 @@ class MotionRun:
                 return
         if self.states.at_rest(self.options.rest_tolerance):
             # the controller pauses: what is left of the stop must not come when it goes on
-            still = _still(path, self.states.sample().position)
-            self.sender.send(still, clock.now - int(1e9 * STOP_LEAD))
+            if clock.speed <= PAUSED:
+                place = self._reference(clock.elapsed)[0]
+                self._send_last(_still(path, place, clock.elapsed), clock)
             return
         self.node.get_logger().error(
             'the robot is still moving after the stop: use its emergency stop'
@@ -381,8 +449,9 @@ class MotionRun:
         return await call_recorder(self.node, kind, name, request, self.tick)
 
 
-def _still(path: MotionPath, position: np.ndarray) -> Points:
-    """Return two points at rest in one place."""
+def _still(path: MotionPath, position: np.ndarray, since: float) -> Points:
+    """Return points at rest in one place, from shortly before a time of the path on."""
     rest = np.zeros((2, position.size))
     motion = Motion(np.tile(position, (2, 1)), rest, rest)
-    return Points(path.trajectory.joints, np.array([0.0, HOLD]), motion)
+    time = np.array([max(since - STOP_LEAD, 0.0), since + HOLD])
+    return Points(path.trajectory.joints, time, motion)

@@ -33,6 +33,7 @@ from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.points import to_points
 from ..excitation.settings import PlannerSettings
+from ..excitation.state_monitor import state_bounds
 from ..options import from_mapping
 from ..regressors import ModelSettings
 from ..robot import Robot
@@ -134,6 +135,7 @@ class ExcitationNode(Node):
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _new_robot(self, robot: Robot) -> None:
+        self._sender.rest = None
         if self._running is None:
             self._states.watch(robot.joints)
         if self._plans:
@@ -301,8 +303,8 @@ class ExcitationNode(Node):
                 'set execute to true',
             )
         robot = await self._robot()
-        self._states.watch(robot.joints)
         motion = self._wanted(request, robot, options)
+        self._states.watch(robot.joints, state_bounds(robot, motion.settings))
         tick = self._telling(goal, report)
         self._client_watch.restart()
         interruption = self._interruption(goal, options, robot)
@@ -350,8 +352,8 @@ class ExcitationNode(Node):
             raise MotionError(Code.BUSY, 'a motion is running: wait for its end, or cancel it')
         options = read_options(self, ExecutionOptions)
         robot = await self._robot()
-        self._states.watch(robot.joints)
         motion = self._wanted(request, robot, options)
+        self._states.watch(robot.joints, state_bounds(robot, motion.settings))
         here = partial(place_of_rest, self, self._states, options, self._tick)
         try:
             await motion.carry_out(self._checks, here, self._in_worker)
@@ -387,6 +389,9 @@ class ExcitationNode(Node):
                 return MotionError(Code.CANCELED, 'the node ends; the robot is at rest')
             if goal.is_cancel_requested:
                 return MotionError(Code.CANCELED, 'canceled; the robot is at rest')
+            if not goal.request.dry_run and not self.get_parameter('execute').value:
+                text = 'the parameter execute was set to false; the robot is at rest'
+                return MotionError(Code.EXECUTION_DISABLED, text)
             if not self._description.still(robot):
                 # the checks were those of the other one
                 return MotionError(Code.NO_MODEL, f'{REPLACED}; the robot is at rest: plan anew')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the robot is: the present joint state, how old it is, and whether the robot is at rest."""
+"""The present joint state: its age, its plausibility, and whether the robot is at rest."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from ..errors import RecordingError
+from ..excitation.state_monitor import StateBounds, StateMonitor
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
 from .joint_states import FetchedJointStates, waited
@@ -38,10 +39,19 @@ LATENCY_SECONDS = 10.0
 REST_SECONDS = 0.15
 """Time over which the positions are compared to tell rest from motion [s]."""
 
+CONTEST_SECONDS = 1.0
+"""The same where several publishers could contradict each other [s]."""
+
+DISTRUST_SECONDS = 1.0
+"""Time over which joint states that are not accepted are counted [s]."""
+
+DISTRUST_COUNT = 3
+"""So many within that time end a motion; fewer are passed over."""
+
 
 class StateWatch:
     """
-    The latest joint state.
+    The latest joint state that is accepted (see `StateMonitor`).
 
     Messages are fetched when somebody looks, so that a node that is not asked for a motion leaves
     them where they are.  Few are kept: what counts here is the present, and the recorder keeps the
@@ -59,6 +69,12 @@ class StateWatch:
         Step of the stamps that no delay explains; 0 for none [s].
     published:
         When the latest joint state was published, by this machine's steady clock [s].
+    refused:
+        Joint states in a row that were not accepted.
+    flawless:
+        Whether all have been accepted since the motion began.
+    moving:
+        Whether a motion runs: its time base is kept then, whatever the stamps say.
 
     """
 
@@ -68,9 +84,17 @@ class StateWatch:
         # gap in the network, stand still for good
         self._messages = FetchedJointStates(node, depth=QUEUE, reliable=False)
         self._joints: tuple[str, ...] = ()
+        self._monitor: StateMonitor | None = None
         self._sample: JointSample | None = None
         self._received = -np.inf
         self._latency = _Latency()
+        self._sequence = 0
+        self._refusals: deque[float] = deque(maxlen=DISTRUST_COUNT)
+        self._contests: deque[float] = deque(maxlen=DISTRUST_COUNT)
+        self._refusal = ''
+        self.refused = 0
+        self.flawless = True
+        self.moving = False
         self.published = -np.inf
         self._looks = 0
         self.jump = 0.0
@@ -91,13 +115,15 @@ class StateWatch:
         except RecordingError as error:
             self._fault = error
             return
+        self._count_publishers(info.get('publication_sequence_number') or 0)
         if not np.isfinite(sample.position).all():
             self._fault = RecordingError(
                 'the joint states have no finite positions', remedy='repair the driver'
             )
         elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
-            self._note_jump(sample.stamp)
             now = time.monotonic()
+            if self._jumps(sample.stamp) or self._refuse(sample, now - latency):
+                return
             self._sample, self._received, self._fault = sample, now - waited(info), None
             self.published = now - latency
             self._looks = 0
@@ -105,21 +131,89 @@ class StateWatch:
                 when = 1e-9 * sample.stamp if sample.stamp else self._received
                 self._efforts.append((when, sample.effort))
 
-    def _note_jump(self, stamp: int) -> None:
+    def _count_publishers(self, sequence: int) -> None:
+        """Notice that messages of several publishers alternate: each of them counts its own."""
+        if 0 < sequence <= self._sequence:
+            self._contests.append(time.monotonic())
+            self.flawless = False
+        self._sequence = sequence
+
+    def _refuse(self, sample: JointSample, published: float) -> bool:
+        """Return whether a joint state is not accepted, and remember why."""
+        if self._monitor is None:
+            return False
+        stamp = 1e-9 * sample.stamp if sample.stamp else np.nan
+        fault = self._monitor.fault(stamp, published, sample.position)
+        if not fault:
+            self.refused = 0
+            return False
+        self._refusal, self.flawless = fault, False
+        self._fault = RecordingError(fault, remedy='see who publishes the joint states')
+        self._refusals.append(time.monotonic())
+        self.refused += 1
+        return True
+
+    @property
+    def distrust(self) -> str:
+        """Why the joint states are not to be trusted; empty while they are."""
+        since = time.monotonic() - DISTRUST_SECONDS
+        if len(self._contests) == DISTRUST_COUNT and self._contests[0] >= since:
+            return (
+                f"several publishers on '{self._messages.topic_name}' have the robot's joints: "
+                f'end all but the driver; there are {self._publishers()}'
+            )
+        if len(self._refusals) == DISTRUST_COUNT and self._refusals[0] >= since:
+            return f'the joint states contradict each other or the limits: {self._refusal}'
+        return ''
+
+    def _publishers(self) -> str:
+        found = self._node.get_publishers_info_by_topic(self._messages.topic_name)
+        names = sorted(f'{each.node_namespace.rstrip("/")}/{each.node_name}' for each in found)
+        return ', '.join(names) or 'none in the graph any more'
+
+    @property
+    def contested(self) -> bool:
+        """Whether the topic has several publishers, which may have other joints."""
+        return self._node.count_publishers(self._messages.topic_name) > 1
+
+    def begin(self) -> None:
+        """Begin a motion: what was accepted before it, and how it was trusted, is of the past."""
+        self.fetch()
+        if self._monitor is not None:
+            self._monitor.restart()
+        self._refusals.clear()
+        self._contests.clear()
+        self._refusal, self.refused, self.flawless = '', 0, True
+        self.forget()
+
+    def _jumps(self, stamp: int) -> bool:
+        """Note a step of the stamps; return whether the joint state is passed over for that."""
         if self._sample is None or not stamp or not self._sample.stamp:
-            return
+            return False
         step = 1e-9 * (stamp - self._sample.stamp)
         # a simulation may be some times as fast as the wall's clock
-        if not -JUMP_SECONDS <= step <= JUMP_SECONDS + 10.0 * self.age:
-            self.jump = step
+        if -JUMP_SECONDS <= step <= JUMP_SECONDS + 10.0 * self.age:
+            return False
+        self.jump = step
+        if self._monitor is not None:
+            self._monitor.restart()
+        return self.moving
 
-    def watch(self, joints: tuple[str, ...]) -> None:
-        """Look at ``joints``, in this order."""
+    def watch(self, joints: tuple[str, ...], bounds: StateBounds | None = None) -> None:
+        """Look at ``joints``, in this order, and accept what the bounds allow; None for all."""
+        if bounds is not None:
+            self._monitor = StateMonitor(bounds)
         if joints != self._joints:
             self._joints, self._sample, self._received = joints, None, -np.inf
+            self._monitor = None if bounds is None else StateMonitor(bounds)
             self.published = -np.inf
             self._past.clear()
             self._efforts.clear()
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints, in the order of all arrays."""
+        return self._joints
 
     @property
     def age(self) -> float:
@@ -189,18 +283,6 @@ class StateWatch:
         recent = [position for _, position in list(self._past)[old[-1] :]]
         return float(np.ptp(recent, axis=0).max()) <= tolerance
 
-    def velocity(self) -> np.ndarray:
-        """Return how fast the joints move: as measured, or from the latest positions (n,)."""
-        measured = self.sample().velocity
-        if measured is not None and np.isfinite(measured).all():
-            return measured
-        zero = np.zeros(len(self._joints))
-        if not self._past:
-            return zero
-        end, there = self._past[-1]
-        begin, here = next(item for item in self._past if end - item[0] <= 0.06)
-        return zero if end <= begin else (there - here) / (end - begin)
-
     def effort(self, seconds: float) -> np.ndarray | None:
         """Return the mean of the latest efforts, of ``seconds`` (n_joints,); None without any."""
         if not self._efforts:
@@ -251,14 +333,18 @@ async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tic
         where there are none, or the robot moves.
 
     """
-    states.forget()
+    states.begin()
     begin = time.monotonic()
-    while (waited := time.monotonic() - begin) < options.settle_time:
+    # other publishers may be slow: whether they have the same joints shows after a while
+    rest = CONTEST_SECONDS if states.contested else REST_SECONDS
+    while (waited := time.monotonic() - begin) < max(options.settle_time, 2.0 * rest):
         await tick()
+        if states.distrust:
+            raise MotionError(Code.UNTRUSTED_STATE, states.distrust)
         stale = states.age > options.stale_timeout
         if stale and waited > STATE_SECONDS:
             break
-        if not stale and states.at_rest(options.rest_tolerance):
+        if not stale and waited > rest and states.at_rest(options.rest_tolerance):
             return states.sample().position
     try:
         states.sample()

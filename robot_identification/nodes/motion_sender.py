@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a motion asks of whoever hands it to the robot's controller."""
+"""Interface between a motion and the controllers, behind the check of every command."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import numpy as np
+
+from ..excitation.command_gate import CommandGate, Reference, UnsafeCommandError
+from ..excitation.limits import Limits
 from ..excitation.points import Points
+from .excitation_errors import Code, NoMoreCommandsError
+from .motion_clock import PathClock
 
 Tick = Callable[[], Awaitable[None]]
 """Awaited to wait for the next look at the robot, some 10 ms; other callbacks run meanwhile."""
@@ -22,8 +28,9 @@ class Sender(Protocol):
     more, since the node or the network has died, brings the robot to rest by itself.  A stop that
     is wanted is one more such message.
 
-    A motion calls `prepare` once, `send` again and again, and `finish` once, however it ended;
-    then comes the next motion.  It reads the properties some hundred times a second, so they must
+    A motion calls `prepare` once, `begin` once for each of its paths, `send` again and again, and
+    `finish` once, however it ended; then comes the next motion.  It does so through a
+    `CheckedSender` alone.  It reads the properties some hundred times a second, so they must
     not compute or wait.
     """
 
@@ -56,6 +63,19 @@ class Sender(Protocol):
 
         """
 
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """
+        Take note of a robot at rest that is about to move; called before the first `send`.
+
+        Parameters
+        ----------
+        limits:
+            Limits in force.
+        position:
+            (n_joints,) where it rests [rad or m].
+
+        """
+
     def send(self, points: Points, start: int) -> None:
         """
         Have the robot follow ``points`` from now on, in place of what was sent before.
@@ -72,5 +92,79 @@ class Sender(Protocol):
 
         """
 
+    def mistrust(self) -> None:
+        """Use no joint states for what is left of the motion."""
+
     def finish(self) -> None:
         """Forget the motion: the robot rests, and nothing more is to be sent."""
+
+
+class CheckedSender:
+    """
+    A sender behind the command gate: the only way from a motion to a controller.
+
+    Parameters
+    ----------
+    sender:
+        What hands trajectories to the controller.
+
+    Attributes
+    ----------
+    rest:
+        (n_joints,) where the robot rests by the last command sent; None where nothing was sent.
+
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._gate: CommandGate | None = None
+        self.rest: np.ndarray | None = None
+        self.target = sender.target
+        self.prepare = sender.prepare
+        self.mistrust = sender.mistrust
+        self.finish = sender.finish
+
+    @property
+    def speed_scaling(self) -> float:
+        """How fast the controller lets time pass."""
+        return self._sender.speed_scaling
+
+    @property
+    def failure(self) -> str | None:
+        """Why the controller has given the motion up; None while it has not."""
+        return self._sender.failure
+
+    @property
+    def reference(self) -> Reference | None:
+        """The trajectory that was sent last on this path; None before the first."""
+        return None if self._gate is None else self._gate.reference
+
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """Take note of a robot at rest at ``position`` (n_joints,), and of the limits in force."""
+        self._gate = CommandGate(limits, position)
+        self._sender.begin(limits, position)
+
+    def send(self, points: Points, clock: PathClock) -> None:
+        """
+        Check a trajectory and have the robot follow it, in place of what was sent before.
+
+        Parameters
+        ----------
+        points:
+            As for `Sender.send`.
+        clock:
+            Present time of the path, and when it began.
+
+        Raises
+        ------
+        NoMoreCommandsError
+            where the limits, or the last trajectory sent, do not allow it; nothing is sent.
+
+        """
+        assert self._gate is not None
+        try:
+            self._gate.admit(points, clock.elapsed, clock.speed)
+        except UnsafeCommandError as error:
+            raise NoMoreCommandsError(Code.INTERNAL, str(error)) from error
+        self.rest = points.motion.position[-1]
+        self._sender.send(points, clock.start)

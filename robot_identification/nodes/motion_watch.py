@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a motion goes as planned: what is measured against what should be."""
+"""Supervision of a motion: joint states against the plan, and what ends the motion."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ import time
 
 import numpy as np
 
-from .excitation_errors import Code, LostError, MotionError
+from .excitation_errors import Code, MotionError, NoMoreCommandsError, OffPathError
 from .excitation_options import ExecutionOptions
-from .excitation_states import StateWatch
+from .excitation_states import DISTRUST_COUNT, StateWatch
 from .motion_clock import PathClock
 from .motion_path import MotionPath
 
 PAUSED = 0.01
 """Speed below which the controller pauses."""
+
+FOLLOW_SECONDS = 0.2
+"""Time beyond ``tracking_lag`` after which a moving reference is followed, or is not [s]."""
+
+FOLLOW_DISTANCE = 0.02
+"""Way of the reference that a robot cannot leave unanswered [rad or m]."""
 
 
 @dataclass
@@ -57,15 +63,65 @@ class MotionWatch:
     say: Callable[[str], object]
     _said: bool = field(default=False, init=False)
     _paused_since: float | None = field(default=None, init=False)
+    _start: np.ndarray | None = field(default=None, init=False)
+    _changed: tuple[np.ndarray, float] | None = field(default=None, init=False)
+    _moved: bool = field(default=False, init=False)
+
+    def begin(self) -> None:
+        """Begin a path: the robot is where it starts from."""
+        self._start, self._changed, self._moved = self.states.sample().position, None, False
 
     def reason(self, path: MotionPath, clock: PathClock) -> MotionError | None:
         """Return why the motion has to end, or None."""
         self.report.speed_scaling = clock.speed
         return (
-            self._silence()
+            self._distrust()
+            or self._silence()
+            or self._deafness(path, clock)
             or self._distance(path, clock)
             or self._effort(path, clock)
             or self._pause(clock)
+        )
+
+    def _distrust(self) -> MotionError | None:
+        """Return an error where joint states are not to be trusted."""
+        reason, states = self.states.distrust, self.states
+        if not reason:
+            return None
+        # where none is accepted any more, it is not known whether the robot still follows
+        kind = NoMoreCommandsError if states.refused >= DISTRUST_COUNT else MotionError
+        return kind(Code.UNTRUSTED_STATE, reason)
+
+    def _deafness(self, path: MotionPath, clock: PathClock) -> MotionError | None:
+        """Return an error where the reference moves and the joint states do not."""
+        sample, tolerance = self.states.sample(), self.options.rest_tolerance
+        if self._start is None:
+            return None
+        now = clock.at(sample.stamp or clock.now)
+        if self._changed is None or (sample.position != self._changed[0]).any():
+            self._changed = sample.position, now
+        self._moved = self._moved or bool(np.abs(sample.position - self._start).max() > tolerance)
+        since = self._changed[1] if self._moved else 0.0
+        answered = now - self.options.tracking_lag - FOLLOW_SECONDS
+        if answered <= since:
+            return None
+        planned = path.trajectory.sample(np.array([since, answered])).position
+        way = np.abs(planned[1] - planned[0])
+        joint = int(way.argmax())
+        if way[joint] <= max(FOLLOW_DISTANCE, 5.0 * tolerance):
+            return None
+        name = path.trajectory.joints[joint]
+        if self._moved:
+            return MotionError(
+                Code.UNTRUSTED_STATE,
+                f"the joint states are frozen: joint '{name}' should have moved by "
+                f'{way[joint]:.3g} since their positions changed last; see whether the driver '
+                'repeats itself, or the robot was stopped',
+            )
+        return NoMoreCommandsError(
+            Code.NO_CONTROLLER,
+            f"the robot does not move, though joint '{name}' should have by {way[joint]:.3g}: see "
+            'whether the controller is active and its drives are on',
         )
 
     def _silence(self) -> MotionError | None:
@@ -78,7 +134,7 @@ class MotionWatch:
                 f'{reason}',
             )
         if states.jump:
-            return LostError(
+            return NoMoreCommandsError(
                 Code.STALE_STATE,
                 f'the stamps of the joint states jump by {states.jump:.4g} s: see who sets the '
                 'clock of the driver, or whether its simulation began anew',
@@ -102,12 +158,31 @@ class MotionWatch:
         worst = int(away.argmax())
         if away[worst] <= options.tracking_tolerance:
             return None
-        return LostError(
+        joint = path.trajectory.joints[worst]
+        swapped = self._mixed_up(sample.position, planned[0])
+        if swapped:
+            return NoMoreCommandsError(Code.UNTRUSTED_STATE, swapped)
+        return OffPathError(
             Code.TRACKING_ERROR,
-            f"joint '{path.trajectory.joints[worst]}' is {away[worst]:.4g} away from the plan, "
-            f'more than tracking_tolerance ({options.tracking_tolerance:g}): see whether the '
-            'robot is blocked or the controller inactive',
+            f"joint '{joint}' is {away[worst]:.4g} away from the plan, more than "
+            f'tracking_tolerance ({options.tracking_tolerance:g}): see whether the robot is '
+            'blocked or the controller inactive',
         )
+
+    def _mixed_up(self, position: np.ndarray, planned: np.ndarray) -> str:
+        """Return which two joints have each other's positions (n_joints,); empty for none."""
+        tolerance = self.options.tracking_tolerance
+        wrong = np.flatnonzero(np.abs(position - planned) > 0.5 * tolerance)
+        for i in wrong:
+            for j in wrong[wrong > i]:
+                pair = np.abs(position[[i, j]] - planned[[j, i]])
+                if pair.max() <= 0.5 * tolerance:
+                    first, second = self.states.joints[i], self.states.joints[j]
+                    return (
+                        f"joints '{first}' and '{second}' have each other's positions in the "
+                        'joint states: correct the names in the driver'
+                    )
+        return ''
 
     # ------------------------------------------------------------------------------------ effort
 
@@ -135,7 +210,7 @@ class MotionWatch:
             return None
         unit = path.limits.unit('effort', worst)
         near = low[worst] if measured[worst] < low[worst] else high[worst]
-        return LostError(
+        return OffPathError(
             Code.EFFORT_EXCEEDED,
             f"joint '{path.trajectory.joints[worst]}' takes {measured[worst]:.4g} {unit} instead "
             f'of {near:.4g} predicted by the URDF, off by {away[worst]:.0%} of its limit, more '
@@ -145,7 +220,7 @@ class MotionWatch:
 
     def _too_large(self, path: MotionPath, joint: int, effort: float) -> MotionError:
         unit, limit = path.limits.unit('effort', joint), path.effort_limit[joint]
-        return LostError(
+        return OffPathError(
             Code.EFFORT_EXCEEDED,
             f"joint '{path.trajectory.joints[joint]}' takes {effort:.4g} {unit}, "
             f'{abs(effort) / limit:.0%} of its limit of {limit:.4g} {unit}, more than '

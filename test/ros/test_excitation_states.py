@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the excitation node makes of joint states, message by message."""
 
+import itertools
 import time
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from rclpy.serialization import serialize_message
+from robot_identification.excitation.state_monitor import StateBounds
 from robot_identification.nodes import excitation_states
 from sensor_msgs.msg import JointState
 
@@ -20,8 +24,9 @@ class Driver:
     def __init__(self):
         self.waiting, self.left = [], False
 
-    def send(self, message, published=0.0, received=0.0):
+    def send(self, message, published=0.0, received=0.0, sequence=0):
         info = {
+            'publication_sequence_number': sequence,
             'source_timestamp': round(1e9 * published),
             'received_timestamp': round(1e9 * received),
         }
@@ -94,18 +99,6 @@ def test_a_clock_that_jumps_is_noticed_and_a_slow_one_is_not(states, driver, clo
         assert states.jump == pytest.approx(jump)
         states.watch(('joint_2',))
         states.watch(('joint_1',))
-
-
-def test_the_velocity_is_the_measured_one_or_that_of_the_latest_positions(states, driver, clock):
-    for i in range(20):
-        clock[0] += 0.01
-        driver.send(state(1.0 + 0.01 * i, position=0.02 * i))
-        states.look()
-    assert states.velocity() == pytest.approx([2.0])
-    message = state(2.0)
-    message.velocity = [3.0]
-    driver.send(message)
-    assert states.velocity() == pytest.approx([3.0])
 
 
 def test_the_present_is_told_by_messages_however_late_they_come(states, driver, clock):
@@ -196,3 +189,72 @@ def test_what_lay_there_for_long_is_old_and_its_jump_is_of_the_past(states, driv
     for _ in range(excitation_states.LOOKS):
         states.look()
     assert states.silent(0.2)
+
+
+# ------------------------------------------------------------------------------------------- trust
+
+BOUNDS = StateBounds(('joint_1',), np.full(1, -3.0), np.full(1, 3.0), np.ones(1), np.full(1, 4.0))
+
+
+class Graph:
+    """A node's place that knows who publishes."""
+
+    def get_publishers_info_by_topic(self, topic):
+        assert topic == '/joint_states'
+        return [SimpleNamespace(node_namespace='/arm', node_name=name) for name in ('one', 'two')]
+
+
+@pytest.fixture
+def bounded(driver, clock, monkeypatch):
+    """Give states with bounds, from a robot that moves at half a radian a second."""
+    monkeypatch.setattr(excitation_states, 'FetchedJointStates', lambda *_, **__: driver)
+    driver.watch = states = excitation_states.StateWatch(Graph())
+    states.watch(('joint_1',), BOUNDS)
+    states.begin()
+
+    sent = itertools.count(1)
+
+    def drive(count, off=lambda i: 0.0, sequence=lambda i: next(sent)):
+        for i in range(count):
+            clock[0] += 0.005
+            message = state(clock[0], 0.5 * (clock[0] - 100.0) + off(i))
+            driver.send(message, sequence=sequence(i))
+            states.look()
+
+    drive(50)
+    states.drive = drive
+    return states
+
+
+def test_a_leap_is_not_accepted_and_several_end_the_trust(bounded, clock):
+    bounded.drive(2, off=lambda i: 1.0)
+    assert bounded.refused == 2 and not bounded.flawless and not bounded.distrust
+    assert bounded.sample().position < 0.2 and 'farther than its limits' in bounded.fault
+    bounded.drive(20)
+    assert bounded.refused == 0 and not bounded.distrust and bounded.fault == ''
+    bounded.drive(20, off=lambda i: 0.4 * (i % 7 == 0))
+    assert 'contradict' in bounded.distrust and bounded.refused == 0
+    # what was of the motion before is forgotten
+    clock[0] += 0.5
+    bounded.begin()
+    assert not bounded.distrust and bounded.flawless
+
+
+def test_messages_of_two_publishers_are_told_by_their_numbers(bounded):
+    bounded.drive(20)
+    assert bounded.flawless and not bounded.distrust
+    # a driver that is started anew counts from the beginning, once
+    bounded.drive(20, sequence=lambda i: 1 + i)
+    assert not bounded.flawless and not bounded.distrust
+    bounded.drive(8, sequence=lambda i: (30 if i % 2 else 9000) + i)
+    assert 'several publishers' in bounded.distrust
+    assert '/arm/one, /arm/two' in bounded.distrust
+
+
+def test_during_a_motion_time_is_kept_whatever_the_stamps_say(bounded, driver, clock):
+    bounded.moving = True
+    before = bounded.now()
+    clock[0] += 0.005
+    driver.send(state(7.0))
+    assert bounded.jump < -90.0
+    assert bounded.now() == pytest.approx(before + 5e6, abs=1e3)

@@ -14,7 +14,12 @@ from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.nodes import excitation_clients, motion_clock, motion_watch
-from robot_identification.nodes.excitation_errors import Code, LostError
+from robot_identification.nodes.excitation_errors import (
+    Code,
+    MotionError,
+    NoMoreCommandsError,
+    OffPathError,
+)
 from robot_identification.nodes.excitation_options import ExecutionOptions
 from robot_identification.nodes.motion_messages import JointSample
 from robot_identification.nodes.motion_path import motion_path
@@ -36,7 +41,8 @@ def path():
 class States:
     """A robot that does what a path says, and takes the efforts predicted unless told."""
 
-    fault, age, jump = '', 0.0, 0.0
+    fault, distrust, age, jump, refused = '', '', 0.0, 0.0, 0
+    joints = ('joint_1', 'joint_2')
 
     def __init__(self, path):
         self.path, self.now = path, 0.0
@@ -83,23 +89,55 @@ def test_nothing_ends_a_motion_that_goes_as_planned(path):
 
 
 @pytest.mark.parametrize(
-    ('change', 'code', 'lost', 'words'),
+    ('change', 'code', 'kind', 'words'),
     [
-        ({'off': np.array([0.0, 0.11])}, 'TRACKING_ERROR', True, "'joint_2' is 0.11 away"),
-        ({'more': np.array([0.0, -80.0])}, 'EFFORT_EXCEEDED', True, 'predicted by the URDF'),
-        ({'more': np.array([-600.0, 0.0])}, 'EFFORT_EXCEEDED', True, 'of its limit of 400 N m'),
-        ({'age': 0.25, 'fault': 'no names'}, 'STALE_STATE', False, 'no names'),
-        ({'jump': -3.0}, 'STALE_STATE', True, 'jump by -3 s'),
+        ({'off': np.array([0.0, 0.11])}, 'TRACKING_ERROR', OffPathError, "'joint_2' is 0.11 away"),
+        ({'more': np.array([0.0, -80.0])}, 'EFFORT_EXCEEDED', OffPathError, 'by the URDF'),
+        ({'more': np.array([-600.0, 0.0])}, 'EFFORT_EXCEEDED', OffPathError, 'limit of 400 N m'),
+        ({'age': 0.25, 'fault': 'no names'}, 'STALE_STATE', MotionError, 'no names'),
+        ({'jump': -3.0}, 'STALE_STATE', NoMoreCommandsError, 'jump by -3 s'),
+        ({'distrust': 'two of them'}, 'UNTRUSTED_STATE', MotionError, 'two of them'),
+        ({'distrust': 'far', 'refused': 3}, 'UNTRUSTED_STATE', NoMoreCommandsError, 'far'),
     ],
 )
-def test_past_a_bound_the_motion_ends_with_its_code(path, change, code, lost, words):
+def test_past_a_bound_the_motion_ends_with_its_code(path, change, code, kind, words):
     watched = Watched(path)
     assert watched.at(0.5) is None
     for name, value in change.items():
         setattr(watched.states, name, value)
     reason = watched.at(0.6)
     assert reason.code == getattr(Code, code) and words in reason.message
-    assert isinstance(reason, LostError) == lost
+    assert type(reason) is kind
+
+
+def test_positions_that_freeze_under_a_moving_reference_are_told_from_a_robot_that_rests(path):
+    far = replace(OPTIONS, tracking_tolerance=9.0)
+    for moved, code, kind in (
+        (0.0, 'NO_CONTROLLER', NoMoreCommandsError),
+        (0.8, 'UNTRUSTED_STATE', MotionError),
+    ):
+        watched = Watched(path, far)
+        watched.watch.begin()
+        for time in np.arange(0.0, moved, 0.01):
+            assert watched.at(time) is None
+        frozen = watched.states.sample().position
+        watched.states.sample = lambda w=watched, q=frozen: JointSample(
+            round(1e9 * (100.0 + w.states.now)), q, None, None
+        )
+        reasons = (watched.at(time) for time in np.arange(moved, path.duration, 0.01))
+        reason = next(reason for reason in reasons if reason is not None)
+        assert reason.code == getattr(Code, code) and type(reason) is kind
+        assert "'joint_1'" in reason.message
+
+
+def test_joints_that_have_each_others_positions_are_named(path):
+    watched = Watched(path)
+    watched.at(0.9)
+    q = watched.states.sample().position
+    watched.states.off = q[::-1] - q
+    reason = watched.at(0.9)
+    assert reason.code == Code.UNTRUSTED_STATE and type(reason) is NoMoreCommandsError
+    assert "'joint_1' and 'joint_2' have each other's positions" in reason.message
 
 
 TIGHT = replace(OPTIONS, tracking_tolerance=0.01, effort_tolerance=0.01)
