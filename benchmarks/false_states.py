@@ -534,7 +534,7 @@ class Arm:
         self.path = motion_path(self.robot, wave(self.limits, speed), self.limits, OPTIONS)
         self.controller = CONTROLLERS[controller]
 
-    def run(self, fault: Fault, when: float, seed: int) -> Outcome:
+    def run(self, fault: Fault, when: float, seed: int, displaced: float = 0.0) -> Outcome:
         """
         Move the arm while the joint states become false.
 
@@ -546,10 +546,11 @@ class Arm:
             When it begins, as a share of the motion; below 0 before it.
         seed:
             Of what is random.
+        displaced:
+            How far from the start of the path the arm truly rests [rad].
 
         """
-        start = self.path.trajectory.position[0]
-        world = World(self.robot, start)
+        world = World(self.robot, self.path.trajectory.position[0] + displaced)
         sender = CheckedSender(self.controller(world))
         code = ''
         with driven_time(world):

@@ -233,6 +233,7 @@ class CommandLimiter:
         self._limits = limits
         self._position = self._wanted = np.array(position, dtype=float)
         self._velocity = np.zeros_like(self._position) if speed is None else np.array(speed)
+        self._step = 0.0
 
     def position(self, wanted: np.ndarray, passed: float, period: float) -> np.ndarray:
         """
@@ -259,10 +260,11 @@ class CommandLimiter:
         away, moved = wanted - self._position, np.abs(wanted - self._wanted) / step
         braking = np.sqrt(SOFT * self._limits.acceleration * np.abs(away))
         velocity = np.clip(away / step, -(moved + braking), moved + braking)
-        velocity = self._reachable(velocity, step)
+        # mean velocities of two steps are as far apart in time as the middles of the steps
+        velocity = self._reachable(velocity, 0.5 * (step + self._step))
         position = self._position + velocity * step
         position = np.clip(position, self._limits.lower, self._limits.upper)
-        self._velocity = (position - self._position) / step
+        self._velocity, self._step = (position - self._position) / step, step
         self._position, self._wanted = position, wanted
         return position
 

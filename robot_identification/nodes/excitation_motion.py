@@ -23,7 +23,7 @@ from robot_identification_msgs.srv import StartRecording, StopRecording
 
 from ..excitation.horizons import diverted, Horizon, STOP_RATE
 from ..excitation.points import point_to_point, Points
-from ..excitation.stopping import SHORTEST, to_rest
+from ..excitation.stopping import ACCELERATION_SHARE, SHORTEST, to_rest
 from ..recording import Motion
 from .excitation_errors import (
     Code,
@@ -240,7 +240,11 @@ class MotionRun:
         if not confirmed:
             error = np.array([UNCONFIRMED[unit] for unit in limits.units])
             far = point_to_point(
-                limits.joints, start - error, start, limits.velocity, limits.acceleration
+                limits.joints,
+                start - error,
+                start,
+                limits.velocity,
+                ACCELERATION_SHARE * limits.acceleration,
             )
             lead = max(lead, far.duration)
         return lead

@@ -92,9 +92,9 @@ class ExcitationNode(Node):
         self._count = 0
         self._running: Report | None = None
         self._states = StateWatch(self)
-        self._description = RobotDescription(self, self._new_robot, self._group)
         controller = declare_options(self, ControllerOptions)
         self._sender = sender_of(self, self._group, controller)
+        self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._checks = Checks(self.get_logger().warning)
         self._leaving = False

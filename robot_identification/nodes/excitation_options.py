@@ -60,9 +60,9 @@ class ExecutionOptions:
     )
     stop: str = option(
         'smooth',
-        doc='How a motion is ended early: smooth, along the path or, where the robot has left it '
-        'or touches something, from where it is; at_once, by holding the measured position, which '
-        'is hard on drives and gears',
+        doc='How a motion is ended early: smooth, along the path; at_once, off the path, in the '
+        'shortest time that 60 % of the acceleration limits allow. In both cases the robot gives '
+        'way where it touches something',
         choices=('smooth', 'at_once'),
     )
     stop_within: float = option(

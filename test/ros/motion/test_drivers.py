@@ -59,8 +59,8 @@ def test_joint_states_that_tell_nothing_count_as_none(ros, move):
     far = JointState(name=['joint_1', 'joint_2'], position=[1e9, 0.0])
     ros.node.create_timer(0.02, lambda: driver.publish(far))
     _, result, _ = ros.act(Excite, 'excitation/excite', trajectory=goal)
-    assert result.error_code == Excite.Result.NOT_AT_START
-    assert "joint 'joint_1' is 1e+09 away" in result.error_msg
+    assert result.error_code == Excite.Result.UNTRUSTED_STATE
+    assert "joint 'joint_1' is at 1e+09, outside its position limits" in result.error_msg
 
 
 def test_the_clock_of_the_driver_is_set_back(ros, move):
@@ -79,5 +79,5 @@ def test_the_clock_of_the_driver_is_set_back(ros, move):
     _, result, _ = ros.act(Excite, 'excitation/excite', trajectory=move(np.full(2, 0.3)))
     assert result.error_code == Excite.Result.STALE_STATE
     assert 'jump by -' in result.error_msg
-    assert sent[-1].header.stamp.sec < 600
-    assert not np.array([point.positions for point in sent[-1].points]).any()
+    # what the new time would make of a stop is not known: nothing is sent in it
+    assert all(message.header.stamp.sec >= 900 for message in sent)

@@ -7,7 +7,10 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from robot_identification.io.bag_about import about_bag
+from robot_identification.nodes.motion_messages import seconds
 from robot_identification_msgs.action import Excite
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
@@ -69,16 +72,41 @@ def test_cancel_on_the_way_to_the_start_and_the_next_goal_goes_on_from_there(cel
     assert result.error_code == 0, result.error_msg
 
 
-def test_at_once_is_at_once(cell, move):
+def test_at_once_leaves_the_path_for_the_quickest_stop_from_what_was_sent(cell, move):
     cell.set(stop='at_once')
     _, result, _ = cell.excite(
         lambda feedback: feedback and feedback[-1].progress > 0.4, trajectory=move(GOAL)
     )
     assert result.error_code == Excite.Result.CANCELED
-    held = np.array([point.positions for point in cell.sent[-1].points])
-    assert not np.diff(held, axis=0).any()
+    # it begins on the path, and takes less than the 0.2 s of a stop along it
+    before, last = (message.points for message in cell.sent[-2:])
+    times = {round(seconds(p.time_from_start), 6): p.positions for p in before}
+    shared = [p for p in last if round(seconds(p.time_from_start), 6) in times]
+    assert len(shared) > 3
+    for point in shared[:-1]:
+        then = times[round(seconds(point.time_from_start), 6)]
+        np.testing.assert_allclose(point.positions, then, atol=1e-9)
     assert cell.at_rest()
-    assert np.abs(np.array(cell.states[-1].position) - held[0]).max() < 0.05
+    np.testing.assert_allclose(cell.states[-1].position, last[-1].positions, atol=0.01)
+
+
+def test_a_motion_is_stopped_where_execute_is_set_to_false(cell, move):
+    switched = []
+
+    def switch(feedback):
+        if not switched and feedback and feedback[-1].progress > 0.4:
+            cell._changed.setdefault('execute', True)
+            switched.append(parameters.call_async(off))
+        return False
+
+    off = SetParameters.Request(parameters=[Parameter('execute', value=False).to_parameter_msg()])
+    parameters = cell.ros.node.create_client(SetParameters, 'excitation/set_parameters')
+    cell.ros.wait_until(parameters.service_is_ready)
+    status, result, _ = cell.excite(switch, trajectory=move(GOAL, speed=0.5))
+    assert switched and status == GoalStatus.STATUS_ABORTED
+    assert result.error_code == Excite.Result.EXECUTION_DISABLED
+    assert 'execute was set to false' in result.error_msg
+    assert 0.05 < require_on_the_path(cell) < 0.95
 
 
 def test_a_robot_that_does_not_follow_is_stopped(cell, move):
@@ -89,20 +117,19 @@ def test_a_robot_that_does_not_follow_is_stopped(cell, move):
     assert cell.at_rest()
 
 
-def test_a_robot_that_is_put_elsewhere_is_halted_there(cell, move):
+def test_nothing_is_sent_to_a_robot_that_is_put_elsewhere(cell, move):
     reset = cell.ros.node.create_client(Trigger, 'simulation/reset')
     asked = []
 
     def put_back(feedback):
         if not asked and feedback and feedback[-1].progress > 0.6:
-            asked.append(reset.call_async(Trigger.Request()))
+            asked.append((reset.call_async(Trigger.Request()), len(cell.sent)))
         return False
 
     _, result, _ = cell.excite(put_back, trajectory=move(np.full(2, 2.0)))
-    assert asked and result.error_code == Excite.Result.TRACKING_ERROR
-    # a stop along the path would begin with a leap to where the robot should have been
-    places = np.array([point.positions for point in cell.sent[-1].points])
-    assert np.abs(places).max() < 0.5
+    assert asked and result.error_code == Excite.Result.UNTRUSTED_STATE
+    # whatever were sent would begin with a leap to where the robot should have been
+    assert len(cell.sent) <= asked[0][1] + 1
     assert cell.at_rest()
 
 
