@@ -35,8 +35,8 @@ LOOKS = 5
 SOFT = 0.7
 """Share of the acceleration limits with which an unreachable command is approached."""
 
-BEHIND = 2.0
-"""Periods of a stream whose motion one command may make up for, at most."""
+BEHIND = 1.5
+"""Periods of a stream whose motion one command may contain, at most."""
 
 
 class UnsafeCommandError(ExcitationError):

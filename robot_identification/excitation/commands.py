@@ -35,6 +35,12 @@ SHORTEST = 1e-3
 CATCH_UP = 1.5
 """How much faster than planned a position may move along its path, after commands were late."""
 
+CATCH_UP_TIME = 0.1
+"""Time constant with which what was missed is made up for [s]."""
+
+PACE_SLEW = 5.0
+"""How fast the pace along the path may change [1/s]."""
+
 HELD_UP = 0.1
 """Time without commands after which a robot that takes positions is left where it stopped [s]."""
 
@@ -140,7 +146,7 @@ class CommandStream:
         self._time = self._now = 0.0
         self._left = 0.0  # path time until the next one is the one
         self._owed = 0.0  # path time that has passed and was not commanded
-        self._speed = 1.0
+        self._speed = self._pace = 1.0
         self.held_up = 0.0
         self._forget_feedback()
 
@@ -250,7 +256,7 @@ class CommandStream:
         if self._owed > max(HELD_UP, MISSED * usual) and not self._velocity:
             self.held_up = self.held_up or self._owed
         if not self.held_up:
-            self._advance(self._owed if self._velocity else speed * CATCH_UP * usual)
+            self._advance(self._owed if self._velocity else self._progress(passed, usual))
         if not self._velocity:
             return self._path.sample(np.array([self._time])).position[0]
         then = self._time if measured is None else self._time - speed * (now - stamp)
@@ -275,6 +281,20 @@ class CommandStream:
         feedback = np.where(spent, 0.0, self._feedback)
         self._corrected = self._corrected + feedback * passed
         return feedback
+
+    def _progress(self, passed: float, usual: float) -> float:
+        """
+        Return how far positions go on, at most.
+
+        What was missed is made up for by a pace that changes slowly, so that neither velocity nor
+        acceleration leap.
+        """
+        step = min(passed, CATCH_UP * usual)
+        behind = self._owed - self._speed * step
+        pace = min(1.0 + max(behind, 0.0) / CATCH_UP_TIME, CATCH_UP)
+        change = PACE_SLEW * step
+        self._pace = min(max(pace, self._pace - change), self._pace + change)
+        return self._owed if np.isinf(usual) else self._speed * self._pace * step
 
     def _advance(self, most: float) -> None:
         """Go on along the path by what is owed, or less."""

@@ -23,7 +23,7 @@ SHORTEST = 0.2
 LONGEST = 5.0
 """Longest stop that is tried [s]."""
 
-ACCELERATION_SHARE = 0.6
+ACCELERATION_SHARE = 0.5
 """Share of the acceleration limits that a stop off the path uses: a servo overshoots."""
 
 _FACTOR = 1.15

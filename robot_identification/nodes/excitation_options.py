@@ -61,7 +61,7 @@ class ExecutionOptions:
     stop: str = option(
         'smooth',
         doc='How a motion is ended early: smooth, along the path; at_once, off the path, in the '
-        'shortest time that 60 % of the acceleration limits allow. In both cases the robot gives '
+        'shortest time that 50 % of the acceleration limits allow. In both cases the robot gives '
         'way where it touches something',
         choices=('smooth', 'at_once'),
     )

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.excitation.command_gate import (
+    BEHIND,
     CommandGate,
     CommandLimiter,
     TOLERANCE,
@@ -201,7 +202,7 @@ def test_no_command_leaves_a_limiter_beyond_the_limits(seed, velocity, size, bad
                 wanted[0] = bad
         step = PERIOD * random.uniform(0.5, 3.0)
         command = (limiter.velocity if velocity else limiter.position)(wanted, step, PERIOD)
-        taken = min(step, 2.0 * PERIOD)
+        taken = min(step, BEHIND * PERIOD)
         speed = command if velocity else (command - sent[-1]) / taken
         assert (np.abs(speed) <= TOLERANCE * LIMITS.velocity * (1.0 + 1e-9)).all()
         apart = taken if velocity else 0.5 * (taken + former)

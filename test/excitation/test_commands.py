@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from robot_identification.excitation.commands import (
     CATCH_UP,
+    CATCH_UP_TIME,
     CommandStream,
     FEEDBACK_TIME,
     HELD_UP,
     LARGEST_ERROR,
+    PACE_SLEW,
     StampedClock,
 )
 from robot_identification.excitation.points import point_to_point, PointTrajectory
@@ -224,7 +226,8 @@ def test_a_clock_that_was_set_back_does_not_hold_the_path_up():
 # ---------------------------------------------------------------------------------- late commands
 
 PERIOD = 0.004
-PEAK = np.abs(PATH.sample(np.linspace(0.0, PATH.duration, 50_000)).velocity).max()
+FINE = PATH.sample(np.linspace(0.0, PATH.duration, 50_000))
+PEAK, STEEPEST = np.abs(FINE.velocity).max(), np.abs(FINE.acceleration).max()
 
 
 def streamed(stream, times, speed=1.0, usual=PERIOD):
@@ -237,7 +240,7 @@ def test_positions_catch_up_with_what_they_missed_and_never_leap(late, when, spe
     stream = CommandStream(velocity=False, gain=0.0)
     start = when * PATH.duration * 0.5 / speed
     before = np.arange(0.0, start, PERIOD)
-    after = start + late + np.arange(0.0, 3.0 * late / speed + 0.05, PERIOD)
+    after = start + late + np.arange(0.0, PATH.duration / speed + 1.0, PERIOD)
     stream.replace(PATH, 0.0, 0.0, HERE)
     first = streamed(stream, before, speed)
     if horizons:  # one that begins where the robot has yet to get to
@@ -247,13 +250,17 @@ def test_positions_catch_up_with_what_they_missed_and_never_leap(late, when, spe
         stream.replace(rest, now, now, np.full(2, 99.0))
     commands = np.vstack([first, streamed(stream, after, speed)])
     most = CATCH_UP * PERIOD * speed * PEAK
-    assert np.abs(np.diff(commands, axis=0)).max() <= most + 1e-9
-    ahead = speed * (after[-1] if len(after) else 0.0)
+    assert np.abs(np.diff(commands, axis=0)).max() <= CATCH_UP * most + 1e-9
+    # the pace changes as slowly as it says
+    steps = np.diff(commands[len(first) + 1 :], axis=0) / PERIOD
+    change = np.abs(np.diff(steps, axis=0)).max() / PERIOD
+    assert change <= CATCH_UP**2 * STEEPEST + PACE_SLEW * speed * PEAK + 1e-6
+    ahead = speed * (start + late + 10.0 * CATCH_UP_TIME)
     plan = PATH.sample(np.array([min(ahead, PATH.duration)])).position[0]
-    np.testing.assert_allclose(commands[-1], plan, atol=1e-6)
-    assert stream.held_up == 0.0
-    streamed(stream, np.arange(after[-1], after[-1] + PATH.duration / speed + 0.1, PERIOD), speed)
-    assert stream.over
+    reached = commands[len(first) + round(10.0 * CATCH_UP_TIME / PERIOD)]
+    np.testing.assert_allclose(reached, plan, atol=2.0 * PEAK * PERIOD)
+    np.testing.assert_allclose(commands[-1], PATH.position[-1], atol=1e-6)
+    assert stream.held_up == 0.0 and stream.over
 
 
 def point_slice(path, begin, length):

@@ -23,11 +23,12 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.parameter import Parameter
 from rclpy.task import Future
+from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import point_to_point, Points, to_points
 from robot_identification.nodes import controller_senders
 from robot_identification.nodes.command_process import Beat, CommandHorizon, CommandTask
 from robot_identification.nodes.controller_options import ControllerOptions
-from robot_identification.nodes.controllers import sender_of
+from robot_identification.nodes.controllers import SENDERS
 from robot_identification.nodes.excitation_errors import Code, MotionError
 from robot_identification.nodes.motion_messages import seconds, time_message
 from robot_identification.recording import Motion
@@ -43,6 +44,22 @@ needs_control_msgs = pytest.mark.skipif(
     importlib.util.find_spec('control_msgs') is None,
     reason='needs control_msgs, which comes with ROS 2 alone',
 )
+
+
+LIMITS = Limits(
+    JOINTS,
+    ('rad', 'rad'),
+    np.full(2, -2.0),
+    np.full(2, 2.0),
+    np.full(2, 1.0),
+    np.full(2, 4.0),
+    np.full(2, np.inf),
+)
+
+
+def sender_of(node, group, options):
+    """Return the sender itself, without the check before it."""
+    return SENDERS[options.controller_kind](node, group, options)
 
 
 class Pause:
@@ -369,6 +386,7 @@ def test_commands_need_an_order_and_follow_it(ros, tell):
     tell(joints=['b', 'a'])
     assert prepare(ros, sender) is None
     assert sender.failure is None
+    sender.begin(LIMITS, np.zeros(2))
     sender.send(POINTS, time.monotonic_ns() + 100_000_000)
     begin = time.monotonic() + 0.1
     ros.wait_until(
@@ -429,6 +447,7 @@ def test_a_stream_without_its_node_leads_to_rest_and_ends(ros):
     pipe.send(('joints', JOINTS))
     ros.wait_until(pipe.poll, 40.0, 'its partner')
     assert pipe.recv()[0] == 'connected'
+    pipe.send(('begin', (LIMITS, np.zeros(2))))
     begin = time.monotonic() + 0.1
     pipe.send(('horizon', CommandHorizon(PATH, begin)))
     ros.wait_until(
@@ -458,7 +477,8 @@ def test_a_stream_that_dies_is_a_failure_and_velocities_end(ros, tell):
     tell(joints=list(JOINTS))
     sender = sender_of(ros.node, None, streaming('velocity_commands', command_gain=0.0))
     assert prepare(ros, sender) is None
-    sender.send(POINTS, time.monotonic_ns())
+    sender.begin(LIMITS, np.zeros(2))
+    sender.send(POINTS, time.monotonic_ns() + 100_000_000)
     ros.wait_until(
         lambda: any(np.abs(c).max() > 0.1 for _, c in robot.commands), 20.0, 'the motion'
     )
