@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from benchmarks.false_states import Arm, CONTROLLERS, FAULTS, SETTINGS
+from benchmarks.false_states import Arm, CONTROLLERS, FAULTS, SETTINGS, worst
 
 TOLERANCE = 1.05
 STREAMED = (
@@ -47,6 +47,13 @@ def test_false_states_do_not_make_the_arm_leap(arms, number):
     require_bounds(outcome)
     harmless = ('+1 rad on every 60th message', 'velocities of 1000 rad/s', 'noise of 0.01 rad')
     assert outcome.code or name in harmless, name
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize('name', FAULTS)
+def test_false_states_at_random_instants_do_not_make_the_arm_leap(arms, name):
+    outcome = worst(arms['trajectories'], FAULTS[name], 20)
+    require_bounds(outcome)
 
 
 @pytest.mark.parametrize('kind', ['positions', 'velocities'])

@@ -168,6 +168,74 @@ def shifted(message, seconds):
     return message
 
 
+def moved(message, offset):
+    message.position = [q + offset for q in message.position]
+    return message
+
+
+def swapped(message):
+    message.name = message.name[::-1]
+    return message
+
+
+FALSE = {
+    'a leap of 1 rad': lambda message: [moved(message, 1.0)],
+    'a leap of 0.15 rad': lambda message: [moved(message, 0.15)],
+    'names swapped': lambda message: [swapped(message)],
+}
+
+
+def require_no_leap(driver, track):
+    """Hold the true arm to the limits of the motion: 0.8 rad/s, 4 rad/s2, and what servos add."""
+    assert np.abs([state.velocity for state in track]).max() < 1.2
+    assert np.abs([state.position for state in track]).max() < 1.2
+
+
+@pytest.mark.parametrize('kind', FALSE)
+def test_joint_states_that_are_false_end_the_motion_without_a_leap(driver, kind):
+    track = driver.ros.subscribe(JointState, 'real_states', 1000)
+    result = driver.move(Now(driver, FALSE[kind]))
+    assert result.error_code == Code.UNTRUSTED_STATE, result.error_msg
+    driver.require_rest()
+    require_no_leap(driver, track)
+
+
+def test_a_second_publisher_of_the_same_joints_ends_the_motion_and_begins_none(driver):
+    """As a joint_state_publisher that was forgotten beside the driver."""
+    ros = driver.ros
+    track = ros.subscribe(JointState, 'real_states', 1000)
+    other = ros.node.create_publisher(JointState, 'joint_states', 100)
+    timers = []
+
+    def publish():
+        stamp = driver.latest.header.stamp
+        message = JointState(name=list(JOINTS), position=[0.0, 0.0])
+        message.header.stamp = stamp
+        message.header.stamp.nanosec += 1000
+        other.publish(message)
+
+    try:
+        result = driver.move(lambda: timers.append(ros.node.create_timer(0.02, publish)))
+        assert result.error_code == Code.UNTRUSTED_STATE, result.error_msg
+        assert 'several publishers' in result.error_msg or 'contradict' in result.error_msg
+        driver.require_rest()
+        require_no_leap(driver, track)
+        # it is still there: no motion begins
+        here = list(driver.latest.position)
+        points = to_points(
+            point_to_point(JOINTS, here, np.array(here) + 0.3, np.ones(2), np.ones(2)), 50.0
+        )
+        m = points.motion
+        goal = trajectory_message(JOINTS, points.time, m.position, m.velocity, m.acceleration)
+        _, result, _ = ros.act(Excite, 'excitation/excite', trajectory=goal)
+        assert result.error_code == Code.UNTRUSTED_STATE, result.error_msg
+        assert 'several publishers' in result.error_msg and 'test_client' in result.error_msg
+    finally:
+        for timer in timers:
+            ros.node.destroy_timer(timer)
+        ros.node.destroy_publisher(other)
+
+
 def test_half_the_rate_repeats_and_bursts_are_no_reason_to_stop(driver):
     held = []
 
