@@ -38,6 +38,7 @@ from ..regressors import ModelSettings
 from ..robot import Robot
 from .common import declare_options, explain, read_options, run
 from .controller_options import ControllerOptions
+from .controller_state import ControllerState
 from .controllers import sender_of
 from .excitation_checks import Checks, KeptPlan
 from .excitation_clients import ClientWatch
@@ -94,6 +95,7 @@ class ExcitationNode(Node):
         self._description = RobotDescription(self, self._new_robot, self._group)
         controller = declare_options(self, ControllerOptions)
         self._sender = sender_of(self, self._group, controller)
+        self._controller_state = ControllerState(self, self._group, controller)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._checks = Checks(self.get_logger().warning)
         self._leaving = False
@@ -311,6 +313,7 @@ class ExcitationNode(Node):
             partial(require_state, self._states, options, tick),
             partial(self._in_worker, tick=tick),
         )
+        await self._controller_state.require_active(tick)
         self._require_still(robot)
         reason = interruption()
         if reason is not None:

@@ -8,7 +8,6 @@ The simulated robot follows the rules of ros2_control's controllers (test_simula
 from __future__ import annotations
 
 from contextlib import suppress
-import importlib.util
 import os
 import signal
 import sys
@@ -43,16 +42,7 @@ TOPICS = {
     'position_commands': 'position_commands',
     'velocity_commands': 'velocity_commands',
 }
-HAS_CONTROL_MSGS = importlib.util.find_spec('control_msgs') is not None
-
-needs_control_msgs = pytest.mark.skipif(
-    not HAS_CONTROL_MSGS,
-    reason='needs control_msgs, which comes with ROS 2 alone',
-)
-KINDS = [
-    pytest.param(kind, marks=needs_control_msgs if kind.startswith('follow') else ())
-    for kind in TOPICS
-]
+KINDS = tuple(TOPICS)
 
 
 def motion(speed=0.5):
@@ -206,9 +196,8 @@ def running(request, ros_domain):
     try:
         cell = Cell(ros)
         for kind in TOPICS:
-            if HAS_CONTROL_MSGS or not kind.startswith('follow'):
-                asked = kind in ('trajectory_topic', 'velocity_commands')
-                cell.start(kind, **({'controller_node': 'told'} if asked else {}))
+            asked = kind in ('trajectory_topic', 'velocity_commands')
+            cell.start(kind, **({'controller_node': 'told'} if asked else {}))
         cell.wait()
         yield cell
     finally:
@@ -315,7 +304,6 @@ def test_other_joints_are_refused_by_their_names(cell):
 # ------------------------------------------------------------------------------- what goes wrong
 
 
-@needs_control_msgs
 def test_a_goal_that_the_controller_gives_up_ends_the_motion(cell, unwatched):
     unwatched('follow_joint_trajectory')  # the other one takes the robot back a little
     commands = cell.ros.publisher(Float64MultiArray, 'position_commands')
