@@ -54,9 +54,10 @@ def build_test_interfaces(root, venv, python, run):
     shutil.rmtree(str(prefix), ignore_errors=True)
     packages = [path.parent for path in sorted((root / TEST_INTERFACES).glob('*/package.xml'))]
     packages = [path for path in packages if not (venv / 'share' / path.name).is_dir()]
-    prefix.mkdir()
     if packages:
         colcon_build(root, venv, run, packages, build, prefix, 'the interfaces for tests')
+    # Tests take an environment without it for one that was made for users.
+    prefix.mkdir(exist_ok=True)
 
 
 def colcon_build(root, venv, run, packages, build, prefix, what):

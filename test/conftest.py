@@ -35,13 +35,13 @@ OVERLAY = Path(sys.prefix, 'test-interfaces')
 
 def pytest_configure(config):
     """
-    Restart pytest once with the paths that ROS from wheels needs.
+    Restart pytest once with the interfaces for tests in its paths, where ROS is from wheels.
 
-    The wheels would do so themselves at the first import of rclpy, with pytest's output already
-    redirected, and with xdist's workers already waiting for work.
+    The library path counts as it is at a process's start.  Workers of xdist get the paths with the
+    environment.
     """
-    restarted = os.environ.get('_ROS_WHEELS_BOOTSTRAP_COMPLETE')
-    if restarted or importlib.util.find_spec('ros_wheels_bootstrapper') is None:
+    wheels = importlib.util.find_spec('ros_wheels_bootstrapper') is not None
+    if not wheels or str(OVERLAY / 'lib') in os.environ.get('LD_LIBRARY_PATH', '').split(':'):
         return
     if not OVERLAY.is_dir():
         raise pytest.UsageError('the interfaces for tests are not built: run `make setup`')
@@ -52,7 +52,7 @@ def pytest_configure(config):
         capture.stop_global_capturing()
     sys.stdout.flush()
     sys.stderr.flush()
-    import ros_wheels_bootstrapper  # noqa: F401  (replaces this process)
+    os.execv(sys.executable, sys.orig_argv)
 
 
 def prepend(variable, *paths):

@@ -47,10 +47,10 @@ from .excitation_motion import MotionRun
 from .excitation_options import ExecutionOptions
 from .excitation_states import require_state, StateWatch
 from .motion_checking import MotionCheck, place_of_rest, wanted
-from .motion_messages import trajectory_message
 from .motion_path import MotionPath
 from .motion_sender import Tick
 from .motion_watch import Report
+from .plan_files import PlanFileOptions, points_message, save_plan
 from .preview import PreviewService
 from .robot_description import RobotDescription
 
@@ -87,6 +87,7 @@ class ExcitationNode(Node):
         declare_options(self, PlannerSettings, 'planner')
         declare_options(self, ModelSettings, 'robot')
         options = declare_options(self, ExecutionOptions)
+        declare_options(self, PlanFileOptions)
         self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
         self._dropped: set[str] = set()
         self._count = 0
@@ -197,7 +198,7 @@ class ExcitationNode(Node):
             settings = self._planner_settings(goal.request)
             made = await self._make_plan(goal, robot, settings)
             self._require_still(robot)
-            result = self._keep(made)
+            result = self._keep(made, goal.request.return_points)
             goal.succeed()
             return result
         except PlanningCanceled as error:
@@ -244,7 +245,7 @@ class ExcitationNode(Node):
             self.get_logger().warning(warning)
         return made
 
-    def _keep(self, made: Plan) -> PlanExcitation.Result:
+    def _keep(self, made: Plan, return_points: bool) -> PlanExcitation.Result:
         rate = read_options(self, ExecutionOptions).publish_rate
         points = to_points(made.trajectory, rate)
         self._count += 1
@@ -253,12 +254,11 @@ class ExcitationNode(Node):
         while len(self._plans) > KEPT_PLANS:
             self._plans.popitem(last=False)
         self.get_logger().info(f'{name}: {made.summary()}')
-        m = points.motion
         return PlanExcitation.Result(
             plan_id=name,
-            trajectory=trajectory_message(
-                points.joints, points.time, m.position, m.velocity, m.acceleration
-            ),
+            path=save_plan(self, name, points),
+            planned_duration=float(points.time[-1]),
+            trajectory=points_message(points, return_points),
             condition_number=made.condition_number,
             criterion_history=made.history,
         )

@@ -72,6 +72,14 @@ class Cell:
 
     def __init__(self, ros):
         self.ros, self.told, self.nodes = ros, list(JOINTS), {}
+        self.start_robot()
+        self.states = ros.subscribe(JointState, 'joint_states', 1000)
+        self.heard = -np.inf
+        for topic in ('position_commands', 'velocity_commands'):
+            ros.node.create_subscription(Float64MultiArray, topic, self._hear, 10)
+        ros.node.create_service(GetParameters, 'told/get_parameters', self._tell)
+
+    def start_robot(self):
         parameters = {
             'robot_description': PLANAR,
             'rate': 125.0,
@@ -80,12 +88,7 @@ class Cell:
             # what a busy machine holds up counts half
             'real_time_factor': 0.5,
         }
-        self.robot = ros.start('simulation', parameters=parameters)
-        self.states = ros.subscribe(JointState, 'joint_states', 1000)
-        self.heard = -np.inf
-        for topic in ('position_commands', 'velocity_commands'):
-            ros.node.create_subscription(Float64MultiArray, topic, self._hear, 10)
-        ros.node.create_service(GetParameters, 'told/get_parameters', self._tell)
+        self.robot = self.ros.start('simulation', parameters=parameters)
 
     def _hear(self, _):
         self.heard = time.monotonic()
@@ -128,6 +131,8 @@ class Cell:
             self.ros.wait_until(lambda n=node: 'with joints' in n.output, 60.0, f'robot in {name}')
 
     def reset(self):
+        if self.robot.returncode is not None:
+            self.start_robot()  # a test that kills it may be tried again
         # a stream goes on for a moment after its motion, and would take the robot back
         self.ros.wait_until(lambda: time.monotonic() - self.heard > 0.5, 20.0, 'silence')
         self.told = list(JOINTS)
