@@ -43,6 +43,7 @@ from set_up_checks import (
     fits,
     Trouble,
 )
+from set_up_links import files_in, link_programs, link_shared_files, shared_files
 from set_up_messages import (
     build_messages,
     build_test_interfaces,
@@ -55,8 +56,6 @@ from set_up_messages import (
 STEPS = ('environment', 'packages', 'messages', 'package', 'interfaces')
 FOR_TESTS = ('interfaces',)
 REQUIREMENTS = ('runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt')
-SHARED = ('config', 'examples', 'launch', 'package.xml', 'urdf')
-LEFT_OUT = {'__pycache__', 'results'}
 STAMP = 'set-up.json'
 
 
@@ -82,6 +81,7 @@ def fingerprints(root, python):
     pins = [root / 'requirements' / name for name in REQUIREMENTS + (CONSTRAINTS,)]
     ros = [root / 'requirements' / name for name in ('ros-jazzy-wheels.txt', 'cmake.txt')]
     scripts = [root / 'scripts' / name for name in ('set_up.py', 'repair_wheel_paths.py')]
+    linking = [root / 'scripts' / name for name in ('set_up.py', 'set_up_links.py')]
     building = ros + scripts + [root / 'scripts' / 'set_up_messages.py']
     package = [root / 'setup.py', root / 'setup.cfg']
     package.append(root / 'robot_identification' / '__init__.py')
@@ -92,14 +92,10 @@ def fingerprints(root, python):
     return {
         'environment': environment,
         'packages': _digest(root, pins + scripts),
-        'messages': _digest(root, building + _files(root / MESSAGES)),
-        'package': _digest(root, package + scripts[:1]) + ' ' + shared,
-        'interfaces': _digest(root, building + _files(root / TEST_INTERFACES)),
+        'messages': _digest(root, building + files_in(root / MESSAGES)),
+        'package': _digest(root, package + linking) + ' ' + shared,
+        'interfaces': _digest(root, building + files_in(root / TEST_INTERFACES)),
     }
-
-
-def _files(folder):
-    return [path for path in sorted(folder.rglob('*')) if path.is_file()]
 
 
 def _digest(root, paths):
@@ -272,6 +268,7 @@ def install_package(root, venv, python, run):
     options = ['--no-deps', '--no-build-isolation', '--ignore-installed', '--editable', root]
     run(pip_install(root, venv) + options, 'Installing robot_identification', root)
     link_shared_files(root, share)
+    link_programs(venv, site_packages)
     compile_loops(root, venv, run)
 
 
@@ -280,41 +277,6 @@ def compile_loops(root, venv, run):
     command = [venv / 'bin' / 'python', '-m', 'robot_identification.compiled']
     with suppress(Trouble):
         run(command, 'Compiling hot loops', root)
-
-
-def shared_files(root):
-    """List the package's shared files, relative to the repository."""
-    found = []
-    for name in SHARED:
-        paths = _files(root / name) if (root / name).is_dir() else [root / name]
-        found += [path.relative_to(root).as_posix() for path in paths if path.is_file()]
-    return [name for name in found if not LEFT_OUT & set(name.split('/'))]
-
-
-def link_shared_files(root, share):
-    """
-    Link the files in ``share/robot_identification`` to their sources: they are never out of date.
-
-    An editable installation leaves these files out.  With the entry in ament's index, ROS tools
-    find the package when AMENT_PREFIX_PATH names the environment.  The folders are real ones:
-    ``ros2 launch`` looks for files without following links to folders.
-
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    share : Path
-        The environment's folder of the package's shared files; made anew.
-    """
-    shutil.rmtree(str(share), ignore_errors=True)
-    share.mkdir(parents=True)
-    for name in shared_files(root):
-        link = share / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(root / name)
-    index = share.parent / 'ament_index' / 'resource_index' / 'packages'
-    index.mkdir(parents=True, exist_ok=True)
-    (index / share.name).touch()
 
 
 WORK = {

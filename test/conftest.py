@@ -45,8 +45,9 @@ def pytest_configure(config):
         return
     if not OVERLAY.is_dir():
         raise pytest.UsageError('the interfaces for tests are not built: run `make setup`')
-    prepend('LD_LIBRARY_PATH', OVERLAY / 'lib')
-    prepend('PYTHONPATH', *OVERLAY.glob('lib/python3.*/site-packages'))
+    # Last in the paths: where the caller names real ones, they are taken.
+    append('LD_LIBRARY_PATH', OVERLAY / 'lib')
+    append('PYTHONPATH', *OVERLAY.glob('lib/python3.*/site-packages'))
     capture = config.pluginmanager.getplugin('capturemanager')
     if capture is not None:
         capture.stop_global_capturing()
@@ -55,9 +56,9 @@ def pytest_configure(config):
     os.execv(sys.executable, sys.orig_argv)
 
 
-def prepend(variable, *paths):
-    """Put paths before those of a variable of this process's environment."""
-    os.environ[variable] = joined(*paths, os.environ.get(variable))
+def append(variable, *paths):
+    """Put paths behind those of a variable of this process's environment."""
+    os.environ[variable] = joined(os.environ.get(variable), *paths)
 
 
 def joined(*paths):

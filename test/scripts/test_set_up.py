@@ -49,6 +49,7 @@ def root(tmp_path):
         ('scripts/repair_wheel_paths.py', {'packages', 'messages', 'interfaces'}),
         ('scripts/set_up.py', {'packages', 'messages', 'package', 'interfaces'}),
         ('scripts/set_up_messages.py', {'messages', 'interfaces'}),
+        ('scripts/set_up_links.py', {'package'}),
         ('robot_identification_msgs/msg/Fit.msg', {'messages'}),
         ('robot_identification_msgs/msg/New.msg', {'messages'}),
         ('robot_identification/__init__.py', {'package'}),
@@ -202,6 +203,21 @@ def test_shared_files_are_linked_to_their_sources(root):
     assert walked == [(str(share / 'launch'), ['simulation.launch.py'])]
     index = root / '.venv' / 'share' / 'ament_index' / 'resource_index' / 'packages'
     assert (index / 'robot_identification').is_file()
+
+
+def test_programs_are_linked_where_ros_looks_for_them(tmp_path):
+    packages = tmp_path / 'lib' / 'python3.12' / 'site-packages'
+    about = packages / 'robot_identification-1.0.dist-info'
+    about.mkdir(parents=True)
+    text = '[console_scripts]\nrobot-identification = a:b\nrecorder_node = a.c:main\n'
+    (about / 'entry_points.txt').write_text(text)
+    (tmp_path / 'lib' / 'robot_identification').mkdir()
+    (tmp_path / 'lib' / 'robot_identification' / 'old_node').touch()
+    set_up.link_programs(tmp_path, packages)
+    links = {path.name: path for path in (tmp_path / 'lib' / 'robot_identification').iterdir()}
+    assert set(links) == {'robot-identification', 'recorder_node'}
+    for name, link in links.items():
+        assert link.readlink() == tmp_path / 'bin' / name
 
 
 # --- running commands -----------------------------------------------------------------------
