@@ -26,7 +26,8 @@ STARTER := $(or $(PYTHON),$(firstword $(foreach name,python3 python3.12 python3.
 # Tests run on this many processes.
 JOBS ?= 2
 
-# What a sourced ROS or another environment would mix in.
+# What is made here runs on the ROS wheels of .venv. A sourced ROS would mix its packages in, which
+# are built for another Python; with it, tests run by `python3 -m pytest` or `colcon test`.
 unexport AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONHOME PYTHONPATH
 unexport VIRTUAL_ENV _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
@@ -37,7 +38,7 @@ export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test soak bench papers lint format types clean distclean
+.PHONY: help setup environment demo test soak bench papers lint format types clean distclean
 
 help:  ## this list
 	@echo 'Usage: make TARGET [PYTHON=python3.12] [JOBS=2] [ARGS=...]'
@@ -45,13 +46,17 @@ help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## */  \1|/p' $(firstword $(MAKEFILE_LIST)) \
 	    | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
 
-setup:  ## make .venv, or bring it up to date
+setup: environment  ## make .venv with all that tests need, or bring it up to date
+	@'$(STARTER)' scripts/set_up.py --tests
+
+# What users need of it.
+environment:
 	@if [ -z '$(STARTER)' ]; then \
 	    echo 'No Python was found. Install one of 3.10 to 3.13:' >&2; \
 	    echo '  sudo apt install python3.12 python3.12-venv python3.12-dev' >&2; exit 1; fi
 	@'$(STARTER)' scripts/set_up.py $(if $(PYTHON),--python '$(PYTHON)')
 
-demo: setup  ## identify a simulated arm over ROS (ARGS: options of the command)
+demo: environment  ## identify a simulated arm over ROS (ARGS: options of the command)
 	@$(BIN)/robot-identification demo $(ARGS)
 
 # What talks over DDS runs apart from the computing: nodes keep to the wall clock.
@@ -66,13 +71,13 @@ soak: setup  ## kill a node in every step of the demo: what is too long for ever
 	@$(BIN)/python -m pytest -rsR -m soak $(ARGS)
 
 # Without a network, benchmarks tell which of the others they could not compare with.
-bench: setup  ## time what has to be fast (ARGS: names of benchmarks)
+bench: environment  ## time what has to be fast (ARGS: names of benchmarks)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 1 \
 	    -r requirements/benchmarks.txt -c requirements/constraints.txt 2>/dev/null \
 	    || echo 'requirements/benchmarks.txt could not be installed: comparing with less'
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-papers: setup  ## reproduce the papers' tables into docs/papers.md (ARGS: names of papers)
+papers: environment  ## reproduce the papers' tables into docs/papers.md (ARGS: names of papers)
 	@$(BIN)/python -m benchmarks.papers $(ARGS)
 
 lint: setup types  ## check style, formatting and types

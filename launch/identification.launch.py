@@ -15,6 +15,7 @@ from robot_identification.launching import (
     controller_parameters,
     own_nodes,
     preview,
+    remapped,
     SWITCH,
 )
 
@@ -30,6 +31,9 @@ NODES = {
     },
 }
 """The nodes, and the parameters that arguments set."""
+
+REMAPPINGS = {'joint_states': '{joint_states}'}
+"""Names that all nodes use, and the arguments that change them."""
 
 ARGUMENTS = [
     DeclareLaunchArgument(
@@ -117,12 +121,12 @@ ARGUMENTS = [
 
 def start(context):
     """Start the nodes with what the arguments say."""
-    topic = argument(context, 'joint_states')
-    names = {'remappings': [('joint_states', topic)]} if topic else {}
     excitation = {**NODES['excitation'], **controller_parameters(context)}
     nodes = {**NODES, 'excitation': excitation}
     return [
-        *own_nodes(context, nodes, 'identification.yaml', **names),
+        *own_nodes(
+            context, nodes, 'identification.yaml', remappings=remapped(context, REMAPPINGS)
+        ),
         *preview(context, argument(context, 'robot')),
     ]
 

@@ -8,7 +8,7 @@ service ``identification/identify``.  Where the simulation ends, everything ends
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
-from robot_identification.launching import argument, own_nodes, preview, shared, SWITCH
+from robot_identification.launching import argument, own_nodes, preview, remapped, shared, SWITCH
 
 NODES = {
     'simulation': {'robot_description': '{robot}', 'truth_file': '{truth}'},
@@ -19,6 +19,9 @@ NODES = {
     'identification': {'output': '{results}', 'online.enabled': '{online}'},
 }
 """The nodes, and the parameters that arguments set."""
+
+REMAPPINGS = {'/clock': 'clock'}
+"""In a namespace the clock is there too, so that two simulations keep their own time."""
 
 ARGUMENTS = [
     DeclareLaunchArgument(
@@ -85,12 +88,11 @@ ARGUMENTS = [
 def start(context):
     """Start the nodes with what the arguments say."""
     robot = argument(context, 'robot') or shared('urdf', 'demo_arm.urdf')
-    # in a namespace the clock is there too, so that two simulations keep their own time
-    clock = [('/clock', 'clock')]
+    names = remapped(context, REMAPPINGS)
     last = {'on_exit': Shutdown(reason='the simulation has ended')}
     return [
-        *own_nodes(context, NODES, 'simulation.yaml', {'simulation': last}, remappings=clock),
-        *preview(context, robot, robot_too=True, remappings=clock),
+        *own_nodes(context, NODES, 'simulation.yaml', {'simulation': last}, remappings=names),
+        *preview(context, robot, robot_too=True, remappings=names),
     ]
 
 

@@ -10,7 +10,7 @@ own parameter file (argument ``config``), the launch file's own one in ``config/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -116,13 +116,33 @@ def given(context: Any, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
     Texts stay texts, whatever they look like; ``true`` and ``false`` are switches.
     """
     values: dict[str, Any] = {}
-    for name, template in parameters.items():
+    for name, text in _filled(context, parameters):
+        switch = text in ('true', 'false')
+        values[name] = text == 'true' if switch else _text(text)
+    return [values] if values else []
+
+
+def remapped(context: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """
+    Return the remappings whose arguments are given, for `launch_ros.actions.Node`.
+
+    Parameters
+    ----------
+    context:
+        The launch context.
+    names:
+        By the name in the node, the name that takes its place, with arguments in braces.
+
+    """
+    return list(_filled(context, names))
+
+
+def _filled(context: Any, templates: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Put arguments into templates, and leave those out of which an argument is empty."""
+    for name, template in templates.items():
         arguments = {word: argument(context, word) for word in _ARGUMENT.findall(template)}
         if all(arguments.values()):
-            text = template.format(**arguments)
-            switch = text in ('true', 'false')
-            values[name] = text == 'true' if switch else _text(text)
-    return [values] if values else []
+            yield name, template.format(**arguments)
 
 
 def controller_parameters(context: Any, default: str = '') -> dict[str, str]:

@@ -2,13 +2,15 @@
 """
 Make ``.venv``: a Python environment in which the whole suite runs, ROS included.
 
-Four steps, each done once and again only when what it is made from has changed:
+Five steps, each done once and again only when what it is made from has changed:
 
 1. ``environment``: an empty ``.venv`` with a Python that the ROS wheels exist for;
 2. ``packages``: the pinned wheels of ``requirements/``, and the repair of their CMake files;
 3. ``messages``: ``robot_identification_msgs``, built by colcon into ``.venv`` itself, so that
    nothing has to be sourced;
-4. ``package``: ``robot_identification``, installed so that edits to the sources take effect.
+4. ``package``: ``robot_identification``, installed so that edits to the sources take effect;
+5. ``interfaces``, with ``--tests`` alone: what tests need of ROS packages that have no wheels, in
+   a folder of its own that only tests look into.
 
 What was done is noted in ``.venv/set-up.json``, step by step.  A step that was cut short (by a
 signal, or a power cut) is seen there at the next run: an environment that pip was changing at
@@ -39,14 +41,21 @@ from set_up_checks import (
     dotted,
     explain,
     fits,
-    has_cmake,
     Trouble,
 )
+from set_up_links import files_in, link_programs, link_shared_files, shared_files
+from set_up_messages import (
+    build_messages,
+    build_test_interfaces,
+    CONSTRAINTS,
+    MESSAGES,
+    pip_install,
+    TEST_INTERFACES,
+)
 
-STEPS = ('environment', 'packages', 'messages', 'package')
+STEPS = ('environment', 'packages', 'messages', 'package', 'interfaces')
+FOR_TESTS = ('interfaces',)
 REQUIREMENTS = ('runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt')
-CONSTRAINTS = 'constraints.txt'
-SHARED = ('config', 'examples', 'launch', 'package.xml', 'urdf')
 STAMP = 'set-up.json'
 
 
@@ -72,19 +81,20 @@ def fingerprints(root, python):
     pins = [root / 'requirements' / name for name in REQUIREMENTS + (CONSTRAINTS,)]
     ros = [root / 'requirements' / name for name in ('ros-jazzy-wheels.txt', 'cmake.txt')]
     scripts = [root / 'scripts' / name for name in ('set_up.py', 'repair_wheel_paths.py')]
-    messages = root / 'robot_identification_msgs'
-    sources = [path for path in sorted(messages.rglob('*')) if path.is_file()]
+    linking = [root / 'scripts' / name for name in ('set_up.py', 'set_up_links.py')]
+    building = ros + scripts + [root / 'scripts' / 'set_up_messages.py']
     package = [root / 'setup.py', root / 'setup.cfg']
     package.append(root / 'robot_identification' / '__init__.py')
-    shared = ' '.join(name for name in SHARED if (root / name).exists())
+    shared = hashlib.sha256(repr(shared_files(root)).encode()).hexdigest()[:16]
     # A moved tree is another environment: the scripts in .venv/bin hold their own path.
     environment = '{}.{} {} {}'.format(*python['version'][:2], python['machine'], root)
     # What the messages are built from includes the ROS wheels.
     return {
         'environment': environment,
         'packages': _digest(root, pins + scripts),
-        'messages': _digest(root, ros + scripts + sources),
-        'package': _digest(root, package + scripts[:1]) + ' ' + shared,
+        'messages': _digest(root, building + files_in(root / MESSAGES)),
+        'package': _digest(root, package + linking) + ' ' + shared,
+        'interfaces': _digest(root, building + files_in(root / TEST_INTERFACES)),
     }
 
 
@@ -141,18 +151,6 @@ def due(stamp, wanted, healthy=True):
 
 
 # --- running things -------------------------------------------------------------------------
-
-
-def build_environment(environment, venv):
-    """Return the variables with which CMake finds the ROS wheels of an environment."""
-    return dict(
-        clean_environment(environment),
-        AMENT_PREFIX_PATH=str(venv),
-        CMAKE_PREFIX_PATH=str(venv),
-        LD_LIBRARY_PATH=str(venv / 'lib'),
-        PATH=os.pathsep.join([str(venv / 'bin'), environment.get('PATH', os.defpath)]),
-        VIRTUAL_ENV=str(venv),
-    )
 
 
 class Runner:
@@ -247,13 +245,6 @@ def make_environment(root, venv, python, run):
     run([python['executable'], '-m', 'venv', venv], 'Making the Python environment', root)
 
 
-def pip_install(root, venv):
-    """Return the beginning of a command that installs something with the environment's pip."""
-    command = [venv / 'bin' / 'python', '-m', 'pip', 'install', '--no-input']
-    command += ['--disable-pip-version-check', '--progress-bar', 'off']
-    return command + ['-c', root / 'requirements' / CONSTRAINTS]
-
-
 def install_packages(root, venv, python, run):
     """Install the pinned wheels and repair the CMake files that came with them."""
     command = pip_install(root, venv)
@@ -262,23 +253,6 @@ def install_packages(root, venv, python, run):
     run(command, 'Installing the packages', root)
     repair = [venv / 'bin' / 'python', root / 'scripts' / 'repair_wheel_paths.py']
     run(repair, "Repairing the wheels' CMake files", root)
-
-
-def build_messages(root, venv, python, run):
-    """Build ``robot_identification_msgs`` with colcon, into the environment itself."""
-    environment = build_environment(os.environ, venv)
-    if not has_cmake(environment):
-        wheel = ['--ignore-installed', '-r', root / 'requirements' / 'cmake.txt']
-        run(pip_install(root, venv) + wheel, 'Installing CMake', root)
-    build = root / 'build' / 'messages'
-    # A build folder remembers its compiler, CMake and Python: the next may be others.
-    shutil.rmtree(str(build), ignore_errors=True)
-    command = [venv / 'bin' / 'colcon', '--log-base', root / 'log' / 'colcon', 'build']
-    command += ['--base-paths', root / 'robot_identification_msgs', '--build-base', build]
-    command += ['--install-base', venv, '--merge-install', '--event-handlers', 'console_direct+']
-    command += ['--cmake-args', '-DBUILD_TESTING=OFF', '-DCMAKE_BUILD_TYPE=Release']
-    command += [f'-DPython3_EXECUTABLE={venv / "bin" / "python"}']
-    run(command, 'Building robot_identification_msgs', root, environment)
 
 
 def install_package(root, venv, python, run):
@@ -291,10 +265,10 @@ def install_package(root, venv, python, run):
     for old in site_packages.glob('__editable__*robot_identification[-_][0-9]*'):
         old.unlink()
     share = venv / 'share' / 'robot_identification'
-    shutil.rmtree(str(share), ignore_errors=True)
     options = ['--no-deps', '--no-build-isolation', '--ignore-installed', '--editable', root]
     run(pip_install(root, venv) + options, 'Installing robot_identification', root)
     link_shared_files(root, share)
+    link_programs(venv, site_packages)
     compile_loops(root, venv, run)
 
 
@@ -305,43 +279,16 @@ def compile_loops(root, venv, run):
         run(command, 'Compiling hot loops', root)
 
 
-def link_shared_files(root, share):
-    """
-    Point ``share/robot_identification`` at the sources, so that it is never out of date.
-
-    An editable installation leaves these files out.  With the entry in ament's index, ROS tools
-    find the package when AMENT_PREFIX_PATH names the environment.
-
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    share : Path
-        The environment's folder of the package's shared files.
-    """
-    share.mkdir(parents=True, exist_ok=True)
-    for name in SHARED:
-        target, link = root / name, share / name
-        if link.is_symlink() or link.is_file():
-            link.unlink()
-        elif link.is_dir():
-            shutil.rmtree(str(link))
-        if target.exists():
-            link.symlink_to(target)
-    index = share.parent / 'ament_index' / 'resource_index' / 'packages'
-    index.mkdir(parents=True, exist_ok=True)
-    (index / share.name).touch()
-
-
 WORK = {
     'environment': (make_environment, 'an empty Python {version} environment in .venv'),
     'packages': (install_packages, 'the pinned packages (0.5 GB to download the first time)'),
     'messages': (build_messages, 'the ROS messages, compiled'),
     'package': (install_package, 'robot_identification itself'),
+    'interfaces': (build_test_interfaces, 'ROS interfaces without wheels, for the tests alone'),
 }
 
 
-def set_up(root, requested, say):
+def set_up(root, requested, say, tests=False):
     """
     Bring ``.venv`` up to date.
 
@@ -353,6 +300,8 @@ def set_up(root, requested, say):
         The Python that the user asked for; None keeps the environment's own where there is one.
     say : callable
         Takes a line of progress.
+    tests : bool
+        Whether what only tests need is wanted, too.
 
     Raises
     ------
@@ -360,22 +309,23 @@ def set_up(root, requested, say):
         with what to do about it.
     """
     venv = root / '.venv'
+    wanted_steps = [step for step in STEPS if tests or step not in FOR_TESTS]
     with locked(root / '.venv.lock', say) as lock:
         present = python = ask_python(str(venv / 'bin' / 'python'))
         if requested or present is None or not fits(present['version']):
             python = choose_python(requested)
         stamp, wanted = read_stamp(venv), fingerprints(root, python)
         healthy = present is not None and present['version'][:2] == python['version'][:2]
-        steps = due(stamp, wanted, healthy)
+        steps = [step for step in due(stamp, wanted, healthy) if step in wanted_steps]
         if not steps:
             return
         check_tools(python)
-        say(f'Setting up robot_identification ({len(steps)} of {len(STEPS)} steps to do)')
+        say(f'Setting up robot_identification ({len(steps)} of {len(wanted_steps)} steps to do)')
         run = Runner(root / 'log' / 'set-up.log', lock)
         for step in steps:
             work, text = WORK[step]
             text = text.format(version=dotted(python['version']))
-            say(f'[{STEPS.index(step) + 1}/{len(STEPS)}] {text}')
+            say(f'[{STEPS.index(step) + 1}/{len(wanted_steps)}] {text}')
             began = time.monotonic()
             with noted(step, venv, wanted):
                 work(root, venv, python, run)
@@ -452,10 +402,11 @@ def main(arguments=None):
         help='make .venv from this Python (3.10 to 3.13); otherwise the one that .venv has, '
         'or the first that fits',
     )
+    parser.add_argument('--tests', action='store_true', help='make what only tests need, too')
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        set_up(Path(__file__).resolve().parent.parent, options.python, say=_say)
+        set_up(Path(__file__).resolve().parent.parent, options.python, _say, options.tests)
     except Trouble as trouble:
         print(f'\nset-up: {trouble}\n\n{trouble.remedy}', file=sys.stderr)
         return 1

@@ -61,12 +61,13 @@ the error says how to install it (Clarabel, for `estimation.method: physical`).
 UNIMPORTED = {'action_msgs', 'ros2bag', 'rosbag2_storage_mcap'}
 """Depended on without an import: part of every action's messages, and playing a bag."""
 
-WITHOUT_WHEELS = {'control_msgs', 'launch', 'launch_ros'}
+WITHOUT_WHEELS = {'control_msgs', 'controller_manager_msgs', 'launch', 'launch_ros'}
 """
 There with ROS alone.
 
-Launch files need two of them, and nobody else does; without the third, controllers cannot be
-commanded by the action FollowJointTrajectory, but by topics.
+Launch files need the last two, and nobody else does.  Without the first, controllers cannot be
+commanded by the action FollowJointTrajectory, but by topics; without the second, nobody asks
+whether a controller is active.
 """
 
 

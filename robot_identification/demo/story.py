@@ -143,7 +143,13 @@ class Story:
             'identification': identification,
             # the arm stands on the ground: no link may touch it
             # nothing can be hurt: a machine that is busy with other things may be late for longer
-            'excitation': {**clock, 'execute': True, 'planner.floor': 0.0, 'horizon': 2.0},
+            'excitation': {
+                **clock,
+                'execute': True,
+                'planner.floor': 0.0,
+                'horizon': 2.0,
+                'output': str(self.folder / 'plans'),
+            },
         }
 
     def start(self, urdf: Path) -> None:
@@ -173,10 +179,8 @@ class Story:
                 duration=self.duration,
                 max_iterations=PLANNER_ITERATIONS,
             )
-        points = plan.trajectory.points
-        duration = points[-1].time_from_start
         _say(
-            f'{plan.plan_id}: {duration.sec + 1e-9 * duration.nanosec:.0f} s, condition number '
+            f'{plan.plan_id}: {plan.planned_duration:.0f} s, condition number '
             f'{plan.criterion_history[0]:.0f} at first, {plan.condition_number:.1f} in the end'
         )
         return plan.plan_id

@@ -277,6 +277,6 @@ def _require_effort(system: LinearSystem, source: str) -> None:
                 f"{source}: effort of joint '{joint}' is zero in every row",
                 file=source,
                 joint=joint,
-                remedy='record its effort (many drivers publish zeros until effort is switched on)'
-                ', or leave the joint out of robot.joints',
+                remedy='record its effort (many drivers publish zeros until it is switched on, '
+                'mock hardware always), or leave the joint out of robot.joints',
             )

@@ -10,13 +10,14 @@ from typing import Any
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import GetParameters
 from rclpy.callback_groups import CallbackGroup
+from rclpy.client import Client
 from rclpy.node import Node
 
 from .excitation_errors import Code, MotionError
 from .motion_sender import Tick
 
 ANSWER_SECONDS = 1.5
-"""How long a controller may take to tell a parameter [s]."""
+"""How long a controller or its manager may take to answer [s]."""
 
 
 class ControllerQuestion:
@@ -65,18 +66,24 @@ class ControllerQuestion:
         """Ask for one parameter: where one of several is not declared, none is answered."""
         if self._client is None:
             return None
-        end = time.monotonic() + ANSWER_SECONDS
-        while not self._client.service_is_ready():
-            if time.monotonic() > end:
-                return None
-            await tick()
-        future = self._client.call_async(GetParameters.Request(names=[parameter]))
-        while not future.done():
-            if time.monotonic() > end:
-                self._client.remove_pending_request(future)
-                return None
-            await tick()
-        return next(iter(future.result().values), None)
+        answer = await answer_of(self._client, GetParameters.Request(names=[parameter]), tick)
+        return None if answer is None else next(iter(answer.values), None)
+
+
+async def answer_of(client: Client, request: Any, tick: Tick) -> Any | None:
+    """Return a service's response; None where it is not there or does not answer in time."""
+    end = time.monotonic() + ANSWER_SECONDS
+    while not client.service_is_ready():
+        if time.monotonic() > end:
+            return None
+        await tick()
+    future = client.call_async(request)
+    while not future.done():
+        if time.monotonic() > end:
+            client.remove_pending_request(future)
+            return None
+        await tick()
+    return future.result()
 
 
 def difference(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list[str]]:

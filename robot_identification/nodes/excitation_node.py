@@ -39,6 +39,7 @@ from ..regressors import ModelSettings
 from ..robot import Robot
 from .common import declare_options, explain, read_options, run
 from .controller_options import ControllerOptions
+from .controller_state import ControllerState
 from .controllers import sender_of
 from .excitation_checks import Checks, KeptPlan
 from .excitation_clients import ClientWatch
@@ -47,10 +48,10 @@ from .excitation_motion import MotionRun
 from .excitation_options import ExecutionOptions
 from .excitation_states import require_state, StateWatch
 from .motion_checking import MotionCheck, place_of_rest, wanted
-from .motion_messages import trajectory_message
 from .motion_path import MotionPath
 from .motion_sender import Tick
 from .motion_watch import Report
+from .plan_files import PlanFileOptions, points_message, save_plan
 from .preview import PreviewService
 from .robot_description import RobotDescription
 
@@ -87,6 +88,7 @@ class ExcitationNode(Node):
         declare_options(self, PlannerSettings, 'planner')
         declare_options(self, ModelSettings, 'robot')
         options = declare_options(self, ExecutionOptions)
+        declare_options(self, PlanFileOptions)
         self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
         self._dropped: set[str] = set()
         self._count = 0
@@ -94,6 +96,7 @@ class ExcitationNode(Node):
         self._states = StateWatch(self)
         controller = declare_options(self, ControllerOptions)
         self._sender = sender_of(self, self._group, controller)
+        self._controller_state = ControllerState(self, self._group, controller)
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._checks = Checks(self.get_logger().warning)
@@ -197,7 +200,7 @@ class ExcitationNode(Node):
             settings = self._planner_settings(goal.request)
             made = await self._make_plan(goal, robot, settings)
             self._require_still(robot)
-            result = self._keep(made)
+            result = self._keep(made, goal.request.return_points)
             goal.succeed()
             return result
         except PlanningCanceled as error:
@@ -244,7 +247,7 @@ class ExcitationNode(Node):
             self.get_logger().warning(warning)
         return made
 
-    def _keep(self, made: Plan) -> PlanExcitation.Result:
+    def _keep(self, made: Plan, return_points: bool) -> PlanExcitation.Result:
         rate = read_options(self, ExecutionOptions).publish_rate
         points = to_points(made.trajectory, rate)
         self._count += 1
@@ -253,12 +256,11 @@ class ExcitationNode(Node):
         while len(self._plans) > KEPT_PLANS:
             self._plans.popitem(last=False)
         self.get_logger().info(f'{name}: {made.summary()}')
-        m = points.motion
         return PlanExcitation.Result(
             plan_id=name,
-            trajectory=trajectory_message(
-                points.joints, points.time, m.position, m.velocity, m.acceleration
-            ),
+            path=save_plan(self, name, points),
+            planned_duration=float(points.time[-1]),
+            trajectory=points_message(points, return_points),
             condition_number=made.condition_number,
             criterion_history=made.history,
         )
@@ -313,6 +315,7 @@ class ExcitationNode(Node):
             partial(require_state, self._states, options, tick),
             partial(self._in_worker, tick=tick),
         )
+        await self._controller_state.require_active(tick)
         self._require_still(robot)
         reason = interruption()
         if reason is not None:

@@ -27,7 +27,7 @@ from ..recording import Motion
 from .common import declare_options, explain, LATCHED, read_options
 from .excitation_errors import MotionError
 from .motion_checking import MotionCheck
-from .motion_messages import trajectory_message
+from .plan_files import points_message
 from .preview_markers import Fault, marker_array
 
 PREFIX = 'preview'
@@ -87,14 +87,14 @@ class PreviewService:
             self._show(motion, fault)
             if fault is not None:
                 raise fault
-            self._tell(motion, response)
+            self._tell(motion, request.return_points, response)
         except MotionError as error:
             response.success, response.message = False, error.message
         except Exception as error:
             response.success, response.message = False, explain(self._node, error)
         return response
 
-    def _tell(self, motion: MotionCheck, response: Preview.Response) -> None:
+    def _tell(self, motion: MotionCheck, return_points: bool, response: Preview.Response) -> None:
         """Fill the answer for a motion that has passed every check."""
         assert motion.findings is not None
         found = motion.findings
@@ -102,11 +102,8 @@ class PreviewService:
         seconds = motion.whole.duration
         response.message = f'a motion of {seconds:.4g} s; {found.summary()}'
         points = whole_points(motion)
-        m = points.motion
-        response.trajectory = trajectory_message(
-            points.joints, points.time, m.position, m.velocity, m.acceleration
-        )
-        self._path.publish(response.trajectory)
+        self._path.publish(points_message(points))
+        response.trajectory = points_message(points, return_points)
         for nearest in found.nearest[:1]:
             response.smallest_distance = nearest.distance
             response.nearest = [nearest.first, nearest.second]

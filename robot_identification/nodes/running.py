@@ -199,6 +199,9 @@ class _SignalWatch:
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
+        if self._signalled:
+            # A terminal and launch both send it: the later one must not kill what ends in order.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.close(self._write)  # the thread reads the end of file
         self._thread.join()
         os.close(self._read)

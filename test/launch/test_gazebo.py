@@ -195,6 +195,14 @@ def test_the_hardware_is_gazebo_or_a_mock(case):
     )
 
 
+def test_mock_hardware_computes_motion_of_joints_that_it_can_move(case):
+    """GenericSystem refuses to compute the motion of joints that take efforts alone."""
+    system = document(*case).find('ros2_control')
+    computes = system.findtext('hardware/param[@name="calculate_dynamics"]') == 'true'
+    taken = {one.get('name') for one in system.iterfind('joint/command_interface')}
+    assert computes == (case[0] == 'false' and taken <= {'position', 'velocity', 'acceleration'})
+
+
 def test_controllers_claim_what_the_hardware_offers_for_joints_that_exist(case):
     offered = {
         joint.get('name'): {

@@ -16,6 +16,7 @@ import sys
 import pytest
 from robot_identification.launching import COMMANDS
 from robot_identification.nodes.controller_options import CONTROLLER_KINDS
+from robot_identification.nodes.interfaces import INTERFACES
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +69,13 @@ def declared(path: Path) -> dict[str, dict[str, ast.expr]]:
         call.args[0].value: {keyword.arg: keyword.value for keyword in call.keywords}
         for call in calls(path, 'DeclareLaunchArgument')
     }
+
+
+def remappings(path: Path) -> dict[str, str]:
+    try:
+        return constant(path, 'REMAPPINGS')
+    except KeyError:
+        return {}
 
 
 def arguments_in(nodes: dict[str, dict[str, str]]) -> set[str]:
@@ -137,7 +145,7 @@ def test_switches_have_choices_and_their_default_is_one_of_them(file):
 def test_every_argument_is_used_and_nothing_else_is(file):
     used = {call.args[0].value for call in calls(file, 'LaunchConfiguration')}
     used |= {call.args[1].value for call in calls(file, 'argument')}
-    used |= arguments_in(constant(file, 'NODES'))
+    used |= arguments_in({**constant(file, 'NODES'), '': remappings(file)})
     # what every node gets, see launching.own_nodes
     used |= {'config', 'namespace', 'use_sim_time'}
     if calls(file, 'controller_parameters'):
@@ -188,13 +196,27 @@ def test_the_files_that_are_defaults_exist(file):
     [('simulation', True), ('replay', True), ('identification', False), ('gazebo', False)],
 )
 def test_who_makes_a_clock_has_it_in_the_namespace_and_who_hears_one_leaves_it(name, moved):
-    tree = ast.parse((ROOT / 'launch' / f'{name}.launch.py').read_text())
+    path = ROOT / 'launch' / f'{name}.launch.py'
+    tree = ast.parse(path.read_text())
     found = [
         ast.literal_eval(node)
         for node in ast.walk(tree)
         if isinstance(node, ast.Tuple) and all(isinstance(e, ast.Constant) for e in node.elts)
     ]
+    found += remappings(path).items()
     assert (('/clock', 'clock') in found) == moved
+
+
+def test_what_is_renamed_is_a_name_of_the_nodes_and_what_renames_it_an_argument(file):
+    for name, template in remappings(file).items():
+        used = [
+            node
+            for node in constant(file, 'NODES')
+            if any(line.name == name for line in INTERFACES[node])
+        ]
+        assert used or name == '/clock'
+        for argument in arguments_in({'': {name: template}}):
+            assert declared(file)[argument]['default_value'].value == ''
 
 
 # ------------------------------------------------------------------- with launch_ros, for real

@@ -8,8 +8,8 @@ Both sides live in this process, but for the one that streams commands.
 from __future__ import annotations
 
 from array import array
-import importlib.util
 from multiprocessing import Pipe
+import os
 import subprocess
 import sys
 import time
@@ -39,11 +39,6 @@ from trajectory_msgs.msg import JointTrajectory
 JOINTS = ('a', 'b')
 PATH = point_to_point(JOINTS, np.zeros(2), [0.4, -0.2], [0.5, 0.5], [2.0, 2.0])
 POINTS = to_points(PATH, 50.0)
-
-needs_control_msgs = pytest.mark.skipif(
-    importlib.util.find_spec('control_msgs') is None,
-    reason='needs control_msgs, which comes with ROS 2 alone',
-)
 
 
 LIMITS = Limits(
@@ -247,9 +242,6 @@ class StandIn:
 @pytest.fixture
 def action(ros, tell):
     """Give the stand-in and a sender that is prepared."""
-    pytest.importorskip(
-        'control_msgs.action', reason='needs control_msgs, which comes with ROS 2 alone'
-    )
     tell(joints=list(JOINTS))
     options = ControllerOptions(
         controller_kind='follow_joint_trajectory',
@@ -268,7 +260,6 @@ def send(ros, stand_in, sender, points=POINTS):
     ros.spin(0.1)
 
 
-@needs_control_msgs
 def test_an_action_that_nobody_offers(ros):
     options = ControllerOptions(
         controller_kind='follow_joint_trajectory',
@@ -334,12 +325,14 @@ def test_a_goal_that_is_refused_is_a_failure(ros, action):
     assert not stand_in.goals
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec('control_msgs') is not None, reason='control_msgs is installed'
-)
-def test_without_control_msgs_the_node_says_what_to_install(ros):
-    parameters = {'controller_kind': 'follow_joint_trajectory'}
-    process = ros.start('excitation', parameters=parameters, wait=False)
+def test_without_control_msgs_the_node_says_what_to_install(ros, tmp_path):
+    (tmp_path / 'control_msgs.py').write_text("raise ImportError('as if it were not installed')")
+    process = ros.start(
+        'excitation',
+        parameters={'controller_kind': 'follow_joint_trajectory'},
+        wait=False,
+        PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]),
+    )
     assert process.wait(40.0) == 2
     assert 'control-msgs' in process.output
 

@@ -78,9 +78,10 @@ def viewer(request, ros_domain):
 def show(viewer):
     """Give a function that calls the service and waits for the markers, where there are any."""
 
-    def call(markers=True, **fields):
+    def call(markers=True, return_points=True, **fields):
         for messages in (viewer.markers, viewer.path, viewer.ghost):
             messages.clear()
+        fields['return_points'] = return_points
         answer = viewer.call(Preview, 'excitation/preview', timeout=30.0, **fields)
         if markers:
             viewer.wait_until(lambda: viewer.markers, what='markers')
@@ -94,7 +95,7 @@ def by_name(markers):
 
 
 def test_a_plan_is_shown_as_it_is_sent(viewer, show):
-    planned = viewer.act(PlanExcitation, 'excitation/plan')[1]
+    planned = viewer.act(PlanExcitation, 'excitation/plan', return_points=True)[1]
     answer = show(plan_id=planned.plan_id)
     assert answer.success, answer.message
     assert 'limits used: position' in answer.message
@@ -103,6 +104,10 @@ def test_a_plan_is_shown_as_it_is_sent(viewer, show):
     points, plans = (trajectory_points(a.trajectory, JOINTS) for a in (answer, planned))
     for name in ('time', 'position', 'velocity', 'acceleration'):
         np.testing.assert_allclose(getattr(points, name), getattr(plans, name), atol=1e-9)
+    short = show(plan_id=planned.plan_id, return_points=False)
+    assert tuple(short.trajectory.joint_names) == JOINTS and not short.trajectory.points
+    viewer.wait_until(lambda: viewer.path, what='the trajectory')
+    assert viewer.path[0].points == answer.trajectory.points
     assert tuple(answer.joints) == JOINTS
     for name in ('position', 'velocity', 'acceleration', 'jerk', 'effort'):
         shares = np.array(getattr(answer, f'{name}_share'))

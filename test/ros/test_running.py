@@ -93,3 +93,28 @@ def test_what_computes_nothing_loads_nothing_to_compute_with(module):
     command = [sys.executable, '-c', script]
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert not {'pinocchio', 'scipy', 'numba', 'mujoco', 'coal'} & set(loaded)
+
+
+INTERRUPTED = """
+import os, signal, sys
+from rclpy.node import Node
+from robot_identification.nodes.common import run
+
+
+class Idle(Node):
+    def __init__(self):
+        super().__init__('idle')
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+code = run(Idle, [])
+os.kill(os.getpid(), signal.SIGINT)
+sys.exit(code)
+"""
+
+
+def test_a_second_ctrl_c_does_not_kill_a_node_that_ends(ros_domain, tmp_path):
+    """Launch sends one more to nodes that have got one from the terminal."""
+    script = tmp_path / 'idle.py'
+    script.write_text(INTERRUPTED)
+    assert subprocess.run([sys.executable, str(script)], timeout=60.0).returncode == 0

@@ -119,9 +119,8 @@ def test_the_speed_is_told_in_percent_and_stretches_the_time(arm):
 @pytest.fixture
 def action(arm):
     """Give a function that sends a goal and returns what becomes of it."""
-    kind = pytest.importorskip(
-        'control_msgs.action', reason='needs control_msgs, which comes with ROS 2 alone'
-    ).FollowJointTrajectory
+    from control_msgs.action import FollowJointTrajectory as kind
+
     client = ActionClient(arm.node, kind, 'follow_joint_trajectory')
     arm.wait_until(client.server_is_ready, what='the action')
 

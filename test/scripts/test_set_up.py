@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 from pathlib import Path
 import shutil
 import subprocess
@@ -28,7 +29,9 @@ def root(tmp_path):
     shutil.copy(ROOT / 'setup.cfg', tmp_path)
     (tmp_path / 'robot_identification').mkdir()
     (tmp_path / 'robot_identification' / '__init__.py').write_text("__version__ = '1.0'\n")
-    (tmp_path / 'urdf').mkdir()
+    shutil.copytree(ROOT / 'test' / 'interfaces', tmp_path / 'test' / 'interfaces')
+    (tmp_path / 'launch').mkdir()
+    (tmp_path / 'launch' / 'simulation.launch.py').touch()
     return tmp_path
 
 
@@ -41,22 +44,27 @@ def root(tmp_path):
         ('requirements/runtime.txt', {'packages'}),
         ('requirements/dev.txt', {'packages'}),
         ('requirements/constraints.txt', {'packages'}),
-        ('requirements/ros-jazzy-wheels.txt', {'packages', 'messages'}),
-        ('requirements/cmake.txt', {'messages'}),
-        ('scripts/repair_wheel_paths.py', {'packages', 'messages'}),
-        ('scripts/set_up.py', {'packages', 'messages', 'package'}),
+        ('requirements/ros-jazzy-wheels.txt', {'packages', 'messages', 'interfaces'}),
+        ('requirements/cmake.txt', {'messages', 'interfaces'}),
+        ('scripts/repair_wheel_paths.py', {'packages', 'messages', 'interfaces'}),
+        ('scripts/set_up.py', {'packages', 'messages', 'package', 'interfaces'}),
+        ('scripts/set_up_messages.py', {'messages', 'interfaces'}),
+        ('scripts/set_up_links.py', {'package'}),
         ('robot_identification_msgs/msg/Fit.msg', {'messages'}),
         ('robot_identification_msgs/msg/New.msg', {'messages'}),
         ('robot_identification/__init__.py', {'package'}),
         ('setup.py', {'package'}),
         ('launch/new.launch.py', {'package'}),
-        ('urdf/new.urdf', set()),
+        ('urdf/new.urdf', {'package'}),
+        ('launch/simulation.launch.py', set()),
+        ('examples/demo_arm/results/result.yaml', set()),
+        ('test/interfaces/control_msgs/msg/JointTolerance.msg', {'interfaces'}),
         ('README.md', set()),
     ],
 )
 def test_a_change_repeats_the_steps_that_it_touches(root, changed, steps):
     before = set_up.fingerprints(root, PYTHON)
-    (root / changed).parent.mkdir(exist_ok=True)
+    (root / changed).parent.mkdir(parents=True, exist_ok=True)
     with (root / changed).open('a') as file:
         file.write('# changed\n')
     after = set_up.fingerprints(root, PYTHON)
@@ -87,7 +95,8 @@ WANTED = dict.fromkeys(set_up.STEPS, 'new')
         ({**WANTED, 'environment': 'old'}, set_up.STEPS),
         ({**WANTED, 'packages': 'old'}, ('packages',)),
         ({**WANTED, 'messages': 'old'}, ('messages',)),
-        ({'environment': 'new', 'packages': 'new'}, ('messages', 'package')),
+        ({'environment': 'new', 'packages': 'new'}, ('messages', 'package', 'interfaces')),
+        ({**WANTED, 'interfaces': 'old'}, ('interfaces',)),
         ({**WANTED, 'running': 'environment'}, set_up.STEPS),
         ({**WANTED, 'running': 'packages'}, set_up.STEPS),
         ({**WANTED, 'running': 'messages'}, ('messages',)),
@@ -183,11 +192,32 @@ def test_a_removal_that_is_cut_short_is_seen(tmp_path, monkeypatch):
 def test_shared_files_are_linked_to_their_sources(root):
     share = root / '.venv' / 'share' / 'robot_identification'
     set_up.link_shared_files(root, share)
+    (share / 'urdf').mkdir()
+    (share / 'urdf' / 'gone.urdf').symlink_to(root / 'urdf' / 'gone.urdf')
     set_up.link_shared_files(root, share)
-    assert [path.name for path in share.iterdir()] == ['urdf']
-    assert (share / 'urdf').resolve() == root / 'urdf'
+    assert (share / 'launch' / 'simulation.launch.py').resolve() == (
+        root / 'launch' / 'simulation.launch.py'
+    )
+    # `ros2 launch` looks for its file so: links to folders would hide what is in them
+    walked = [(folder, files) for folder, _, files in os.walk(share) if files]
+    assert walked == [(str(share / 'launch'), ['simulation.launch.py'])]
     index = root / '.venv' / 'share' / 'ament_index' / 'resource_index' / 'packages'
     assert (index / 'robot_identification').is_file()
+
+
+def test_programs_are_linked_where_ros_looks_for_them(tmp_path):
+    packages = tmp_path / 'lib' / 'python3.12' / 'site-packages'
+    about = packages / 'robot_identification-1.0.dist-info'
+    about.mkdir(parents=True)
+    text = '[console_scripts]\nrobot-identification = a:b\nrecorder_node = a.c:main\n'
+    (about / 'entry_points.txt').write_text(text)
+    (tmp_path / 'lib' / 'robot_identification').mkdir()
+    (tmp_path / 'lib' / 'robot_identification' / 'old_node').touch()
+    set_up.link_programs(tmp_path, packages)
+    links = {path.name: path for path in (tmp_path / 'lib' / 'robot_identification').iterdir()}
+    assert set(links) == {'robot-identification', 'recorder_node'}
+    for name, link in links.items():
+        assert link.readlink() == tmp_path / 'bin' / name
 
 
 # --- running commands -----------------------------------------------------------------------
@@ -295,9 +325,9 @@ def machine(monkeypatch):
     return machine
 
 
-def steps_done(machine, root, requested=None):
+def steps_done(machine, root, requested=None, tests=True):
     machine.done.clear()
-    set_up.set_up(root, requested, say=nothing)
+    set_up.set_up(root, requested, nothing, tests)
     return tuple(machine.done)
 
 
@@ -308,6 +338,12 @@ def test_once_and_again_only_what_changed(machine, root):
         file.write('new==1.0\n')
     assert steps_done(machine, root) == ('packages',)
     assert steps_done(machine, root) == ()
+
+
+def test_what_only_tests_need_is_not_made_for_users(machine, root):
+    assert steps_done(machine, root, tests=False) == set_up.STEPS[:-1]
+    assert steps_done(machine, root, tests=False) == ()
+    assert steps_done(machine, root) == ('interfaces',)
 
 
 def test_the_environments_python_is_kept_until_another_is_asked_for(machine, root):
@@ -329,8 +365,9 @@ def test_a_vanished_python_makes_the_environment_anew(machine, root):
     [
         ('environment', set_up.STEPS),
         ('packages', set_up.STEPS),
-        ('messages', ('messages', 'package')),
-        ('package', ('package',)),
+        ('messages', ('messages', 'package', 'interfaces')),
+        ('package', ('package', 'interfaces')),
+        ('interfaces', ('interfaces',)),
     ],
 )
 def test_cut_short(machine, root, cut, then):

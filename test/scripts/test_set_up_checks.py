@@ -26,7 +26,7 @@ def pythons(**versions):
     return ask
 
 
-@pytest.mark.parametrize('name', ['set_up.py', 'set_up_checks.py'])
+@pytest.mark.parametrize('name', sorted(path.name for path in SCRIPTS.glob('set_up*.py')))
 def test_an_old_python_can_read_the_scripts(name):
     ast.parse((SCRIPTS / name).read_text(), feature_version=(3, 6))
 

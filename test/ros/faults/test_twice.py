@@ -155,7 +155,8 @@ def test_enable(nodes, both):
 
 
 def test_plan(nodes):
-    goals = {'seed': 1, 'max_iterations': 3}, {'seed': 2, 'max_iterations': 3}
+    common = {'max_iterations': 3, 'return_points': True}
+    goals = {'seed': 1, **common}, {'seed': 2, **common}
     first, second = act_both(nodes, PlanExcitation, 'excitation/plan', *goals)
     assert first.error_code == second.error_code == 0, (first.error_msg, second.error_msg)
     assert first.plan_id != second.plan_id

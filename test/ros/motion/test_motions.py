@@ -20,6 +20,7 @@ JOINTS = ('joint_1', 'joint_2')
 
 def plan(cell, **fields):
     """Return the result of planning."""
+    fields['return_points'] = True
     _, result, _ = cell.ros.act(PlanExcitation, 'excitation/plan', **fields)
     assert result.error_code == 0, result.error_msg
     return result

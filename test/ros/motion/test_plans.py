@@ -25,22 +25,49 @@ QUICK = {'planner.duration': 4.0, 'planner.harmonics': 4, 'planner.max_iteration
 
 def test_a_plan_is_made_within_the_limits_and_its_progress_told(ros):
     ros.start('excitation', parameters={'robot_description': PLANAR, 'planner.duration': 5.0})
-    status, result, feedback = ros.act(
-        PlanExcitation, 'excitation/plan', harmonics=5, max_iterations=20, margin=0.2
-    )
+    asked = {'harmonics': 5, 'max_iterations': 20, 'margin': 0.2, 'return_points': True}
+    status, result, feedback = ros.act(PlanExcitation, 'excitation/plan', **asked)
     assert (status, result.error_code, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, 0, '')
     points = trajectory_points(result.trajectory, ('joint_1', 'joint_2'))
-    assert points.time[-1] == pytest.approx(5.0)
+    assert points.time[-1] == result.planned_duration == pytest.approx(5.0)
     assert np.abs(points.velocity).max() <= 0.8 * 3.0
     assert not points.velocity[[0, -1]].any() and not points.acceleration[[0, -1]].any()
     assert 1.0 < result.condition_number < 20.0
     assert list(result.criterion_history) == sorted(result.criterion_history, reverse=True)
     assert feedback[-1].iteration == len(result.criterion_history)
-    again = ros.act(PlanExcitation, 'excitation/plan', harmonics=5, max_iterations=20, margin=0.2)[
-        1
-    ]
+    again = ros.act(PlanExcitation, 'excitation/plan', **asked)[1]
     assert again.plan_id != result.plan_id
     assert again.trajectory.points == result.trajectory.points
+
+
+def test_a_plan_is_answered_by_its_name_and_file_unless_the_points_are_asked_for(ros, tmp_path):
+    node = ros.start('excitation', parameters={'robot_description': PLANAR, **QUICK})
+    assert ros.set_parameter('excitation', 'output', str(tmp_path / 'here' / 'plans'))[0]
+    full = ros.act(PlanExcitation, 'excitation/plan', return_points=True)[1]
+    short = ros.act(PlanExcitation, 'excitation/plan')[1]
+    assert not short.trajectory.points
+    assert short.trajectory.joint_names == ['joint_1', 'joint_2']
+    assert short.planned_duration == pytest.approx(4.0)
+    path = Path(short.path)
+    assert path.parent == tmp_path / 'here' / 'plans' and path.name.startswith('plan_2_')
+    assert [file.suffix for file in path.parent.iterdir()] == ['.csv', '.csv']
+    lines = path.read_text().splitlines()
+    assert lines[0].split(',')[::2] == [
+        'time', 'joint_2.position', 'joint_2.velocity', 'joint_2.acceleration'
+    ]  # fmt: skip
+    points = trajectory_points(full.trajectory, ('joint_1', 'joint_2'))
+    told = np.column_stack([points.time, points.position, points.velocity, points.acceleration])
+    np.testing.assert_allclose(np.loadtxt(lines[1:], delimiter=','), told, atol=1e-8)
+
+    # without the file the plan is as good
+    (tmp_path / 'file').touch()
+    for output, words in ((str(tmp_path / 'file'), 'plan_3 is not on disk'), ('', 'plan_4')):
+        assert ros.set_parameter('excitation', 'output', output)[0]
+        result = ros.act(PlanExcitation, 'excitation/plan')[1]
+        assert (result.error_code, result.path) == (0, '')
+        node.wait_for_output(words)
+    assert 'correct the parameter output' in node.output
+    assert 'plan_4 is not' not in node.output
 
 
 def test_plans_that_cannot_be_made_are_answered_with_the_reason(ros):
