@@ -40,6 +40,7 @@ from .common import (
     run,
 )
 from .recorder_repair import RepairProcess
+from .requests import SERVICES
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -111,8 +112,8 @@ class RecorderNode(Node):
         self._inputs = [self._subscribe(*each) for each in enumerate(options.topics)]
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._losses = [Losses() for _ in self._inputs]
-        self.create_service(StartRecording, '~/start', self._on_start)
-        self.create_service(StopRecording, '~/stop', self._on_stop)
+        self.create_service(StartRecording, '~/start', self._on_start, qos_profile=SERVICES)
+        self.create_service(StopRecording, '~/stop', self._on_stop, qos_profile=SERVICES)
         # by the wall: a simulation that stands still has to show in the status
         self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._last = RecordingStatus(Path())

@@ -38,6 +38,7 @@ from .common import (
 )
 from .conversions import regressor_message
 from .motion_messages import joint_sample, require_finite, time_message
+from .requests import SERVICES
 from .robot_description import RobotDescription
 
 PATIENCE = 2.0
@@ -74,7 +75,9 @@ class RegressorNode(Node):
         self._begin()
         # by the wall: a simulation that stands still has to be told, too
         self.create_timer(0.5, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self.create_service(GetRegressor, '~/get_regressor', self._on_request)
+        self.create_service(
+            GetRegressor, '~/get_regressor', self._on_request, qos_profile=SERVICES
+        )
         self._publisher = self.create_publisher(
             RegressorMessage,
             '~/regressor',
