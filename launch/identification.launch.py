@@ -26,6 +26,7 @@ NODES = {
         'robot_description': '{robot}',
         'experiment': '{experiment}',
         'output': '{results}',
+        'recordings': '{recordings}',
         'online.enabled': '{online}',
     },
 }

@@ -188,7 +188,7 @@ class IdentificationNode(Node):
         sources = experiment.sources('identification', problem.robot.joints)
         loaded = experiment.sources('known_load', problem.robot.joints)
         carrying = experiment.sources('payload', problem.robot.joints)
-        folder = self._settings.output() / result_name(sources[0], problem.estimation.method)
+        folder = self._settings.output(result_name(sources[0], problem.estimation.method))
         require_writable(folder)
         result = pipeline.identify_sources(
             problem, sources, loaded=loaded, carrying=carrying, progress=self._progress
@@ -257,7 +257,11 @@ class IdentificationNode(Node):
             warnings.simplefilter('always', IdentificationWarning)
             response.urdf = identified_urdf(result.robot, result.standard, result.model)
         if request.path:
-            path = given_path(request.path, 'path')
+            path = self._settings.files.resolve(given_path(request.path, 'path'), 'path')
+            if path.suffix != '.urdf':
+                raise SettingsError(
+                    f"'path': '{path}' does not end in .urdf", key='path', remedy='add that'
+                )
             _write(path, response.urdf)
             response.path = str(path)
         return '; '.join(str(note.message) for note in notes)

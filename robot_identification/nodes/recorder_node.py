@@ -35,10 +35,12 @@ from .common import (
     answer,
     declare_options,
     FetchedJointStates,
+    given_path,
     LATCHED,
     read_options,
     run,
 )
+from .data_directories import DataDirectories, FileOptions
 from .recorder_repair import RepairProcess
 from .requests import SERVICES
 
@@ -109,6 +111,8 @@ class RecorderNode(Node):
         self._sim_time = False
         self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
         options = declare_options(self, RecorderOptions)
+        folders = (given_path(options.output, 'output'),)
+        self._files = DataDirectories.of(self, declare_options(self, FileOptions), folders)
         self._inputs = [self._subscribe(*each) for each in enumerate(options.topics)]
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._losses = [Losses() for _ in self._inputs]
@@ -200,7 +204,7 @@ class RecorderNode(Node):
         options = read_options(self, RecorderOptions)
         self._sim_time = self.get_parameter('use_sim_time').value
         topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
-        folder = Path(options.output).expanduser().resolve()
+        folder = self._files.resolve(given_path(options.output, 'output'), 'output')
         recorder = start_in_new_folder(folder, name, topics, options)
         with self._fetching:
             self._recorder = None

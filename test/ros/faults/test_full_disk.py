@@ -108,6 +108,7 @@ def small(request, ros_domain, arm, tmp_path_factory):
     parameters = {
         **arm.parameters,
         'output': str(folder / 'results'),
+        'data_directories': [str(folder), str(arm.bags['first'].parent)],
         'online.enabled': True,
         'online.publish_rate': 20.0,
         'online.state_rate': 250.0,
