@@ -71,6 +71,9 @@ METHODS = {
 """Names of the methods that a request may ask for."""
 
 
+MOST_OPTIONS, LONGEST_OPTIONS = 1000, 2_000_000
+"""Options of a request, and characters of all of them: a URDF may be among them."""
+
 PATIENCE_SECONDS = 6.0
 """How long the end of the node waits for a running request; `run` gives it a little longer [s]."""
 
@@ -177,11 +180,10 @@ class IdentificationNode(Node):
     # ----------------------------------------------------------------------------------- requests
 
     def _identify(self, request: srv.Identify.Request, response: srv.Identify.Response) -> str:
-        overrides = {item.key: item.value for item in request.options}
+        overrides = _overrides(request)
         method = method_name(request.method, METHODS, tuple(ESTIMATORS))
         if method is not None:
             overrides['estimation.method'] = method
-        _refuse_data(overrides)
         entries = self._settings.entries(self._source(request.source))
         experiment = self._settings.experiment(overrides, entries)
         problem = self._problem(experiment)
@@ -364,7 +366,16 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _refuse_data(overrides: dict[str, str]) -> None:
+def _overrides(request: srv.Identify.Request) -> dict[str, str]:
+    """Return the options of a request by key; refuse too many, and those of other things."""
+    size = sum(len(item.key) + len(item.value) for item in request.options)
+    if len(request.options) > MOST_OPTIONS or size > LONGEST_OPTIONS:
+        raise SettingsError(
+            f'{len(request.options)} options of {size} characters are too many',
+            key='options',
+            remedy=f'give at most {MOST_OPTIONS} options of {LONGEST_OPTIONS} characters together',
+        )
+    overrides = {item.key: item.value for item in request.options}
     for key in overrides:
         if key.partition('.')[0].partition('[')[0] in ('data', 'output'):
             raise SettingsError(
@@ -372,6 +383,7 @@ def _refuse_data(overrides: dict[str, str]) -> None:
                 key=key,
                 remedy='name the recording in source; output is a parameter of the node',
             )
+    return overrides
 
 
 def _summary(result: Result) -> str:

@@ -64,7 +64,10 @@ class RecorderOptions:
     )
     output: str = option('recordings', doc='Folder in which the recordings are made')
     queue: int = option(
-        100_000, doc='Messages that may wait for the disk before some are dropped', minimum=1
+        100_000,
+        doc='Messages that may wait for the disk before some are dropped',
+        minimum=1,
+        maximum=10_000_000,
     )
     flush_period: float = option(
         0.5,
