@@ -72,7 +72,7 @@ def outside(data):
         str(data / 'etc' / 'passwd'),
         'package://robot_identification/../../../../../../etc/passwd',
         'package://../../../../../../etc/passwd',
-        '/proc/self/root/etc/passwd',
+        '/proc/self/../../etc/passwd',
     ]
 
 
