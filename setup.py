@@ -35,7 +35,7 @@ def shared_files():
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
         (f'share/{NAME}', ['package.xml']),
     ]
-    for top in ('config', 'examples', 'launch', 'urdf'):
+    for top in ('config', 'examples', 'launch', 'security', 'urdf'):
         by_folder = {}
         for path in sorted((HERE / top).rglob('*')):
             below = path.relative_to(HERE)

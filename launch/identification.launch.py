@@ -27,6 +27,7 @@ NODES = {
         'robot_description': '{robot}',
         'experiment': '{experiment}',
         'output': '{results}',
+        'recordings': '{recordings}',
         'online.enabled': '{online}',
     },
 }

@@ -22,6 +22,7 @@ NODES = {
         'robot_description': '{robot}',
         'experiment': '{experiment}',
         'output': '{results}',
+        'recordings': '{bag}',
         'online.enabled': '{online}',
     },
     'regressor': {'robot_description': '{robot}'},

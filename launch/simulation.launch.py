@@ -16,7 +16,11 @@ NODES = {
     'excitation': {'execute': '{execute}'},
     'recorder': {'output': '{recordings}'},
     'regressor': {},
-    'identification': {'output': '{results}', 'online.enabled': '{online}'},
+    'identification': {
+        'output': '{results}',
+        'recordings': '{recordings}',
+        'online.enabled': '{online}',
+    },
 }
 """The nodes, and the parameters that arguments set."""
 

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from .errors import collected_warnings, IdentificationError, once
 from .io.results import Result, result_document
-from .io.results_yaml import dump, write_together
+from .io.results_yaml import dump, write_whole
 from .io.urdf import identified_urdf
 from .report import html
 
@@ -23,17 +24,17 @@ class SavedFiles:
 
     Attributes
     ----------
-    result, report:
-        ``result.yaml`` and ``report.html``.
-    urdf:
-        ``identified.urdf``, or None where no URDF can hold the parameters.
+    result:
+        ``result.yaml``.
+    report, urdf:
+        ``report.html`` and ``identified.urdf``; None for one that could not be made or written.
     warnings:
-        In words, what could not be written.
+        One remark for each thing that could not be written or drawn.
 
     """
 
     result: Path
-    report: Path
+    report: Path | None
     urdf: Path | None
     warnings: tuple[str, ...] = ()
 
@@ -42,35 +43,41 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
     """
     Write ``result.yaml``, ``identified.urdf`` and ``report.html`` into ``folder``.
 
-    Where there is no room for all of them, those of before stay as they are.
+    The numbers are written first.  What fails after that, an URDF that cannot express the
+    parameters, a figure, a disk that is full, is a remark, and is added to ``result.yaml``.  Where
+    ``result.yaml`` cannot be written, all files of before stay as they are.
 
     Parameters
     ----------
     result:
         What `identify` found.
     folder:
-        Made where it does not exist; files of these names are replaced.
+        Made where it does not exist; files of these names are replaced, or removed where there is
+        no new one.
 
     Raises
     ------
     IdentificationError
-        naming a folder that cannot be written to.
+        naming a folder that ``result.yaml`` cannot be written to.
 
     """
     folder = Path(folder)
-    names = ('result.yaml', 'report.html', 'identified.urdf')
-    saved, report, urdf = (folder / name for name in names)
-    text, notes = _urdf_text(result, urdf.name)
-    result = replace(result, warnings=once(result.warnings, notes))
-    files = {saved: dump(result_document(result)), report: html(result)}
-    if text is not None:
-        files[urdf] = text
+    names = ('result.yaml', 'identified.urdf', 'report.html')
+    saved, urdf, report = (folder / name for name in names)
     with told_failures(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_together(files)
-        if text is None:
-            urdf.unlink(missing_ok=True)
-    return SavedFiles(saved, report, None if text is None else urdf, notes)
+        write_whole(saved, dump(result_document(result)))
+        for earlier in (urdf, report):
+            earlier.unlink(missing_ok=True)
+    exported = partial(identified_urdf, result.robot, result.standard, result.model)
+    notes = _write(urdf, exported)
+    result = replace(result, warnings=once(result.warnings, notes))
+    notes = once(notes, _write(report, partial(html, result)))
+    if notes:
+        result = replace(result, warnings=once(result.warnings, notes))
+        notes = once(notes, _write(saved, lambda: dump(result_document(result))))
+    made_report, made_urdf = (path if path.exists() else None for path in (report, urdf))
+    return SavedFiles(saved, made_report, made_urdf, notes)
 
 
 def require_writable(folder: Path | str) -> None:
@@ -102,12 +109,16 @@ def told_failures(folder: Path, *, remedy: str = 'choose another folder') -> Ite
         ) from error
 
 
-def _urdf_text(result: Result, name: str) -> tuple[str | None, tuple[str, ...]]:
-    """Return the URDF; parameters that none can hold are a warning, the result stands anyway."""
-    failure = text = None
+def _write(path: Path, make: Callable[[], str]) -> tuple[str, ...]:
+    """Write the text that ``make`` returns; return what it warns of and why there is no file."""
+    failure = None
     with collected_warnings() as notes:
         try:
-            text = identified_urdf(result.robot, result.standard, result.model)
+            write_whole(path, make())
         except IdentificationError as error:
-            failure = f'{name} is not written: {error}'
-    return text, tuple(notes) if failure is None else (*notes, failure)
+            failure = str(error)
+        except OSError as error:
+            failure = error.strerror or str(error)
+        except Exception as error:  # the numbers are safe, and worth more than a picture of them
+            failure = f'{type(error).__name__}: {error}'
+    return tuple(notes) if failure is None else (*notes, f'{path.name} is not written: {failure}')

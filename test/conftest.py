@@ -284,6 +284,11 @@ class Ros:
 
         """
         module = f'robot_identification.nodes.{node}_node'
+        if node in ('identification', 'recorder'):
+            # the tests' own folders, not that of the node's logs alone
+            folders = [str(Path(os.environ['ROS_LOG_DIR']).parent)]
+            given = options.get('parameters') or {}
+            options['parameters'] = {'data_directories': folders, **given}
         return self.start_command(node, [sys.executable, '-m', module], *arguments, **options)
 
     def start_command(

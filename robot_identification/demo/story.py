@@ -132,6 +132,7 @@ class Story:
         identification = {
             **clock,
             'output': str(self.folder / 'results'),
+            'recordings': str(self.folder / 'recordings'),
             'signals.cutoff': 10.0,
             'signals.decimate_to': 50.0,
             'signals.dead_zone': 0.1,

@@ -51,6 +51,7 @@ class EnergySettings:
         'let the noise of the efforts cancel out',
         unit='s',
         minimum=1e-4,
+        maximum=3600.0,
     )
     quadrature: str = option(
         'simpson',

@@ -63,7 +63,9 @@ class IrlsSettings:
         '4.685 costs 5 % of efficiency on Gaussian noise',
         minimum=1.0,
     )
-    max_iterations: int = option(50, doc='Passes over the rows at most, for each loss', minimum=1)
+    max_iterations: int = option(
+        50, doc='Passes over the rows at most, for each loss', minimum=1, maximum=1000
+    )
     tolerance: float = option(
         1e-3,
         doc='The iteration ends where no parameter moves by more than this many of its standard '

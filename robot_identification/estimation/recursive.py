@@ -50,7 +50,12 @@ class RecursiveSettings:
         factory=dict,
         doc='Other thresholds for some parameters, by name (link_3.mx) or symbol (fc)',
     )
-    block: int = option(500, doc='Rows after which the parameters are estimated anew', minimum=1)
+    block: int = option(
+        500,
+        doc='Rows after which the parameters are estimated anew',
+        minimum=1,
+        maximum=1_000_000,
+    )
     formulation: str = option(
         'factor',
         doc='What is accumulated: an R factor (factor), or the Gram matrix as in the paper '

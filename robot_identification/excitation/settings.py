@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..errors import SettingsError
 from ..options import option
 from .obstacles import Obstacle, with_floor
+
+MOST_INSTANTS = 1_000_000
+"""Instants of a trajectory that are checked at most: some 1 GB of memory for seven joints."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,7 @@ class PointSettings:
         doc='Energy differences of neighbouring points, at least one for each base parameter; 0 '
         'takes twice as many, up to which more are worth while',
         minimum=0,
+        maximum=10_000,
     )
     measure: str = option(
         'spectral',
@@ -40,9 +45,12 @@ class PointSettings:
         'random points; si, nothing, so that the parameters count in kg, kg m and kg m^2',
         choices=('typical', 'si'),
     )
-    starts: int = option(32, doc='Random sequences to start from', minimum=1)
+    starts: int = option(32, doc='Random sequences to start from', minimum=1, maximum=10_000)
     rounds: int = option(
-        6, doc='Rounds in which points of the best sequences are drawn anew', minimum=0
+        6,
+        doc='Rounds in which points of the best sequences are drawn anew',
+        minimum=0,
+        maximum=1000,
     )
 
 
@@ -65,13 +73,18 @@ class PlannerSettings:
         doc='What the sequence of points is like, where method is points', factory=PointSettings
     )
     duration: float = option(
-        20.0, doc='Length of the trajectory, where method is fourier', unit='s', minimum=0.5
+        20.0,
+        doc='Length of the trajectory, where method is fourier',
+        unit='s',
+        minimum=0.5,
+        maximum=3600.0,
     )
     base_frequency: float = option(
         0.0,
         doc='Fundamental frequency of the Fourier series; 0 takes 1 / duration',
         unit='Hz',
         minimum=0.0,
+        maximum=1000.0,
     )
     harmonics: int = option(8, doc='Harmonics in the series of each joint', minimum=3, maximum=100)
     criterion: str = option(
@@ -82,7 +95,9 @@ class PlannerSettings:
         choices=('condition_number', 'log_det', 'frobenius'),
     )
     seed: int = option(0, doc='Seed of the random start values', minimum=0)
-    max_iterations: int = option(150, doc='Bound on the iterations of the optimiser', minimum=1)
+    max_iterations: int = option(
+        150, doc='Bound on the iterations of the optimiser', minimum=1, maximum=100_000
+    )
     margin: float = option(
         0.1,
         doc='Share of each limit that a plan keeps free; at execution the limits themselves count',
@@ -144,7 +159,12 @@ class PlannerSettings:
         unit='rad or m',
     )
     check_rate: float = option(
-        500.0, doc='Rate at which limits are checked', unit='Hz', minimum=250.0
+        500.0,
+        doc='Rate at which limits are checked; with the duration it gives at most a million '
+        'instants',
+        unit='Hz',
+        minimum=250.0,
+        maximum=10_000.0,
     )
     check_collisions: bool = option(
         True, doc='Whether links are kept from touching each other and obstacles'
@@ -169,7 +189,19 @@ class PlannerSettings:
         'its iterations is the same each time, one that ends by this time need not be',
         unit='s',
         minimum=0.0,
+        maximum=86_400.0,
     )
+
+    def __post_init__(self) -> None:
+        instants = self.duration * self.check_rate
+        if instants > MOST_INSTANTS:
+            raise SettingsError(
+                f'a duration of {self.duration:g} s at a check_rate of {self.check_rate:g} Hz has '
+                f'{instants:.3g} instants to check, {MOST_INSTANTS} are the most',
+                key='duration',
+                value=self.duration,
+                remedy='plan a shorter trajectory, or lower check_rate',
+            )
 
     @property
     def frequency(self) -> float:

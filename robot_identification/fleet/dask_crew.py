@@ -27,6 +27,9 @@ _COUNT_SECONDS = 1.0
 
 _LOST_SECONDS = 60.0
 
+_LOOK_SECONDS = 0.2
+"""Time that a lost worker is given to be replaced before all are asked again [s]."""
+
 
 class DaskCrew:
     """
@@ -181,28 +184,56 @@ def _deaf_children() -> Iterator[None]:
 
 def _check_workers(client: Any, scheduler: str) -> None:
     """Raise where there are no workers, or workers that cannot do the work."""
-    try:
-        client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
-        versions = client.run(_version)
-    except TimeoutError as error:
-        raise IdentificationError(
-            f'the Dask scheduler at {scheduler} has no workers',
-            value=scheduler,
-            remedy='start some with `dask worker ADDRESS`',
-        ) from error
-    except Exception as error:  # whatever a worker says that cannot import the package
-        raise IdentificationError(
-            f'the workers at {scheduler} cannot use robot_identification ({error})',
-            value=scheduler,
-            remedy=f'install robot_identification {__version__} on each of them',
-        ) from error
-    for worker, version in versions.items():
+    for worker, version in _versions(client, scheduler).items():
+        if isinstance(version, BaseException):
+            raise IdentificationError(
+                f'the workers at {scheduler} cannot use robot_identification ({version})',
+                value=scheduler,
+                remedy=f'install robot_identification {__version__} on each of them',
+            ) from version
         if version != __version__:
             raise IdentificationError(
                 f'worker {worker} has robot_identification {version}, not {__version__}',
                 value=version,
                 remedy='install the same version everywhere',
             )
+
+
+def _versions(client: Any, scheduler: str) -> dict[str, Any]:
+    """
+    Return the version that each worker has, or what it raised, by its address.
+
+    Workers that are lost meanwhile are started again by those who supervise them.
+
+    Raises
+    ------
+    IdentificationError
+        where there are no workers, or some are lost again and again.
+
+    """
+    end = time.monotonic() + _CONNECT_SECONDS
+    while True:
+        try:
+            client.wait_for_workers(1, timeout=max(end - time.monotonic(), 0.1))
+        except TimeoutError as error:
+            raise IdentificationError(
+                f'the Dask scheduler at {scheduler} has no workers',
+                value=scheduler,
+                remedy='start some with `dask worker ADDRESS`',
+            ) from error
+        versions = client.run(_version, on_error='return')
+        # a closed connection; what a worker itself raises at the import is no OSError
+        lost = [worker for worker, answer in versions.items() if isinstance(answer, OSError)]
+        if versions and not lost:
+            return versions
+        if time.monotonic() > end:
+            raise IdentificationError(
+                f'worker processes at {scheduler} were killed as they started, each time: '
+                f'{", ".join(lost) or "all of them"}',
+                value=scheduler,
+                remedy='see what ends them, out of memory perhaps, and take fewer workers',
+            )
+        time.sleep(_LOOK_SECONDS)
 
 
 def _version() -> str:

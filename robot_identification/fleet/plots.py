@@ -64,8 +64,8 @@ def difference_figure(comparison: Comparison, significance: float) -> Figure:
     )
     marks = np.argwhere(tests.difference_probability[rows] <= significance)
     ax.plot(marks[:, 1], marks[:, 0], 'o', color='black', markersize=3.0)
-    ax.set_yticks(np.arange(len(names)), names, fontsize=6.5)
-    ax.set_xticks(np.arange(len(columns)), columns, fontsize=6.5, rotation=90)
+    ax.set_yticks(np.arange(len(names)), names, fontsize=6.5, parse_math=False)
+    ax.set_xticks(np.arange(len(columns)), columns, fontsize=6.5, rotation=90, parse_math=False)
     ax.tick_params(length=0.0, colors=TEXT)
     for side in ax.spines.values():
         side.set_color(PALE)
@@ -116,7 +116,8 @@ def drift_figure(comparison: Comparison, drifts: Sequence[Drift]) -> Figure:
             days, series.values[:, p], std, fmt='o', color=MEASURED, markersize=3.5, linewidth=0.9
         )
         _line(ax, days, series.values[:, p], series.std[:, p], drift)
-        ax.set_title(f'{drift.serial}: {drift.parameter}', fontsize=8.5, color=TEXT)
+        title = f'{drift.serial}: {drift.parameter}'
+        ax.set_title(title, fontsize=8.5, color=TEXT, parse_math=False)
         ax.set_xlabel('days since its first recording', fontsize=7.5)
         ax.set_ylabel(f'[{raised(drift.unit)}]', fontsize=7.5)
     for ax in axes[len(drifts) :]:

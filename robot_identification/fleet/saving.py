@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+import warnings
 
+from ..errors import IdentificationWarning
 from ..io.results_yaml import dump
 from .report import html
 from .result import FleetResult
@@ -13,7 +15,7 @@ from .store import write_bytes
 
 def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
     """
-    Write ``fleet.yaml`` and ``fleet.html`` into ``folder``.
+    Write ``fleet.yaml`` and ``fleet.html`` into ``folder``, the numbers first.
 
     Returns
     -------
@@ -25,9 +27,20 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
     IdentificationError
         naming a file that cannot be written.
 
+    Warns
+    -----
+    IdentificationWarning
+        where the report cannot be drawn; then there is none.
+
     """
-    folder = Path(folder)
-    files = {'fleet.yaml': dump(result.to_dict()), 'fleet.html': html(result)}
-    for name, text in files.items():
-        write_bytes(folder / name, text.encode())
-    return tuple(folder / name for name in files)
+    numbers, report = Path(folder) / 'fleet.yaml', Path(folder) / 'fleet.html'
+    write_bytes(numbers, dump(result.to_dict()).encode())
+    try:
+        text = html(result)
+    except Exception as error:  # the numbers are worth more than a picture of them
+        report.unlink(missing_ok=True)
+        failure = f'{report.name} is not written: {type(error).__name__}: {error}'
+        warnings.warn(failure, IdentificationWarning, stacklevel=2)
+        return (numbers,)
+    write_bytes(report, text.encode())
+    return numbers, report

@@ -149,8 +149,9 @@ class Document:
 
         """
         body = '\n'.join([mark, *(f'    {line}' for line in lines)])
-        # two hyphens would end the comment
-        comment = f'<!-- {body.replace("--", "- -")}\n  -->'.encode()
+        # XML allows no two hyphens in a row within a comment
+        separate = re.sub(r'-(?=-)', '- ', body)
+        comment = f'<!-- {separate}\n  -->'.encode()
         for start, end, text in self._comments:
             if text.strip().startswith(mark):
                 self._edits.append((start, end, comment if lines else b''))

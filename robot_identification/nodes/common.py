@@ -39,7 +39,7 @@ LATCHED = QoSProfile(
 """For what a late subscriber has to get too: robot_description, results, status."""
 
 
-def given_path(text: str, key: str) -> Path:
+def given_path(text: str, key: str, base: Path = Path()) -> Path:
     """
     Return the absolute path that a request or a parameter names; ``~`` is a home folder.
 
@@ -49,6 +49,8 @@ def given_path(text: str, key: str) -> Path:
         The path.
     key:
         What it is called in the request, or the parameter's name.
+    base:
+        Where a relative path starts.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def given_path(text: str, key: str) -> Path:
 
     """
     try:
-        return Path(text).expanduser().absolute()
+        return (base / Path(text).expanduser()).absolute()
     except RuntimeError as error:
         raise SettingsError(
             f"'{key}' is '{text[:80]}', but whose home that is is not known",

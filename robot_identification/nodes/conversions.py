@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable
 import math
 
@@ -17,6 +18,9 @@ from ..consistency import ConsistencyReport, LinkConsistency
 from ..errors import IdentificationError, one_of
 from ..estimation.estimate import Estimate, Fit, JointFit
 from ..parameters import ParameterLayout, ParameterSet
+
+MOST_PARAMETERS = 10_000
+"""Parameters that a request may bring."""
 
 # ------------------------------------------------------------------------------------ parameters
 
@@ -109,8 +113,13 @@ def parameters_from_message(message: messages.ParameterSet) -> ParameterSet:
         where a name occurs twice or a value is not finite.
 
     """
+    if len(message.parameters) > MOST_PARAMETERS:
+        raise IdentificationError(
+            f'{len(message.parameters)} parameters are more than any robot has',
+            remedy=f'give at most {MOST_PARAMETERS}',
+        )
     names = [parameter.name for parameter in message.parameters]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise IdentificationError(
             f'parameters occur twice: {one_of(twice)}', remedy='give each parameter once'

@@ -16,7 +16,7 @@ from ..excitation.collisions import collision_model, CollisionModel
 from ..excitation.constraints import check_trajectory, Findings, LimitViolation
 from ..excitation.limits import Limits, motion_limits
 from ..excitation.points import point_to_point, PointTrajectory
-from ..excitation.settings import PlannerSettings
+from ..excitation.settings import MOST_INSTANTS, PlannerSettings
 from ..excitation.sweeping import CollisionError
 from ..robot import Robot
 from .excitation_errors import Code, MotionError
@@ -25,6 +25,9 @@ from .motion_messages import trajectory_points
 
 LONGEST = 3600.0
 """Longest motion [s]: a check looks at it some hundred times a second, all at once."""
+
+MOST_POINTS = 200_000
+"""Points of a trajectory, as it is received and as it is sent."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,13 @@ class Checks:
             naming the joint and limit, or the links.
 
         """
+        instants = trajectory.duration * settings.check_rate
+        if instants > MOST_INSTANTS:
+            raise MotionError(
+                Code.INVALID_TRAJECTORY,
+                f'{where}a motion of {trajectory.duration:.6g} s has {instants:.3g} instants to '
+                f'check, {MOST_INSTANTS} are the most: play it faster, or lower check_rate',
+            )
         try:
             limits = motion_limits(robot, settings, margin=options.check_margin)
             collisions = self._collision_model(robot, settings)
@@ -110,6 +120,12 @@ def received(message: JointTrajectory, robot: Robot) -> PointTrajectory:
         raise ExcitationError(
             'the goal has neither a plan_id nor a trajectory with points',
             remedy='give one of them',
+        )
+    if len(message.points) > MOST_POINTS:
+        raise ExcitationError(
+            f'the trajectory has {len(message.points)} points',
+            value=len(message.points),
+            remedy=f'send at most {MOST_POINTS}; the controller interpolates',
         )
     points = trajectory_points(message, robot.joints)
     if points.velocity is None:

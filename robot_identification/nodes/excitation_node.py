@@ -53,6 +53,7 @@ from .motion_sender import Tick
 from .motion_watch import Report
 from .plan_files import PlanFileOptions, points_message, save_plan
 from .preview import PreviewService
+from .requests import SERVICES
 from .robot_description import RobotDescription
 
 TICK = 0.01
@@ -65,6 +66,8 @@ ANSWER_SECONDS = 1.0
 
 DESCRIPTION_SECONDS = 3.0
 KEPT_PLANS = 32
+MOST_AT_ONCE = 4
+"""Plans, and previews, that are computed at a time; the node's threads are enough for both."""
 REPLACED = 'robot_description has changed meanwhile'
 
 PLAN_FIELDS = (
@@ -91,7 +94,7 @@ class ExcitationNode(Node):
         declare_options(self, PlanFileOptions)
         self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
         self._dropped: set[str] = set()
-        self._count = 0
+        self._count = self._planning = self._previewing = 0
         self._running: Report | None = None
         self._states = StateWatch(self)
         controller = declare_options(self, ControllerOptions)
@@ -119,6 +122,9 @@ class ExcitationNode(Node):
                 callback,
                 callback_group=self._group,
                 cancel_callback=lambda _: CancelResponse.ACCEPT,
+                goal_service_qos_profile=SERVICES,
+                result_service_qos_profile=SERVICES,
+                cancel_service_qos_profile=SERVICES,
             )
         self._preview = PreviewService(self, self._group, self._check_only)
         if not options.execute:
@@ -195,6 +201,11 @@ class ExcitationNode(Node):
     # ----------------------------------------------------------------------------------- planning
 
     async def _plan(self, goal: ServerGoalHandle) -> PlanExcitation.Result:
+        if self._planning >= MOST_AT_ONCE:
+            goal.abort()
+            text = f'busy, {self._planning} plans are in the making: ask again when one is done'
+            return PlanExcitation.Result(error_code=PlanExcitation.Result.BUSY, error_msg=text)
+        self._planning += 1
         try:
             robot = await self._robot()
             settings = self._planner_settings(goal.request)
@@ -211,6 +222,8 @@ class ExcitationNode(Node):
             text = explain(self, error)
             goal.abort()
             return PlanExcitation.Result(error_code=plan_code(error), error_msg=text)
+        finally:
+            self._planning -= 1
 
     def _planner_settings(self, request: PlanExcitation.Goal) -> PlannerSettings:
         """Return the node's settings with what the goal gives: what is 0 or empty, it does not."""
@@ -353,16 +366,23 @@ class ExcitationNode(Node):
         """Carry out every check on a motion; return it, and what does not hold."""
         if self._running is not None:
             raise MotionError(Code.BUSY, 'a motion is running: wait for its end, or cancel it')
-        options = read_options(self, ExecutionOptions)
-        robot = await self._robot()
-        motion = self._wanted(request, robot, options)
-        self._states.watch(robot.joints, state_bounds(robot, motion.settings))
-        here = partial(place_of_rest, self, self._states, options, self._tick)
+        if self._previewing >= MOST_AT_ONCE:
+            text = f'busy, {self._previewing} previews are in the making: ask again later'
+            raise MotionError(Code.BUSY, text)
+        self._previewing += 1
         try:
-            await motion.carry_out(self._checks, here, self._in_worker)
-        except MotionError as error:
-            return motion, error
-        return motion, None
+            options = read_options(self, ExecutionOptions)
+            robot = await self._robot()
+            motion = self._wanted(request, robot, options)
+            self._states.watch(robot.joints, state_bounds(robot, motion.settings))
+            here = partial(place_of_rest, self, self._states, options, self._tick)
+            try:
+                await motion.carry_out(self._checks, here, self._in_worker)
+            except MotionError as error:
+                return motion, error
+            return motion, None
+        finally:
+            self._previewing -= 1
 
     def _telling(self, goal: ServerGoalHandle, report: Report) -> Tick:
         """Return `_tick` that also tells the client now and then how the motion goes."""

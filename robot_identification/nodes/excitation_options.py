@@ -71,6 +71,7 @@ class ExecutionOptions:
         'stopped within it from anywhere is refused',
         unit='s',
         minimum=0.1,
+        maximum=600.0,
     )
     stale_timeout: float = option(
         0.2,
@@ -122,6 +123,7 @@ class ExecutionOptions:
         doc='How long the controller may pause a motion (speed scaling of 0) until it is given up',
         unit='s',
         minimum=0.0,
+        maximum=86_400.0,
     )
     stop_when_client_leaves: bool = option(
         True,
@@ -140,6 +142,7 @@ class ExecutionOptions:
         doc='Time that the robot may take to come to rest after the end of a trajectory',
         unit='s',
         minimum=0.1,
+        maximum=600.0,
     )
     rest_tolerance: float = option(
         0.003,

@@ -21,7 +21,7 @@ import warnings
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
@@ -32,15 +32,21 @@ from std_srvs.srv import Trigger
 
 from .. import pipeline
 from ..consistency import check
-from ..errors import IdentificationError, IdentificationWarning, RecordingError, SettingsError
+from ..errors import (
+    IdentificationError,
+    IdentificationWarning,
+    once,
+    RecordingError,
+    SettingsError,
+)
 from ..estimation import ESTIMATORS
 from ..io.experiment import Experiment
 from ..io.results import Result
 from ..io.results_yaml import write_whole
 from ..io.urdf import identified_urdf
 from ..revalidation import add_validation
-from ..saving import save
-from .common import answer, given_path, LATCHED, run
+from ..saving import require_writable, save
+from .common import answer, explain, given_path, LATCHED, run
 from .conversions import (
     base_parameters_message,
     fit_message,
@@ -52,6 +58,7 @@ from .conversions import (
 from .identification_diagnostics import State, status_message
 from .identification_settings import method_name, result_name, Settings
 from .online_service import OnlineService
+from .requests import RequestQueue, SERVICES
 
 METHODS = {
     srv.Identify.Request.OLS: 'ols',
@@ -63,6 +70,9 @@ METHODS = {
 }
 """Names of the methods that a request may ask for."""
 
+
+MOST_OPTIONS, LONGEST_OPTIONS = 1000, 2_000_000
+"""Options of a request, and characters of all of them: a URDF may be among them."""
 
 PATIENCE_SECONDS = 6.0
 """How long the end of the node waits for a running request; `run` gives it a little longer [s]."""
@@ -99,13 +109,14 @@ class IdentificationNode(Node):
         self._recorder: RecorderStatus | None = None
         self._state = State()
         self._stopping = False
+        self._queue = RequestQueue()
         self._idle = threading.Event()
         self._idle.set()
         self._parameters_out = self.create_publisher(ParameterSet, '~/parameters', LATCHED)
         self._fit_out = self.create_publisher(Fit, '~/fit', LATCHED)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self.create_subscription(RecorderStatus, 'recorder/status', self._on_recorder, LATCHED)
-        requests = MutuallyExclusiveCallbackGroup()
+        requests = ReentrantCallbackGroup()  # `RequestQueue` lets one at a time through
         for kind, name, function in (
             (srv.Identify, 'identify', self._identify),
             (srv.CheckConsistency, 'check_consistency', self._check_consistency),
@@ -117,6 +128,7 @@ class IdentificationNode(Node):
                 kind,
                 f'~/{name}',
                 partial(self._on_request, name, function),
+                qos_profile=SERVICES,
                 callback_group=requests,
             )
         # by the wall: the state has to show where a simulation's clock stands still, too
@@ -128,6 +140,7 @@ class IdentificationNode(Node):
     def on_shutdown(self) -> None:
         """End the live identification; have a running request give up, and wait for that."""
         self._stopping = True
+        self._queue.stop()
         self._online.stop()
         self._idle.wait(PATIENCE_SECONDS)
 
@@ -144,6 +157,16 @@ class IdentificationNode(Node):
     def _on_request(
         self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
     ) -> Any:
+        try:
+            with self._queue.turn(name):
+                return self._work(name, function, request, response)
+        except IdentificationError as error:
+            response.success, response.message = False, explain(self, error)
+            return response
+
+    def _work(
+        self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
+    ) -> Any:
         self._idle.clear()
         self._state = replace(self._state, busy=name)
         response = answer(self, response, partial(function, request))
@@ -157,30 +180,30 @@ class IdentificationNode(Node):
     # ----------------------------------------------------------------------------------- requests
 
     def _identify(self, request: srv.Identify.Request, response: srv.Identify.Response) -> str:
-        overrides = {item.key: item.value for item in request.options}
+        overrides = _overrides(request)
         method = method_name(request.method, METHODS, tuple(ESTIMATORS))
         if method is not None:
             overrides['estimation.method'] = method
-        _refuse_data(overrides)
         entries = self._settings.entries(self._source(request.source))
         experiment = self._settings.experiment(overrides, entries)
         problem = self._problem(experiment)
         sources = experiment.sources('identification', problem.robot.joints)
         loaded = experiment.sources('known_load', problem.robot.joints)
         carrying = experiment.sources('payload', problem.robot.joints)
+        folder = self._settings.output(result_name(sources[0], problem.estimation.method))
+        require_writable(folder)
         result = pipeline.identify_sources(
             problem, sources, loaded=loaded, carrying=carrying, progress=self._progress
         )
-        folder = self._settings.output() / result_name(sources[0], problem.estimation.method)
-        self._keep(result, folder)
+        written, remarks = self._keep(result, folder)
         estimate = result.estimate
         response.base, response.standard = self._messages()
         response.joints = joint_fit_messages(estimate.joints)
         response.relative_error = float(estimate.relative_error)
         response.condition_number = float(estimate.condition_number)
         response.rank = int(result.structure.n_base)
-        response.result_path = str(folder)
-        return _summary(result)
+        response.result_path = str(folder) if written else ''
+        return '; '.join([_summary(result), *remarks])
 
     def _check_consistency(
         self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response
@@ -219,14 +242,14 @@ class IdentificationNode(Node):
             result = add_validation(replace(result, validations=others), source)
             others = result.validations
         validation = result.validations[-1]
-        self._keep(result, latest.folder, latest.stamp)
+        _, remarks = self._keep(result, latest.folder, latest.stamp)
         response.joints = joint_fit_messages(validation.joints)
         response.relative_error = float(validation.relative_error)
         response.raw_relative_error = float(validation.raw_relative_error)
         text = f"relative error {validation.relative_error:.3g} % on '{source.name}'"
         if source.source in result.recordings:
             text += '; this is the recording that the estimate comes from: use another one'
-        return text
+        return '; '.join([text, *remarks])
 
     def _export_urdf(
         self, request: srv.ExportUrdf.Request, response: srv.ExportUrdf.Response
@@ -236,7 +259,11 @@ class IdentificationNode(Node):
             warnings.simplefilter('always', IdentificationWarning)
             response.urdf = identified_urdf(result.robot, result.standard, result.model)
         if request.path:
-            path = given_path(request.path, 'path')
+            path = self._settings.files.resolve(given_path(request.path, 'path'), 'path')
+            if path.suffix != '.urdf':
+                raise SettingsError(
+                    f"'path': '{path}' does not end in .urdf", key='path', remedy='add that'
+                )
             _write(path, response.urdf)
             response.path = str(path)
         return '; '.join(str(note.message) for note in notes)
@@ -273,17 +300,33 @@ class IdentificationNode(Node):
             )
         return status.path
 
-    def _keep(self, result: Result, folder: Path, stamp: Time | None = None) -> None:
-        """Write the result's files, then make it the latest estimate and publish it."""
+    def _keep(
+        self, result: Result, folder: Path, stamp: Time | None = None
+    ) -> tuple[bool, tuple[str, ...]]:
+        """
+        Write the result's files, then make it the latest estimate and publish it.
+
+        Returns
+        -------
+        written
+            Whether the numbers are in the folder.
+        remarks
+            What could not be written or drawn; the estimate stands all the same.
+
+        """
         self._progress(1.0, f'writing {folder}')
-        save(result, folder)
+        try:
+            written, remarks = True, save(result, folder).warnings
+        except IdentificationError as error:
+            written, remarks = False, (str(error),)
         self._progress(1.0, 'publishing')
         stamp = self.get_clock().now().to_msg() if stamp is None else stamp
         self._latest = Latest(result, stamp, folder)
-        for warning in result.warnings:
+        for warning in once(result.warnings, remarks):
             self.get_logger().warning(warning)
         self._parameters_out.publish(self._messages()[0])
         self._fit_out.publish(fit_message(result.estimate, stamp))
+        return written, remarks
 
     def _messages(self) -> tuple[ParameterSet, ParameterSet]:
         """Return the latest estimate's base and standard parameters."""
@@ -323,7 +366,16 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _refuse_data(overrides: dict[str, str]) -> None:
+def _overrides(request: srv.Identify.Request) -> dict[str, str]:
+    """Return the options of a request by key; refuse too many, and those of other things."""
+    size = sum(len(item.key) + len(item.value) for item in request.options)
+    if len(request.options) > MOST_OPTIONS or size > LONGEST_OPTIONS:
+        raise SettingsError(
+            f'{len(request.options)} options of {size} characters are too many',
+            key='options',
+            remedy=f'give at most {MOST_OPTIONS} options of {LONGEST_OPTIONS} characters together',
+        )
+    overrides = {item.key: item.value for item in request.options}
     for key in overrides:
         if key.partition('.')[0].partition('[')[0] in ('data', 'output'):
             raise SettingsError(
@@ -331,6 +383,7 @@ def _refuse_data(overrides: dict[str, str]) -> None:
                 key=key,
                 remedy='name the recording in source; output is a parameter of the node',
             )
+    return overrides
 
 
 def _summary(result: Result) -> str:
@@ -354,8 +407,10 @@ def _summary(result: Result) -> str:
 
 def main(args: list[str] | None = None) -> int:
     """Run the node; return its exit code."""
-    # one thread for requests, one for everything else, one to spare for parameter services
-    return run(IdentificationNode, args, executor=partial(MultiThreadedExecutor, num_threads=3))
+    # beside those of requests: live identification, parameter services, and everything else
+    threads = RequestQueue().threads + 3
+    executor = partial(MultiThreadedExecutor, num_threads=threads)
+    return run(IdentificationNode, args, executor=executor)
 
 
 if __name__ == '__main__':

@@ -25,7 +25,8 @@ from ..io.document import read_document
 from ..io.entry import RecordingEntry, unusable
 from ..io.experiment import Experiment, experiment_from
 from ..io.experiment_sections import DataSettings
-from ..io.keys import to_mapping
+from ..io.keys import override, set_key, to_mapping
+from ..io.recognition import require_kind
 from ..io.sources import FileSource
 from ..options import option
 from ..packages import resolve_package_path
@@ -33,6 +34,7 @@ from ..regressors.settings import ModelSettings
 from ..robot import Robot
 from ..signals.settings import SignalSettings
 from .common import declare_options, given_path, read_options
+from .data_directories import DataDirectories, FileOptions
 from .robot_description import RobotDescription, RobotOptions
 
 
@@ -62,6 +64,11 @@ class IdentificationOptions:
         doc='Folder for the results, each in a folder of its own; empty: that of the experiment '
         'file, or else results',
     )
+    recordings: str = option(
+        'recordings',
+        doc='Folder of the recordings, the output of the recorder, so that requests may name them',
+        read_only=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +85,14 @@ class ModelOptions(ModelSettings):
     )
 
 
+SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
+    'robot.urdf': ('urdf', ('',)),
+    'estimation.prior': ('parameters', ('none', 'urdf')),
+    'estimation.mrls.bounds_file': ('bounds', ()),
+}
+"""Settings that name files: the kind of file, and values that are none."""
+
+
 class Settings:
     """
     The node's settings.
@@ -92,6 +107,11 @@ class Settings:
     SettingsError, ModelError
         where a parameter or the experiment file is wrong.
 
+    Attributes
+    ----------
+    files:
+        Folders below which requests may name files.
+
     """
 
     def __init__(self, node: Node) -> None:
@@ -100,6 +120,9 @@ class Settings:
         self._file = _load(self._options.experiment)
         given = self._file
         self._declare_sections(given)
+        self._given = _files_of(self._sections())
+        folders = (self._output_folder(), given_path(self._options.recordings, 'recordings'))
+        self.files = DataDirectories.of(node, declare_options(node, FileOptions), folders)
         self._description: RobotDescription | None = None
         if given is None:
             model = read_options(node, ModelOptions, 'robot')
@@ -149,14 +172,11 @@ class Settings:
             where no robot description has arrived yet.
 
         """
-        document = {
-            'robot': self._robot_mapping(),
-            'signals': to_mapping(read_options(self._node, SignalSettings, 'signals')),
-            'estimation': to_mapping(read_options(self._node, EstimationSettings, 'estimation')),
-        }
-        experiment = experiment_from(
-            document, self._base, overrides=overrides, path=self._path, check_data=False
-        )
+        document = {'robot': self._robot_mapping(), **self._sections()}
+        given = {**self._given, 'robot.urdf': document['robot'].get('urdf')}
+        override(document, overrides or {})
+        self._restrict_files(document, given)
+        experiment = experiment_from(document, self._base, path=self._path, check_data=False)
         if model is not None:
             experiment = replace(
                 experiment, robot=replace(experiment.robot, elastic=model.elastic)
@@ -166,6 +186,37 @@ class Settings:
         data = DataSettings() if self._file is None else self._file.data
         data = replace(data, identification=tuple(entries), validation=())
         return replace(experiment, data=data)
+
+    def _sections(self) -> dict[str, Any]:
+        return {
+            'signals': to_mapping(read_options(self._node, SignalSettings, 'signals')),
+            'estimation': to_mapping(read_options(self._node, EstimationSettings, 'estimation')),
+        }
+
+    def _restrict_files(self, document: dict[str, Any], given: Mapping[str, Any]) -> None:
+        """
+        Refuse files in the settings that may not be named by a request.
+
+        Parameters
+        ----------
+        document:
+            The settings; paths in it are replaced by those that they lead to.
+        given:
+            What was named at the start, by key; it need not be below the folders.
+
+        """
+        for key, value in _files_of(document).items():
+            kind, words = SETTINGS_FILES[key]
+            if not isinstance(value, str) or value == given.get(key) or value in words:
+                continue
+            if kind == 'urdf' and value.lstrip().startswith('<'):
+                continue
+            if value.startswith('package://') and '..' not in value.split('/'):
+                path = resolve_package_path(value)  # what is installed is no secret
+            else:
+                path = self.files.resolve(given_path(value, key, self._base), key)
+            require_kind(path, kind, key)
+            set_key(document, key, str(path))
 
     def _with_motors(self, entry: RecordingEntry) -> RecordingEntry:
         """Say in which topic of a bag the motors' states are."""
@@ -197,7 +248,7 @@ class Settings:
                 'no recording is known',
                 remedy='name a bag or CSV file as source, or record with the recorder node',
             )
-        path = given_path(source, 'source')
+        path = self.files.resolve(given_path(source, 'source'), 'source', inside=True)
         why = unusable(path)
         if why is not None:
             shown = path if len(source) <= 500 else f'{source[:80]}...'
@@ -217,6 +268,7 @@ class Settings:
                 remedy=f'name an experiment file with a recording of format {kind} in the '
                 'parameter experiment, or give a bag',
             )
+        require_kind(path, kind, 'source')
         topic = read_options(self._node, IdentificationOptions).topic
         if kind == 'rosbag2' and (topic or not alike):
             topic = topic or 'joint_states'
@@ -228,8 +280,11 @@ class Settings:
         described = self._description
         return described.robot().urdf if described is not None and described.known else None
 
-    def output(self) -> Path:
-        """Return the folder for results."""
+    def output(self, name: str = '') -> Path:
+        """Return the folder for results, or one in it."""
+        return self.files.resolve(self._output_folder() / name, 'output')
+
+    def _output_folder(self) -> Path:
         output = read_options(self._node, IdentificationOptions).output
         if output:
             return given_path(output, 'output')
@@ -264,6 +319,17 @@ class Settings:
             'drives': None if drives is None else to_mapping(drives),
             **to_mapping(model),
         }
+
+
+def _files_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that name files, by key."""
+    found = {}
+    for key in SETTINGS_FILES:
+        place: Any = document
+        for name in key.split('.'):
+            place = place.get(name) if isinstance(place, Mapping) else None
+        found[key] = place
+    return found
 
 
 def _movable(entry: RecordingEntry) -> RecordingEntry:

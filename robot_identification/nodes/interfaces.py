@@ -116,7 +116,7 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
             'speed_scaling_state_broadcaster/speed_scaling',
             "The controller's speed in percent; only where speed_scaling_topic names it",
             kind='std_msgs/msg/Float64',
-            qos='reliable, volatile, 10',
+            qos='best effort, volatile, 10',
         ),
         _publishes('~/preview/markers', 'Lines of the previewed motion, obstacles, nearest pair'),
         _publishes('~/preview/trajectory', 'The previewed motion, the way to its start included'),

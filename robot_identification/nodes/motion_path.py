@@ -12,7 +12,7 @@ from ..excitation.horizons import stoppable, StoppablePath
 from ..excitation.limits import Limits
 from ..excitation.points import PointTrajectory, to_points
 from ..robot import Robot
-from .excitation_checks import LONGEST
+from .excitation_checks import LONGEST, MOST_POINTS
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
 
@@ -99,6 +99,13 @@ def at_speed(
             Code.INVALID_TRAJECTORY,
             f'at a speed of {speed:g} the trajectory takes {slower.duration:.6g} s: play it '
             f'faster, {LONGEST:g} s are the most',
+        )
+    points = slower.duration * options.publish_rate
+    if points > MOST_POINTS:
+        raise MotionError(
+            Code.INVALID_TRAJECTORY,
+            f'a motion of {slower.duration:.6g} s has {points:.3g} points at a publish_rate of '
+            f'{options.publish_rate:g} Hz, {MOST_POINTS} are the most: play it faster',
         )
     return to_points(slower, options.publish_rate).trajectory()
 

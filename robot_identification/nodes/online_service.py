@@ -25,6 +25,7 @@ from .online_messages import diagnostic
 from .online_options import OnlineOptions, OnlineTask, require_live
 from .online_saving import fresh_folder, save_live
 from .online_worker import OnlineWorker
+from .requests import SERVICES
 
 
 class OnlineService:
@@ -71,6 +72,7 @@ class OnlineService:
                 kind,
                 f'~/online/{name}',
                 partial(self._on_request, function),
+                qos_profile=SERVICES,
                 callback_group=requests,
             )
         steady = Clock(clock_type=ClockType.STEADY_TIME)

@@ -29,6 +29,7 @@ from .excitation_errors import MotionError
 from .motion_checking import MotionCheck
 from .plan_files import points_message
 from .preview_markers import Fault, marker_array
+from .requests import SERVICES
 
 PREFIX = 'preview'
 """Of the parameters."""
@@ -76,7 +77,9 @@ class PreviewService:
         self._markers = node.create_publisher(MarkerArray, '~/preview/markers', LATCHED)
         self._path = node.create_publisher(JointTrajectory, '~/preview/trajectory', LATCHED)
         self._ghost = Ghost(node, group)
-        node.create_service(Preview, '~/preview', self._answer, callback_group=group)
+        node.create_service(
+            Preview, '~/preview', self._answer, qos_profile=SERVICES, callback_group=group
+        )
 
     async def _answer(
         self, request: Preview.Request, response: Preview.Response

@@ -35,11 +35,14 @@ from .common import (
     answer,
     declare_options,
     FetchedJointStates,
+    given_path,
     LATCHED,
     read_options,
     run,
 )
+from .data_directories import DataDirectories, FileOptions
 from .recorder_repair import RepairProcess
+from .requests import SERVICES
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -61,7 +64,10 @@ class RecorderOptions:
     )
     output: str = option('recordings', doc='Folder in which the recordings are made')
     queue: int = option(
-        100_000, doc='Messages that may wait for the disk before some are dropped', minimum=1
+        100_000,
+        doc='Messages that may wait for the disk before some are dropped',
+        minimum=1,
+        maximum=10_000_000,
     )
     flush_period: float = option(
         0.5,
@@ -108,11 +114,13 @@ class RecorderNode(Node):
         self._sim_time = False
         self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
         options = declare_options(self, RecorderOptions)
+        folders = (given_path(options.output, 'output'),)
+        self._files = DataDirectories.of(self, declare_options(self, FileOptions), folders)
         self._inputs = [self._subscribe(*each) for each in enumerate(options.topics)]
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._losses = [Losses() for _ in self._inputs]
-        self.create_service(StartRecording, '~/start', self._on_start)
-        self.create_service(StopRecording, '~/stop', self._on_stop)
+        self.create_service(StartRecording, '~/start', self._on_start, qos_profile=SERVICES)
+        self.create_service(StopRecording, '~/stop', self._on_stop, qos_profile=SERVICES)
         # by the wall: a simulation that stands still has to show in the status
         self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._last = RecordingStatus(Path())
@@ -199,7 +207,7 @@ class RecorderNode(Node):
         options = read_options(self, RecorderOptions)
         self._sim_time = self.get_parameter('use_sim_time').value
         topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
-        folder = Path(options.output).expanduser().resolve()
+        folder = self._files.resolve(given_path(options.output, 'output'), 'output')
         recorder = start_in_new_folder(folder, name, topics, options)
         with self._fetching:
             self._recorder = None

@@ -38,7 +38,11 @@ from .common import (
 )
 from .conversions import regressor_message
 from .motion_messages import joint_sample, require_finite, time_message
+from .requests import SERVICES
 from .robot_description import RobotDescription
+
+MOST_VALUES = 5_000_000
+"""Values of a regressor in one answer: 40 MB."""
 
 PATIENCE = 2.0
 """Time without live rows after which the log says why there are none [s]."""
@@ -74,7 +78,9 @@ class RegressorNode(Node):
         self._begin()
         # by the wall: a simulation that stands still has to be told, too
         self.create_timer(0.5, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self.create_service(GetRegressor, '~/get_regressor', self._on_request)
+        self.create_service(
+            GetRegressor, '~/get_regressor', self._on_request, qos_profile=SERVICES
+        )
         self._publisher = self.create_publisher(
             RegressorMessage,
             '~/regressor',
@@ -97,7 +103,9 @@ class RegressorNode(Node):
     ) -> None:
         self._robot.robot()
         regressor = self._ready()
-        rows = regressor.rows(motion_of(request, self._joints()))
+        motion = motion_of(request, self._joints())
+        require_size(len(motion.position), len(self._joints()), len(regressor.layout))
+        rows = regressor.rows(motion)
         stamp = self.get_clock().now().to_msg()
         response.regressor = regressor_message(rows, regressor.layout, stamp)
 
@@ -174,6 +182,19 @@ class RegressorNode(Node):
         )
         stamp = time_message(state.stamp)
         self._publisher.publish(regressor_message(rows, regressor.layout, stamp, state.effort))
+
+
+def require_size(n_samples: int, n_joints: int, n_parameters: int) -> None:
+    """Raise `RecordingError` where the rows at so many samples are more than one answer takes."""
+    values = n_samples * n_joints * n_parameters
+    if values > MOST_VALUES:
+        most = MOST_VALUES // (n_joints * n_parameters)
+        raise RecordingError(
+            f'{n_samples} samples give {n_samples * n_joints} rows of {n_parameters} columns, '
+            f'{MOST_VALUES} values are the most in an answer',
+            value=n_samples,
+            remedy=f'ask for at most {most} samples at a time',
+        )
 
 
 def motion_of(request: GetRegressor.Request, joints: Sequence[str]) -> Motion:

@@ -51,6 +51,7 @@ from .common import (
 )
 from .control_interface import follow_joint_trajectory
 from .motion_messages import time_message
+from .requests import SERVICES
 from .robot_description import RobotOptions
 from .simulation_action import TrajectoryAction
 from .simulation_inputs import Inputs, SimulatedRobot, START
@@ -169,7 +170,7 @@ class SimulationNode(Node):
         self._inputs = Inputs(self, self._robot)
         action = follow_joint_trajectory()
         self._action = None if action is None else TrajectoryAction(self, self._robot, action)
-        self.create_service(Trigger, '~/reset', self._reset)
+        self.create_service(Trigger, '~/reset', self._reset, qos_profile=SERVICES)
 
         self._stop = threading.Event()
         self._failure: BaseException | None = None

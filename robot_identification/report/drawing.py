@@ -125,7 +125,7 @@ def panel(
 
 def title(ax: Axes, text: str, size: float) -> None:
     """Write above axes."""
-    ax.set_title(text, fontsize=size, color=TEXT, y=1.0)
+    ax.set_title(text, fontsize=size, color=TEXT, y=1.0, parse_math=False)
 
 
 def corner_text(ax: Axes, text: str) -> None:

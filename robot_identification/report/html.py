@@ -8,7 +8,7 @@ What a reader has to know first stands first: the figures of merit, then the war
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 import io
@@ -18,6 +18,7 @@ from pathlib import Path
 import platform
 import re
 from typing import Any, TYPE_CHECKING
+import warnings
 
 import jinja2
 from markupsafe import Markup
@@ -25,7 +26,7 @@ import numpy as np
 import yaml
 
 from .. import __version__
-from ..errors import once
+from ..errors import IdentificationWarning, once
 from ..estimation import JointFit
 from ..estimation.energy import ENERGY
 from ..estimation.summary import METHOD_TITLES
@@ -60,19 +61,30 @@ def write_report(result: Result, path: str | os.PathLike) -> Path:
 
 
 def html(result: Result) -> str:
-    """Return the report of ``result`` as the text of an HTML document."""
+    """
+    Return the report of ``result`` as the text of an HTML document.
+
+    Warns
+    -----
+    IdentificationWarning
+        naming figures that cannot be drawn; the report has the others.
+
+    """
+    figures, failures = _figures(result)
+    for failure in failures:
+        warnings.warn(failure, IdentificationWarning, stacklevel=2)
     return render(
         'report.html',
         result=result,
         method=METHOD_TITLES.get(result.estimate.method, result.estimate.method),
         tiles=list(_tiles(result)),
         notes=collect_notes(result),
-        warnings=collect_warnings(result),
+        warnings=once(collect_warnings(result), failures),
         units=_units(result),
         parameters=list(_parameters(result)),
         standard=list(_standard(result)),
         links=list(_links(result)),
-        figures=_figures(result),
+        figures=figures,
         settings=settings_text(result),
     )
 
@@ -282,8 +294,8 @@ def _links(result: Result) -> Iterator[Any]:
     yield from result.consistency.links
 
 
-def _figures(result: Result) -> dict[str, Any]:
-    """Return the figures as images that HTML can hold."""
+def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the figures as images that HTML can hold, and why some of them are missing."""
     # matplotlib takes long to import, and who identifies does not always want the report
     from . import plots
 
@@ -291,34 +303,38 @@ def _figures(result: Result) -> dict[str, Any]:
     units = _in_order(estimate.joints, names)
     essential = None if result.essential is None else result.essential.essential
     settings = result.estimation.essential
+    limit = None if settings is None else settings.max_relative_std
     trace = result.system.trace.fit(estimate.base.values)
-    # factors have no samples to plot
-    over_time = (
-        {
-            'identification': plots.effort_figure(trace, estimate.joints, units),
-            'residuals': plots.residual_figure(trace, estimate.joints, units),
-        }
-        if len(trace)
-        else {'identification': None, 'residuals': None}
+    failures: list[str] = []
+
+    def drawn(name: str, figure: Callable[..., Figure], *arguments: Any) -> str | None:
+        try:
+            return image(figure(*arguments))
+        except Exception as error:  # a report without a figure is better than none
+            failures.append(f"figure '{name}' is not drawn: {type(error).__name__}: {error}")
+            return None
+
+    fits = estimate.joints
+    images: dict[str, Any] = {'sampled': bool(len(trace))}
+    if len(trace):  # factors have no samples to plot
+        for name, figure in (
+            ('identification', plots.effort_figure),
+            ('residuals', plots.residual_figure),
+        ):
+            images[name] = drawn(name, figure, trace, fits, units)
+    prior = result.structure.project(result.prior)
+    images['deviations'] = drawn('deviations', plots.deviation_figure, estimate, essential, limit)
+    images['prior'] = drawn('prior', plots.prior_figure, estimate, prior)
+    images['singular_values'] = drawn(
+        'singular_values', plots.singular_value_figure, result.structure
     )
-    drawn = {
-        **over_time,
-        'deviations': plots.deviation_figure(
-            estimate, essential, None if settings is None else settings.max_relative_std
-        ),
-        'prior': plots.prior_figure(estimate, result.structure.project(result.prior)),
-        'singular_values': plots.singular_value_figure(result.structure),
-    }
-    images: dict[str, Any] = {
-        name: None if figure is None else image(figure) for name, figure in drawn.items()
-    }
     images['validations'] = [
-        image(plots.effort_figure(v.trace, v.joints, _in_order(v.joints, names)))
+        drawn('validation', plots.effort_figure, v.trace, v.joints, _in_order(v.joints, names))
         if len(v.trace)
         else None
         for v in result.validations
     ]
-    return images
+    return images, tuple(failures)
 
 
 def image(figure: Figure) -> str:

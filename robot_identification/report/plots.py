@@ -96,7 +96,7 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
                 right.set_ylim(-1.3 * largest, 1.3 * largest)
         else:
             right.lines[0].set(color=RESIDUAL, linewidth=0.8)
-        left.set_ylabel(labels[j], fontsize=8)
+        left.set_ylabel(labels[j], fontsize=8, parse_math=False)
         # rows without effort, such as those of links on elastic joints, have no relative error
         if math.isfinite(fit.relative_error):
             corner_text(left, f'{fit.relative_error:.1f} %')

@@ -97,7 +97,8 @@ class Scale(Artist):
         self.set_clip_on(False)
         axis.set_visible(False)
         horizontal, vertical = ('right', 'center_baseline') if self._upright else ('center', 'top')
-        self._text = Text(color=colour, ha=horizontal, va=vertical)
+        # names are not formulae: matplotlib would parse what stands between dollar signs
+        self._text = Text(color=colour, ha=horizontal, va=vertical, parse_math=False)
         self._text.set_transform(IdentityTransform())
 
     def places(self) -> tuple[np.ndarray, list[str], np.ndarray]:

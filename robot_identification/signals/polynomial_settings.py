@@ -40,6 +40,7 @@ class PolynomialApproximation:
         doc='Length T of the window over which signals are approximated',
         unit='s',
         minimum=1e-6,
+        maximum=10.0,
     )
     degree: int = option(1, doc='Degree N of the approximating polynomials', minimum=0, maximum=10)
     alpha: float = option(
@@ -75,6 +76,7 @@ class PolynomialApproximation:
         doc='Samples from one window to the next; null: 1 for composition, an eighth of the '
         'window for products',
         minimum=1,
+        maximum=1_000_000,
     )
     effort_hold: bool = option(
         False,

@@ -52,6 +52,7 @@ class SignalSettings:
         doc="Rate of the uniform time grid; null keeps the recording's own",
         unit='Hz',
         minimum=1e-3,
+        maximum=20_000.0,
     )
     decimate_to: float | None = option(
         50.0,

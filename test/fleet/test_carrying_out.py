@@ -3,8 +3,10 @@
 
 import importlib
 import importlib.util
+import os
 from pathlib import Path
 import platform
+import signal
 import sys
 
 import pytest
@@ -127,19 +129,18 @@ def test_an_address_where_nobody_is(monkeypatch):
 
 
 class NoCluster:
-    """A client of workers that say, or raise, what they are told to."""
+    """A client of workers that answer, or raise, what is given, the last of it again and again."""
 
-    def __init__(self, answer):
-        self.answer = answer
+    def __init__(self, *answers):
+        self.answers = list(answers)
 
     def wait_for_workers(self, count, timeout):
-        if self.answer is None:
+        if self.answers[0] is None:
             raise TimeoutError
 
-    def run(self, function):
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return {'tcp://one': function(), 'tcp://two': self.answer}
+    def run(self, function, on_error):
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return {'tcp://one': function(), 'tcp://two': answer}
 
 
 @pytest.mark.parametrize(
@@ -153,6 +154,24 @@ class NoCluster:
 def test_workers_that_cannot_do_the_work(answer, text):
     with pytest.raises(IdentificationError, match=text):
         dask_crew.DaskCrew(NoCluster(answer), 'tcp://there', b'')
+
+
+def test_workers_that_are_killed_each_time_are_reported_as_such(monkeypatch):
+    monkeypatch.setattr(dask_crew, '_CONNECT_SECONDS', 0.1)
+    closed = OSError('connection closed')
+    with pytest.raises(IdentificationError, match='killed as they started.*tcp://two') as caught:
+        dask_crew.DaskCrew(NoCluster(closed), 'tcp://there', b'')
+    assert 'install' not in str(caught.value)
+
+
+def test_a_worker_that_is_killed_as_it_starts_is_made_up_for(tasks, tmp_path):
+    pytest.importorskip('distributed')
+    with dask_crew.dask_client('dask', 1) as client:
+        (pid,) = client.run(os.getpid).values()
+        os.kill(pid, signal.SIGKILL)
+        crew = dask_crew.DaskCrew(client, 'dask', str(tmp_path).encode(), 1)
+        done = list(carry_out(crew, tasks.double, ITEMS))
+    assert sorted(one.value[1] for one in done) == [2 * item for item in ITEMS]
 
 
 def test_without_dask_processes_are_the_default(monkeypatch):

@@ -8,14 +8,20 @@ import signal
 
 import numpy as np
 import pytest
-from robot_identification.errors import IdentificationError, RecordingError, SettingsError
-from robot_identification.fleet import identify_fleet, save_fleet
+from robot_identification.errors import (
+    IdentificationError,
+    IdentificationWarning,
+    RecordingError,
+    SettingsError,
+)
+from robot_identification.fleet import identify_fleet, plots, save_fleet
 from robot_identification.fleet.work import Plan
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.factors import read_factor
 from robot_identification.io.results_yaml import load
 from robot_identification.io.sources import open_recording
 from robot_identification.pipeline import identify_sources
+from robot_identification.report.html import image
 
 
 def run(fleet, out, recordings=None, **options):
@@ -262,3 +268,21 @@ def test_the_files_tell_what_the_result_says(small):
         assert part in text
     assert 'No robot differs significantly' in result.summary()
     assert all(len(line) <= 100 for line in result.summary().splitlines())
+
+
+def test_the_numbers_are_kept_where_the_page_cannot_be_drawn(small, monkeypatch):
+    result = run(small, 'files')
+    # a serial number is not taken for a formula
+    serials = (r'$\frac{1$', *result.comparison.serials[1:])
+    strange = replace(result.comparison, serials=serials)
+    assert image(plots.difference_figure(strange, 0.05)).startswith('data:image')
+
+    def fail(*_):
+        raise ValueError('no ink')
+
+    monkeypatch.setattr(plots, 'difference_figure', fail)
+    with pytest.warns(IdentificationWarning, match='fleet.html is not written: ValueError'):
+        files = save_fleet(result, small.folder / 'files')
+    assert files == (small.folder / 'files' / 'fleet.yaml',)
+    assert load(files[0])['recordings'] == 12
+    assert not (small.folder / 'files' / 'fleet.html').exists()

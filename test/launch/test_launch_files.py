@@ -157,7 +157,7 @@ def test_every_argument_is_used_and_nothing_else_is(file):
 
 def test_an_argument_that_is_not_given_leaves_a_parameter_to_the_files(file):
     """Otherwise what a user writes into his own parameter file would have no effect."""
-    for name in arguments_in(constant(file, 'NODES')):
+    for name in arguments_in(constant(file, 'NODES')) - {'bag'}:  # which has to be given
         assert declared(file)[name]['default_value'].value == '', name
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+from access_policy import allowed, used
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,6 +149,11 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
             assert described[node].get(place) == kind, f'{node}: {place}'
         missing = set(described[node]) - set(found(node)) - {('publishes', '/clock')}
         assert missing <= ON_DEMAND, node
+        may = allowed()[f'/robot_identification/{node}']
+        children = ['identification_online'] if node == 'identification' else []
+        for each in (node, *children):
+            denied = used(ros, each) - may
+            assert not denied, f'security/policy.xml denies {each}: {denied}'
 
 
 def test_the_guide_names_the_diagnostics_that_there_are():

@@ -108,6 +108,7 @@ def small(request, ros_domain, arm, tmp_path_factory):
     parameters = {
         **arm.parameters,
         'output': str(folder / 'results'),
+        'data_directories': [str(folder), str(arm.bags['first'].parent)],
         'online.enabled': True,
         'online.publish_rate': 20.0,
         'online.state_rate': 250.0,
@@ -126,24 +127,32 @@ def files_in(folder):
     return {path.name: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
 
 
-def test_results_are_whole_or_as_before(small, identify, arm):
+def test_the_numbers_are_written_first_and_each_file_is_whole_or_not_there(small, identify, arm):
     disk, ros, folder = small
     first = identify(ros, arm.bags['short'])
     assert first.success, first.message
     results = disk.seen(folder / 'results')
     before = files_in(results)
     assert set(before) == {'result.yaml', 'report.html', 'identified.urdf'}
-    # for the result there is room, for the report beside it there is not
+    # for the numbers there is room, for the report beside them there is not
     disk.fill(len(before['result.yaml']) + 20_000)
-    again = identify(ros, arm.bags['short'], options=[('signals.cutoff', '15')])
-    assert not again.success
-    assert 'cannot write results' in again.message and 'make room' in again.message
-    assert 'No space left' in again.message or 'File too large' in again.message
-    assert files_in(results) == before
     other = identify(ros, arm.bags['second'])
-    assert not other.success
-    assert set(files_in(results)) == set(before), 'nothing of the other one'
-    # the estimate of before stands, and with room all goes on
+    assert other.success, other.message
+    assert 'report.html is not written: ' in other.message
+    assert 'No space left' in other.message or 'File too large' in other.message
+    assert other.result_path.endswith('second_wls')
+    made = files_in(results / 'second_wls')
+    assert 'result.yaml' in made and 'report.html' not in made
+    assert yaml.safe_load(made['result.yaml'])['parameters']
+    # where there is no room for the numbers, they are in the answer, and all files as before
+    disk.make_room()
+    disk.fill(0)
+    again = identify(ros, arm.bags['short'], options=[('signals.cutoff', '15')])
+    assert again.success and again.base.parameters
+    assert 'cannot write results' in again.message and 'make room' in again.message
+    assert not again.result_path
+    assert files_in(results / 'short_wls') == before
+    # with room all goes on, from the latest estimate
     disk.make_room()
     checked = ros.call(
         Validate, 'identification/validate', timeout=60.0, source=str(arm.bags['second'])
