@@ -13,6 +13,7 @@ ROOMS = (
     'lanes',
     'options',
     'progress',
+    'untrusted',
     'splines',
     'parameters',
     'packages',

@@ -13,6 +13,7 @@ import numpy as np
 from ..drives import Drives
 from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
+from ..untrusted.files import user_path
 from .columns import Column, FACTOR, FORMATS, MotorSide, Signal, SignalColumns
 from .table import Counts
 
@@ -170,7 +171,7 @@ class RecordingEntry:
                     key=key,
                     remedy='leave it out, or give the recording',
                 )
-        file = base / Path(self.file).expanduser()
+        file = base / user_path(self.file)
         why = unusable(file) or ('is a folder' if file.is_dir() else None)
         if why is not None:
             raise _no_file(file, why, base, path)
@@ -210,7 +211,7 @@ class RecordingEntry:
             file = signal.file if isinstance(signal, SignalColumns) else None
             file = self.file if file is None else file
             if file is not None:
-                files[name] = base / Path(file).expanduser()
+                files[name] = base / user_path(file)
         if 'position' in files:
             files.setdefault('time', files['position'])
         return files

@@ -26,6 +26,7 @@ from ..options import from_mapping
 from ..regressors import ModelSettings
 from ..robot import Robot
 from ..signals import SignalSettings
+from ..untrusted.files import read_bytes
 from .factor_archive import factor_of, read_archive, unusable, write_archive
 from .keys import to_mapping
 from .results_yaml import plain, write_whole
@@ -33,6 +34,9 @@ from .stored_robot import read_robot
 
 SUFFIX = '.factor'
 """How the names of the files end."""
+
+FACTOR_SIZE = 256 << 20
+"""Largest size of a factor's file [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +312,7 @@ def read_factor(path: str | os.PathLike) -> StoredFactor:
 
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path, FACTOR_SIZE)
     except OSError as error:
         raise IdentificationError(
             f"cannot read factor file '{path}': {error.strerror or error}",
@@ -361,7 +365,7 @@ def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
         robot, title = dict(about['robot']), str(about['name'])
     except IdentificationError as error:
         raise unusable(name, str(error), error.key) from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         reason = f'{error} is missing' if isinstance(error, KeyError) else str(error)
         raise unusable(name, reason) from error
     return StoredFactor(factor, settings, robot, origins, title)

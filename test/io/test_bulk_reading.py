@@ -220,7 +220,7 @@ def test_overlapping_chunks_come_in_the_order_of_time(tmp_path):
 
 
 @pytest.mark.parametrize(('encoding', 'known'), [('cdr', True), ('json', False)])
-def test_other_encodings_are_left_to_the_library(tmp_path, encoding, known):
+def test_other_encodings_are_not_read_in_bulk(tmp_path, encoding, known):
     path = tmp_path / 'run.mcap'
     with path.open('wb') as stream:
         writer = McapWriter(stream)
@@ -287,17 +287,17 @@ def test_messages_cut_short_are_refused_by_number():
             decode(Messages.of(several, range(20)), WANTED)
 
 
-def test_the_bulk_way_is_taken_and_the_library_is_not(tmp_path, monkeypatch):
+def test_the_index_is_used_where_there_is_one(tmp_path, monkeypatch):
     def refuse(*_):
-        raise AssertionError('read by the library')
+        raise AssertionError('read without its index')
 
-    monkeypatch.setattr(bag_module, '_by_library', refuse)
+    monkeypatch.setattr(bag_module, '_unusual', refuse)
     for compression in CompressionType:
         write_mcap(tmp_path / 'run.mcap', alike(100), compression, 2000)
         assert len(in_bulk(tmp_path / 'run.mcap')[1]) == 100
 
 
-def test_a_file_without_chunks_or_summary_is_left_to_the_library(tmp_path):
+def test_a_file_without_chunks_or_summary_is_read_from_its_start(tmp_path):
     path = tmp_path / 'run.mcap'
     with path.open('wb') as stream:
         writer = McapWriter(stream, use_chunking=False)
@@ -313,6 +313,7 @@ def test_a_file_without_chunks_or_summary_is_left_to_the_library(tmp_path):
     data[-28:-20] = struct.pack('<Q', 0)  # where the summary starts
     path.write_bytes(data)
     assert contents_of(path) is None
+    assert in_bulk(path)[1] == [m[1:] for m in alike(50)]
 
 
 def test_a_changed_byte_in_a_finished_bag_is_found(tmp_path):
