@@ -17,6 +17,7 @@ ROOMS = (
     'splines',
     'parameters',
     'packages',
+    'urdf_limits',
     'urdf_joints',
     'robot',
     'shapes',

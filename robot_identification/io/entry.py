@@ -60,6 +60,7 @@ class RecordingEntry:
         doc='Sampling rate where there is no time column (csv, npz)',
         unit='Hz',
         minimum=1e-3,
+        maximum=1e7,
     )
     position: Signal = option(
         None,
@@ -285,8 +286,20 @@ class RecordingEntry:
                     remedy='name the time column, or give the sampling rate where there is none',
                 )
         _check_counts(self, kind, len(joints), counts, path)
+        self._check_delimiter(path)
         self._check_cuts(path)
         self._check_files(base, path)
+
+    def _check_delimiter(self, path: str) -> None:
+        given = self.delimiter
+        if given is not None and (len(given) != 1 or given.isalnum() or given in '"#+-.\n\r\0'):
+            key = _join(path, 'delimiter')
+            raise SettingsError(
+                f"'{key}' is {given[:20]!r}",
+                key=key,
+                value=given[:20],
+                remedy='give one character that is in no number, or null to find it out',
+            )
 
     def _check_cuts(self, path: str) -> None:
         for name in ('rows', 'time_range'):

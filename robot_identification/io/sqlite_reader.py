@@ -112,7 +112,8 @@ def open_database(path: Path) -> sqlite3.Connection:
     try:
         connection.execute('PRAGMA trusted_schema = OFF')
         if hasattr(connection, 'setlimit'):  # since Python 3.11
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BLOCK)
+            limit = getattr(sqlite3, 'SQLITE_LIMIT_LENGTH')  # noqa: B009
+            connection.setlimit(limit, MAX_BLOCK)
         for table in ('topics', 'messages', 'metadata', 'schema'):
             _require_plain(connection, table)
     except BaseException:
