@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import json
 import os
 from pathlib import Path
+from random import Random
 import resource
 import select
 import shutil
@@ -19,6 +20,7 @@ import time
 import traceback
 import warnings
 
+from .seeds import Case
 from .targets import Target, TARGETS
 
 CPU_LIMIT = 10.0
@@ -205,9 +207,7 @@ def _told(error: BaseException) -> str:
     return ''.join(lines)[-6000:]
 
 
-def _serve(
-    target: Target, numbers: list[int], folder: Path, writer: int, log: Path
-) -> None:
+def _serve(target: Target, numbers: list[int], folder: Path, writer: int, log: Path) -> None:
     """Run inputs in the forked process, and end it."""
     code = 1
     try:
@@ -218,7 +218,9 @@ def _serve(
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         elsewhere: list[str] = []
-        threading.excepthook = lambda told: elsewhere.append(_told(told.exc_value or told.exc_type()))
+        threading.excepthook = lambda told: elsewhere.append(
+            _told(told.exc_value or told.exc_type())
+        )
         os.chdir(folder)
         target.prepare(folder)
         for number in list(numbers):
@@ -256,3 +258,11 @@ def _peak() -> int:
         if line.startswith('VmHWM:'):
             return int(line.split()[1]) << 10
     return 0
+
+
+def warm_up(target: Target, case: Case, folder: Path) -> None:
+    """Run a sound input, which has to be used; compiles what it needs."""
+    case.write(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        target.run(folder, Random(0))

@@ -17,6 +17,7 @@ import numpy as np
 import yaml
 
 from ..errors import SettingsError
+from ..options import LARGEST
 from ..parameters import ParameterLayout, ParameterSet
 from ..robot import Robot
 from ..untrusted.files import read_text, user_path
@@ -236,7 +237,7 @@ def choose_prior(choice: str, urdf: ParameterSet, folder: Path = Path('.')) -> P
         if (
             isinstance(value, bool)
             or not isinstance(value, (int, float))
-            or not np.isfinite(value)
+            or not abs(value) <= LARGEST
         ):
             raise SettingsError(
                 f"{path}: '{name}' is {value!r}, expected a number",

@@ -126,7 +126,7 @@ def _about_sqlite(bag: Path) -> BagAbout:
     connection = open_database(bag)
     try:
         (first,) = connection.execute('SELECT min(timestamp) FROM messages').fetchone()
-        began = None if first is None else 1e-9 * first
+        began = 1e-9 * first if isinstance(first, int) else None
         try:
             row = connection.execute('SELECT metadata FROM metadata').fetchone()
         except sqlite3.Error:  # written before ROS 2 Iron
@@ -138,7 +138,7 @@ def _about_sqlite(bag: Path) -> BagAbout:
     return BagAbout(began, _custom(row[0]))
 
 
-def _custom(text: str) -> Mapping[str, str]:
+def _custom(text: Any) -> Mapping[str, str]:
     """Read what was noted in the description that a storage file holds."""
-    inner = _mapping(text)
+    inner = _mapping(text) if isinstance(text, str) else {}
     return _from_document(inner.get(KEY, inner)).custom

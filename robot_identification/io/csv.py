@@ -170,10 +170,11 @@ def estimated_rows(file: Path) -> float:
     Number of rows, right to some per cent.
 
     """
-    with open_regular(file) as stream:
+    with _named(file), open_regular(file) as stream:
         lines = stream.read(1 << 16).splitlines(keepends=True)[1:]
+        size = stream.seek(0, 2)
     length = sum(map(len, lines)) / len(lines) if lines else 0.0
-    return file.stat().st_size / length if length else 0.0
+    return size / length if length else 0.0
 
 
 def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) -> list[int]:
@@ -213,16 +214,21 @@ def _in_step(readers: list[Iterator[np.ndarray]], files: list[Path]) -> Iterator
 @contextmanager
 def _lines(file: Path) -> Iterator[Iterator[str]]:
     """Open a file and give its lines; one that is longer than `MAX_LINE` is refused."""
+    with _named(file), TextIOWrapper(open_regular(file), 'utf-8-sig', 'replace') as stream:
+        yield map(partial(_checked, file), iter(partial(stream.readline, MAX_LINE), ''))
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Turn errors of the system into one that names the file."""
     try:
-        binary = open_regular(file)
+        yield
     except OSError as error:
         raise RecordingError(
-            f'{file}: cannot be opened ({error.strerror})',
+            f'{file}: cannot be read ({error.strerror})',
             file=str(file),
             remedy='check path and permissions',
         ) from error
-    with TextIOWrapper(binary, encoding='utf-8-sig', errors='replace') as stream:
-        yield map(partial(_checked, file), iter(partial(stream.readline, MAX_LINE), ''))
 
 
 def _checked(file: Path, line: str) -> str:

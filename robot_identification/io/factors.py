@@ -322,6 +322,13 @@ def read_factor(path: str | os.PathLike) -> StoredFactor:
     return unpack(data, str(path))
 
 
+def _origin(name: Any, start: Any = None, duration: Any = None) -> Origin:
+    for value in (start, duration):
+        if value is not None and not isinstance(value, (int, float)):
+            raise TypeError(f"the time {value!r} of recording '{name}' is not a number")
+    return Origin(str(name), start, duration)
+
+
 @lru_cache(maxsize=16)
 def _settings(text: str) -> tuple[FactorSettings, dict[str, Any]]:
     """Read settings, which are the same in thousands of files, once; and as they are now."""
@@ -361,7 +368,7 @@ def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
     try:
         settings, mapping = _settings(json.dumps(about['settings'], sort_keys=True))
         factor = factor_of(about, arrays, mapping)
-        origins = tuple(Origin(**origin) for origin in about['recordings'])
+        origins = tuple(_origin(**origin) for origin in about['recordings'])
         robot, title = dict(about['robot']), str(about['name'])
     except IdentificationError as error:
         raise unusable(name, str(error), error.key) from error

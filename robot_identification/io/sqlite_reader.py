@@ -47,7 +47,10 @@ def open_sqlite(path: Path) -> SqliteFile | None:
             connection.execute('SELECT id, topic_id, timestamp, data FROM messages LIMIT 1')
     except (sqlite3.Error, OSError, UnicodeDecodeError):
         return None
-    if any(form != 'cdr' for *_, form in rows):
+    if any(form != 'cdr' for *_, form in rows) or not all(
+        isinstance(number, int) and isinstance(name, str) and isinstance(kind, str)
+        for number, name, kind, _ in rows
+    ):
         return None
     return SqliteFile(path, tuple((number, name, kind) for number, name, kind, _ in rows))
 
