@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from . import workers
+from . import messages, workers
 from .targets import TARGETS
 
 LOG = Path('log', 'fuzz')
@@ -40,11 +40,10 @@ def prepared(names: Sequence[str]) -> None:
     for name in names:
         target = TARGETS[name]
         target.seeds()
-        with tempfile.TemporaryDirectory() as folder:
-            # the machine code is compiled here, too
-            (*_, case) = target.seeds() or (None,)
-            if case is not None:
-                workers.warm_up(target, case, Path(folder))
+        if target.prepare is not messages.prepare:
+            with tempfile.TemporaryDirectory() as folder:
+                # the machine code is compiled here, too
+                workers.warm_up(target, target.seeds()[-1], Path(folder))
 
 
 def report(outcomes: Counter) -> str:

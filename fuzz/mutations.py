@@ -40,7 +40,7 @@ def mutate_text(data: bytes, random: Random) -> bytes:
     if random.random() < 0.1:
         return mutate_bytes(data, random)
     text = data.decode('utf-8', 'surrogateescape')
-    for _ in range(random.choice((1, 1, 1, 2, 3, 4))):
+    for _ in range(random.choice((1, 1, 1, 1, 2, 3))):
         text = random.choice(_ON_TEXT)(text, random)
     return text.encode('utf-8', 'surrogatepass' if random.random() < 0.5 else 'replace')
 
@@ -179,6 +179,6 @@ def _characters(text: str, random: Random) -> str:
 
 
 _ON_TEXT: tuple[Callable[[str, Random], str], ...] = (
-    _other_word, _other_word, _other_word, _other_number, _other_number, _other_number, _scaled,
+    _other_word, _other_word, _other_number, _other_number, _scaled, _scaled, _scaled, _swap_words,
     _insert, _swap_words, _lines, _lines, _characters,
 )  # fmt: skip

@@ -54,7 +54,12 @@ data:
   identification:
     - {file: run.csv, format: csv, time: t, position: [q1, q2], effort: [e1, e2], rows: [0, 380]}
   validation:
-    - {file: run.csv, time: 0, position: [1, 2], effort: [3, 4], delimiter: ',', time_range: [0, 3]}
+    - file: run.csv
+      time: 0
+      position: [1, 2]
+      effort: [3, 4]
+      delimiter: ','
+      time_range: [0, 3]
 signals:
   method: savitzky_golay
   cutoff: 12.0
@@ -187,7 +192,7 @@ def bag_folder(plugin: str, compression: str = '') -> dict[str, bytes]:
 
 
 def experiment(entry: str, **files: bytes) -> dict[str, bytes]:
-    """Return an experiment of one recording with its robot; ``files`` by name with ``_`` for dots."""
+    """Return an experiment of one recording with its robot; ``files`` have ``__`` for a dot."""
     return {
         'arm.urdf': urdf(),
         'experiment.yaml': EXPERIMENT.format(entry=entry).encode(),

@@ -34,7 +34,7 @@ from robot_identification.io.bag_repair import repair_bag
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, prior
 
-from . import attacks
+from . import attacks, bombs, messages
 from .mutations import mutate_bytes, mutate_text
 from .seeds import (
     BAG,
@@ -100,11 +100,16 @@ class Target:
         try:
             self.run(folder, random)
         except IdentificationError as error:
-            text = str(error)
-            if len(text.splitlines()) > 1:
-                raise AssertionError(f'a message of several lines: {text}') from error
-            return text
+            return self.refused(error)
         return None
+
+    @staticmethod
+    def refused(error: IdentificationError) -> str:
+        """Return the text of an error, which has to be one line."""
+        text = str(error)
+        if len(text.splitlines()) > 1:
+            raise AssertionError(f'a message of several lines: {text}') from error
+        return text
 
 
 def _read(folder: Path, random: Random, share: float = 0.02) -> None:
@@ -130,7 +135,7 @@ def _bag(folder: Path, random: Random) -> None:
     try:
         _read(folder, random)
     finally:
-        if random.random() < 0.3 and bag.suffix != '.db3':
+        if random.random() < 0.3 and (bag.suffix == '.mcap' or any(bag.glob('*.mcap'))):
             repair_bag(bag, quiet=0.0)
             about_bag(bag)
 
@@ -174,10 +179,10 @@ def _result(folder: Path, random: Random) -> None:
 
 
 def _parameters(folder: Path, random: Random) -> None:
-    if random.random() < 0.5:
+    if (folder / 'prior.yaml').exists():
         choose_prior('prior.yaml', _standard(), folder)
     else:
-        read_boxes(str(folder / 'prior.yaml'))
+        read_boxes(str(folder / 'bounds.yaml'))
 
 
 @cache
@@ -257,14 +262,17 @@ def _identified_seeds(name: str) -> Sequence[Case]:
 
 
 def _prior_seeds() -> Sequence[Case]:
-    texts = (b'joint_1.fv: 1.0\nlink_1.m: 2.5\n', b'm: [0.0, 10.0]\nlink_2.Ixx: [null, 3]\n')
-    return [Case({'prior.yaml': text}, 'prior.yaml') for text in texts]
+    return [
+        Case({'prior.yaml': b'joint_1.fv: 1.0\nlink_1.m: 2.5\n'}, 'prior.yaml'),
+        Case({'bounds.yaml': b'm: [0.0, 10.0]\nlink_2.Ixx: [null, 3]\n'}, 'bounds.yaml'),
+    ]
 
 
 def _store_seeds() -> Sequence[Case]:
     line = (
         b'{"key": "0123456789abcdef", "path": "run.csv", "digest": "00", "began": 1.5, '
-        b'"duration": null, "custom": {"a": "b"}, "samples": 3, "seconds": 1.0, "warnings": ["x"]}\n'
+        b'"duration": null, "custom": {"a": "b"}, "samples": 3, "seconds": 1.0, '
+        b'"warnings": ["x"]}\n'
     )
     return [Case({'journal.jsonl': 3 * line, 'factors/0123456789abcdef.factor': b'x'},
                  'journal.jsonl')]  # fmt: skip
@@ -298,15 +306,19 @@ TARGETS = {
         Target('urdf', _urdf_seeds, attacks.urdfs, _robot, mutate_text, 0.12),
         Target('xacro', _xacro_seeds, attacks.xacros, _robot, mutate_text, 0.01),
         Target('csv', _csv_seeds, attacks.csvs, _read, mutate_text, 0.1),
-        Target('npz', _npz_seeds, attacks.npzs, _read, mutate_bytes, 0.08),
-        Target('mcap', _mcap_seeds, attacks.mcaps, _bag, mutate_bytes, 0.12),
-        Target('sqlite', _sqlite_seeds, attacks.sqlites, _bag, mutate_bytes, 0.06),
-        Target('bag_folder', _folder_seeds, attacks.folders, _bag, _mutate_folder, 0.07),
-        Target('factor', lambda: _identified_seeds('run.factor'), attacks.factors, _factor,
+        Target('npz', _npz_seeds, bombs.npzs, _read, mutate_bytes, 0.08),
+        Target('mcap', _mcap_seeds, bombs.mcaps, _bag, mutate_bytes, 0.12),
+        Target('sqlite', _sqlite_seeds, bombs.sqlites, _bag, mutate_bytes, 0.06),
+        Target('bag_folder', _folder_seeds, bombs.folders, _bag, _mutate_folder, 0.07),
+        Target('factor', lambda: _identified_seeds('run.factor'), bombs.factors, _factor,
                _mutate_either, 0.07),
-        Target('result', lambda: _identified_seeds('result.yaml'), attacks.results, _result,
+        Target('result', lambda: _identified_seeds('result.yaml'), bombs.results, _result,
                mutate_text, 0.06),
         Target('parameters', _prior_seeds, attacks.priors, _parameters, mutate_text, 0.02),
+        Target('requests', messages.no_files, tuple, messages.request_input, mutate_text, 0.06,
+               messages.prepare),
+        Target('joint_states', messages.no_files, tuple, messages.state_input, mutate_text, 0.03,
+               messages.prepare),
         Target('store', _store_seeds, attacks.stores, _store, _mutate_either, 0.02),
     )
 }  # fmt: skip

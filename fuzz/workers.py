@@ -35,6 +35,7 @@ MEMORY = 2 << 30
 BATCH = 250
 """Inputs that a worker runs before another one takes its place."""
 
+_AGAIN = 17
 _TICKS = os.sysconf('SC_CLK_TCK')
 _PAGE = os.sysconf('SC_PAGE_SIZE')
 
@@ -116,15 +117,15 @@ class _Worker:
             os.kill(self.process, signal.SIGKILL)
             os.close(self.pipe)
         _, status = os.waitpid(self.process, 0)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if not self.numbers:
+        for path in self.folder.parent.glob(f'{self.folder.name}*'):
+            shutil.rmtree(path, ignore_errors=True)
+        code = os.waitstatus_to_exitcode(status)
+        if not self.numbers or code == _AGAIN:
             return None
-        number = self.numbers.pop(0) if self.current is None else self.current
-        if number in self.numbers:
-            self.numbers.remove(number)
+        number = self.numbers[0] if self.current is None else self.current
+        self.numbers.remove(number)
         if hung:
             return Outcome(self.target.name, number, 'hang')
-        code = os.waitstatus_to_exitcode(status)
         text = signal.Signals(-code).name if code < 0 else f'exit code {code}'
         return Outcome(self.target.name, number, 'crash', text)
 
@@ -233,6 +234,9 @@ def _serve(target: Target, numbers: list[int], folder: Path, writer: int, log: P
             if peak > MEMORY:
                 outcome = Outcome(target.name, number, 'memory', f'{peak >> 20} MB')
             _write(writer, [number, outcome.kind, outcome.text])
+            if outcome.is_finding:
+                code = _AGAIN  # nobody knows in what state it has left the process
+                return
         code = 0
     except BaseException:
         traceback.print_exc()

@@ -16,7 +16,7 @@ import warnings
 
 from ..errors import IdentificationWarning, one_of, RecordingError
 from ..untrusted.decompression import decompress_file, decompress_message
-from ..untrusted.files import open_regular
+from ..untrusted.files import open_regular, require_regular
 from .bag_about import about_bag
 from .bag_contents import compression_of, contents_of
 from .entry import unusable
@@ -105,6 +105,7 @@ def _parts(bag: Path) -> list[Path]:
     missing or a file is unfinished.
     """
     if not bag.is_dir():
+        require_regular(bag)
         return [bag]
     files = _files(bag)
     for file in (*files, bag / 'metadata.yaml'):
@@ -232,7 +233,8 @@ def _require_topic(bag: Path, topic: str, found: dict[str, str]) -> None:
 
 
 def _damaged(part: Path, error: Exception) -> RecordingError:
-    text = ' '.join(str(error).split()) or type(error).__name__
+    text = getattr(error, 'strerror', None) or ' '.join(str(error).split())
+    text = text or type(error).__name__
     return RecordingError(
         f'{part}: is damaged, not a rosbag2 recording or not readable ({text})',
         file=str(part),

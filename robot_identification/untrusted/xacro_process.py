@@ -108,7 +108,15 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         document = xacro.process_file(request['path'], mappings=request['arguments'])
         return {'text': document.toprettyxml(indent='  ')}
-    except MemoryError:
-        return {'error': f'it needs more than {request["bytes"] >> 20} MB of memory'}
     except Exception as error:  # of xacro, expat and what the file computes
-        return {'error': str(error) or type(error).__name__}
+        return {'error': _reason(error, request['bytes'] >> 20)}
+
+
+def _reason(error: Exception, megabytes: int) -> str:
+    """Return what went wrong, with the reason that xacro keeps beside its own text."""
+    cause = getattr(error, 'exc', None) or error.__cause__ or error.__context__ or error
+    if isinstance(cause, MemoryError):
+        return f'it needs more than {megabytes} MB of memory'
+    text = str(error) or type(error).__name__
+    reason = str(cause)
+    return text if reason in text else f'{text}: {reason}'
