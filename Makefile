@@ -5,6 +5,7 @@
 # make demo       identify a simulated arm over ROS and show what was found
 # make test       set-up, checks and all tests
 # make soak       the demo, a node killed in every step of it
+# make fuzz       20,000 mutated files and requests for every reader
 # make papers     the papers' tables, reproduced into docs/papers.md
 
 .DEFAULT_GOAL := help
@@ -38,7 +39,7 @@ export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup environment demo test soak bench papers lint format types clean distclean
+.PHONY: help setup environment demo test soak bench fuzz papers lint format types clean distclean
 
 help:  ## this list
 	@echo 'Usage: make TARGET [PYTHON=python3.12] [JOBS=2] [ARGS=...]'
@@ -76,6 +77,10 @@ bench: environment  ## time what has to be fast (ARGS: names of benchmarks)
 	    -r requirements/benchmarks.txt -c requirements/constraints.txt 2>/dev/null \
 	    || echo 'requirements/benchmarks.txt could not be installed: comparing with less'
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Bounded by --inputs and --seconds; findings go to log/fuzz, and --reproduce runs one again.
+fuzz: environment  ## feed mutated files and requests to every reader (ARGS: --inputs, --targets, ...)
+	@$(BIN)/python -m fuzz $(ARGS)
 
 papers: environment  ## reproduce the papers' tables into docs/papers.md (ARGS: names of papers)
 	@$(BIN)/python -m benchmarks.papers $(ARGS)

@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 import warnings
 
+MAX_LENGTH = 2000
+"""Characters of a message, and of a remedy."""
+
 
 class IdentificationError(Exception):
     """
@@ -40,8 +43,8 @@ class IdentificationError(Exception):
         key: str | None = None,
         value: Any = None,
     ) -> None:
-        self.message = ' '.join(str(message).split())
-        self.remedy = None if remedy is None else ' '.join(str(remedy).split())
+        self.message = _one_line(message)
+        self.remedy = None if remedy is None else _one_line(remedy)
         self.joint = joint
         self.link = link
         self.file = None if file is None else str(file)
@@ -53,6 +56,14 @@ class IdentificationError(Exception):
         if self.remedy is None:
             return self.message
         return f'{self.message.rstrip(".")}: {self.remedy}'
+
+
+def _one_line(text: object) -> str:
+    """Return a text on one line; the middle of one that is very long is left out."""
+    line = ' '.join(str(text).split())
+    if len(line) <= MAX_LENGTH:
+        return line
+    return f'{line[: MAX_LENGTH // 2]} ... {line[-MAX_LENGTH // 2 :]}'
 
 
 class SettingsError(IdentificationError):

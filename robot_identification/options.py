@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, MISSING
-import math
 import types
 import typing
 from typing import Any, TypeVar
@@ -20,6 +19,9 @@ import numpy as np
 from .errors import one_of, SettingsError
 
 Options = TypeVar('Options')
+
+LARGEST = 1e100
+"""Largest absolute value of a number: its square is one, too."""
 
 
 @dataclass(frozen=True)
@@ -238,10 +240,13 @@ def _convert_union(arguments: tuple, value: Any, key: str) -> Any:
 
 def _convert_scalar(kind: Any, value: Any, key: str) -> Any:
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise _wrong(key, value, 'a finite number')
+        # comparisons with NaN are false; larger whole numbers have no float
+        if not -LARGEST <= value <= LARGEST:
+            raise _wrong(key, value, f'a finite number of at most {LARGEST:g}')
         return float(value)
     if kind is int and isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**63:
+            raise _wrong(key, value, 'a whole number of 64 bits')
         return value
     if kind in (str, bool) and isinstance(value, kind):
         return value

@@ -8,6 +8,11 @@ import os
 from pathlib import Path
 
 from .errors import ModelError
+from .untrusted.files import read_text, require_regular, user_path
+from .untrusted.xacro_process import expand_xacro
+
+URDF_SIZE = 16 << 20
+"""Largest size of a URDF or xacro file [bytes]."""
 
 
 def read_urdf(
@@ -26,20 +31,21 @@ def read_urdf(
     if text.lstrip().startswith('<'):
         return text, None
     path = resolve_package_path(text)
-    if not path.is_file():
+    if not os.path.exists(path):
         raise ModelError(
             f"URDF file '{path}' does not exist", file=str(path), remedy='correct the path'
         )
-    if path.suffix == '.xacro':
-        return _expand_xacro(path, dict(xacro_arguments or {})), path
     try:
-        return path.read_text(encoding='utf-8'), path
+        if path.suffix != '.xacro':
+            return read_text(path, URDF_SIZE), path
+        require_regular(path, URDF_SIZE)
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(
-            f"cannot read URDF file '{path}': {error}",
+            f"cannot read URDF file '{path}': {getattr(error, 'strerror', None) or error}",
             file=str(path),
             remedy='give a file in UTF-8 that may be read',
         ) from error
+    return expand_xacro(path, xacro_arguments or {}), path
 
 
 def resolve_package_path(path: str | os.PathLike) -> Path:
@@ -52,7 +58,7 @@ def resolve_package_path(path: str | os.PathLike) -> Path:
     text = os.fspath(path)
     prefix = 'package://'
     if not text.startswith(prefix):
-        return Path(text).expanduser()
+        return user_path(text)
     package, _, rest = text[len(prefix) :].partition('/')
     for folder in package_folders():
         if (folder / package / 'package.xml').is_file() or (folder / package / rest).exists():
@@ -74,22 +80,3 @@ def package_folders() -> list[Path]:
     ]
     folders += [Path(p) for p in os.environ.get('ROS_PACKAGE_PATH', '').split(os.pathsep) if p]
     return folders
-
-
-def _expand_xacro(path: Path, arguments: dict[str, str]) -> str:
-    try:
-        import xacro
-    except ImportError:
-        raise ModelError(
-            f"'{path}' is a xacro file, and xacro is not installed",
-            file=str(path),
-            remedy='install xacro (pip install xacro, or the ROS package), or give the URDF',
-        ) from None
-    try:
-        return xacro.process_file(str(path), mappings=arguments).toprettyxml(indent='  ')
-    except Exception as error:
-        raise ModelError(
-            f"xacro cannot expand '{path}': {error}",
-            file=str(path),
-            remedy='correct the file, or give the arguments that it needs',
-        ) from error

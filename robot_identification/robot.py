@@ -33,6 +33,7 @@ from .urdf_joints import (
     reduced,
     require_inertias,
 )
+from .urdf_limits import MAX_GRAVITY
 
 
 @dataclass(frozen=True)
@@ -303,9 +304,11 @@ class Robot:
 
 def _gravity(values: Sequence[float]) -> np.ndarray:
     gravity = np.array(values, dtype=float)
-    if gravity.shape != (3,) or not np.isfinite(gravity).all():
+    if gravity.shape != (3,) or not (np.abs(gravity) <= MAX_GRAVITY).all():
         raise ModelError(
-            f'gravity is {gravity.tolist()}, expected three finite numbers', value=gravity
+            f'gravity is {gravity.tolist()}, expected three finite numbers',
+            value=gravity,
+            remedy=f'give three numbers of at most {MAX_GRAVITY:g} m/s^2',
         )
     gravity.setflags(write=False)
     return gravity

@@ -11,6 +11,7 @@ import numpy as np
 import pinocchio as pin
 
 from .errors import ModelError, one_of
+from .urdf_limits import check_document, MAX_JOINTS, UNLIMITED
 
 Joints = dict[str, etree._Element]
 """Elements of joints by name."""
@@ -46,7 +47,7 @@ def parse(text: str, where: str) -> etree._Element:
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
     try:
         document = etree.fromstring(text.encode(), parser)
-    except etree.XMLSyntaxError as error:
+    except (etree.XMLSyntaxError, UnicodeEncodeError) as error:
         raise ModelError(
             f'{where} is not well-formed XML: {error}', file=where, remedy='correct this place'
         ) from error
@@ -55,6 +56,7 @@ def parse(text: str, where: str) -> etree._Element:
             f"{where} is not a URDF: its root is '<{document.tag}>', expected '<robot>'",
             file=where,
         )
+    check_document(document, where)
     return document
 
 
@@ -115,6 +117,13 @@ def identified_joints(
                 file=where,
                 remedy=f'identified joints have to be {", ".join(MOVING_TYPES)}',
             )
+    if len(joints) > MAX_JOINTS:
+        raise ModelError(
+            f'{len(joints)} joints of {where} are to be identified',
+            file=where,
+            value=len(joints),
+            remedy=f'name at most {MAX_JOINTS} of them and lock the others',
+        )
     if len(set(joints)) != len(joints):
         twice = next(joint for joint in joints if joints.count(joint) > 1)
         raise ModelError(f"joint '{twice}' is listed twice", joint=twice, remedy='name it once')
@@ -316,5 +325,7 @@ def joint_limits(moving: Joints, joints: Sequence[str]) -> JointLimits:
         velocity[i] = float(limit.get('velocity') or np.inf) or np.inf
         effort[i] = float(limit.get('effort') or np.inf) or np.inf
     for array in (lower, upper, velocity, effort):
+        beyond = np.abs(array) >= UNLIMITED
+        array[beyond] = np.copysign(np.inf, array[beyond])
         array.setflags(write=False)
     return JointLimits(lower, upper, velocity, effort)

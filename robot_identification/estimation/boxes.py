@@ -10,7 +10,6 @@ because it is a linear combination; that two of them share a standard parameter 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,8 @@ import yaml
 
 from ..errors import one_of, SettingsError
 from ..parameters import ParameterLayout, ParameterSet
+from ..untrusted.files import read_text, user_path
+from ..untrusted.yaml_loader import load_yaml
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -42,7 +43,7 @@ def read_boxes(path: str) -> dict[str, Interval]:
     """
     key = f'{_KEY}_file'
     try:
-        document = yaml.safe_load(Path(path).expanduser().read_text(encoding='utf-8'))
+        document = load_yaml(read_text(user_path(path)))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = getattr(error, 'strerror', None) or str(error)
         raise SettingsError(

@@ -17,8 +17,11 @@ import numpy as np
 import yaml
 
 from ..errors import SettingsError
+from ..options import LARGEST
 from ..parameters import ParameterLayout, ParameterSet
 from ..robot import Robot
+from ..untrusted.files import read_text, user_path
+from ..untrusted.yaml_loader import load_yaml
 from .estimate import Estimate
 from .least_squares import solve
 from .system import LinearSystem
@@ -220,7 +223,7 @@ def choose_prior(choice: str, urdf: ParameterSet, folder: Path = Path('.')) -> P
         return urdf
     if choice == 'none':
         return ParameterSet(urdf.layout, np.zeros(len(urdf.layout)))
-    path = folder / Path(choice).expanduser()
+    path = folder / user_path(choice)
     values = _named_values(path)
     for name, value in values.items():
         if name not in urdf.layout:
@@ -234,7 +237,7 @@ def choose_prior(choice: str, urdf: ParameterSet, folder: Path = Path('.')) -> P
         if (
             isinstance(value, bool)
             or not isinstance(value, (int, float))
-            or not np.isfinite(value)
+            or not abs(value) <= LARGEST
         ):
             raise SettingsError(
                 f"{path}: '{name}' is {value!r}, expected a number",
@@ -247,7 +250,7 @@ def choose_prior(choice: str, urdf: ParameterSet, folder: Path = Path('.')) -> P
 
 def _named_values(path: Path) -> dict:
     try:
-        document = yaml.safe_load(path.read_text(encoding='utf-8'))
+        document = load_yaml(read_text(path))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = getattr(error, 'strerror', None) or str(error)
         raise SettingsError(

@@ -26,7 +26,7 @@ from .plans import (
     BUFFER,
     Checks,
     condition_number,
-    largest_amplitude,
+    largest_motion,
     OutOfTime,
     Plan,
     plan_warnings,
@@ -51,6 +51,7 @@ def plan(
     *,
     model: ModelSettings | None = None,
     on_iteration: Callable[[int, float], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Plan:
     """
     Plan a trajectory that excites a robot's base parameters.
@@ -69,6 +70,8 @@ def plan(
         What the regressor holds besides rigid bodies.
     on_iteration:
         Called with (number of iterations, best criterion).
+    clock:
+        Gives the time by which ``time_budget`` is counted [s].
 
     Returns
     -------
@@ -83,7 +86,7 @@ def plan(
 
     """
     settings = settings or PlannerSettings()
-    watch = Watch(settings, progress, canceled, on_iteration, [], time.monotonic())
+    watch = Watch(settings, progress, canceled, on_iteration, [], clock)
     collisions = (
         collision_model(robot, settings.clearance, settings.all_obstacles)
         if settings.check_collisions
@@ -106,8 +109,7 @@ def plan(
             break
         objective = replace(objective, weight=10.0 * objective.weight)
         x = _retreat(objective, x)
-    amplitude = largest_amplitude(trajectory, checks)
-    trajectory = trajectory.scaled(amplitude)
+    amplitude, trajectory = largest_motion(trajectory, checks, lambda: not watch.late)
     if progress is not None:
         progress(1.0, 'checked')
     return Plan(
@@ -117,7 +119,7 @@ def plan(
         history=tuple(watch.history),
         amplitude=amplitude,
         settings=settings,
-        seconds=time.monotonic() - watch.begin,
+        seconds=watch.seconds,
         warnings=plan_warnings(collisions, settings, amplitude, complete),
         findings=checks.require(trajectory),
     )

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import time
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from .trajectories import Trajectory
 
 BUFFER = 0.03
 """How much more than the clearance the optimisers keep links apart [m]."""
+
+
+Scalable = TypeVar('Scalable', FourierTrajectory, PointTrajectory)
 
 
 class PlanningCanceled(ExcitationError):
@@ -118,11 +122,13 @@ class Watch:
     canceled: Callable[[], bool] | None
     on_iteration: Callable[[int, float], None] | None
     history: list[float]
-    begin: float
+    clock: Callable[[], float] = time.monotonic
     expected: int = 0
     label: str = ''
+    begin: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self.begin = self.clock()
         self.expected = self.expected or self.settings.max_iterations
         self.label = self.label or self.settings.criterion
 
@@ -141,7 +147,12 @@ class Watch:
     def late(self) -> bool:
         """Whether the time budget is used up."""
         budget = self.settings.time_budget
-        return bool(budget) and time.monotonic() - self.begin > budget
+        return bool(budget) and self.seconds > budget
+
+    @property
+    def seconds(self) -> float:
+        """Time since the beginning [s]."""
+        return self.clock() - self.begin
 
     def iteration(self, criterion: float) -> None:
         """Take note of the criterion after an iteration."""
@@ -165,47 +176,99 @@ class Checks:
     collisions: CollisionModel | None
     regressor: Regressor
     prior: ParameterSet
+    # the trajectory that was checked last, and what came of it
+    _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def require(self, trajectory: Trajectory) -> Findings:
         """Return what is found; raise `LimitViolation` or `CollisionError` where a check fails."""
-        return check_trajectory(
-            self.robot,
-            trajectory,
-            self.limits,
-            rate=self.rate,
-            collisions=self.collisions,
-            effort=self._effort,
-        )
+        outcome = self._outcome(trajectory)
+        if isinstance(outcome, Findings):
+            return outcome
+        raise outcome
 
     def passes(self, trajectory: Trajectory) -> bool:
         """Tell whether all checks are passed."""
-        try:
-            self.require(trajectory)
-        except (LimitViolation, CollisionError):
-            return False
-        return True
+        return isinstance(self._outcome(trajectory), Findings)
+
+    def _outcome(self, trajectory: Trajectory) -> Findings | LimitViolation | CollisionError:
+        """Check a trajectory, once where it is asked for several times in a row."""
+        if not (self._last and self._last[0] is trajectory):
+            try:
+                outcome: Any = check_trajectory(
+                    self.robot,
+                    trajectory,
+                    self.limits,
+                    rate=self.rate,
+                    collisions=self.collisions,
+                    effort=self._effort,
+                )
+            except (LimitViolation, CollisionError) as error:
+                outcome = error
+            self._last[:] = trajectory, outcome
+        return self._last[1]
 
     def _effort(self, motion: Motion) -> np.ndarray:
         return predict(self.regressor, motion, self.prior)
 
 
-def largest_amplitude(trajectory: FourierTrajectory | PointTrajectory, checks: Checks) -> float:
+def largest_motion(
+    trajectory: Scalable, checks: Checks, go_on: Callable[[], bool]
+) -> tuple[float, Scalable]:
     """
     Return the largest share of the excursions that passes the checks, by bisection.
 
     The start itself is free of collision and needs less than the effort limits, so small enough a
     motion mostly passes.
+
+    Parameters
+    ----------
+    trajectory:
+        To be scaled.
+    checks:
+        What it has to pass.
+    go_on:
+        Asked once a share has passed; False ends the bisection with that one.
+
+    Returns
+    -------
+    float, Trajectory
+        The share, and the trajectory scaled by it.
+
     """
     if checks.passes(trajectory):
-        return 1.0
+        return 1.0, trajectory
     low, high = 0.0, 1.0
+    if not go_on():
+        # twice the share that keeps the motion's own limits: that one is tried first
+        high = 2.0 * _share_within(trajectory, checks.limits)
     for _ in range(8):
+        if low > 0.0 and not go_on():
+            break
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if checks.passes(trajectory.scaled(middle)) else (low, middle)
+        trial = trajectory.scaled(middle)
+        if checks.passes(trial):
+            low, passing = middle, trial
+        else:
+            high = middle
     if low == 0.0:
         # say why: the smallest motion that was tried shows what is in the way
         checks.require(trajectory.scaled(high))
-    return low
+    return low, passing
+
+
+def _share_within(trajectory: Scalable, limits: Limits) -> float:
+    """Return the share of the excursions, up to a half, that keeps the limits at samples."""
+    motion = trajectory.sample(np.linspace(0.0, trajectory.duration, 2001))
+    start = motion.position[0]
+    way = motion.position - start
+    room = np.where(way > 0.0, limits.upper - start, start - limits.lower)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        shares = (
+            room / np.abs(way),
+            limits.velocity / np.abs(motion.velocity),
+            limits.acceleration / np.abs(motion.acceleration),
+        )
+    return min(0.5, 0.97 * min(float(np.nanmin(share)) for share in shares))
 
 
 def plan_warnings(

@@ -8,7 +8,6 @@ Gautier and Khalil (1992), with the path's limits, collisions and efforts inside
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-import time
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from .plans import (
     BUFFER,
     Checks,
     condition_number,
-    largest_amplitude,
+    largest_motion,
     Plan,
     plan_warnings,
     Watch,
@@ -104,6 +103,7 @@ def plan_points(
         starts=settings.points.starts,
         rounds=rounds,
         look=in_time.look,
+        go_on=in_time.left,
         then=None if problem.cost == problem.cost.first else in_time.guarded(problem.problem()),
     )
 
@@ -120,8 +120,7 @@ def plan_points(
         return too_much + close, slopes
 
     trajectory = _passable(problem, obstacles, found.x, checks, settings, in_time)
-    amplitude = largest_amplitude(trajectory, checks)
-    trajectory = trajectory.scaled(amplitude)
+    amplitude, trajectory = largest_motion(trajectory, checks, lambda: not watch.late)
     if watch.progress is not None:
         watch.progress(1.0, 'checked')
     points = Sequence(trajectory.position[1:-1], trajectory.velocity[1:-1])
@@ -133,7 +132,7 @@ def plan_points(
         history=tuple(watch.history),
         amplitude=amplitude,
         settings=settings,
-        seconds=time.monotonic() - watch.begin,
+        seconds=watch.seconds,
         warnings=plan_warnings(collisions, settings, amplitude, in_time.complete),
         points_condition_number=float(np.linalg.cond(equations.matrix(points))),
         findings=checks.require(trajectory),
@@ -206,7 +205,7 @@ def _passable(
         (k, d) variables of the sequences that were found, the best one first.
 
     """
-    trajectory, free = _timed(problem.path(x[0]), problem.limits, checks)
+    trajectory, free = _timed(problem.path(x[0]), problem.limits, checks, in_time)
     if free:
         return trajectory
     stern = replace(problem, weight=STERN, obstacles=obstacles)
@@ -218,7 +217,7 @@ def _passable(
             function = in_time.guarded(stern.problem()).function(power)
             iterations = settings.max_iterations
             begin = descend_all(function, begin, iterations, go_on=in_time.left).x
-        trajectory, free = _timed(stern.path(begin[0]), problem.limits, checks)
+        trajectory, free = _timed(stern.path(begin[0]), problem.limits, checks, in_time)
     return trajectory
 
 
@@ -230,9 +229,11 @@ def _free_share(problem: PathProblem, x: np.ndarray) -> float:
     return share
 
 
-def _timed(path: Path, limits: Limits, checks: Checks) -> tuple[PointTrajectory, bool]:
+def _timed(
+    path: Path, limits: Limits, checks: Checks, in_time: _InTime
+) -> tuple[PointTrajectory, bool]:
     """Return a path in the shortest times, or in its own, and whether it passes the checks."""
-    shortest = shortest_times(path.points, limits)
+    shortest = shortest_times(path.points, limits, in_time.left)
     trajectory = through(path.points, path.times, limits)
     if not np.isnan(shortest).any():
         quick = through(path.points, shortest, limits)

@@ -227,6 +227,7 @@ def search(
     starts: int,
     rounds: int,
     look: Callable[[float], bool] = lambda cost: True,
+    go_on: Callable[[], bool] = lambda: True,
     then: Problem | None = None,
 ) -> Found:
     """
@@ -244,13 +245,15 @@ def search(
         Rounds in which points are drawn anew.
     look:
         Called with the best (smoothed) cost after each step; False ends the search early.
+    go_on:
+        Asked before each evaluation; False ends the search where it is.
     then:
         The problem with the cost that is meant, where ``problem`` has the one to search by first
         (see `PointCost.first`).
 
     """
     function = problem.function
-    x, values = _select(function, problem.draw(random, starts), SELECTION, look)
+    x, values = _select(function, problem.draw(random, starts), SELECTION, look, go_on)
     x, values = _best_distinct(x, values)
     in_time = True
     for _ in range(rounds):
@@ -259,14 +262,14 @@ def search(
             break
         children = x[random.integers(0, len(x), CHILDREN)]
         problem.renew(random, children)
-        new, costs = _select(function, children, RENEWAL, look)
+        new, costs = _select(function, children, RENEWAL, look, go_on)
         x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
     if in_time:
-        x, _ = _select(function, x[:3], FINISH, look)
-    if then is not None:
+        x, _ = _select(function, x[:3], FINISH, look, go_on)
+    if then is not None and go_on():
         function = then.function
         x = x[:1] + MOVED * random.standard_normal((COPIES, x.shape[1]))
-        x, _ = _select(function, x, SECOND_COST, look)
+        x, _ = _select(function, x, SECOND_COST, look, go_on)
     costs = np.exp(function(np.inf)(x)[0])
     order = np.argsort(costs)
     return Found(x[order], costs[order])
@@ -277,10 +280,11 @@ def _select(
     x: np.ndarray,
     stages: tuple[tuple[float, int, int], ...],
     look: Callable[[float], bool],
+    go_on: Callable[[], bool],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Go down stage by stage, fewer at each one; return those left and their values."""
     for power, evaluations, share in stages:
-        found = descend_all(function(power), x, evaluations)
+        found = descend_all(function(power), x, evaluations, go_on=go_on)
         order = np.argsort(found.values)[: -(-len(x) // share)]
         x, values = found.x[order], found.values[order]
         if not look(float(np.exp(values[0]))):

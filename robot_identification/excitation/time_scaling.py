@@ -29,7 +29,7 @@ between them tells which ones are allowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -227,7 +227,9 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
     return intervals
 
 
-def shortest_times(sequence: Sequence, limits: Limits) -> np.ndarray:
+def shortest_times(
+    sequence: Sequence, limits: Limits, go_on: Callable[[], bool] = lambda: True
+) -> np.ndarray:
     """
     Return the shortest time of each segment within the limits, NaN where there is none.
 
@@ -237,6 +239,8 @@ def shortest_times(sequence: Sequence, limits: Limits) -> np.ndarray:
         r + 1 points.
     limits:
         Limits in force.
+    go_on:
+        Asked before each segment; False leaves the times of those that are left NaN.
 
     Returns
     -------
@@ -247,6 +251,8 @@ def shortest_times(sequence: Sequence, limits: Limits) -> np.ndarray:
     points = np.stack([sequence.position, sequence.velocity], axis=1)
     times = np.full(len(points) - 1, np.nan)
     for i, (start, end) in enumerate(zip(points[:-1], points[1:], strict=True)):
+        if not go_on():
+            break
         allowed = allowed_times(start, end, limits)
         if allowed:
             low, high = allowed[0]

@@ -28,8 +28,9 @@ import socket
 from typing import Any, IO
 
 from ..errors import IdentificationError
-from ..io.factors import SUFFIX
+from ..io.factors import FACTOR_SIZE, SUFFIX
 from ..io.results_yaml import dump, plain
+from ..untrusted.files import read_bytes
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Store:
         if entry is None:
             return None
         try:
-            data = self.factor_file(key).read_bytes()
+            data = read_bytes(self.factor_file(key), FACTOR_SIZE)
         except OSError:
             return None
         return entry if _digest(data) == entry.digest else None
@@ -144,20 +145,21 @@ class Store:
 
     def _read_journal(self) -> Iterator[tuple[str, Finished]]:
         try:
-            lines = (self.folder / 'journal.jsonl').read_bytes().split(b'\n')
+            lines = read_bytes(self.folder / 'journal.jsonl').split(b'\n')
         except FileNotFoundError:
             return
         for line in lines:
             # a line that was cut short is one that was never finished
-            with suppress(ValueError, TypeError, KeyError):
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
                 values: dict[str, Any] = json.loads(line)
                 values['warnings'] = tuple(values['warnings'])
                 entry = Finished(**values)
-                yield entry.key, entry
+                if all(isinstance(text, str) for text in (entry.key, entry.path, entry.digest)):
+                    yield entry.key, entry
 
     def _open_journal(self) -> IO[str]:
         path = self.folder / 'journal.jsonl'
-        cut = path.exists() and path.read_bytes()[-1:] not in (b'', b'\n')
+        cut = path.exists() and read_bytes(path)[-1:] not in (b'', b'\n')
         journal = path.open('a', encoding='utf-8')
         if cut:
             journal.write('\n')

@@ -2,31 +2,30 @@
 """
 Raw messages of one topic of a rosbag2 recording, mcap or sqlite3.
 
-Complete files that are made as usual are read in bulk, others by `rosbags`.  An mcap file whose
-writer was killed has no index and no end; it is read up to its last complete message.
+Complete files that are made as usual are read after their index, other mcap files from their start
+to their end.  One whose writer was killed has neither; it is read up to its last complete message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 import re
+import tempfile
 import warnings
 
-from rosbags.rosbag2 import Reader
-
 from ..errors import IdentificationWarning, one_of, RecordingError
+from ..untrusted.decompression import decompress_file, decompress_message
+from ..untrusted.files import open_regular, require_regular
 from .bag_about import about_bag
-from .bag_contents import contents_of
+from .bag_contents import compression_of, contents_of
 from .entry import unusable
+from .mcap_reader import check_summary
 from .mcap_records import MAGIC
 from .mcap_recovery import has_end, recovered_messages, remains_of
 from .messages import Messages
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
-
-_BATCH = 4096
 
 
 def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
@@ -68,7 +67,7 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
             )
         except RecordingError:
             raise
-        except Exception as error:  # rosbags lets errors of sqlite, zstd, lz4 and struct through
+        except Exception as error:  # of sqlite, zstd, lz4, struct and YAML, each its own
             raise _damaged(part, error) from error
     _require_topic(bag, topic, found)
 
@@ -84,7 +83,8 @@ def bag_duration(bag: Path) -> float:
 
     Returns
     -------
-    Time from the first to the last message of any topic [s]; 0 where the bag is not whole.
+    Time from the first to the last message of any topic [s]; 0 where the bag is not whole or its
+    index does not tell.
 
     """
     try:
@@ -92,10 +92,7 @@ def bag_duration(bag: Path) -> float:
         if len(parts) != 1 or not _is_whole(parts[0]):
             return 0.0
         contents = contents_of(parts[0])
-        if contents is not None:
-            return contents.duration
-        with Reader(parts[0]) as reader:
-            return reader.duration * 1e-9
+        return 0.0 if contents is None else contents.duration
     except Exception:  # what is wrong with it is said when it is read
         return 0.0
 
@@ -108,10 +105,11 @@ def _parts(bag: Path) -> list[Path]:
     missing or a file is unfinished.
     """
     if not bag.is_dir():
+        require_regular(bag)
         return [bag]
-    files = [file for file in bag.iterdir() if file.suffix in ('.mcap', '.db3')]
-    for file in files:
-        why = unusable(file)
+    files = _files(bag)
+    for file in (*files, bag / 'metadata.yaml'):
+        why = unusable(file) if file.exists() else None
         if why is not None:
             raise RecordingError(
                 f'{file}: {why}', file=str(file), remedy='copy the recording again'
@@ -124,14 +122,20 @@ def _parts(bag: Path) -> list[Path]:
             file=str(bag),
             remedy='name the folder that the recorder wrote',
         )
-    return sorted(files, key=lambda file: [int(n) for n in re.findall(r'\d+', file.stem)])
+    return files
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the storage files in a folder in their order."""
+    files = [file for file in folder.iterdir() if file.suffix in ('.mcap', '.db3')]
+    return sorted(files, key=lambda file: [int(n[-18:]) for n in re.findall(r'\d+', file.stem)])
 
 
 def _is_whole(part: Path) -> bool:
     """Tell whether an mcap file has its end; other files and folders are taken to be whole."""
     if part.suffix != '.mcap':
         return True
-    with part.open('rb') as stream:
+    with open_regular(part) as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             return True  # not an mcap file at all: the reader says so
     return has_end(part)
@@ -140,7 +144,7 @@ def _is_whole(part: Path) -> bool:
 def _finished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
     contents = contents_of(part)
     if contents is None:
-        yield from _by_library(part, topic, found)
+        yield from _unusual(part, topic, found)
         return
     found.update({each.name: each.type for each in contents.topics})
     wanted = [each for each in contents.topics if _is_wanted(each.name, each.type, topic)]
@@ -153,19 +157,40 @@ def _finished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Message
     _require_all(count, sum(each.count or 0 for each in wanted))
 
 
-def _by_library(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
-    """Read what is not made as usual, message by message."""
-    with Reader(part) as reader:
-        found.update({c.topic: c.msgtype for c in reader.connections})
-        wanted = [c for c in reader.connections if _is_wanted(c.topic, c.msgtype, topic)]
-        if not wanted:
-            return
-        count = 0
-        messages = reader.messages(connections=wanted)
-        while batch := list(islice(messages, _BATCH)):
-            count += len(batch)
-            yield Messages.of([data for *_, data in batch], [time for _, time, _ in batch])
-        _require_all(count, sum(c.msgcount for c in wanted))
+def _unusual(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
+    """Read a whole recording whose index or ``metadata.yaml`` is missing or not as usual."""
+    if part.is_dir():
+        yield from _unusual_folder(part, topic, found)
+        return
+    if part.suffix != '.mcap':
+        raise ValueError('it has no tables of topics and messages in CDR')
+    with open_regular(part) as stream:
+        if stream.read(len(MAGIC)) != MAGIC:
+            raise ValueError('it does not begin as an mcap file')
+    check_summary(part)
+    yield from recovered_messages(
+        remains_of(part), lambda name, kind: _is_wanted(name, kind, topic), found
+    )
+
+
+def _unusual_folder(bag: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
+    """Read the storage files of a folder, decompressed where files or messages are compressed."""
+    compression, paths = compression_of(bag)
+    if compression == 'file':
+        for path in paths:
+            with tempfile.TemporaryDirectory(prefix='robot_identification_') as folder:
+                # run.mcap.zstd becomes run.mcap
+                file = Path(folder, path.stem)
+                decompress_file(path, file)
+                yield from _finished(file, topic, found)
+        return
+    for path in paths:
+        for messages in _finished(path, topic, found):
+            if compression == 'message':
+                data = [decompress_message(messages[i]) for i in range(len(messages))]
+                yield Messages.of(data, messages.times)
+            else:
+                yield messages
 
 
 def _require_all(count: int, promised: int) -> None:
@@ -208,7 +233,8 @@ def _require_topic(bag: Path, topic: str, found: dict[str, str]) -> None:
 
 
 def _damaged(part: Path, error: Exception) -> RecordingError:
-    text = ' '.join(str(error).split()) or type(error).__name__
+    text = getattr(error, 'strerror', None) or ' '.join(str(error).split())
+    text = text or type(error).__name__
     return RecordingError(
         f'{part}: is damaged, not a rosbag2 recording or not readable ({text})',
         file=str(part),

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from ..untrusted.files import open_regular, read_text
+from ..untrusted.yaml_loader import load_yaml
 from .bag_metadata import KEY, MARK, RECORD, RECORD_KEY
 from .mcap_records import (
     METADATA,
@@ -22,6 +24,7 @@ from .mcap_records import (
     records_of,
     STATISTICS,
 )
+from .sqlite_reader import open_database
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def about_bag(bag: Path) -> BagAbout:
     """
     try:
         if bag.is_dir():
-            text = (bag / 'metadata.yaml').read_text(encoding='utf-8')
+            text = read_text(bag / 'metadata.yaml')
             return _from_document(_mapping(text).get(KEY))
         if bag.suffix == '.mcap':
             return _about_mcap(bag)
@@ -76,7 +79,7 @@ def about_bag(bag: Path) -> BagAbout:
 
 
 def _mapping(text: str) -> Mapping[str, Any]:
-    document = yaml.load(text, getattr(yaml, 'CSafeLoader', yaml.SafeLoader))
+    document = load_yaml(text)
     return document if isinstance(document, Mapping) else {}
 
 
@@ -96,7 +99,7 @@ def _from_document(information: Any) -> BagAbout:
 
 def _about_mcap(bag: Path) -> BagAbout:
     """Read the summary at the end of the file, and the metadata record that it points at."""
-    with bag.open('rb') as stream:
+    with open_regular(bag) as stream:
         summary = read_summary(stream)
         if summary is None:
             return BagAbout()
@@ -120,10 +123,10 @@ def _about_mcap(bag: Path) -> BagAbout:
 
 
 def _about_sqlite(bag: Path) -> BagAbout:
-    connection = sqlite3.connect(f'{bag.resolve().as_uri()}?mode=ro', uri=True)
+    connection = open_database(bag)
     try:
         (first,) = connection.execute('SELECT min(timestamp) FROM messages').fetchone()
-        began = None if first is None else 1e-9 * first
+        began = 1e-9 * first if isinstance(first, int) else None
         try:
             row = connection.execute('SELECT metadata FROM metadata').fetchone()
         except sqlite3.Error:  # written before ROS 2 Iron
@@ -135,7 +138,7 @@ def _about_sqlite(bag: Path) -> BagAbout:
     return BagAbout(began, _custom(row[0]))
 
 
-def _custom(text: str) -> Mapping[str, str]:
+def _custom(text: Any) -> Mapping[str, str]:
     """Read what was noted in the description that a storage file holds."""
-    inner = _mapping(text)
+    inner = _mapping(text) if isinstance(text, str) else {}
     return _from_document(inner.get(KEY, inner)).custom

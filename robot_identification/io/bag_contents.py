@@ -3,7 +3,7 @@
 What a whole rosbag2 recording holds, as far as it is made as usual.
 
 That is one or several mcap or sqlite3 files, as they are or in a folder whose ``metadata.yaml``
-names them, and not compressed but in the chunks of mcap.  Whatever else there is, `rosbags` reads.
+names them, and not compressed but in the chunks of mcap.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
 
 import yaml
 
+from ..untrusted.files import read_text
+from ..untrusted.yaml_loader import load_yaml
 from .mcap_reader import mcap_messages, McapFile, open_mcap
 from .messages import Messages
 from .sqlite_reader import open_sqlite, sqlite_duration, sqlite_messages, SqliteFile
@@ -22,7 +23,6 @@ from .sqlite_reader import open_sqlite, sqlite_duration, sqlite_messages, Sqlite
 _OPEN = {'mcap': open_mcap, 'sqlite3': open_sqlite}
 _STORAGE = {'.mcap': 'mcap', '.db3': 'sqlite3'}
 _NEWEST = 9  # version of metadata.yaml
-_Loader: Any = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,39 @@ def contents_of(bag: Path) -> Contents | None:
     return Contents((file,), topics, None)
 
 
+def compression_of(bag: Path) -> tuple[str, list[Path]]:
+    """
+    Return how the files of a folder with ``metadata.yaml`` are compressed, and the files.
+
+    Returns
+    -------
+    compression, files:
+        ``none``, ``file`` or ``message``, and the storage files in order.
+
+    Raises
+    ------
+    OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError
+        where ``metadata.yaml`` does not tell.
+
+    """
+    told = load_yaml(read_text(bag / 'metadata.yaml'))['rosbag2_bagfile_information']
+    if int(told['version']) > _NEWEST:
+        raise ValueError(f'version {told["version"]} of metadata.yaml is not known')
+    compression = str(told.get('compression_mode') or 'none').lower()
+    if compression not in ('none', 'file', 'message'):
+        raise ValueError(f"compression_mode '{compression}' is not known")
+    if compression != 'none' and told.get('compression_format') != 'zstd':
+        raise ValueError(f"compression_format '{told.get('compression_format')}' is not known")
+    names = [PurePath(str(path)).name for path in told['relative_file_paths']]
+    if not names:
+        raise ValueError('metadata.yaml names no files')
+    return compression, [bag / name for name in names]
+
+
 def _of_folder(bag: Path) -> Contents | None:
     try:
-        text = (bag / 'metadata.yaml').read_text(encoding='utf-8')
-        told = yaml.load(text, Loader=_Loader)['rosbag2_bagfile_information']
+        text = read_text(bag / 'metadata.yaml')
+        told = load_yaml(text)['rosbag2_bagfile_information']
         compression = str(told.get('compression_mode') or 'none').lower()
         if int(told['version']) > _NEWEST or compression != 'none':
             return None

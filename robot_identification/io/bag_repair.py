@@ -25,6 +25,8 @@ from typing import Any
 import yaml
 
 from ..errors import RecordingError
+from ..untrusted.files import open_regular, read_text
+from ..untrusted.yaml_loader import load_yaml
 from .bag_metadata import describe, KEY, METADATA_NAME, sync_folder, write_metadata
 from .mcap_records import MAGIC
 from .mcap_recovery import has_end
@@ -129,7 +131,7 @@ def _repair(bag: Path, quiet: float, reserve: int) -> Repair:
 
 def _completed(file: Path, quiet: float, reserve: int) -> str:
     """Write a file anew; return what is to say about it."""
-    with file.open('rb') as held:
+    with open_regular(file) as held:
         _require_left(file, held.fileno(), quiet)
         _require_mcap(file)
         before = file.stat()
@@ -206,7 +208,7 @@ def _require_left(file: Path, number: int, quiet: float) -> None:
 
 
 def _require_mcap(file: Path) -> None:
-    with file.open('rb') as stream:
+    with open_regular(file) as stream:
         begin = stream.read(len(MAGIC))
     if not MAGIC.startswith(begin):
         raise _damaged(file, 'it does not begin as an mcap file')
@@ -254,7 +256,7 @@ def _left(bag: Path) -> Iterator[Path] | list[Path]:
 def _readable_metadata(bag: Path) -> Mapping[str, Any] | None:
     """Return what ``metadata.yaml`` says; None where it is missing or cut."""
     try:
-        told = yaml.safe_load((bag / METADATA_NAME).read_text(encoding='utf-8'))
+        told = load_yaml(read_text(bag / METADATA_NAME))
         information = told[KEY]
         return information if information['relative_file_paths'] else None
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):

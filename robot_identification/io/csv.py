@@ -9,17 +9,23 @@ out; lines that are empty or start with ``#`` do not count as rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 import csv
 from dataclasses import dataclass
+from functools import partial
+from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
 from ..errors import one_of, RecordingError
+from ..untrusted.files import open_regular
 from .entry import Column, RecordingEntry, Signal, SignalColumns
 from .table import Counts, Table
+
+MAX_LINE = 1 << 20
+"""Largest length of a line [characters]."""
 
 _COMMENT = '#'
 _QUOTE = '"'
@@ -36,9 +42,15 @@ class _Layout:
 
     def split(self, line: str) -> list[str]:
         if self.delimiter is not None and _QUOTE in line:
-            cells = next(
-                csv.reader([line.strip()], delimiter=self.delimiter, skipinitialspace=True)
-            )
+            rows = csv.reader([line.strip()], delimiter=self.delimiter, skipinitialspace=True)
+            try:
+                cells = next(rows)
+            except csv.Error as error:
+                raise RecordingError(
+                    f'{self.file}: a line cannot be parted into cells ({error})',
+                    file=str(self.file),
+                    remedy='write plain numbers without quotes',
+                ) from error
         else:
             cells = line.strip().split(self.delimiter)
         return [cell.strip().strip(_QUOTE) for cell in cells]
@@ -158,10 +170,11 @@ def estimated_rows(file: Path) -> float:
     Number of rows, right to some per cent.
 
     """
-    with file.open('rb') as stream:
+    with _named(file), open_regular(file) as stream:
         lines = stream.read(1 << 16).splitlines(keepends=True)[1:]
+        size = stream.seek(0, 2)
     length = sum(map(len, lines)) / len(lines) if lines else 0.0
-    return file.stat().st_size / length if length else 0.0
+    return size / length if length else 0.0
 
 
 def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) -> list[int]:
@@ -198,23 +211,42 @@ def _in_step(readers: list[Iterator[np.ndarray]], files: list[Path]) -> Iterator
         yield parts
 
 
-def _open(file: Path) -> TextIO:
+@contextmanager
+def _lines(file: Path) -> Iterator[Iterator[str]]:
+    """Open a file and give its lines; one that is longer than `MAX_LINE` is refused."""
+    with _named(file), TextIOWrapper(open_regular(file), 'utf-8-sig', 'replace') as stream:
+        yield map(partial(_checked, file), iter(partial(stream.readline, MAX_LINE), ''))
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Turn errors of the system into one that names the file."""
     try:
-        return file.open(encoding='utf-8-sig', errors='replace')
+        yield
     except OSError as error:
         raise RecordingError(
-            f'{file}: cannot be opened ({error.strerror})',
+            f'{file}: cannot be read ({error.strerror})',
             file=str(file),
             remedy='check path and permissions',
         ) from error
+
+
+def _checked(file: Path, line: str) -> str:
+    if len(line) == MAX_LINE:
+        raise RecordingError(
+            f'{file}: has a line of more than {MAX_LINE} characters',
+            file=str(file),
+            remedy='write one sample a line',
+        )
+    return line
 
 
 def _layout(file: Path, delimiter: str | None) -> _Layout:
     """Find delimiter and header in the first lines."""
     comment: str | None = None
     lines: list[str] = []
-    with _open(file) as stream:
-        for line in stream:
+    with _lines(file) as found:
+        for line in found:
             if '\0' in line:
                 raise RecordingError(
                     f'{file}: is no text in UTF-8',
@@ -274,9 +306,9 @@ def _is_number(cell: str) -> bool:
 
 def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarray]:
     """Iterate over the file in arrays of up to ``size`` rows and ``len(columns)`` columns."""
-    with _open(layout.file) as stream:
+    with _lines(layout.file) as found:
         lines: Iterator[str] = (
-            line for line in stream if line.strip() and not line.lstrip().startswith(_COMMENT)
+            line for line in found if line.strip() and not line.lstrip().startswith(_COMMENT)
         )
         if layout.header is not None:
             first = next(lines)
@@ -329,10 +361,10 @@ def _unreadable(
             if not _is_number(cells[column]):
                 comma = ',' in cells[column] and layout.delimiter != ','
                 return RecordingError(
-                    f"{layout.file}: '{cells[column]}' in row {row + at}, column "
+                    f"{layout.file}: '{cells[column][:60]}' in row {row + at}, column "
                     f"'{layout.label(column)}' is not a number",
                     file=str(layout.file),
-                    value=cells[column],
+                    value=cells[column][:60],
                     remedy='write numbers with a decimal point'
                     if comma
                     else 'repair or remove this line',

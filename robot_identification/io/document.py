@@ -17,14 +17,36 @@ import re
 from typing import Any
 
 import yaml
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.resolver import Resolver
+from yaml.scanner import Scanner
 
 from ..errors import SettingsError
+from ..untrusted.files import read_text
+from ..untrusted.yaml_loader import (
+    LimitedComposer,
+    LimitedConstructor,
+    MAX_INTEGER_LENGTH,
+    require_tree,
+)
+
+_SIZE = 8 << 20
+"""Largest size of a settings file [bytes]."""
 
 
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the scalars of YAML 1.2's core schema."""
+class _Loader(LimitedComposer, Reader, Scanner, Parser, LimitedConstructor, Resolver):
+    """PyYAML's safe loader within limits, with the scalars of YAML 1.2's core schema."""
 
     yaml_implicit_resolvers: dict = {}
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        LimitedComposer.__init__(self)
+        LimitedConstructor.__init__(self)
+        Resolver.__init__(self)
 
 
 for _tag, _pattern, _first in (
@@ -46,6 +68,9 @@ for _tag, _pattern, _first in (
 
 def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
     text = loader.construct_scalar(node)
+    if len(text) > MAX_INTEGER_LENGTH:
+        problem = f'an integer of {len(text)} characters'
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
     for prefix, base in (('0o', 8), ('0x', 16)):
         if text.startswith(prefix):
             return int(text[len(prefix) :], base)
@@ -110,7 +135,7 @@ def read_document(path: str | os.PathLike) -> Document:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding='utf-8-sig')
+        text = read_text(path, _SIZE, 'utf-8-sig')
     except FileNotFoundError:
         raise SettingsError(
             f"settings file '{path}' does not exist", file=str(path), remedy='correct the path'
@@ -138,7 +163,10 @@ def parse_document(text: str, file: str = '') -> Document:
         as `read_document`.
 
     """
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)
+    except yaml.YAMLError as error:
+        raise _syntax_error(error, file) from None
     try:
         node = loader.get_single_node()
         if node is None:
@@ -163,10 +191,16 @@ def parse_scalar(text: str, key: str) -> Any:
 
     """
     try:
-        return yaml.load(text, Loader=_Loader)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        require_tree(node)
+        return loader.construct_document(node)
     except yaml.YAMLError:
+        shown = text if len(text) <= 60 else f'{text[:57]}...'
         raise SettingsError(
-            f"the value of '{key}' is not YAML: {text!r}",
+            f"the value of '{key}' is not YAML: {shown!r}",
             key=key,
             value=text,
             remedy='give a number, text, [a, list] or null',

@@ -13,6 +13,7 @@ import numpy as np
 from ..drives import Drives
 from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
+from ..untrusted.files import user_path
 from .columns import Column, FACTOR, FORMATS, MotorSide, Signal, SignalColumns
 from .table import Counts
 
@@ -59,6 +60,7 @@ class RecordingEntry:
         doc='Sampling rate where there is no time column (csv, npz)',
         unit='Hz',
         minimum=1e-3,
+        maximum=1e7,
     )
     position: Signal = option(
         None,
@@ -170,7 +172,7 @@ class RecordingEntry:
                     key=key,
                     remedy='leave it out, or give the recording',
                 )
-        file = base / Path(self.file).expanduser()
+        file = base / user_path(self.file)
         why = unusable(file) or ('is a folder' if file.is_dir() else None)
         if why is not None:
             raise _no_file(file, why, base, path)
@@ -210,7 +212,7 @@ class RecordingEntry:
             file = signal.file if isinstance(signal, SignalColumns) else None
             file = self.file if file is None else file
             if file is not None:
-                files[name] = base / Path(file).expanduser()
+                files[name] = base / user_path(file)
         if 'position' in files:
             files.setdefault('time', files['position'])
         return files
@@ -284,8 +286,20 @@ class RecordingEntry:
                     remedy='name the time column, or give the sampling rate where there is none',
                 )
         _check_counts(self, kind, len(joints), counts, path)
+        self._check_delimiter(path)
         self._check_cuts(path)
         self._check_files(base, path)
+
+    def _check_delimiter(self, path: str) -> None:
+        given = self.delimiter
+        if given is not None and (len(given) != 1 or given.isalnum() or given in '"#+-.\n\r\0'):
+            key = _join(path, 'delimiter')
+            raise SettingsError(
+                f"'{key}' is {given[:20]!r}",
+                key=key,
+                value=given[:20],
+                remedy='give one character that is in no number, or null to find it out',
+            )
 
     def _check_cuts(self, path: str) -> None:
         for name in ('rows', 'time_range'):

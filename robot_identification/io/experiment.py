@@ -28,6 +28,7 @@ from ..estimation.settings import EstimationSettings
 from ..options import from_mapping, option
 from ..robot import Robot
 from ..signals.settings import SignalSettings
+from ..untrusted.files import user_path
 from .document import Document, read_document
 from .experiment_checks import check_experiment
 from .experiment_sections import DataSettings, RobotSettings
@@ -122,7 +123,7 @@ class Experiment:
     @property
     def output_folder(self) -> Path | None:
         """`output` as a path that starts at the file, or None."""
-        return None if self.output is None else self.base / Path(self.output).expanduser()
+        return None if self.output is None else self.base / user_path(self.output)
 
 
 def load_experiment(
@@ -217,11 +218,11 @@ def _absolute_files(experiment: Experiment) -> EstimationSettings:
     """Let the paths of the prior and the bounds start at the experiment file."""
     settings = experiment.estimation
     if settings.mrls.bounds_file is not None:
-        path = str(experiment.base / Path(settings.mrls.bounds_file).expanduser())
+        path = str(experiment.base / user_path(settings.mrls.bounds_file))
         settings = replace(settings, mrls=replace(settings.mrls, bounds_file=path))
     if settings.prior in (None, 'none', 'urdf') or '://' in settings.prior:
         return settings
-    return replace(settings, prior=str(experiment.base / Path(settings.prior).expanduser()))
+    return replace(settings, prior=str(experiment.base / user_path(settings.prior)))
 
 
 def _checked_robot(experiment: Experiment) -> Robot:

@@ -14,6 +14,7 @@ from ..options import option
 from ..regressors.delta_robot import delta_robot
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
+from ..untrusted.files import user_path
 from .entry import RecordingEntry
 from .load import KnownLoad, LoadRecordings, PayloadRecordings
 
@@ -106,7 +107,7 @@ class RobotSettings(ModelSettings):
             return delta_robot(self.delta, self.joints, gravity=self.gravity)
         source = self.urdf
         if not source.lstrip().startswith('<') and '://' not in source:
-            source = str(Path(base) / Path(source).expanduser())
+            source = str(Path(base) / user_path(source))
         return Robot.from_urdf(
             source,
             self.joints,

@@ -14,7 +14,6 @@ import io
 import json
 from typing import Any
 import zipfile
-import zlib
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from .. import __version__
 from ..errors import IdentificationError
 from ..estimation.factor import Factor
 from ..estimation.fingerprint import Fingerprint
+from ..untrusted.archives import DAMAGED, open_archive
 
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
@@ -93,15 +93,14 @@ def read_archive(data: bytes, name: str) -> tuple[Mapping[str, Any], dict[str, n
     if not data.startswith(b'PK'):
         raise _foreign(name)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = archive.namelist()
-            if _HEADER not in names:
+        with open_archive(io.BytesIO(data)) as archive:
+            if _HEADER not in archive:
                 raise _foreign(name)
             header = json.loads(archive.read(_HEADER))
             if not isinstance(header, Mapping) or _MARK not in header:
                 raise _foreign(name)
             mark = header[_MARK]
-            if mark.get('content') != 'factor':
+            if not isinstance(mark, Mapping) or mark.get('content') != 'factor':
                 raise _foreign(name)
             if mark.get('format') != FORMAT:
                 raise IdentificationError(
@@ -112,29 +111,8 @@ def read_archive(data: bytes, name: str) -> tuple[Mapping[str, Any], dict[str, n
                     remedy=f'it was written by version {mark.get("version")}: use that one, or '
                     'reduce the recordings again',
                 )
-            arrays = {
-                part[: -len('.npy')]: np.lib.format.read_array(
-                    io.BytesIO(archive.read(part)), allow_pickle=False
-                )
-                for part in names
-                if part.endswith('.npy')
-            }
-    except IdentificationError:
-        raise
-    # a damaged archive fails in many ways
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValueError,
-        AttributeError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-        KeyError,
-        SyntaxError,
-        MemoryError,
-    ) as error:
+            arrays = {name: archive.array(name) for name in archive.arrays}
+    except DAMAGED as error:
         raise unusable(name, str(error)) from error
     return header, arrays
 

@@ -26,6 +26,7 @@ from ..options import from_mapping
 from ..regressors import ModelSettings
 from ..robot import Robot
 from ..signals import SignalSettings
+from ..untrusted.files import read_bytes
 from .factor_archive import factor_of, read_archive, unusable, write_archive
 from .keys import to_mapping
 from .results_yaml import plain, write_whole
@@ -33,6 +34,9 @@ from .stored_robot import read_robot
 
 SUFFIX = '.factor'
 """How the names of the files end."""
+
+FACTOR_SIZE = 256 << 20
+"""Largest size of a factor's file [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +312,7 @@ def read_factor(path: str | os.PathLike) -> StoredFactor:
 
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path, FACTOR_SIZE)
     except OSError as error:
         raise IdentificationError(
             f"cannot read factor file '{path}': {error.strerror or error}",
@@ -316,6 +320,13 @@ def read_factor(path: str | os.PathLike) -> StoredFactor:
             remedy="give a file that 'robot-identification reduce' wrote",
         ) from error
     return unpack(data, str(path))
+
+
+def _origin(name: Any, start: Any = None, duration: Any = None) -> Origin:
+    for value in (start, duration):
+        if value is not None and not isinstance(value, (int, float)):
+            raise TypeError(f"the time {value!r} of recording '{name}' is not a number")
+    return Origin(str(name), start, duration)
 
 
 @lru_cache(maxsize=16)
@@ -357,11 +368,11 @@ def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
     try:
         settings, mapping = _settings(json.dumps(about['settings'], sort_keys=True))
         factor = factor_of(about, arrays, mapping)
-        origins = tuple(Origin(**origin) for origin in about['recordings'])
+        origins = tuple(_origin(**origin) for origin in about['recordings'])
         robot, title = dict(about['robot']), str(about['name'])
     except IdentificationError as error:
         raise unusable(name, str(error), error.key) from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         reason = f'{error} is missing' if isinstance(error, KeyError) else str(error)
         raise unusable(name, reason) from error
     return StoredFactor(factor, settings, robot, origins, title)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 import struct
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 
+from ..untrusted.decompression import decompress, decompressor, require_plausible
 from .mcap_records import CHANNEL, MESSAGE, MESSAGE_INDEX, read_string, SCHEMA
 from .messages import Messages
 
@@ -64,47 +64,26 @@ class Chunk:
 
     def records(self) -> np.ndarray:
         """Return its records as bytes; raises ValueError where they are not what was written."""
-        data = decompressed(self.compression, self.data)
+        data = decompress(self.compression, self.data, self.size)
         if len(data) != self.size or (self.checksum and crc32(data) != self.checksum):
             raise ValueError('the checksum of a chunk is wrong')
         return np.frombuffer(data, dtype=np.uint8)
 
 
-def decompressed(compression: str, data: memoryview) -> bytes | memoryview:
-    """Return the bytes that were compressed; raises ValueError for an unknown compression."""
-    if compression == '':
-        return data
-    if compression == 'lz4':
-        from lz4.frame import decompress
-    elif compression == 'zstd':
-        decompress = _zstd().decompress
-    else:
-        raise ValueError(f"compression '{compression}' is not known")
-    return decompress(data)
-
-
-def _zstd() -> Any:
-    try:  # Python 3.14 has it
-        from compression import zstd
-    except ImportError:
-        from backports import zstd
-    return zstd
-
-
-def beginning(compression: str, data: memoryview) -> np.ndarray:
-    """Return what can be had of compressed bytes whose end is missing."""
-    if compression == 'lz4':
-        from lz4.frame import LZ4FrameDecompressor
-
-        decompressor = LZ4FrameDecompressor()
-    elif compression == 'zstd':
-        decompressor = _zstd().ZstdDecompressor()
-    else:
+def beginning(compression: str, data: memoryview, size: int) -> np.ndarray:
+    """Return what can be had of compressed bytes whose end is missing, ``size`` at most."""
+    if compression not in ('lz4', 'zstd'):
         return np.frombuffer(data if compression == '' else b'', dtype=np.uint8)
-    parts = []
+    require_plausible(size, len(data))
+    stream = decompressor(compression)
+    parts: list[bytes] = []
+    left = size
     try:
         for begin in range(0, len(data), _PIECE):
-            parts.append(decompressor.decompress(data[begin : begin + _PIECE]))
+            if left <= 0:
+                break
+            parts.append(stream.decompress(data[begin : begin + _PIECE], left))
+            left -= len(parts[-1])
     except Exception:  # of lz4 and zstd, each its own: what came before is what can be had
         pass
     return np.frombuffer(b''.join(parts), dtype=np.uint8)

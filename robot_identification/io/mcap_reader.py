@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from ..untrusted.files import open_regular
 from .mcap_chunks import Chunk, index_of, messages_of, places_of
 from .mcap_records import (
     CHANNEL,
@@ -80,11 +81,27 @@ def open_mcap(path: Path) -> McapFile | None:
 
     """
     try:
-        with path.open('rb') as stream:
+        with open_regular(path) as stream:
             summary = _summary(stream)
             return None if summary is None else _file(path, summary)
     except (OSError, struct.error, ValueError, LookupError):
         return None
+
+
+def check_summary(path: Path) -> None:
+    """
+    Raise where a finished file has a summary that is wrong.
+
+    Raises
+    ------
+    OSError, struct.error, ValueError, LookupError
+        where it cannot be read.
+
+    """
+    with open_regular(path) as stream:
+        summary = _summary(stream)
+        if summary is not None:
+            _file(path, summary)
 
 
 def mcap_messages(file: McapFile, channels: tuple[Channel, ...]) -> Iterator[Messages]:
@@ -117,7 +134,7 @@ def mcap_messages(file: McapFile, channels: tuple[Channel, ...]) -> Iterator[Mes
         if not chunk.channels or not chunk.channels.isdisjoint(numbers.tolist())
     ]
     held = _Held()
-    with file.path.open('rb', buffering=0) as stream:
+    with open_regular(file.path, buffering=0) as stream:
         for chunk in chunks:
             yield from held.before(chunk.first, chunk.start)
             held.add(_loaded(stream, chunk, numbers), chunk.start)
@@ -214,7 +231,9 @@ def _file(path: Path, summary: memoryview) -> McapFile | None:
         return None
     size = path.stat().st_size
     if any(chunk.start + chunk.length + chunk.index_length > size for chunk in chunks):
-        return None
+        raise ValueError('its index has a chunk behind its end')
+    if len({chunk.start for chunk in chunks}) < len(chunks):
+        raise ValueError('its index has a chunk twice')
     first, last, size = struct.unpack_from('<QQI', statistics, 26)
     counts = dict(struct.iter_unpack('<HQ', statistics[46 : 46 + size]))
     found = (Channel(n, *told, counts.get(n, 0)) for n, told in channels.items())

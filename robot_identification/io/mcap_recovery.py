@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from ..untrusted.files import open_regular
 from .mcap_chunks import (
     beginning,
     Chunk,
@@ -85,7 +86,7 @@ class Remains:
 
 def has_end(path: Path) -> bool:
     """Tell whether a file ends as a finished mcap file does."""
-    with path.open('rb') as stream:
+    with open_regular(path) as stream:
         stream.seek(0, 2)
         stream.seek(-min(len(MAGIC), stream.tell()), 2)
         return stream.tell() > 0 and stream.read() == MAGIC
@@ -93,7 +94,7 @@ def has_end(path: Path) -> bool:
 
 def remains_of(path: Path) -> Remains:
     """Go through an unfinished file, without reading its messages."""
-    with path.open('rb') as stream:
+    with open_regular(path) as stream:
         size = stream.seek(0, 2)
         parts, end = _parts(stream, size)
         told = 'only its index is missing'
@@ -166,7 +167,7 @@ def recovered_messages(
 
     """
     channels = _Channels(is_wanted, found)
-    with remains.path.open('rb') as stream:
+    with open_regular(remains.path) as stream:
         for part in remains.parts:
             if part.kind == METADATA:
                 continue
@@ -253,7 +254,7 @@ def _last_chunk(
 
 def _rescued(chunk: Chunk) -> np.ndarray:
     """Return the records that are whole in a chunk of which something is missing."""
-    records = beginning(chunk.compression, chunk.data)
+    records = beginning(chunk.compression, chunk.data, chunk.size)
     if len(records) == chunk.size and unwritten(records) is None:
         return records[:0]  # some byte is wrong, and nothing tells which
     return whole_records(records)

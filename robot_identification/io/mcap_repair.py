@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import yaml
 
+from ..untrusted.files import open_regular
+from ..untrusted.yaml_loader import load_yaml
 from .bag_metadata import (
     as_yaml,
     describe,
@@ -79,7 +81,7 @@ class McapAbout:
 def about_mcap(path: Path) -> McapAbout | None:
     """Read what a file says of itself; None for one without summary or with anything wrong."""
     try:
-        with path.open('rb') as stream:
+        with open_regular(path) as stream:
             data = read_summary(stream)
             return None if data is None else _about(path, stream, data)
     except (struct.error, ValueError, LookupError, yaml.YAMLError):
@@ -88,7 +90,7 @@ def about_mcap(path: Path) -> McapAbout | None:
 
 def library_of(path: Path) -> str:
     """Return who wrote an mcap file, in its own words; empty where it does not tell."""
-    with path.open('rb') as stream:
+    with open_regular(path) as stream:
         header = _header(stream)
     try:
         _, place = read_string(header, len(MAGIC) + _HEAD.size)
@@ -123,7 +125,7 @@ def rewrite(source: Path, target: BinaryIO, name: str) -> str:
     """
     remains = remains_of(source)
     out = _Rewriter(target)
-    with source.open('rb') as stream:
+    with open_regular(source) as stream:
         header = _header(stream)
         out.put(header or MAGIC + record_of(HEADER, string('ros2') + string('')))
         for part in remains.parts:
@@ -271,7 +273,7 @@ def _topics(summary: Summary) -> list[dict[str, Any]]:
             topic_entry(
                 topic,
                 kinds[schema],
-                yaml.safe_load(told.get('offered_qos_profiles', '')) or [],
+                load_yaml(told.get('offered_qos_profiles', '')) or [],
                 told.get('topic_type_hash', ''),
                 summary.counts.get(number, 0),
                 encoding,
@@ -282,7 +284,7 @@ def _topics(summary: Summary) -> list[dict[str, Any]]:
 
 def _noted(record: Mapping[str, str]) -> Mapping[str, Any]:
     """Read rosbag2's description in a metadata record."""
-    document = yaml.safe_load(record.get(RECORD_KEY, ''))
+    document = load_yaml(record.get(RECORD_KEY, ''))
     if isinstance(document, Mapping):
         document = document.get(KEY, document)
     return document if isinstance(document, Mapping) else {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-import zipfile
 
 import numpy as np
 
 from ..errors import one_of, RecordingError
+from ..untrusted.archives import DAMAGED, open_archive
+from ..untrusted.files import open_regular
 from .entry import Column, RecordingEntry, Signal, SignalColumns
 from .table import Counts, Table
 
@@ -98,24 +99,24 @@ def _signal(
 
 def _array(file: Path, key: Column) -> np.ndarray:
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            if key not in archive:
+        with open_regular(file) as stream, open_archive(stream) as archive:
+            if key not in archive.arrays:
                 raise RecordingError(
                     f"{file}: there is no array '{key}'",
                     file=str(file),
                     value=key,
-                    remedy=f'its arrays are {one_of(archive)}',
+                    remedy=f'its arrays are {one_of(archive.arrays)}',
                 )
-            array = archive[key]
-            if np.iscomplexobj(array):
-                raise TypeError(f"'{key}' is complex")
-            return np.asarray(array, dtype=float)
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            array = archive.array(str(key))
+            if array.dtype.kind == 'U':
+                raise ValueError(f"'{key}' is text")
+    except DAMAGED as error:
         raise RecordingError(
-            f'{file}: cannot be read as npz ({error})',
+            f'{file}: cannot be read as npz ({getattr(error, "strerror", None) or error})',
             file=str(file),
             remedy='write it with numpy.savez, numbers only',
         ) from error
+    return np.asarray(array, dtype=float)
 
 
 def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -> RecordingError:

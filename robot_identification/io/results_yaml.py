@@ -13,6 +13,8 @@ import numpy as np
 import yaml
 
 from ..errors import IdentificationError
+from ..untrusted.files import read_text
+from ..untrusted.yaml_loader import load_yaml
 
 _BREAKS = frozenset('\r\x85\u2028\u2029')
 """Line breaks in YAML 1.1 that a reader turns into others."""
@@ -71,10 +73,8 @@ def load(path: Path) -> Any:
         naming the file that cannot be read.
 
     """
-    loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
     try:
-        with open(path, encoding='utf-8') as file:
-            document = yaml.load(file, loader)
+        document = load_yaml(read_text(path))
     except OSError as error:
         raise IdentificationError(
             f"cannot read result file '{path}': {error.strerror or error}",

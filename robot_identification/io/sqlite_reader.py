@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 import sqlite3
 
+from ..untrusted.decompression import MAX_BLOCK
+from ..untrusted.files import require_regular
 from .messages import Messages
 
 _ROWS = 4096
@@ -38,21 +40,24 @@ def open_sqlite(path: Path) -> SqliteFile | None:
 
     """
     try:
-        with contextlib.closing(_open(path)) as connection:
+        with contextlib.closing(open_database(path)) as connection:
             rows = connection.execute(
                 'SELECT id, name, type, serialization_format FROM topics ORDER BY id'
             ).fetchall()
             connection.execute('SELECT id, topic_id, timestamp, data FROM messages LIMIT 1')
-    except (sqlite3.Error, UnicodeDecodeError):
+    except (sqlite3.Error, OSError, UnicodeDecodeError):
         return None
-    if any(form != 'cdr' for *_, form in rows):
+    if any(form != 'cdr' for *_, form in rows) or not all(
+        isinstance(number, int) and isinstance(name, str) and isinstance(kind, str)
+        for number, name, kind, _ in rows
+    ):
         return None
     return SqliteFile(path, tuple((number, name, kind) for number, name, kind, _ in rows))
 
 
 def sqlite_duration(file: SqliteFile) -> float:
     """Return the time from the first to the last message of any topic [s]."""
-    with contextlib.closing(_open(file.path)) as connection:
+    with contextlib.closing(open_database(file.path)) as connection:
         first, last = connection.execute(
             'SELECT (SELECT MIN(timestamp) FROM messages), (SELECT MAX(timestamp) FROM messages)'
         ).fetchone()
@@ -86,12 +91,45 @@ def sqlite_messages(file: SqliteFile, topics: Sequence[int]) -> Iterator[Message
     query = (
         f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) ORDER BY timestamp, id'
     )
-    with contextlib.closing(_open(file.path)) as connection:
+    with contextlib.closing(open_database(file.path)) as connection:
         rows = connection.execute(query, tuple(topics))
         while batch := rows.fetchmany(_ROWS):
             yield Messages.of([data for _, data in batch], [time for time, _ in batch])
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def open_database(path: Path) -> sqlite3.Connection:
+    """
+    Open a file whose topics and messages are plain tables.
+
+    A view or a computed column can run anything, without end.
+
+    Raises
+    ------
+    OSError, sqlite3.Error
+        where it cannot be read, or they are not.
+
+    """
+    require_regular(path)
     # immutable: no locks and no journal, as on a disk that may only be read
-    return sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro&immutable=1', uri=True)
+    connection = sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro&immutable=1', uri=True)
+    try:
+        connection.execute('PRAGMA trusted_schema = OFF')
+        if hasattr(connection, 'setlimit'):  # since Python 3.11
+            limit = getattr(sqlite3, 'SQLITE_LIMIT_LENGTH')  # noqa: B009
+            connection.setlimit(limit, MAX_BLOCK)
+        for table in ('topics', 'messages', 'metadata', 'schema'):
+            _require_plain(connection, table)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _require_plain(connection: sqlite3.Connection, name: str) -> None:
+    for kind, sql in connection.execute(
+        'SELECT type, sql FROM sqlite_master WHERE lower(name) = ?', (name,)
+    ):
+        virtual = 'virtual' in str(sql).lower().split('(')[0].split()
+        columns = connection.execute(f'PRAGMA table_xinfo({name})').fetchall()
+        if kind != 'table' or virtual or any(column[6] for column in columns):
+            raise sqlite3.DatabaseError(f"'{name}' is not a plain table")

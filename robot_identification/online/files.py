@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-import zipfile
 
 import numpy as np
 
 from ..errors import IdentificationError, ModelError, SettingsError
 from ..estimation import Fingerprint
 from ..estimation.recursive_estimate import RecursiveState
+from ..untrusted.archives import DAMAGED, open_archive
+from ..untrusted.files import open_regular
 
 _FORMAT = 'robot_identification online 1'
 
@@ -89,8 +90,8 @@ def load_state(path: str | Path, fingerprint: Fingerprint, weights: np.ndarray) 
 
     """
     try:
-        with np.load(path) as archive:
-            held = {name: archive[name] for name in archive.files}
+        with open_regular(path) as stream, open_archive(stream) as archive:
+            held = {name: archive.array(name) for name in archive.arrays}
         if str(held['format']) != _FORMAT:
             raise ValueError(f"its format is '{held['format']}'")
         joints, parameters, base = (
@@ -103,7 +104,7 @@ def load_state(path: str | Path, fingerprint: Fingerprint, weights: np.ndarray) 
             int(held['rows']),
             float(held['independent']),
         )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGED as error:
         reason = getattr(error, 'strerror', None) or str(error)
         raise IdentificationError(
             f"cannot read '{path}' as the state of an online identification: {reason}",

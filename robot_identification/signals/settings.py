@@ -39,6 +39,7 @@ class SignalSettings:
         'polynomial_approximation, which has a window instead',
         unit='Hz',
         minimum=1e-3,
+        maximum=1e6,
     )
     order: int = option(
         4,
@@ -60,6 +61,7 @@ class SignalSettings:
         'filter; the nearest whole factor is taken; null keeps all samples',
         unit='Hz',
         minimum=1e-3,
+        maximum=1e6,
     )
     dead_zone: float | tuple[float, ...] = option(
         0.0,
@@ -74,6 +76,7 @@ class SignalSettings:
         'filter knows only one side',
         unit='s',
         minimum=0.0,
+        maximum=1e6,
     )
     polynomial_approximation: PolynomialApproximation = option(
         doc='Parameters of the method polynomial_approximation (docs/filters.md tells how to '

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
+from robot_identification.excitation import plans, time_scaling
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory, LimitViolation
 from robot_identification.excitation.limits import motion_limits
@@ -13,7 +14,7 @@ from robot_identification.excitation.planner import plan
 from robot_identification.excitation.plans import PlanningCanceled
 from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.points import PointTrajectory, to_points
-from robot_identification.excitation.sequence import Bounds, Sequence
+from robot_identification.excitation.sequence import Bounds, EnergyEquations, Sequence
 from robot_identification.excitation.settings import PlannerSettings, PointSettings
 from robot_identification.excitation.trajectories import Trajectory
 from robot_identification.options import from_mapping
@@ -190,3 +191,42 @@ def test_wrong_settings_are_named(planar):
     assert caught.value.key == 'points.condition_weight'
     with pytest.raises(SettingsError, match=r"'points\.measure'"):
         from_mapping(PlannerSettings, {'points': {'measure': 'x'}})
+
+
+class WorkClock:
+    """A clock that the planner's work drives: each piece of work takes its time."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def charged(self, function, seconds):
+        def work(*arguments, **named):
+            self.now += seconds
+            return function(*arguments, **named)
+
+        return work
+
+
+def test_no_more_than_a_second_of_work_follows_the_time_budget(folding, monkeypatch):
+    clock = WorkClock()
+    for place, name, seconds in (
+        (EnergyEquations, 'linearised', 0.05),
+        (time_scaling, 'allowed_times', 0.05),
+        (plans, 'check_trajectory', 0.1),
+    ):
+        monkeypatch.setattr(place, name, clock.charged(getattr(place, name), seconds))
+    points = PointSettings(starts=4, rounds=10_000, equilibrium_weight=0.1)
+    settings = replace(QUICK, points=points, time_budget=0.3)
+    made = plan(folding, settings, clock=clock)
+    assert 0.3 < made.seconds < 1.3
+    assert any('time_budget' in note for note in made.warnings)
+    check_trajectory(
+        folding,
+        made.trajectory,
+        motion_limits(folding, QUICK),
+        rate=5000.0,
+        collisions=collision_model(folding, 0.01),
+    )

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+import sqlite3
 import struct
 import tempfile
 
@@ -13,9 +15,11 @@ from mcap.writer import CompressionType, IndexType
 from mcap.writer import Writer as McapWriter
 import numpy as np
 import pytest
+from robot_identification.errors import RecordingError
 from robot_identification.io import bag as bag_module
 from robot_identification.io import mcap_chunks
 from robot_identification.io.bag import joint_state_messages
+from robot_identification.io.bag_about import about_bag, BagAbout
 from robot_identification.io.bag_contents import contents_of
 from robot_identification.io.joint_state import decode, SIGNALS
 from robot_identification.io.mcap_reader import open_mcap
@@ -220,7 +224,7 @@ def test_overlapping_chunks_come_in_the_order_of_time(tmp_path):
 
 
 @pytest.mark.parametrize(('encoding', 'known'), [('cdr', True), ('json', False)])
-def test_other_encodings_are_left_to_the_library(tmp_path, encoding, known):
+def test_other_encodings_are_not_read_in_bulk(tmp_path, encoding, known):
     path = tmp_path / 'run.mcap'
     with path.open('wb') as stream:
         writer = McapWriter(stream)
@@ -287,17 +291,17 @@ def test_messages_cut_short_are_refused_by_number():
             decode(Messages.of(several, range(20)), WANTED)
 
 
-def test_the_bulk_way_is_taken_and_the_library_is_not(tmp_path, monkeypatch):
+def test_the_index_is_used_where_there_is_one(tmp_path, monkeypatch):
     def refuse(*_):
-        raise AssertionError('read by the library')
+        raise AssertionError('read without its index')
 
-    monkeypatch.setattr(bag_module, '_by_library', refuse)
+    monkeypatch.setattr(bag_module, '_unusual', refuse)
     for compression in CompressionType:
         write_mcap(tmp_path / 'run.mcap', alike(100), compression, 2000)
         assert len(in_bulk(tmp_path / 'run.mcap')[1]) == 100
 
 
-def test_a_file_without_chunks_or_summary_is_left_to_the_library(tmp_path):
+def test_a_file_without_chunks_or_summary_is_read_from_its_start(tmp_path):
     path = tmp_path / 'run.mcap'
     with path.open('wb') as stream:
         writer = McapWriter(stream, use_chunking=False)
@@ -313,6 +317,7 @@ def test_a_file_without_chunks_or_summary_is_left_to_the_library(tmp_path):
     data[-28:-20] = struct.pack('<Q', 0)  # where the summary starts
     path.write_bytes(data)
     assert contents_of(path) is None
+    assert in_bulk(path)[1] == [m[1:] for m in alike(50)]
 
 
 def test_a_changed_byte_in_a_finished_bag_is_found(tmp_path):
@@ -322,3 +327,36 @@ def test_a_changed_byte_in_a_finished_bag_is_found(tmp_path):
     path.write_bytes(data)
     with pytest.raises(Exception, match='checksum'):
         in_bulk(path)
+
+
+ENDLESS = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)'
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ('topics', 'messages'),
+    [
+        (None, f"VIEW messages AS {ENDLESS} SELECT x id, 1 topic_id, x timestamp, '' data FROM c"),
+        (f"VIEW topics AS {ENDLESS} SELECT x id, '' name, '' type, 'cdr' serialization_format "
+         'FROM c', None),
+        (None, 'TABLE messages (id, topic_id, timestamp, data BLOB GENERATED ALWAYS AS '
+         '(zeroblob(900000000)))'),
+    ],
+)  # fmt: skip
+def test_databases_that_compute_are_refused(tmp_path, topics, messages):
+    path = tmp_path / 'run.db3'
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            f'CREATE {topics}'
+            if topics
+            else 'CREATE TABLE topics (id, name, type, serialization_format)'
+        )
+        if topics is None:
+            connection.execute(f"INSERT INTO topics VALUES (1, '{TOPIC}', '{KIND}', 'cdr')")
+        connection.execute(
+            f'CREATE {messages}' if messages else 'CREATE TABLE messages (id, topic_id, timestamp)'
+        )
+        connection.commit()
+    assert about_bag(path) == BagAbout()
+    with pytest.raises(RecordingError, match='is damaged'):
+        list(joint_state_messages(path, TOPIC))

@@ -362,3 +362,37 @@ def test_decimal_commas_between_commas(tmp_path):
     (tmp_path / 'r.csv').write_text(','.join(HEADER) + '\n' + '0,5,' * 6 + '0,5\n')
     with pytest.raises(RecordingError, match='row 0 has 14 columns, expected 7.*decimal point'):
         load(tmp_path, {'file': 'r.csv', **BY_NAME})
+
+
+@pytest.mark.parametrize('cell', ['1' * 200_000, '"' + '1' * 200_000 + '"', 'x' * 200_000])
+@pytest.mark.parametrize('row', [0, 1, 2])
+def test_huge_cells_are_refused_in_a_short_line(tmp_path, cell, row):
+    lines = ['t,a,b', '0.0,1,2', '0.1,3,4']
+    lines[row] = f'{cell},a,b'
+    (tmp_path / 'run.csv').write_text('\n'.join(lines))
+    entry = {'file': 'run.csv', 'time': 't', 'position': ['a'], 'effort': ['b']}
+    source = open_recording(from_mapping(RecordingEntry, entry), ('joint',), base=tmp_path)
+    with pytest.raises(RecordingError) as caught:
+        list(source.blocks())
+    assert len(str(caught.value)) < 5000 and '\n' not in str(caught.value)
+
+
+def test_a_line_without_end_is_not_read(tmp_path):
+    with (tmp_path / 'run.csv').open('wb') as stream:
+        stream.truncate(3 << 30)  # zeros, which take no room on the disk
+        stream.seek(0)
+        stream.write(b'1' * (2 << 20))
+    entry = {'file': 'run.csv', 'time': 0, 'position': [1], 'effort': [2]}
+    source = open_recording(from_mapping(RecordingEntry, entry), ('joint',), base=tmp_path)
+    with pytest.raises(RecordingError, match='a line of more than'):
+        list(source.blocks())
+
+
+@pytest.mark.parametrize('delimiter', ['', 'ab', '"', '#', '1', '.', '\n', 'e'])
+def test_delimiters_that_cannot_be_any(tmp_path, delimiter):
+    (tmp_path / 'run.csv').write_text('0,1,2\n1,2,3\n')
+    entry = {
+        'file': 'run.csv', 'time': 0, 'position': [1], 'effort': [2], 'delimiter': delimiter,
+    }  # fmt: skip
+    with pytest.raises(SettingsError, match="'delimiter' is"):
+        open_recording(from_mapping(RecordingEntry, entry), ('joint',), base=tmp_path)

@@ -278,3 +278,24 @@ def test_sections_are_declared_with_units_and_documents():
 
     for key, info in walk(Experiment):
         assert info.doc, key
+
+
+@pytest.mark.parametrize(
+    ('key', 'value'),
+    [
+        ('signals.trim', 1e308),
+        ('signals.trim', 1e15),
+        ('signals.cutoff', 1e308),
+        ('signals.sample_rate', 1e300),
+        ('signals.decimate_to', 10**400),
+        ('signals.order', 2**70),
+        ('robot.gravity', [0.0, 0.0, 1e308]),
+    ],
+)
+def test_numbers_beyond_all_use_are_refused(key, value):
+    section, name = key.split('.')
+    content = {'robot': {'urdf': 'x', 'effort_kind': 'joint_torque'}}
+    content.setdefault(section, {})[name] = value
+    with pytest.raises(SettingsError, match=f"'{key}") as caught:
+        experiment_from(content)
+    assert len(str(caught.value)) < 500

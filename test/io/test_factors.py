@@ -280,7 +280,7 @@ def test_file_of_a_later_version_is_named(stored):
         ('raw_gram.npy', lambda c: c[:-8] + np.array(np.nan).tobytes(), 'raw_gram holds'),
         ('columns.npy', lambda _: npy(np.ones((N, B + 1))), 'columns holds something else'),
         ('effort_sums.npy', lambda _: npy(np.array([{}] * N), allow_pickle=True),
-         'allow_pickle'),
+         'not an array of numbers'),
     ],
 )  # fmt: skip
 def test_array_that_does_not_fit_is_named(stored, part, edit, words):

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+NumPy arrays in ZIP archives (``.npz``), none larger than the archive declares.
+
+Members are stored or deflated, as NumPy writes them.  A member is never read beyond the size in
+the archive's directory, and that size is held against the compressed one, and against the shape in
+the array's header, before memory is taken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import io
+import math
+from typing import IO
+import zipfile
+import zlib
+
+import numpy as np
+
+MAX_RATIO = 1100
+"""Largest ratio of a member's size to its compressed size; deflate reaches 1032."""
+
+MAX_EXPANSION = 1 << 30
+"""Largest sum of what the deflated members of an archive are read to [bytes]."""
+
+KINDS = 'biufU'
+"""NumPy's kinds of arrays that are read: numbers and text."""
+
+DAMAGED = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+    MemoryError,
+    OverflowError,
+)
+"""Errors that `ArrayArchive` raises for damaged archives; a damaged one fails in many ways."""
+
+_SUFFIX = '.npy'
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+class ArrayArchive:
+    """
+    An open archive; made by `open_archive`.
+
+    Parameters
+    ----------
+    archive:
+        The ZIP archive.
+
+    """
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._infos = {info.filename: info for info in archive.infolist()}
+        self._expanded = 0
+        if len(self._infos) != len(archive.infolist()):
+            raise ValueError('a member occurs twice')
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Names of the arrays."""
+        return tuple(name[: -len(_SUFFIX)] for name in self._infos if name.endswith(_SUFFIX))
+
+    def __contains__(self, member: str) -> bool:
+        return member in self._infos
+
+    def read(self, member: str) -> bytes:
+        """Return the bytes of a member; raises one of `DAMAGED`."""
+        info = self._infos[member]
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"'{member}' is compressed in a way that NumPy does not write")
+        if info.compress_type == zipfile.ZIP_DEFLATED:
+            self._expanded += info.file_size
+            if info.file_size > MAX_RATIO * info.compress_size + 1024:
+                raise ValueError(
+                    f"'{member}' declares {info.file_size} bytes in {info.compress_size} "
+                    'compressed ones'
+                )
+            if self._expanded > MAX_EXPANSION:
+                raise ValueError(f'it expands to more than {MAX_EXPANSION} bytes')
+        with self._archive.open(info) as stream:
+            data = stream.read(info.file_size)
+            # one byte more has the checksum compared
+            if len(data) < info.file_size or stream.read(1):
+                raise ValueError(f"'{member}' has another size than the archive declares")
+        return data
+
+    def array(self, name: str) -> np.ndarray:
+        """Return an array, which cannot be written to; raises one of `DAMAGED`."""
+        return _array(self.read(f'{name}{_SUFFIX}'), name)
+
+
+@contextmanager
+def open_archive(file: IO[bytes]) -> Iterator[ArrayArchive]:
+    """Open an archive; raises one of `DAMAGED`."""
+    with zipfile.ZipFile(file) as archive:
+        yield ArrayArchive(archive)
+
+
+def _array(data: bytes, name: str) -> np.ndarray:
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADERS:
+        raise ValueError(f"'{name}' is not an array of numbers")
+    try:
+        shape, in_columns, kind = _HEADERS[version](stream)
+    except Exception as error:  # NumPy lets errors of its tokenizer through
+        raise ValueError(f"the header of '{name}' cannot be read ({error})") from error
+    if kind.kind not in KINDS:
+        what = 'complex' if kind.kind == 'c' else 'not an array of numbers'
+        raise ValueError(f"'{name}' is {what}")
+    size = math.prod(shape)
+    if min(shape, default=0) < 0 or size * kind.itemsize != len(data) - stream.tell():
+        raise ValueError(f"'{name}' has another size than its header declares")
+    array = np.frombuffer(data, kind, size, stream.tell()) if size else np.empty(0, kind)
+    return array.reshape(shape, order='F' if in_columns else 'C')
