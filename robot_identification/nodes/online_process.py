@@ -38,7 +38,7 @@ from .common import explain, LATCHED, run
 from .motion_messages import time_message
 from .online_follower import Delays, Follower
 from .online_messages import change_diagnostic, diagnostic, Look, ParameterMessages, status_message
-from .online_options import OnlineTask
+from .online_options import follower_name, OnlineTask
 from .processes import prioritise
 from .receive_buffers import enlarge_receive_buffers, prefer_sockets
 from .running import EXIT_USER_ERROR
@@ -79,9 +79,9 @@ class OnlineNode(Node):
         note: str,
         calculator: Connection | None = None,
     ) -> None:
-        namespace, _, name = task.node.rpartition('/')
+        namespace, _, name = follower_name(task.node).rpartition('/')
         super().__init__(
-            f'{name}_online',
+            name,
             namespace=namespace or '/',
             use_global_arguments=False,
             start_parameter_services=False,
