@@ -53,7 +53,9 @@ setup(
     maintainer_email='maintainers@robot-identification.example',
     license='Apache-2.0',
     packages=find_packages(include=[NAME, f'{NAME}.*']),
-    package_data={'': ['py.typed', '**/*.css', '**/*.html', '**/*.j2', '**/*.js', '**/*.yaml']},
+    package_data={
+        '': ['py.typed', '**/*.css', '**/*.html', '**/*.j2', '**/*.js', '**/*.xml', '**/*.yaml']
+    },
     data_files=shared_files(),
     zip_safe=False,
     python_requires='>=3.10',

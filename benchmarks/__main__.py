@@ -34,6 +34,7 @@ BENCHMARKS = (
     'online',
     'online_node',
     'recording',
+    'load',
     'reading',
     'factors',
     'fleet',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks of nodes share: publishing at a rate, and what another process takes."""
+"""What benchmarks of nodes share: publishing, service calls, and what another process takes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
+SETTLING = 1.0
+"""Time for two processes that have just met to find the rest of each other's topics [s]."""
 
-def published(publisher: Any, messages: np.ndarray, rate: float, count: int) -> Iterator[float]:
+
+def published(
+    publisher: Any, messages: np.ndarray, rate: float, count: int, first: int | None = None
+) -> Iterator[float]:
     """
-    Publish serialised joint states, with stamps of now.
+    Publish serialised joint states.
 
     Parameters
     ----------
@@ -26,6 +31,8 @@ def published(publisher: Any, messages: np.ndarray, rate: float, count: int) -> 
         Messages a second.
     count:
         How many.
+    first:
+        Stamp of the first one [ns]; the others follow at the rate.  None stamps each with now.
 
     Yields
     ------
@@ -36,9 +43,35 @@ def published(publisher: Any, messages: np.ndarray, rate: float, count: int) -> 
     begin = time.perf_counter()
     for number in range(count):
         data = messages[number % len(messages)]
-        data[4:12] = np.array(divmod(time.time_ns(), 10**9), '<u4').view(np.uint8)
+        stamp = time.time_ns() if first is None else first + round(number * 1e9 / rate)
+        data[4:12] = np.array(divmod(stamp, 10**9), '<u4').view(np.uint8)
         publisher.publish(data.tobytes())
         yield begin + (number + 1) / rate - time.perf_counter()
+
+
+def until(condition: Any, node: Any, seconds: float = 120.0) -> None:
+    """Spin a node until something holds; end the process with a message after some time."""
+    import rclpy
+
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise SystemExit(f'nothing within {seconds:g} s')
+        rclpy.spin_once(node, timeout_sec=0.05)
+
+
+def call(node: Any, kind: Any, name: str) -> Any:
+    """Return the answer of a service; end the process where there is none, or no success."""
+    client = node.create_client(kind, name)
+    until(client.service_is_ready, node)
+    # a server that does not know its client's reader yet drops the answer after 100 ms
+    settled = time.monotonic() + SETTLING
+    until(lambda: time.monotonic() > settled, node)
+    answer = client.call_async(kind.Request())
+    until(answer.done, node)
+    if not answer.result().success:
+        raise SystemExit(answer.result().message)
+    return answer.result()
 
 
 def processor_time(pid: int) -> float:

@@ -10,6 +10,7 @@ messages to a list, both of which hear the same messages at the same time.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .harness import Figure, Section, Table
-from .publishing import memory, processor_time, published
+from .publishing import call, memory, processor_time, published, until
 from .recorded import motion, serialised
 
 RATES = (100.0, 500.0, 1000.0)
@@ -47,7 +48,8 @@ def section() -> Section:
             'ROS_LOG_DIR': str(folder / 'log'),
         }
         command = [sys.executable, '-m', MODULE, 'drive', str(folder)]
-        subprocess.run(command, env=environment, check=True)
+        limit = len(RATES) * (SECONDS + 300.0)
+        subprocess.run(command, env=environment, check=True, timeout=limit)
         found = json.loads((folder / 'found.json').read_text())
     columns = ['', 'rate', 'sent', 'kept', 'missing', 'core', 'memory, MB', 'growth, MB/min']
     fastest = found[-1]
@@ -128,8 +130,9 @@ def _measured(folder: Path, nodes: Any, messages: np.ndarray, rate: float) -> di
     plain = subprocess.Popen([sys.executable, '-m', MODULE, 'listen', str(folder / 'kept')])
     pids = {'recorder': nodes.pid('recorder'), 'callback': plain.pid}
     try:
-        _call(node, StartRecording, '/recorder/start')
-        _until(lambda: publisher.get_subscription_count() == 2)
+        call(node, StartRecording, '/recorder/start')
+        # one that was killed is known for some time
+        until(lambda: publisher.get_subscription_count() >= 2, node)
         sent = round(SECONDS * rate)
         begin, warm = time.perf_counter(), {}
         before = {way: processor_time(pid) for way, pid in pids.items()}
@@ -148,39 +151,20 @@ def _measured(folder: Path, nodes: Any, messages: np.ndarray, rate: float) -> di
             for way, pid in pids.items()
         }
         time.sleep(1.0)  # until the last ones are there, and counted
-        stopped = _call(node, StopRecording, '/recorder/stop')
+        stopped = call(node, StopRecording, '/recorder/stop')
     finally:
-        plain.kill()
-        plain.wait()
+        plain.terminate()
+        plain.wait(30.0)
     found['recorder']['kept'] = stopped.messages
     found['callback']['kept'] = int((folder / 'kept').read_text())
     node.destroy_node()
     return {'rate': rate, 'sent': sent, **found}
 
 
-def _until(condition: Any, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise SystemExit(f'nothing within {seconds} s')
-        time.sleep(0.05)
-
-
-def _call(node: Any, kind: Any, name: str) -> Any:
-    import rclpy
-
-    client = node.create_client(kind, name)
-    _until(client.service_is_ready)
-    answer = client.call_async(kind.Request())
-    rclpy.spin_until_future_complete(node, answer, timeout_sec=60.0)
-    if not answer.result().success:
-        raise SystemExit(answer.result().message)
-    return answer.result()
-
-
 def _listen(kept: Path) -> None:
     """Append messages to a list, as one would without thinking of it; note how many there are."""
     import rclpy
+    from rclpy.executors import ExternalShutdownException
     from sensor_msgs.msg import JointState
 
     rclpy.init()
@@ -188,7 +172,8 @@ def _listen(kept: Path) -> None:
     messages: list[Any] = []
     node.create_subscription(JointState, 'joint_states', messages.append, 10)
     threading.Thread(target=_note, args=(kept, messages), daemon=True).start()
-    rclpy.spin(node)
+    with contextlib.suppress(ExternalShutdownException):
+        rclpy.spin(node)
 
 
 def _note(kept: Path, messages: list[Any]) -> None:

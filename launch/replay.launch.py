@@ -2,20 +2,19 @@
 """
 Play a bag for the regressor and the identification.
 
-The nodes see the recorded joint states at the recorded times.  To identify, call the service
+The nodes see the recorded joint states at the recorded times, from the first one on: the bag is
+played when the identification says that it is ready.  To identify, call the service
 ``identification/identify`` with the bag as ``source``; it reads the file itself, at full speed.
 To identify while the bag plays, give ``online:=true``.
 """
 
-from importlib.util import find_spec
-
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, TimerAction
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch_ros.substitutions import ExecutableInPackage
 from robot_identification.launching import argument, full_namespace, own_nodes, SWITCH
 
 CLOCK_RATE = '250'  # Hz; its default of 40 Hz is coarse for joint states at 1 kHz
-PATIENCE = '60'  # s, which our own player waits at most until somebody listens
+PATIENCE = '60'  # s, in which the identification has to be ready
 
 NODES = {
     'identification': {
@@ -62,15 +61,16 @@ ARGUMENTS = [
     DeclareLaunchArgument('rate', default_value='1.0', description='Speed of the replay'),
     DeclareLaunchArgument(
         'delay',
-        default_value='5.0',
-        description='Seconds until the bag is played, in which the nodes start',
+        default_value='2.0',
+        description='Seconds that ros2 bag play waits once the identification is ready, in which '
+        'the nodes find it; the own player sees when they have',
     ),
     DeclareLaunchArgument(
         'player',
-        default_value='auto',
-        choices=['auto', 'rosbag2', 'own'],
-        description="What plays the bag: ros2 bag play, or this package's robot-identification "
-        'play; auto: the former where it is installed',
+        default_value='own',
+        choices=['own', 'rosbag2'],
+        description="What plays the bag: this package's robot-identification play, which begins "
+        'when the identification hears it, or ros2 bag play',
     ),
     DeclareLaunchArgument(
         'regressor',
@@ -106,10 +106,7 @@ def start(context):
     return [
         # in a namespace the clock is there too, so that two replays keep their own time
         *own_nodes(context, nodes, 'identification.yaml', remappings=[('/clock', 'clock')]),
-        TimerAction(
-            period=float(argument(context, 'delay')),
-            actions=[ExecuteProcess(cmd=command(context), name='player', output='screen')],
-        ),
+        ExecuteProcess(cmd=command(context), name='player', output='screen'),
     ]
 
 
@@ -119,16 +116,19 @@ def command(context):
     bag, rate = argument(context, 'bag'), argument(context, 'rate')
     states, clock = f'{here}/joint_states', f'{here}/clock'
     recorded = argument(context, 'topic') or states
-    player = argument(context, 'player')
-    if player == 'rosbag2' or (player == 'auto' and find_spec('ros2bag') is not None):
-        words = ['ros2', 'bag', 'play', bag, '--clock', CLOCK_RATE, '--rate', rate]
+    identification = f'{here}/identification'
+    program = ExecutableInPackage('robot-identification', 'robot_identification')
+    if argument(context, 'player') == 'rosbag2':
+        words = [program, 'wait', '--timeout', PATIENCE, identification, '--']
+        words += ['ros2', 'bag', 'play', bag, '--clock', CLOCK_RATE, '--rate', rate]
+        words += ['--delay', argument(context, 'delay')]
         moved = [
             f'{old}:={new}' for old, new in ((recorded, states), ('/clock', clock)) if old != new
         ]
         return [*words, '--remap', *moved] if moved else words
-    program = ExecutableInPackage('robot-identification', 'robot_identification')
     words = [program, 'play', bag, '--clock', CLOCK_RATE, '--rate', rate]
-    words += ['--topic', recorded, '--to', states, '--clock-topic', clock, '--wait', PATIENCE]
+    words += ['--topic', recorded, '--to', states, '--clock-topic', clock]
+    words += ['--follower', identification, '--wait', PATIENCE]
     return words
 
 

@@ -277,6 +277,9 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _play(options: argparse.Namespace) -> int:
+    from .cli_play import FOLLOWER_WAIT, LISTENER_WAIT
+
+    usual = FOLLOWER_WAIT if options.follower else LISTENER_WAIT
     try:
         from .nodes.player import play
     except ImportError as error:
@@ -293,7 +296,8 @@ def _play(options: argparse.Namespace) -> int:
                 rate=options.rate,
                 clock_rate=options.clock,
                 clock_topic=options.clock_topic,
-                wait=options.wait,
+                wait=usual if options.wait is None else options.wait,
+                follower=options.follower,
                 start_offset=options.start_offset,
                 duration=options.playback_duration,
                 loop=options.loop,
@@ -307,6 +311,36 @@ def _play(options: argparse.Namespace) -> int:
         f'played {played.messages} joint states in {played.seconds:.2f} s, '
         f'the latest {1e3 * played.latest:.1f} ms late'
     )
+    return EXIT_OK
+
+
+def _wait(options: argparse.Namespace) -> int:
+    try:
+        from .nodes.readiness import wait_for_identification
+    except ImportError as error:
+        raise IdentificationError(
+            f'waiting for a node needs ROS 2 ({error})',
+            remedy="run 'make setup' in the sources, or source your ROS 2 workspace",
+        ) from error
+    # argparse drops the first -- or not, as its version is
+    command = options.command[options.command[:1] == ['--'] :]
+    if command and command[0].startswith('-'):
+        raise SettingsError(
+            f"'{command[0]}' stands behind the node",
+            value=command[0],
+            remedy='give options before the node and the command after --',
+        )
+    wait_for_identification(options.node, options.timeout)
+    if command:
+        sys.stdout.flush()
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            raise IdentificationError(
+                f"cannot run '{command[0]}': {error.strerror}",
+                value=command[0],
+                remedy='name a program that is installed and on PATH',
+            ) from error
     return EXIT_OK
 
 
@@ -337,6 +371,7 @@ COMMANDS = {
     'filters': _filters,
     'fleet': _fleet,
     'play': _play,
+    'wait': _wait,
     'repair': _repair,
     'demo': _demo,
 }

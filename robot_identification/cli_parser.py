@@ -14,11 +14,11 @@ from .cli_options import (
     add_command,
     add_overrides,
     add_quiet,
-    not_negative,
     Parser,
     positive,
     Run,
 )
+from .cli_play import add_play, add_wait
 from .cli_repair import add_repair
 
 
@@ -50,7 +50,8 @@ def build_parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     _add_structure(commands, run['structure'])
     _add_filters(commands, run['filters'])
     add_fleet(commands, run['fleet'])
-    _add_play(commands, run['play'])
+    add_play(commands, run['play'])
+    add_wait(commands, run['wait'])
     add_repair(commands, run['repair'])
     _add_demo(commands, run['demo'])
     return parser
@@ -255,76 +256,6 @@ def _add_filters(commands: Any, run: Run) -> None:
         '--out', type=Path, metavar='FILE', help='picture to write, .png, .svg or .pdf'
     )
     add_overrides(parser)
-
-
-def _add_play(commands: Any, run: Run) -> None:
-    parser = add_command(
-        commands,
-        'play',
-        run,
-        "publish a recording's joint states over ROS 2, with /clock",
-        description="""
-            Publish the joint states of a rosbag2 recording as they were recorded, with their
-            spacing, and the recording's time on /clock for nodes with use_sim_time.  Where ROS 2
-            is installed with rosbag2, 'ros2 bag play' does the same with options of the same
-            names; for --topic and --to it has --topics and --remap.
-            """,
-    )
-    parser.add_argument('recording', type=Path, help='rosbag2 folder, or .mcap or .db3 file')
-    parser.add_argument(
-        '--rate',
-        type=positive,
-        default=1.0,
-        metavar='X',
-        help='seconds of the recording in a second (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--topic',
-        default='/joint_states',
-        help='topic of the joint states in the recording (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--to', metavar='TOPIC', help='topic to publish them to (default: the same)'
-    )
-    parser.add_argument(
-        '--clock',
-        type=float,
-        default=250.0,
-        metavar='HZ',
-        help="rate of /clock in the recording's time, 0 for none (default: %(default)s)",
-    )
-    parser.add_argument(
-        '--clock-topic',
-        default='/clock',
-        metavar='TOPIC',
-        help='topic to publish the time to (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--wait',
-        type=float,
-        default=5.0,
-        metavar='S',
-        help='seconds to wait for somebody to listen (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--start-offset',
-        type=not_negative,
-        default=0.0,
-        metavar='S',
-        help="seconds of the recording's start to leave out (default: %(default)s)",
-    )
-    parser.add_argument(
-        '--playback-duration',
-        type=not_negative,
-        metavar='S',
-        help='seconds of the recording to play from there on (default: all)',
-    )
-    parser.add_argument(
-        '-l',
-        '--loop',
-        action='store_true',
-        help='begin again at the end, until Ctrl-C; the clock goes back then',
-    )
 
 
 def _add_demo(commands: Any, run: Run) -> None:

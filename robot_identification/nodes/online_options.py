@@ -112,6 +112,11 @@ class OnlineTask:
     system_stamps: bool
 
 
+def follower_name(identification: str) -> str:
+    """Return the full name of the node in which an identification node follows the robot."""
+    return f'{identification}_online'
+
+
 def online_signals(signals: SignalSettings) -> SignalSettings:
     """
     Return how signals are filtered live: by polynomial approximation, whatever is set for bags.

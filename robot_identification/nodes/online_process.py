@@ -38,8 +38,9 @@ from .common import explain, LATCHED, run
 from .motion_messages import time_message
 from .online_follower import Delays, Follower
 from .online_messages import change_diagnostic, diagnostic, Look, ParameterMessages, status_message
-from .online_options import OnlineTask
+from .online_options import follower_name, OnlineTask
 from .processes import prioritise
+from .receive_buffers import enlarge_receive_buffers, prefer_sockets
 from .running import EXIT_USER_ERROR
 
 DEPTH = 5000
@@ -78,9 +79,9 @@ class OnlineNode(Node):
         note: str,
         calculator: Connection | None = None,
     ) -> None:
-        namespace, _, name = task.node.rpartition('/')
+        namespace, _, name = follower_name(task.node).rpartition('/')
         super().__init__(
-            f'{name}_online',
+            name,
             namespace=namespace or '/',
             use_global_arguments=False,
             start_parameter_services=False,
@@ -89,8 +90,8 @@ class OnlineNode(Node):
         self._task, self._pipe, self._follower = task, pipe, follower
         self._calculator, self._delays_due = calculator, 0.0
         self._delays: queue.Queue[tuple[Delays, DelayRows]] = queue.Queue()
-        if note:
-            self.get_logger().warning(note)
+        for each in filter(None, (note, enlarge_receive_buffers())):
+            self.get_logger().warning(each)
         self._messages = ParameterMessages(self._follower.structure, task.problem.robot.name)
         self._parameters_out = self.create_publisher(ParameterSet, task.parameters, LATCHED)
         self._status_out = self.create_publisher(OnlineStatus, task.status, LATCHED)
@@ -248,6 +249,7 @@ def main() -> int:
     except IdentificationError as error:
         pipe.send(('failed', str(error)))
         return EXIT_USER_ERROR
+    prefer_sockets()
     note = prioritise(task.options.priority, 'online.priority')
     return run(lambda: OnlineNode(task, pipe, follower, note, calculator), [])
 

@@ -75,6 +75,8 @@ class OnlineService:
                 qos_profile=SERVICES,
                 callback_group=requests,
             )
+        # a player waits for the first word: whether there is something to wait for
+        self._publish_state(OnlineStatus.STARTING if self._wanted else OnlineStatus.OFF, '')
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(0.5, self._on_timer, callback_group=requests, clock=steady)
 

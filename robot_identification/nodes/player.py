@@ -28,6 +28,7 @@ from ..errors import IdentificationError, RecordingError, SettingsError
 from ..io.bag import bag_duration, joint_state_messages
 from ..progress import Progress, silent
 from .motion_messages import time_message
+from .readiness import Readiness
 
 _DEPTH = 5000
 _ACKNOWLEDGED_SECONDS = 10.0
@@ -68,6 +69,7 @@ def play(
     clock_rate: float = 250.0,
     clock_topic: str = '/clock',
     wait: float = 5.0,
+    follower: str | None = None,
     start_offset: float = 0.0,
     duration: float | None = None,
     loop: bool = False,
@@ -92,6 +94,9 @@ def play(
         Where the clock goes; nodes of several robots that are played at once need one each.
     wait:
         How long to wait for a first subscriber before playing all the same [s].
+    follower:
+        Full name of an identification node whose live identification has to be ready, or off,
+        before anything is played; None for none.
     start_offset:
         How much of the recording is left out at its start [s].
     duration:
@@ -107,6 +112,8 @@ def play(
         as `io.bag.joint_state_messages`; where the bag is missing or has no message.
     SettingsError
         where the rate is not above 0, or the offset is beyond the recording's end.
+    IdentificationError
+        where the follower is not ready in time.
 
     """
     if not rate > 0.0 or clock_rate < 0.0:
@@ -128,6 +135,8 @@ def play(
     try:
         node = rclpy.create_node('player', start_parameter_services=False)
         player = _Player(node, to or topic, rate, clock_rate, clock_topic)
+        if follower is not None:
+            player.wait_for_follower(Readiness(node, follower), wait)
         return player.run(repeat(stretch) if loop else [stretch], wait, length, progress)
     finally:
         rclpy.try_shutdown()
@@ -173,6 +182,7 @@ class _Player:
     def __init__(
         self, node: Node, topic: str, rate: float, clock_rate: float, clock_topic: str
     ) -> None:
+        self._node = node
         kind = QoSProfile(depth=_DEPTH)
         self._states: Publisher = node.create_publisher(JointState, topic, kind)
         best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -183,6 +193,26 @@ class _Player:
             self._tick = max(1, round(1e9 / clock_rate))
         self._publishers = [p for p in (self._states, self._clock) if p is not None]
         self._rate = rate
+
+    def wait_for_follower(self, readiness: Readiness, seconds: float) -> None:
+        """
+        Wait until a live identification is ready and known to our publisher.
+
+        Raises
+        ------
+        IdentificationError
+            where that takes longer.
+
+        """
+
+        def is_heard() -> bool:
+            heard = self._node.get_subscriptions_info_by_topic(self._states.topic_name)
+            names = {f'{i.node_namespace.rstrip("/")}/{i.node_name}' for i in heard}
+            is_there = readiness.follower in names or not readiness.is_followed
+            # the count is of those that the middleware has connected, whoever they are
+            return is_there and self._states.get_subscription_count() >= len(heard)
+
+        readiness.wait(seconds, is_heard)
 
     def run(
         self,

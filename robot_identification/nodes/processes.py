@@ -20,6 +20,9 @@ from typing import Any
 
 from ..errors import IdentificationError
 
+NICE = -10
+"""Nice value of processes that must not wait, where real-time priority is not allowed."""
+
 GRACE_SECONDS = 10.0
 """How long a node may take to stop after SIGINT: bring the robot to rest, close a bag [s]."""
 
@@ -196,28 +199,47 @@ def die_with_parent() -> Callable[[], None] | None:
 
 def prioritise(priority: int, option: str) -> str:
     """
-    Have the scheduler prefer this process and its threads that are still to come.
+    Have the scheduler prefer this process: its threads, and those that they start.
 
     Parameters
     ----------
     priority:
-        Of SCHED_FIFO; 0 changes nothing.
+        Of SCHED_FIFO; 0 changes nothing.  Where the system does not allow it, a nice value of
+        `NICE` is tried.
     option:
         Name of the option that gave it.
 
     Returns
     -------
     str
-        A note where the system does not allow it; otherwise empty.
+        A note where the system does not allow SCHED_FIFO; otherwise empty.
 
     """
     if not priority:
         return ''
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+        _of_each_thread(
+            lambda each: os.sched_setscheduler(each, os.SCHED_FIFO, os.sched_param(priority))
+        )
     except (OSError, AttributeError) as error:
         return (
-            f'no real-time priority ({error}): other processes can hold it up; allow it by rtprio '
-            f'in /etc/security/limits.conf, or set {option} to 0'
+            f'no real-time priority ({error}{_nicer()}): other processes can hold it up; allow it '
+            f'by rtprio in /etc/security/limits.conf, or set {option} to 0'
         )
     return ''
+
+
+def _of_each_thread(change: Callable[[int], None]) -> None:
+    """Change each thread of this process; a thread that is new has what its maker has."""
+    for name in os.listdir('/proc/self/task'):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            change(int(name))
+
+
+def _nicer() -> str:
+    """Lower the nice value where that is allowed; return what has been reached, in words."""
+    try:
+        _of_each_thread(lambda each: os.setpriority(os.PRIO_PROCESS, each, NICE))
+    except OSError:
+        return ''
+    return f', but nice {NICE}'

@@ -41,6 +41,8 @@ from .common import (
     run,
 )
 from .data_directories import DataDirectories, FileOptions
+from .processes import prioritise
+from .receive_buffers import enlarge_receive_buffers, overflowed_packets, prefer_sockets
 from .recorder_repair import RepairProcess
 from .requests import SERVICES
 
@@ -91,6 +93,15 @@ class RecorderOptions:
         read_only=True,
     )
 
+    priority: int = option(
+        10,
+        doc='Real-time priority (SCHED_FIFO) of the recorder, where the system allows it; 0 for '
+        'the usual scheduling',
+        minimum=0,
+        maximum=99,
+        read_only=True,
+    )
+
     def __post_init__(self) -> None:
         if not self.topics or len(set(self.topics)) != len(self.topics) or '' in self.topics:
             raise SettingsError(
@@ -111,6 +122,7 @@ class RecorderNode(Node):
         self._ended = threading.Event()
         self._failed = False
         self._silent: set[int] = set()
+        self._overflowed = 0
         self._sim_time = False
         self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
         options = declare_options(self, RecorderOptions)
@@ -126,6 +138,7 @@ class RecorderNode(Node):
         self._last = RecordingStatus(Path())
         self._publish(recording=False)
         self._repair = self._start_repair(options)
+        self._require_reception(options)
         self._thread = threading.Thread(target=self._run, name='fetch', daemon=True)
         self._thread.start()
 
@@ -145,6 +158,12 @@ class RecorderNode(Node):
         if not options.repair or not output.is_dir():
             return None
         return RepairProcess(output, self.get_logger().warning)
+
+    def _require_reception(self, options: RecorderOptions) -> None:
+        """Ask the system for what keeps messages on a busy machine, and log what is missing."""
+        notes = prioritise(options.priority, 'priority'), enlarge_receive_buffers()
+        for note in filter(None, notes):
+            self.get_logger().warning(note)
 
     # ------------------------------------------------------------------------------- messages in
 
@@ -209,6 +228,7 @@ class RecorderNode(Node):
         topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
         folder = self._files.resolve(given_path(options.output, 'output'), 'output')
         recorder = start_in_new_folder(folder, name, topics, options)
+        self._overflowed = overflowed_packets()
         with self._fetching:
             self._recorder = None
             self._handle_events()
@@ -250,7 +270,7 @@ class RecorderNode(Node):
             response.dropped = self._last.dropped
             response.duration = self._last.duration
             self._publish(recording=False)
-        return _summary(self._last)
+        return '; '.join(filter(None, (_summary(self._last), self._reception())))
 
     def _offered(self, topic: str) -> tuple[Qos, ...]:
         profiles = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
@@ -267,6 +287,11 @@ class RecorderNode(Node):
         if recorder.error is not None:
             self.get_logger().error(str(recorder.error), throttle_duration_sec=10.0)
         self._publish(recording=recorder.error is None)
+
+    def _reception(self) -> str:
+        """Return a remark on packets of this recording that found no room in the system."""
+        count = overflowed_packets() - self._overflowed
+        return f'{count} packets found the receive buffers full' if count > 0 else ''
 
     def _watch_publishers(self) -> None:
         """Let sequence numbers count only where one publisher gives them."""
@@ -293,7 +318,7 @@ class RecorderNode(Node):
                 longest_gap=last.longest_gap,
                 duration=last.duration,
                 bytes=last.size,
-                message=last.message,
+                message='; '.join(filter(None, (last.message, self._reception()))),
             )
         )
 
@@ -385,6 +410,7 @@ def _qos(profile: QoSProfile) -> Qos:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node ``recorder``."""
+    prefer_sockets()
     return run(RecorderNode, args)
 
 

@@ -75,6 +75,7 @@ class RepairProcess:
 def main(arguments: list[str]) -> None:
     """Complete the recordings in the folder that ``arguments`` has; print what is done."""
     with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the recorder has
         os.nice(19)
     output = Path(arguments[0])
     for bag in recordings_in(output):

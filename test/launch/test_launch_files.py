@@ -377,7 +377,10 @@ def test_a_bag_is_played_with_its_clock(ros, launch, prefix):
     )
     ros.wait_for_node('/identification', timeout=START)
     said = output_until(ros, prefix, 'replay', 'played with')
-    assert said.endswith('played with bag play /data/run --clock 250 --rate 2.0')
+    assert said.endswith(
+        'played with wait --timeout 60 /identification -- ros2 bag play /data/run --clock 250 '
+        '--rate 2.0 --delay 1'
+    )
     assert 'regressor' not in ros.node.get_node_names()
     sim_time = ros.get_parameters('/identification', 'use_sim_time')
     assert sim_time == {'use_sim_time': True}
@@ -391,14 +394,14 @@ def test_a_bag_is_played_with_its_clock(ros, launch, prefix):
         (
             'rosbag2',
             '/joint_states',
-            '--rate 1.0 --remap /joint_states:=/cell/joint_states /clock:=/cell/clock',
+            '--rate 1.0 --delay 0 --remap /joint_states:=/cell/joint_states /clock:=/cell/clock',
         ),
-        ('rosbag2', '', '--rate 1.0 --remap /clock:=/cell/clock'),
+        ('rosbag2', '', '--rate 1.0 --delay 0 --remap /clock:=/cell/clock'),
         (
             'own',
             '/joint_states',
             '--rate 1.0 --topic /joint_states --to /cell/joint_states --clock-topic /cell/clock '
-            '--wait 60',
+            '--follower /cell/identification --wait 60',
         ),
     ],
 )

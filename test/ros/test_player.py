@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the player refuses before anything is published, and where it publishes."""
+"""The player: what it refuses, where it publishes, and for whom it waits."""
 
+import os
+from pathlib import Path
 import signal
+import subprocess
 import sys
 import time
 
@@ -10,9 +13,11 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from robot_identification.cli import main
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.nodes.player import play
+from robot_identification_msgs.msg import OnlineStatus
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
@@ -59,3 +64,76 @@ def test_states_and_clock_go_where_they_are_wanted(ros, bags):
     assert not topics & {'/clock', '/joint_states'}
     ros.wait_until(lambda: len(states) == 1500, 30.0, 'all joint states')
     assert player.wait(15.0) == 0
+
+
+SLOW = """
+import sys, time
+if any('online_process' in word for word in sys.orig_argv):
+    time.sleep(3.0)
+"""
+LATCHED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+CLI = [sys.executable, '-m', 'robot_identification.cli']
+
+
+def test_a_follower_that_starts_slowly_gets_the_recording_from_its_start(ros, arm, tmp_path):
+    """Somebody else listens long before the process that follows the robot is there."""
+    (tmp_path / 'sitecustomize.py').write_text(SLOW)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    states = ros.subscribe(JointState, '/joint_states', QoSProfile(depth=5000))
+    statuses = ros.subscribe(OnlineStatus, '/identification/online/status', LATCHED)
+    command = [*CLI, 'play', str(arm.bags['short']), '--rate', '5', '--follower', 'identification']
+    player = ros.start_command('player', command, wait=False)
+    ros.start(
+        'identification',
+        parameters={**arm.parameters, 'output': str(tmp_path), 'online.enabled': True},
+        wait=False,
+        PYTHONPATH=path,
+    )
+    ros.wait_until(lambda: statuses, 60.0, 'the first status')
+    assert statuses[0].state == OnlineStatus.STARTING
+    ros.wait_until(lambda: player.returncode is not None, 60.0, 'the end of the recording')
+    assert player.returncode == 0, player.output
+    assert len(states) == 1500, 'nobody missed anything'
+    ros.wait_until(lambda: statuses[-1].messages >= 1500, 10.0, 'all joint states')
+    assert statuses[-1].messages == 1500
+    assert statuses[-1].lost == 0
+
+
+def test_without_a_follower_nothing_is_played(ros, bags):
+    states = ros.subscribe(JointState, '/joint_states', QoSProfile(depth=5000))
+    command = [*CLI, 'play', str(bags['short']), '--follower', '/nobody', '--wait', '1']
+    player = ros.start_command('player', command, wait=False)
+    ros.wait_until(lambda: player.returncode is not None, 30.0, 'the refusal')
+    assert player.returncode == 2
+    assert player.lines[-1] == (
+        "error: '/nobody' is not ready for joint states after 1 s: it has not published its "
+        'status: look at /nobody/online/status and at the log of the node, or wait longer'
+    )
+    assert not states
+
+
+def test_a_command_runs_when_there_is_nothing_to_wait_for(running):
+    """As `replay.launch.py` starts ``ros2 bag play``; the live identification is off here."""
+    command = [*CLI, 'wait', '--timeout', '30', '/identification', '--', 'echo', '--clock', 'run']
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60.0)
+    assert (done.returncode, done.stdout) == (0, '--clock run\n'), done.stderr
+    command[-3:] = ['no-such-program']
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60.0)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot run 'no-such-program': No such file")
+
+
+def test_a_command_does_not_run_for_nobody(tmp_path, ros_domain):
+    command = [*CLI, 'wait', '--timeout', '0.5', '/nobody', '--', 'touch', str(tmp_path / 'ran')]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60.0)
+    assert done.returncode == 2
+    assert "'/nobody' is not ready for joint states after 0.5 s" in done.stderr
+    assert not Path(tmp_path / 'ran').exists()
+
+
+def test_options_of_the_wait_go_before_the_node(capsys):
+    assert main(['wait', '/identification', '--timeout', '5', '--', 'echo']) == 2
+    assert capsys.readouterr().err == (
+        "error: '--timeout' stands behind the node: give options before the node and the command "
+        'after --\n'
+    )

@@ -297,8 +297,21 @@ def test_a_killed_recorder_loses_at_most_the_last_second(ros, recorder, drive):
     assert 1e-9 * (stamps[-1] - last) > alive - 1.0
 
 
-def test_every_message_that_the_middleware_lost_is_counted(ros, recorder):
-    process = recorder()
+SHARED_MEMORY = """<?xml version="1.0" encoding="UTF-8"?>
+<profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
+  <participant profile_name="user" is_default_profile="true"><rtps/></participant>
+</profiles>
+"""
+
+
+def test_every_message_that_the_middleware_lost_is_counted(ros, tmp_path):
+    # a profile of the user stays, and with it the small queues of shared memory
+    (tmp_path / 'user.xml').write_text(SHARED_MEMORY)
+    process = ros.start(
+        'recorder',
+        parameters={'output': str(tmp_path / 'bags')},
+        FASTRTPS_DEFAULT_PROFILES_FILE=str(tmp_path / 'user.xml'),
+    )
     status = ros.latched(RecorderStatus, '/recorder/status')
     publisher = ros.publisher(JointState, 'joint_states', 500, wait_for_subscribers=1)
     path = begin(ros, 'run').path
