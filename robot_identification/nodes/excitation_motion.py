@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from rclpy.node import Node
-from robot_identification_msgs.srv import StartRecording, StopRecording
 
 from ..excitation.horizons import diverted, Horizon, STOP_RATE
 from ..excitation.points import point_to_point, Points
@@ -27,18 +25,17 @@ from ..excitation.stopping import ACCELERATION_SHARE, SHORTEST, to_rest
 from ..recording import Motion
 from .excitation_errors import (
     Code,
-    code_name,
     MotionError,
     NoMoreCommandsError,
     OffPathError,
 )
 from .excitation_options import ExecutionOptions
-from .excitation_partners import call_recorder
 from .excitation_states import StateWatch
 from .motion_clock import PathClock, Patience
 from .motion_path import MotionPath, STOP_LEAD
 from .motion_sender import CheckedSender, Tick
 from .motion_watch import MotionWatch, PAUSED, Report
+from .recorder_client import MotionRecording
 
 START_LEAD = 0.2
 """How long before its start a trajectory is sent, at least [s]."""
@@ -122,19 +119,21 @@ class MotionRun:
             once the robot is at rest and the recording closed.
 
         """
+        recorded = MotionRecording(
+            self.node, self.tick, self.options.recorder, recording, self.report
+        )
         try:
             await self.sender.prepare(path.trajectory.joints, self.tick)
-            if recording is not None:
-                await self._start_recording(recording)
+            await recorded.start()
             try:
                 await self._follow_both(approach, path)
             except Exception as error:
-                await self._stop_recording(recording, self._mark(error), quiet=True)
+                await recorded.stop(error)
                 raise
         finally:
             self.states.moving = False
             self.sender.finish()
-        await self._stop_recording(recording, '', quiet=False)
+        await recorded.stop()
 
     async def _follow_both(self, approach: MotionPath | None, path: MotionPath) -> None:
         total = path.duration + (approach.duration if approach else 0.0)
@@ -419,38 +418,6 @@ class MotionRun:
     def _seen(self, clock: PathClock) -> int:
         """Return the time of the latest joint state [ns]."""
         return self.states.sample().stamp or clock.now
-
-    # --------------------------------------------------------------------------------- recording
-
-    def _mark(self, error: Exception) -> str:
-        """Return what later readers of the recording should know."""
-        where = f'at {self.report.progress:.0%} of the motion'
-        if isinstance(error, MotionError):
-            return f'ended early {where}: {code_name(error.code)}: {error.message}'
-        return f'ended early {where}: {type(error).__name__}: {error}'
-
-    async def _start_recording(self, name: str) -> None:
-        self.report.phase = 'starting_recorder'
-        request = StartRecording.Request(name=name)
-        answer = await self._recorder(StartRecording, 'start', request)
-        self.report.recording_path = answer.path
-
-    async def _stop_recording(self, recording: str | None, mark: str, *, quiet: bool) -> None:
-        """Close the recording; ``quiet`` where another error is to be told."""
-        if recording is None:
-            return
-        self.report.phase = 'finishing_recording'
-        try:
-            answer = await self._recorder(StopRecording, 'stop', StopRecording.Request(mark=mark))
-            self.report.recording_path = answer.path or self.report.recording_path
-        except MotionError as error:
-            if not quiet:
-                raise
-            self.node.get_logger().error(error.message)
-
-    async def _recorder(self, kind: type, verb: str, request: Any) -> Any:
-        name = f'{self.options.recorder}/{verb}'
-        return await call_recorder(self.node, kind, name, request, self.tick)
 
 
 def _still(path: MotionPath, position: np.ndarray, since: float) -> Points:
