@@ -31,7 +31,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from ..errors import RecordingError
-from ..excitation.commands import CommandPlayer, OLD
+from ..excitation.command_player import CommandPlayer, OLD
 from ..excitation.points import PointTrajectory
 from .joint_states import waited
 from .motion_messages import joint_sample

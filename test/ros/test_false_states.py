@@ -12,7 +12,8 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from benchmarks.false_states import Arm, CONTROLLERS, FAULTS, SETTINGS, worst
+from benchmarks.driven_arm import Arm, CONTROLLERS, SETTINGS
+from benchmarks.false_states import FAULTS, worst
 
 TOLERANCE = 1.05
 STREAMED = (
