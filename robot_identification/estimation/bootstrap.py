@@ -42,13 +42,14 @@ _CHUNK_BYTES = 16_000_000
 class BootstrapSettings:
     """How stretches of the recording are drawn anew."""
 
-    replicates: int = option(1000, doc='How often', minimum=50)
+    replicates: int = option(1000, doc='How often', minimum=50, maximum=100_000)
     block: float | None = option(
         None,
         doc='How long the stretches are; they have to be longer than errors stay alike. null '
         "finds it from the residuals' correlation",
         unit='s',
         minimum=0.0,
+        maximum=1e6,
     )
     level: float = option(
         95.0, doc='Share of cases that the intervals hold', unit='%', minimum=50.0, maximum=99.9

@@ -40,6 +40,7 @@ class PolynomialApproximation:
         doc='Length T of the window over which signals are approximated',
         unit='s',
         minimum=1e-6,
+        maximum=60.0,
     )
     degree: int = option(1, doc='Degree N of the approximating polynomials', minimum=0, maximum=10)
     alpha: float = option(
