@@ -91,6 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = numbers_of(options.inputs, options.seed, options.targets)
     for outcome in workers.run(numbers, options.jobs, log, begin + options.seconds):
         counts[outcome.target, outcome.kind] += 1
+        if not sum(counts.values()) % 1000:
+            print(f'{sum(counts.values())} inputs', flush=True)
         if outcome.is_finding:
             print(f'{outcome.kind}: {outcome.target}:{outcome.number}', flush=True)
             path = LOG / f'{outcome.target}-{outcome.number}.txt'

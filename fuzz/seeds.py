@@ -75,6 +75,20 @@ estimation:
 output: results
 """
 
+METHODS = (
+    (
+        'method: polynomial_approximation, polynomial_approximation: {window: 0.1, degree: 2, '
+        'alpha: 3.0, beta: 3.0}',
+        'method: mrls, mrls: {bounds: {m: [0.0, 50.0]}}',
+    ),
+    ('method: savitzky_golay, sample_rate: 120.0', 'method: wls, essential: {}'),
+    (
+        'method: butterworth, dead_zone: 0.01',
+        'method: physical, bootstrap: {replicates: 50, block: 0.5, level: 95.0, seed: 0}',
+    ),
+)
+"""Ways to write the methods of `EXPERIMENT` and their settings."""
+
 XACRO = """\
 <?xml version="1.0"?>
 <robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro">

@@ -44,6 +44,7 @@ from .seeds import (
     ENTRY,
     experiment,
     identified,
+    METHODS,
     npz_file,
     robot,
     SETTINGS,
@@ -112,21 +113,23 @@ class Target:
         return text
 
 
-def _read(folder: Path, random: Random, share: float = 0.02) -> None:
-    """Read an experiment with its recordings; identify with a share of them."""
+def _read(folder: Path, random: Random, share: float = 0.1) -> None:
+    """Read an experiment with its recordings; identify with a share of those that have few."""
     made = load_experiment(folder / 'experiment.yaml')
     robot = made.build_robot()
+    count = 0
     for kind in ('identification', 'validation'):
         for source in made.sources(kind, robot.joints):
+            count += 1
             _ = source.duration
             for _block in source.blocks():
                 pass
-    if random.random() < share:
+    if count < 5 and random.random() < share:
         identify(made)
 
 
 def _experiment(folder: Path, random: Random) -> None:
-    _read(folder, random, 0.2)
+    _read(folder, random, 0.5)
 
 
 def _bag(folder: Path, random: Random) -> None:
@@ -280,9 +283,14 @@ def _store_seeds() -> Sequence[Case]:
 
 def _settings_seeds() -> Sequence[Case]:
     plain = experiment(f'file: run.csv, {ENTRY}', run__csv=csv_file())
+    base = plain['experiment.yaml'].decode()
+    texts = [SETTINGS] + [
+        base.replace('method: butterworth', signals).replace('method: ols', estimation)
+        for signals, estimation in METHODS
+    ]
     return [
         Case(plain, 'experiment.yaml'),
-        Case({**plain, 'experiment.yaml': SETTINGS.encode()}, 'experiment.yaml'),
+        *(Case({**plain, 'experiment.yaml': text.encode()}, 'experiment.yaml') for text in texts),
     ]
 
 

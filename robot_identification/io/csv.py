@@ -358,13 +358,15 @@ def _unreadable(
     for at, line in enumerate(block):
         cells = layout.split(line)
         for column in columns:
-            if not _is_number(cells[column]):
-                comma = ',' in cells[column] and layout.delimiter != ','
+            # quotes may have joined cells
+            cell = cells[column][:60] if column < len(cells) else ''
+            if not _is_number(cell):
+                comma = ',' in cell and layout.delimiter != ','
                 return RecordingError(
-                    f"{layout.file}: '{cells[column][:60]}' in row {row + at}, column "
+                    f"{layout.file}: '{cell}' in row {row + at}, column "
                     f"'{layout.label(column)}' is not a number",
                     file=str(layout.file),
-                    value=cells[column][:60],
+                    value=cell,
                     remedy='write numbers with a decimal point'
                     if comma
                     else 'repair or remove this line',

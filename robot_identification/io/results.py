@@ -348,6 +348,10 @@ def _read_drives(stored: Mapping[str, Any] | None) -> Drives | None:
 
 
 def _layout(entries: Sequence[Mapping[str, Any]]) -> ParameterLayout:
+    for entry in entries:
+        for key in ('name', 'unit'):
+            if not isinstance(entry[key], str):
+                raise SettingsError(f'{key} of a parameter is {entry[key]!r}, expected text')
     return ParameterLayout(
         tuple(entry['name'] for entry in entries), tuple(entry['unit'] for entry in entries)
     )

@@ -396,3 +396,11 @@ def test_delimiters_that_cannot_be_any(tmp_path, delimiter):
     }  # fmt: skip
     with pytest.raises(SettingsError, match="'delimiter' is"):
         open_recording(from_mapping(RecordingEntry, entry), ('joint',), base=tmp_path)
+
+
+def test_quotes_that_join_cells_are_named_by_row(tmp_path):
+    (tmp_path / 'run.csv').write_text('t,a,b\n0.0,1,2\n0.1,"3,4"\n')
+    entry = {'file': 'run.csv', 'time': 't', 'position': ['a'], 'effort': ['b']}
+    source = open_recording(from_mapping(RecordingEntry, entry), ('joint',), base=tmp_path)
+    with pytest.raises(RecordingError, match="in row 1, column '[ab]' is not a number"):
+        list(source.blocks())

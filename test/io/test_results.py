@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+import re
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -224,6 +225,7 @@ def broken(text: str, old: str, new: str) -> str:
             'the URDF in it was changed',
         ),
         (lambda text: broken(text, 'kg m^2, value: ', 'kg m^2, value: no'), 'value of'),
+        (lambda text: re.sub(r'name: \S+\.m,', 'name: null,', text), 'name of a parameter'),
     ],
 )
 def test_wrong_file_is_one_line_that_names_it(result, tmp_path, change, words):
