@@ -18,7 +18,7 @@ import scipy
 from scipy.linalg import solve_triangular
 import yaml
 
-from ..errors import one_of, SettingsError
+from ..errors import one_of, reading_failure, SettingsError
 from ..parameters import ParameterLayout, ParameterSet
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def read_boxes(path: str) -> dict[str, Interval]:
     try:
         document = yaml.safe_load(Path(path).expanduser().read_text(encoding='utf-8'))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = getattr(error, 'strerror', None) or str(error)
         raise SettingsError(
-            f"cannot read the bounds '{path}': {reason}",
+            f"cannot read the bounds '{path}': {reading_failure(error)}",
             file=path,
             key=key,
             remedy='give the path of a YAML of names and [lowest, highest]',

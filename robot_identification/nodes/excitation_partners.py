@@ -10,6 +10,7 @@ from rclpy.node import Node
 
 from .excitation_errors import Code, MotionError
 from .motion_sender import Tick
+from .requests import SERVICES
 
 SERVICE_SECONDS = 10.0
 """How long the recorder may take to answer [s]."""
@@ -34,7 +35,7 @@ async def call_recorder(node: Node, kind: type, name: str, request: Any, tick: T
         where the recorder is not there, does not answer in time, or refuses.
 
     """
-    client, future = node.create_client(kind, name), None
+    client, future = node.create_client(kind, name, qos_profile=SERVICES), None
     try:
         end = time.monotonic() + SERVICE_SECONDS
         while not client.service_is_ready():
