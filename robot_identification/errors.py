@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+import re
 from typing import Any
 import warnings
 
@@ -114,6 +115,27 @@ def one_of(names: Iterable[object], limit: int = 12) -> str:
 def once(*notes: Sequence[str]) -> tuple[str, ...]:
     """Return all texts in order, each once."""
     return tuple(dict.fromkeys(text for several in notes for text in several))
+
+
+def reading_failure(error: Exception) -> str:
+    """
+    Return why a file cannot be read as YAML, with its place and without anything of its content.
+
+    Parameters
+    ----------
+    error:
+        Of the system, of decoding, or of PyYAML, whose own text has a piece of the file.
+
+    """
+    if isinstance(error, OSError):
+        return error.strerror or 'the system cannot read it'
+    if isinstance(error, UnicodeDecodeError):
+        return 'it is not text in UTF-8'
+    # what stands in quotes is of the file
+    problem = re.split('["\']', getattr(error, 'problem', None) or 'unknown')[0].strip()
+    mark = getattr(error, 'problem_mark', None)
+    where = '' if mark is None else f' in line {mark.line + 1}, column {mark.column + 1}'
+    return f'it is not readable as YAML{where} ({problem})'
 
 
 @contextmanager

@@ -284,11 +284,6 @@ class Ros:
 
         """
         module = f'robot_identification.nodes.{node}_node'
-        if node in ('identification', 'recorder'):
-            # the tests' own folders, not that of the node's logs alone
-            folders = [str(Path(os.environ['ROS_LOG_DIR']).parent)]
-            given = options.get('parameters') or {}
-            options['parameters'] = {'data_directories': folders, **given}
         return self.start_command(node, [sys.executable, '-m', module], *arguments, **options)
 
     def start_command(
@@ -319,6 +314,10 @@ class Ros:
         words = list(arguments)
         if namespace:
             words += ['-r', f'__ns:={namespace}']
+        if node in ('identification', 'recorder'):
+            # the folders of all tests, not that of the nodes' logs alone
+            folders = [str(Path(os.environ['ROS_LOG_DIR']).parent)]
+            parameters = {'data_directories': folders, **(parameters or {})}
         if parameters:
             words += ['--params-file', str(self.parameter_file(parameters))]
         if words:

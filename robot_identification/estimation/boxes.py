@@ -17,7 +17,7 @@ import scipy
 from scipy.linalg import solve_triangular
 import yaml
 
-from ..errors import one_of, SettingsError
+from ..errors import one_of, reading_failure, SettingsError
 from ..parameters import ParameterLayout, ParameterSet
 from ..untrusted.files import read_text, user_path
 from ..untrusted.yaml_loader import load_yaml
@@ -45,9 +45,8 @@ def read_boxes(path: str) -> dict[str, Interval]:
     try:
         document = load_yaml(read_text(user_path(path)))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = getattr(error, 'strerror', None) or str(error)
         raise SettingsError(
-            f"cannot read the bounds '{path}': {reason}",
+            f"cannot read the bounds '{path}': {reading_failure(error)}",
             file=path,
             key=key,
             remedy='give the path of a YAML of names and [lowest, highest]',

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import yaml
 
-from ..errors import SettingsError
+from ..errors import reading_failure, SettingsError
 from ..options import LARGEST
 from ..parameters import ParameterLayout, ParameterSet
 from ..robot import Robot
@@ -252,9 +252,8 @@ def _named_values(path: Path) -> dict:
     try:
         document = load_yaml(read_text(path))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = getattr(error, 'strerror', None) or str(error)
         raise SettingsError(
-            f"cannot read the prior '{path}': {reason}",
+            f"cannot read the prior '{path}': {reading_failure(error)}",
             file=str(path),
             key='estimation.prior',
             remedy='give none, urdf, or the path of a YAML of parameters',

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..errors import IdentificationError
+from ..errors import IdentificationError, reading_failure
 from ..untrusted.files import read_text
 from ..untrusted.yaml_loader import load_yaml
 
@@ -82,7 +82,7 @@ def load(path: Path) -> Any:
             remedy='give the result.yaml that an identification wrote',
         ) from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise damaged(path, f'it is not readable as YAML ({error})', None) from error
+        raise damaged(path, reading_failure(error), None) from error
     return document
 
 

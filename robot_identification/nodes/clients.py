@@ -14,6 +14,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from ..errors import IdentificationError
+from .requests import SERVICES
 
 
 class RequestFailedError(IdentificationError):
@@ -63,7 +64,9 @@ class Caller:
             where there is no answer in time, or the response says ``success: false``.
 
         """
-        client = self._client(kind, name, self.node.create_client)
+        # the answers to other clients of the service arrive here, too
+        make = partial(self.node.create_client, qos_profile=SERVICES)
+        client = self._client(kind, name, make)
         what = f"service '{name}'"
         self.wait_for(client.service_is_ready, seconds, what)
         response = self._result(client.call_async(kind.Request(**fields)), seconds, what)

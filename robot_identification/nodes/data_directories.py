@@ -94,10 +94,8 @@ class DataDirectories:
         """
         resolved = _resolved(path, key)
         self._require(resolved, path, key)
-        if inside and resolved.is_dir():
-            for entry in resolved.iterdir():
-                if entry.is_symlink():
-                    self._require(_resolved(entry, key), entry, key)
+        for link in _links_in(resolved) if inside else ():
+            self._require(_resolved(link, key), link, key)
         return resolved
 
     def _require(self, resolved: Path, path: Path, key: str) -> None:
@@ -108,6 +106,14 @@ class DataDirectories:
             key=key,
             remedy='name a file there, or start the node with another data_directories',
         )
+
+
+def _links_in(folder: Path) -> list[Path]:
+    """Return the links in a folder; none where it is no folder, or may not be read."""
+    try:
+        return [entry for entry in folder.iterdir() if entry.is_symlink()]
+    except OSError:
+        return []  # who reads it says why it cannot be read
 
 
 def _resolved(path: Path, key: str) -> Path:

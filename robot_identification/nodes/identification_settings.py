@@ -248,12 +248,13 @@ class Settings:
                 'no recording is known',
                 remedy='name a bag or CSV file as source, or record with the recorder node',
             )
-        path = self.files.resolve(given_path(source, 'source'), 'source', inside=True)
+        given = given_path(source, 'source')
+        path = self.files.resolve(given, 'source', inside=True)
         why = unusable(path)
         if why is not None:
-            shown = path if len(source) <= 500 else f'{source[:80]}...'
+            shown = given if len(source) <= 500 else f'{source[:80]}...'
             raise RecordingError(
-                f"recording '{shown}' {why}", file=str(path), remedy='correct the path'
+                f"recording '{shown}' {why}", file=str(given), remedy='correct the path'
             )
         entry = RecordingEntry(file=str(path))
         kind = entry.kind()

@@ -13,6 +13,7 @@ from robot_identification_msgs.srv import StartRecording, StopRecording
 from .excitation_errors import Code, code_name, MotionError
 from .motion_sender import Tick
 from .motion_watch import Report
+from .requests import SERVICES
 
 SERVICE_SECONDS = 10.0
 """How long the recorder may take to answer [s]."""
@@ -108,7 +109,7 @@ async def call_recorder(node: Node, kind: type, name: str, request: Any, tick: T
         where the recorder is not there, does not answer in time, or refuses.
 
     """
-    client, future = node.create_client(kind, name), None
+    client, future = node.create_client(kind, name, qos_profile=SERVICES), None
     try:
         end = time.monotonic() + SERVICE_SECONDS
         while not client.service_is_ready():

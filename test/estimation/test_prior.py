@@ -22,6 +22,7 @@ from robot_identification.estimation import (
     standard_essential,
     standard_std,
 )
+from robot_identification.estimation.boxes import read_boxes
 from robot_identification.options import from_mapping
 from robot_identification.parameters import ParameterLayout, ParameterSet
 from robot_identification.regressors import build, ModelSettings
@@ -264,3 +265,20 @@ def test_standard_parameters_that_cannot_be_had_are_refused(settings, words):
     with pytest.raises(SettingsError, match=words) as caught:
         from_mapping(EstimationSettings, settings)
     assert caught.value.key == 'standard'
+
+
+@pytest.mark.parametrize(
+    'text',
+    ['*hunter2: [\n', '{hunter2', 'a: !hunter2 b\n', 'hunter2: "\n', '&hunter2 a: &hunter2 [\n'],
+)
+def test_nothing_of_a_damaged_file_is_repeated(tmp_path, text):
+    """PyYAML's own words have the line at fault, which may be of any file."""
+    path = tmp_path / 'prior.yaml'
+    path.write_text(f'link_1.m: 1.0\n{text}')
+    layout = ParameterLayout(('link_1.m',), ('kg',))
+    with pytest.raises(SettingsError, match='it is not readable as YAML in line') as caught:
+        choose_prior(str(path), ParameterSet(layout, np.zeros(1)))
+    assert 'hunter2' not in str(caught.value)
+    with pytest.raises(SettingsError, match='it is not readable as YAML in line') as caught:
+        read_boxes(str(path))
+    assert 'hunter2' not in str(caught.value)

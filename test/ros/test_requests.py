@@ -24,7 +24,7 @@ def ask_at_once(ros, kind, service, **fields):
     def answered():
         return all(future.done() for future in futures)
 
-    ros.wait_until(answered, 40.0, f'{AT_ONCE} answers of {service}')
+    ros.wait_until(answered, 120.0, f'{AT_ONCE} answers of {service}')
     return [future.result() for future in futures]
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 import signal
 import time
 
@@ -32,6 +34,7 @@ BOUND = 20.0
 def alone(cell, tmp_path_factory):
     """Give all nodes but a robot: no description, states, controller; started as by users."""
     folder = tmp_path_factory.mktemp('alone')
+    Path(os.environ['ROS_LOG_DIR'], 'any.mcap').touch()  # in the folder where nodes are started
     for node in NODES:
         parameters = {'execute': True, 'output': str(folder), 'online.enabled': True}
         cell.start(node, parameters=parameters, wait=False, fresh=True)
@@ -44,7 +47,8 @@ def alone(cell, tmp_path_factory):
     ('kind', 'service', 'fields', 'words'),
     [
         (Identify, 'identification/identify', {}, 'no recording is known'),
-        (Identify, 'identification/identify', {'source': '/'}, 'robot description'),
+        (Identify, 'identification/identify', {'source': '/'}, 'is not below'),
+        (Identify, 'identification/identify', {'source': 'any.mcap'}, 'robot description'),
         (Validate, 'identification/validate', {}, 'no estimate yet'),
         (CheckConsistency, 'identification/check_consistency', {}, 'no estimate yet'),
         (ExportUrdf, 'identification/export_urdf', {}, 'no estimate yet'),
