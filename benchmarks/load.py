@@ -143,10 +143,11 @@ def section() -> Section:
             Figure('recorder, missing', installed.missing, at_most=0.0),
             Figure('recorder, missing without any priority', plain.missing, at_most=0.0),
             Figure('live identification, missing', installed.skipped, at_most=0.0),
-            Figure('live identification, missing without any priority', plain.skipped,
-                   at_most=0.0),
+            Figure(
+                'live identification, missing without any priority', plain.skipped, at_most=0.0
+            ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _row(way: str, found: Found) -> list[str]:

@@ -19,8 +19,8 @@ def add_repair(commands: Any, run: Run) -> None:
         description="""
             Complete recordings (rosbag2 in mcap) that were cut off, whoever recorded them: what is
             left is written anew with index and end, metadata.yaml is made, and the old file stays
-            beside it as *.mcap.unfinished. Recordings that are complete, or that are still being
-            recorded, stay as they are.
+            as unfinished/*.mcap.unfinished beside it. Recordings that are complete, or that are
+            still being recorded, stay as they are.
             """,
         epilog="""
             examples:

@@ -49,6 +49,7 @@ ROOMS = (
     'cli_options',
     'cli_inputs',
     'cli_many',
+    'cli_play',
     'cli_repair',
     'cli_parser',
     'cli',

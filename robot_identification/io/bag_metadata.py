@@ -27,6 +27,9 @@ RECORD_KEY = 'serialized_metadata'
 MARK = 'mark'
 """Key in the custom data: why a recording ended early, or whatever its maker wants known."""
 
+DISTRO = 'jazzy'
+"""Name of the ROS distribution in what is written here, and where a file names none."""
+
 FOREVER = 9223372036854775807
 """RMW_DURATION_INFINITE [ns]."""
 
@@ -125,7 +128,7 @@ def describe(
     files: Sequence[FileSpan],
     topics: Sequence[Mapping[str, Any]],
     custom_data: Mapping[str, str],
-    distro: str = 'jazzy',
+    distro: str = DISTRO,
 ) -> dict[str, Any]:
     """
     Return rosbag2's description of a bag.

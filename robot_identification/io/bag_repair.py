@@ -2,10 +2,10 @@
 """
 Complete recordings whose recorder was killed, lost its power or found the disk full.
 
-An mcap file without its end is written anew beside the old one, which is kept as
-``<name>.mcap.unfinished``; ``metadata.yaml`` is made from the files.  Then ``ros2 bag`` and every
-other reader takes the recording.  It makes no difference whether our recorder wrote it or
-``ros2 bag record``.
+An mcap file without its end is written anew, and the old one is kept as
+``unfinished/<name>.mcap.unfinished`` beside it, where ``ros2 bag info`` does not count it;
+``metadata.yaml`` is made from the files.  Then ``ros2 bag`` and every other reader takes the
+recording.  It makes no difference whether our recorder wrote it or ``ros2 bag record``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ import yaml
 from ..errors import RecordingError
 from ..untrusted.files import open_regular, read_text
 from ..untrusted.yaml_loader import load_yaml
-from .bag_metadata import describe, KEY, METADATA_NAME, sync_folder, write_metadata
+from .bag_metadata import describe, DISTRO, KEY, METADATA_NAME, sync_folder, write_metadata
 from .mcap_records import MAGIC
 from .mcap_recovery import has_end
 from .mcap_repair import about_mcap, library_of, McapAbout, rewrite
 from .mcap_writer import LIBRARY
 
 UNFINISHED = '.unfinished'
+KEPT = 'unfinished'
+"""Name of the folder for what a repair has replaced."""
+
 QUIET = 5.0
 """Time without a change after which a file that nobody has locked is taken to be left [s]."""
 
@@ -109,7 +112,7 @@ def repair_bag(bag: Path, *, quiet: float = QUIET, reserve: int = 0) -> Repair:
 def _repair(bag: Path, quiet: float, reserve: int) -> Repair:
     done = []
     for file in _left(bag):
-        file.rename(file.with_name(file.name.removesuffix(UNFINISHED)))
+        file.rename(bag / file.name.removesuffix(UNFINISHED))
     files = [bag] if bag.is_file() and bag.suffix == '.mcap' else _files(bag)
     if not files:
         raise _no_bag(bag)
@@ -164,7 +167,7 @@ def _completed(file: Path, quiet: float, reserve: int) -> str:
     messages = 0 if about is None else about.span.count
     return (
         f'{file.name}: {told}; written anew with {messages} messages, index and end; '
-        f"the old one is '{kept.name}'"
+        f"the old one is '{KEPT}/{kept.name}'"
     )
 
 
@@ -179,11 +182,11 @@ def _described(bag: Path, abouts: Sequence[McapAbout], told: Mapping[str, Any]) 
             count_so_far = topics[name]['message_count'] if name in topics else 0
             topics[name] = {**entry, 'message_count': entry['message_count'] + count_so_far}
     custom.update(told.get('custom_data') or {})
-    distro = str(told.get('ros_distro') or next((a.distro for a in abouts if a.distro), ''))
+    distro = str(told.get('ros_distro') or next((a.distro for a in abouts if a.distro), DISTRO))
     path, done = bag / METADATA_NAME, []
     if path.exists():
         kept = _kept(path)
-        done.append(f"{METADATA_NAME}: the old one is '{kept.name}'")
+        done.append(f"{METADATA_NAME}: the old one is '{KEPT}/{kept.name}'")
     description = describe([a.span for a in abouts], list(topics.values()), custom, distro)
     write_metadata(bag, description)
     return [*done, f'{METADATA_NAME}: made for {description["message_count"]} messages']
@@ -224,8 +227,10 @@ def _exchange(file: Path, new: Path) -> Path:
 
 def _kept(file: Path) -> Path:
     """Give a file a second name, or another where there are no second names; return it."""
+    folder = file.parent / KEPT
+    folder.mkdir(exist_ok=True)
     for number in count():
-        kept = file.with_name(f'{file.name}{f"_{number}" if number else ""}{UNFINISHED}')
+        kept = folder / f'{file.name}{f"_{number}" if number else ""}{UNFINISHED}'
         try:
             os.link(file, kept)
             return kept
@@ -249,8 +254,8 @@ def _left(bag: Path) -> Iterator[Path] | list[Path]:
     """Return what an interrupted repair has left without its old name."""
     if not bag.is_dir():
         return []
-    kept = bag.glob(f'*.mcap{UNFINISHED}')
-    return [p for p in kept if not p.with_name(p.name.removesuffix(UNFINISHED)).exists()]
+    kept = (bag / KEPT).glob(f'*.mcap{UNFINISHED}')
+    return [p for p in kept if not (bag / p.name.removesuffix(UNFINISHED)).exists()]
 
 
 def _readable_metadata(bag: Path) -> Mapping[str, Any] | None:

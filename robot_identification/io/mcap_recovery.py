@@ -96,6 +96,9 @@ def remains_of(path: Path) -> Remains:
     """Go through an unfinished file, without reading its messages."""
     with open_regular(path) as stream:
         size = stream.seek(0, 2)
+        if size < len(MAGIC):
+            told = f'has only {size} of its first {len(MAGIC)} bytes' if size else 'is empty'
+            return Remains(path, (), np.empty(0, dtype=np.uint8), told)
         parts, end = _parts(stream, size)
         told = 'only its index is missing'
         if end < size:

@@ -23,6 +23,7 @@ from ..untrusted.yaml_loader import load_yaml
 from .bag_metadata import (
     as_yaml,
     describe,
+    DISTRO,
     FileSpan,
     KEY,
     RECORD,
@@ -211,7 +212,8 @@ class _Rewriter:
         span = FileSpan(name, summary.first, summary.last, summary.messages)
         topics = _topics(summary)
         custom, distro = _custom(self.noted)
-        self.put(summary.end(self.size, as_yaml(describe([span], topics, custom, distro))))
+        description = describe([span], topics, custom, distro or DISTRO)
+        self.put(summary.end(self.size, as_yaml(description)))
 
     def _declare(self, records: np.ndarray, places: tuple[int, ...]) -> None:
         data = records.data

@@ -379,6 +379,11 @@ class Follower:
             self._identifier.save(path)
 
     @property
+    def deadline(self) -> float:
+        """Time that an update may take before it counts as late [s]."""
+        return self._task.options.deadline
+
+    @property
     def period(self) -> float:
         """Usual time between samples [s]; NaN before it is known."""
         return self._period

@@ -28,6 +28,7 @@ STATES = {
 """States in words."""
 
 _OTHER_RATE = 0.2
+_OFTEN_LATE = 0.1  # of the updates, from which on late ones are warned of
 
 
 class ParameterMessages:
@@ -87,8 +88,8 @@ class Look:
         Steady time [s].
     processor:
         Processor time of the process [s].
-    messages, lost, refused, foreign, invalid, disordered, gaps, jumps:
-        Counts so far.
+    messages, lost, refused, foreign, invalid, disordered, gaps, jumps, updates, late:
+        Counts so far; late are updates.
     stamp:
         Of the newest joint state [ns]; None before the first.
 
@@ -104,6 +105,8 @@ class Look:
     disordered: int = 0
     gaps: int = 0
     jumps: int = 0
+    updates: int = 0
+    late: int = 0
     stamp: int | None = None
 
     @classmethod
@@ -121,6 +124,8 @@ class Look:
             counts.late,
             max(0, counts.stretches - 1),
             account.jumps,
+            account.updates,
+            account.late,
             follower.last_stamp,
         )
 
@@ -216,6 +221,10 @@ def _troubles(
         found.append(f'{now.disordered - before.disordered} joint states not in order of time')
     if now.gaps > before.gaps and not jumps:
         found.append(f'{now.gaps - before.gaps} gaps: the filters filled anew')
+    late = now.late - before.late
+    if late > _OFTEN_LATE * (now.updates - before.updates):
+        deadline = _ms(follower.deadline)
+        found.append(f'{late} updates took longer than {deadline} ms (online.deadline)')
     expected = 1.0 / follower.period if follower.period == follower.period else rate
     if abs(rate - expected) > _OTHER_RATE * expected and now.gaps == before.gaps:
         found.append(

@@ -164,11 +164,15 @@ def check_repaired(bag, raw):
     assert told['message_count'] == len(numbers)
     assert told['files'][0]['message_count'] == len(numbers)
     if raw is not None:
-        [kept] = bag.glob('*.mcap.unfinished')
+        [kept] = bag.glob('unfinished/*.mcap.unfinished')
         assert kept.read_bytes() == raw, 'nothing is taken away'
-    before = {path.name: path.read_bytes() for path in bag.iterdir()}
+    # what `ros2 bag info` tells: its size is that of all files in the folder, others' included
+    assert told['ros_distro'] == 'jazzy'
+    files = {path.name: path.read_bytes() for path in bag.iterdir() if path.is_file()}
+    assert set(files) == {'metadata.yaml', *told['relative_file_paths']}
     assert repair_bag(bag).done == ()
-    assert {path.name: path.read_bytes() for path in bag.iterdir()} == before
+    after = {path.name: path.read_bytes() for path in bag.iterdir() if path.is_file()}
+    assert after == files
     return numbers
 
 
@@ -266,7 +270,8 @@ def test_metadata_that_a_power_loss_cut_is_replaced_and_kept(tmp_path, text):
     (tmp_path / 'run' / 'metadata.yaml').write_text(text)
     assert not is_complete(tmp_path / 'run')
     assert 'metadata.yaml.unfinished' in repair_bag(tmp_path / 'run').done[0]
-    assert (tmp_path / 'run' / 'metadata.yaml.unfinished').read_text() == text
+    kept = tmp_path / 'run' / 'unfinished' / 'metadata.yaml.unfinished'
+    assert kept.read_text() == text
     check_repaired(tmp_path / 'run', None)
 
 
@@ -358,7 +363,8 @@ def test_a_repair_that_was_interrupted_is_taken_up(tmp_path):
     raw = cut(our_bag(tmp_path / 'run'), 8000).read_bytes()
     file = file_of(tmp_path / 'run')
     # where files cannot have two names, the old one is renamed first
-    file.rename(file.with_name(file.name + '.unfinished'))
+    (tmp_path / 'run' / 'unfinished').mkdir()
+    file.rename(tmp_path / 'run' / 'unfinished' / f'{file.name}.unfinished')
     (tmp_path / 'run' / f'.{file.name}.repairing').write_bytes(b'half of it')
     assert not is_complete(tmp_path / 'run')
     repair_bag(tmp_path / 'run')
@@ -378,9 +384,18 @@ def test_where_files_cannot_have_two_names_the_old_one_is_renamed(tmp_path, monk
 
 def test_a_file_that_ends_in_its_first_bytes_becomes_an_empty_bag(tmp_path):
     raw = file_of(our_bag(tmp_path / 'run')).read_bytes()
-    for length in (0, 3, 8, 12, 40):
+    told = {
+        0: 'is empty',
+        3: 'has only 3 of its first 8 bytes',
+        8: 'read up to its last complete chunk (8 of 8 bytes are whole)',
+        12: 'read up to its last complete chunk (8 of 12 bytes are whole)',
+        40: 'read up to its last complete chunk (',
+    }
+    for length, words in told.items():
         left = put(tmp_path / 'run', raw[:length])
-        repair_bag(tmp_path / 'run')
+        done = repair_bag(tmp_path / 'run').done
+        assert done[0].startswith(f'run_0.mcap: {words}')
+        assert done[0].endswith("the old one is 'unfinished/run_0.mcap.unfinished'")
         assert check_repaired(tmp_path / 'run', left) == []
 
 

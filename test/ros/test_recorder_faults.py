@@ -90,7 +90,7 @@ def stamps(bag):
 def test_what_an_earlier_recorder_left_is_completed_at_the_start(shared, output):
     shared.wait_until(lambda: is_complete(output / 'left'), 60.0, 'the repair')
     assert stamps(output / 'left') == list(range(20))
-    assert (output / 'left' / 'left_0.mcap.unfinished').exists()
+    assert (output / 'left' / 'unfinished' / 'left_0.mcap.unfinished').exists()
     # which of the two recorders it was is open
     shared.wait_until(
         lambda: any('written anew with 20 messages' in p.output for p in shared.processes),

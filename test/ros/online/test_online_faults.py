@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ pytest.importorskip('rclpy')
 
 from robot_identification_msgs.msg import OnlineStatus
 from sensor_msgs.msg import JointState
+
+from benchmarks.load import busy_processes
 
 
 def test_states_that_stop(live):
@@ -95,3 +99,31 @@ def test_stamps_not_in_order(live):
     status = live.play(messages, 1.0)
     assert status.disordered == 1
     assert status.gaps == 0
+
+
+def test_nothing_is_lost_beside_busy_processes(live):
+    """At 1 kHz, and without the real-time priority that the process asks for."""
+    pid = live.follower_pid()
+    policy, parameters = os.sched_getscheduler(pid), os.sched_getparam(pid)
+    _schedule(pid, os.SCHED_OTHER, os.sched_param(0))
+    try:
+        with busy_processes():
+            status = live.play(live.states(), speed=4.0)
+    finally:
+        _schedule(pid, policy, parameters)
+    assert (status.messages, status.lost, status.disordered) == (1000, 0, 0)
+    status = live.wait(lambda s: s.updates == 1000 - 200, 'all updates')
+    live.ros.wait_until(
+        lambda: values_of(live)['updates'] == '800', 5.0, 'the diagnostic of all updates'
+    )
+    values = values_of(live)
+    assert (values['lost'], values['late updates']) == ('0', str(status.late_updates))
+
+
+def values_of(live):
+    return {pair.key: pair.value for pair in live.report('online').values}
+
+
+def _schedule(pid, policy, parameters):
+    for thread in os.listdir(f'/proc/{pid}/task'):
+        os.sched_setscheduler(int(thread), policy, parameters)

@@ -78,6 +78,7 @@ def test_what_the_recorder_recorded_gives_what_the_live_run_gave(live, tmp_path)
         assert statuses[-1].lost == 0
         # none is done within 10 us: all of them are late, and counted
         assert statuses[-1].late_updates == statuses[-1].updates
+        assert any('updates took longer than 0.010 ms' in s.message for s in statuses)
         found.append(np.array([p.value for p in published[-1].parameters]))
         clocks.append([message.clock.sec + 1e-9 * message.clock.nanosec for message in clock])
         assert ros.call(Trigger, '/replay/identification/online/reset').success
