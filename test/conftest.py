@@ -26,44 +26,22 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from node_server import ForkedProcess, NODES, start_server
+from search_paths import add_interfaces, python_path
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_ROS = 'needs ROS 2 (rclpy): source a ROS installation, or run `make test`'
-OVERLAY = Path(sys.prefix, 'test-interfaces')
-"""Interfaces that no wheel brings, which set-up has built for tests; there with wheels alone."""
 
 
 def pytest_configure(config):
-    """
-    Restart pytest once with the interfaces for tests in its paths, where ROS is from wheels.
-
-    The library path counts as it is at a process's start.  Workers of xdist get the paths with the
-    environment.
-    """
-    wheels = importlib.util.find_spec('ros_wheels_bootstrapper') is not None
-    if not wheels or str(OVERLAY / 'lib') in os.environ.get('LD_LIBRARY_PATH', '').split(':'):
+    """Restart pytest once with the interfaces for tests in its paths, where ROS is from wheels."""
+    if not add_interfaces():
         return
-    if not OVERLAY.is_dir():
-        raise pytest.UsageError('the interfaces for tests are not built: run `make setup`')
-    # Last in the paths: where the caller names real ones, they are taken.
-    append('LD_LIBRARY_PATH', OVERLAY / 'lib')
-    append('PYTHONPATH', *OVERLAY.glob('lib/python3.*/site-packages'))
     capture = config.pluginmanager.getplugin('capturemanager')
     if capture is not None:
         capture.stop_global_capturing()
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, sys.orig_argv)
-
-
-def append(variable, *paths):
-    """Put paths behind those of a variable of this process's environment."""
-    os.environ[variable] = joined(os.environ.get(variable), *paths)
-
-
-def joined(*paths):
-    """Join search paths; an empty one, which would mean the working folder, is left out."""
-    return os.pathsep.join(str(path) for path in paths if path)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -129,12 +107,6 @@ def node_server():
     """Start the server of this test process at the first use; it ends with this process."""
     alone = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}
     return start_server({**os.environ, **alone, 'PYTHONPATH': python_path()})
-
-
-def python_path():
-    """Return where nodes look for packages: in these sources, and where PYTHONPATH has it."""
-    # A sourced ROS names its packages there.
-    return joined(ROOT, os.environ.get('PYTHONPATH'))
 
 
 def start_process(command, environment, fresh=False):

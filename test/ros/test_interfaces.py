@@ -11,6 +11,8 @@ import setuptools
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
+from search_paths import INTERFACES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 HASHES = {
@@ -29,11 +31,12 @@ Two ends whose types have the same hash have the same fields, so they talk with 
 
 
 def described(kind):
-    """Return the types and hashes that the generator has written beside an interface."""
-    package, _, name = kind.split('/')
+    """Return the hash that the generator has written beside an interface for tests."""
+    package = kind.partition('/')[0]
     module = Path(importlib.import_module(package).__file__)
-    prefix = next(p for p in module.parents if (p / 'share' / package).is_dir())
-    text = (prefix / 'share' / f'{kind}.json').read_text(encoding='utf-8')
+    if INTERFACES not in module.parents:
+        pytest.skip(f'the real {package} is installed, of whatever version')
+    text = (INTERFACES / 'share' / f'{kind}.json').read_text(encoding='utf-8')
     return next(
         e['hash_string'] for e in json.loads(text)['type_hashes'] if e['type_name'] == kind
     )
