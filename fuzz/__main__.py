@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+import contextlib
 from pathlib import Path
 import shutil
 import sys
@@ -89,14 +90,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counts: Counter = Counter()
     log = (LOG / 'workers.log').resolve()
     numbers = numbers_of(options.inputs, options.seed, options.targets)
-    for outcome in workers.run(numbers, options.jobs, log, begin + options.seconds):
-        counts[outcome.target, outcome.kind] += 1
-        if not sum(counts.values()) % 1000:
-            print(f'{sum(counts.values())} inputs', flush=True)
-        if outcome.is_finding:
-            print(f'{outcome.kind}: {outcome.target}:{outcome.number}', flush=True)
-            path = LOG / f'{outcome.target}-{outcome.number}.txt'
-            path.write_text(f'{outcome.kind}\n{outcome.text}\n', 'utf-8', 'backslashreplace')
+    with contextlib.suppress(KeyboardInterrupt):  # the report tells how far it came
+        for outcome in workers.run(numbers, options.jobs, log, begin + options.seconds):
+            counts[outcome.target, outcome.kind] += 1
+            if not sum(counts.values()) % 1000:
+                print(f'{sum(counts.values())} inputs', flush=True)
+            if outcome.is_finding:
+                print(f'{outcome.kind}: {outcome.target}:{outcome.number}', flush=True)
+                path = LOG / f'{outcome.target}-{outcome.number}.txt'
+                told = f'{outcome.kind}\n{outcome.text}\n'
+                path.write_text(told, 'utf-8', 'backslashreplace')
     print(report(counts))
     print(f'{sum(counts.values())} inputs in {time.monotonic() - begin:.0f} s')
     return int(any(kind not in ('used', 'refused') for _, kind in counts))

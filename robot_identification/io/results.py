@@ -25,7 +25,7 @@ from ..estimation.delay import EffortDelay
 from ..estimation.estimate import Estimate
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
-from ..options import from_mapping
+from ..options import from_mapping, LARGEST
 from ..parameters import ParameterLayout, ParameterSet
 from ..payload import Payload
 from ..regressors import ModelSettings
@@ -367,5 +367,7 @@ def _column(
             value = math.nan
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise SettingsError(f"{key} of '{entry['name']}' is {value!r}, expected a number")
+        if abs(value) > LARGEST:
+            raise SettingsError(f"{key} of '{entry['name']}' is {value:g}, too large a number")
         values.append(float(value))
     return np.array(values)

@@ -14,6 +14,10 @@ Counts = Mapping[str, int]
 """How many columns each signal has (``position``, ``velocity``, ``effort``)."""
 
 
+LARGEST = 1e12
+"""Largest absolute value of a sample; with larger ones, parameters overflow."""
+
+
 @dataclass(frozen=True)
 class Table:
     """
@@ -93,12 +97,17 @@ class Table:
         )
 
     def check_finite(self, source: str) -> None:
-        """Raise `RecordingError` where a value is not finite, as `check` does."""
+        """Raise `RecordingError` where a value is not finite or too large, as `check` does."""
         for name in ('time', 'position', 'velocity', 'effort'):
             array = getattr(self, name)
-            if array is None or np.isfinite(array).all():
+            # comparisons with NaN are false
+            if (
+                array is None
+                or not array.size
+                or -LARGEST <= array.min() <= array.max() <= LARGEST
+            ):
                 continue
-            bad = ~np.isfinite(array.reshape(len(array), -1))
+            bad = ~(np.abs(array.reshape(len(array), -1)) <= LARGEST)
             row, column = np.argwhere(bad)[0]
             value = float(array.reshape(len(array), -1)[row, column])
             label = self.labels[name][column]

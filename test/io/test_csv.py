@@ -404,3 +404,12 @@ def test_quotes_that_join_cells_are_named_by_row(tmp_path):
     source = open_recording(from_mapping(RecordingEntry, entry), ('joint',), base=tmp_path)
     with pytest.raises(RecordingError, match="in row 1, column '[ab]' is not a number"):
         list(source.blocks())
+
+
+@pytest.mark.parametrize('value', ['1e308', '-1e13', 'inf', 'nan'])
+def test_values_that_no_robot_has_are_named(tmp_path, value):
+    (tmp_path / 'run.csv').write_text(f't,a,b\n0.0,1,2\n0.1,3,{value}\n0.2,1,2\n')
+    entry = {'file': 'run.csv', 'time': 't', 'position': ['a'], 'effort': ['b']}
+    source = open_recording(from_mapping(RecordingEntry, entry), ('joint',), base=tmp_path)
+    with pytest.raises(RecordingError, match="effort 'b' is .* in row 1, at 0.1 s"):
+        list(source.blocks())
