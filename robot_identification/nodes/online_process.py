@@ -43,8 +43,8 @@ from .processes import prioritise
 from .receive_buffers import enlarge_receive_buffers, prefer_sockets
 from .running import EXIT_USER_ERROR
 
-DEPTH = 60_000
-"""Joint states that may wait: a minute at 1 kHz without time to work on them."""
+DEPTH = 5000
+"""Joint states that may wait: several seconds of them."""
 
 DELAY_SECONDS = 5.0
 """How often it is found out how late efforts are [s]."""
