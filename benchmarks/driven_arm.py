@@ -221,6 +221,7 @@ class TrajectoryController:
     """A controller that interpolates trajectories; a `Sender`."""
 
     target, speed_scaling, failure = 'the simulated controller', 1.0, None
+    feeds_back = False
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -253,7 +254,7 @@ class CommandController(TrajectoryController):
 
     def __init__(self, world: World, velocity: bool) -> None:
         super().__init__(world)
-        self._velocity = velocity
+        self._velocity = self.feeds_back = velocity
         self._player = CommandPlayer(velocity, 2.0, RATE, simulated=False)
         self._ended = False
         self._inbox: deque[tuple[float, JointState]] = deque()

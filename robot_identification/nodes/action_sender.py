@@ -71,6 +71,8 @@ class ActionSender:
         """Where the goals go."""
         return f"action '{self._name}'"
 
+    feeds_back = False
+
     @property
     def speed_scaling(self) -> float:
         """How fast the controller lets time pass."""

@@ -73,6 +73,11 @@ class CommandSender:
         return f"topic '{self._publisher.topic_name}'"
 
     @property
+    def feeds_back(self) -> bool:
+        """Whether commands depend on measured positions: those of velocities do."""
+        return self._velocity
+
+    @property
     def speed_scaling(self) -> float:
         """How fast time passes."""
         return self._speed.value

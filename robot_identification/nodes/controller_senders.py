@@ -184,6 +184,8 @@ class TopicSender:
         """Where the trajectories go."""
         return f"topic '{self._publisher.topic_name}'"
 
+    feeds_back = False
+
     @property
     def speed_scaling(self) -> float:
         """How fast the controller lets time pass."""

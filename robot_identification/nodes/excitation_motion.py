@@ -359,7 +359,12 @@ class MotionRun:
             await self._rest(course.path, clock, course.sent.end)
             return
         self.report.phase = 'stopping'
-        end = self._divert(course, place, SHORTEST)
+        if self.sender.feeds_back:
+            # velocities do not lead to a place: they end, and nothing draws the robot to its path
+            self.sender.mistrust()
+            end = self._divert(course, None, SHORTEST)
+        else:
+            end = self._divert(course, place, SHORTEST)
         await self._rest(course.path, clock, end)
 
     def _divert(self, course: _Course, place: np.ndarray | None, shortest: float) -> float:

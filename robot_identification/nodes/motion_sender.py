@@ -48,6 +48,10 @@ class Sender(Protocol):
         """
 
     @property
+    def feeds_back(self) -> bool:
+        """Whether commands are velocities, to which the distance from the path is fed back."""
+
+    @property
     def failure(self) -> str | None:
         """Why the controller has given the motion up, with the remedy; None while it has not."""
 
@@ -120,6 +124,7 @@ class CheckedSender:
         self._gate: CommandGate | None = None
         self.rest: np.ndarray | None = None
         self.target = sender.target
+        self.feeds_back = sender.feeds_back
         self.prepare = sender.prepare
         self.mistrust = sender.mistrust
         self.finish = sender.finish

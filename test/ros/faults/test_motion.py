@@ -195,7 +195,11 @@ def require_no_leap(driver, track):
 def test_joint_states_that_are_false_end_the_motion_without_a_leap(driver, kind):
     track = driver.ros.subscribe(JointState, 'real_states', 1000)
     result = driver.move(Now(driver, FALSE[kind]))
-    assert result.error_code == Code.UNTRUSTED_STATE, result.error_msg
+    # where both joints are in the same place, only their efforts show that they were swapped
+    noticed = {Code.UNTRUSTED_STATE} | (
+        {Code.EFFORT_EXCEEDED} if kind == 'names swapped' else set()
+    )
+    assert result.error_code in noticed, result.error_msg
     driver.require_rest()
     require_no_leap(driver, track)
 
