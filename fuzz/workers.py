@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+import faulthandler
 import json
 import os
 from pathlib import Path
@@ -215,6 +216,7 @@ def _serve(target: Target, numbers: list[int], folder: Path, writer: int, log: P
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        faulthandler.enable(2)
         limit = _pages() * _PAGE + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
