@@ -130,6 +130,7 @@ class CommandStream:
         self._time = self._now = 0.0
         self._left = 0.0  # path time until the next one is the one
         self._owed = 0.0  # path time that has passed and was not commanded
+        self._waited = 0.0  # time from the latest command to the path that came after it
         self._speed = self._pace = 1.0
         self.held_up = 0.0
         self._forget_feedback()
@@ -171,9 +172,9 @@ class CommandStream:
         if self._path is not None and now >= self._now - StampedClock.LEAP:
             # a clock that went back a little: what was commanded is not taken back
             now = max(now, self._now)
-        self._owed = (
-            0.0 if former is None else self._owed + self._speed * max(now - self._now, 0.0)
-        )
+        waited = 0.0 if former is None else max(now - self._now, 0.0)
+        self._owed = 0.0 if former is None else self._owed + self._speed * waited
+        self._waited += waited
         time, self._now = now - start - self._owed, now
         if former is None or time >= 0.0:
             self._path, self._next, self._time = path, None, time
@@ -236,6 +237,7 @@ class CommandStream:
         assert self._path is not None
         passed = self._passed(now)
         self._owed += speed * passed
+        passed, self._waited = passed + self._waited, 0.0
         self._speed, now = speed, self._now
         if self._owed > max(HELD_UP, MISSED * usual) and not self._velocity:
             self.held_up = self.held_up or self._owed

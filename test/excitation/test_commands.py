@@ -195,6 +195,20 @@ def test_a_horizon_of_the_same_path_changes_nothing(moments):
     np.testing.assert_allclose(often.command(1.6, 1.0), once.command(1.6, 1.0), atol=1e-12)
 
 
+@pytest.mark.parametrize('velocity', [False, True])
+def test_a_horizon_between_two_commands_delays_none(velocity):
+    once, often = (CommandStream(velocity=velocity, gain=0.0) for _ in range(2))
+    commands = []
+    for stream in (once, often):
+        stream.replace(PATH, 0.0, 0.0, HERE)
+        commands.append([])
+        for k, now in enumerate(np.arange(0.0, PATH.duration, 0.004)):
+            if stream is often and k % 10 == 9:
+                stream.replace(PATH, 0.0, now, HERE)
+            commands[-1].append(stream.command(now, 1.0, usual=0.004))
+    np.testing.assert_allclose(*commands, atol=1e-12)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.booleans(), st.floats(0.001, 0.1), st.integers(0, 2**31))
 def test_a_clock_that_goes_back_now_and_then_lets_no_time_pass_twice(velocity, jitter, seed):
