@@ -32,7 +32,7 @@ SWITCH_TIME = 0.01
 LOOKS = 5
 """Samples of each polynomial that are held against the limits."""
 
-SOFT = 0.7
+SOFT = 0.5
 """Share of the acceleration limits with which an unreachable command is approached."""
 
 BEHIND = 1.5

@@ -259,14 +259,13 @@ class CommandStream:
         It changes slowly, and what it adds up to is bounded: a drift of what is measured must not
         lead the robot far from its path.
         """
-        share = 1.0 - np.exp(-passed / FEEDBACK_TIME)
-        self._feedback = self._feedback + share * (self._gain * error - self._feedback)
         self._way = self._way + np.abs(planned) * passed
-        most = LARGEST_ERROR + FEEDBACK_SHARE * self._way
-        spent = self._corrected * np.sign(self._feedback) >= most
-        feedback = np.where(spent, 0.0, self._feedback)
-        self._corrected = self._corrected + feedback * passed
-        return feedback
+        spent = self._corrected * np.sign(error) >= LARGEST_ERROR + FEEDBACK_SHARE * self._way
+        wanted = np.where(spent, 0.0, self._gain * error)
+        share = 1.0 - np.exp(-passed / FEEDBACK_TIME)
+        self._feedback = self._feedback + share * (wanted - self._feedback)
+        self._corrected = self._corrected + self._feedback * passed
+        return np.asarray(self._feedback)
 
     def _progress(self, passed: float, usual: float) -> float:
         """

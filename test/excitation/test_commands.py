@@ -162,11 +162,10 @@ def test_what_feedback_adds_is_smooth_and_bounded_however_false_the_states_are(o
     )
     assert np.abs(added).max() <= gain * LARGEST_ERROR + 1e-9
     slope = np.abs(np.diff(added, axis=0)).max() / PERIOD
-    assert slope <= 2.0 * gain * LARGEST_ERROR / FEEDBACK_TIME or np.isclose(
-        np.abs(np.cumsum(added, axis=0)).max() * PERIOD, LARGEST_ERROR, atol=0.05
-    )
-    # 5 % of a way of 0.6 rad beside 0.1 rad
-    assert np.abs(np.cumsum(added, axis=0)).max() * PERIOD < 1.1 * LARGEST_ERROR + 0.04
+    assert slope <= 2.0 * gain * LARGEST_ERROR / FEEDBACK_TIME
+    # 5 % of a way of 0.6 rad beside 0.1 rad, and what is under way when that is reached
+    most = LARGEST_ERROR * (1.0 + gain * FEEDBACK_TIME) + 0.04
+    assert np.abs(np.cumsum(added, axis=0)).max() * PERIOD < most
 
 
 def test_a_path_that_is_still_to_begin_is_reached_from_where_the_robot_rests():
