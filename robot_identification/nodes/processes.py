@@ -229,6 +229,11 @@ def prioritise(priority: int, option: str) -> str:
     return ''
 
 
+def use_normal_priority() -> None:
+    """Have the scheduler treat this process as any other: its threads, and those they start."""
+    _of_each_thread(lambda each: os.sched_setscheduler(each, os.SCHED_OTHER, os.sched_param(0)))
+
+
 def _of_each_thread(change: Callable[[int], None]) -> None:
     """Change each thread of this process; a thread that is new has what its maker has."""
     for name in os.listdir('/proc/self/task'):

@@ -35,6 +35,7 @@ from .interfaces import Interface, INTERFACES, Role
 from .online_follower import Follower
 from .online_options import OnlineOptions, OnlineTask
 from .online_process import OnlineNode
+from .processes import use_normal_priority
 from .recorder_node import RecorderNode
 from .reference_messages import anchor, message_reference
 from .regressor_node import RegressorNode
@@ -205,6 +206,8 @@ def _made(name: str, *parameters: str) -> Iterator[Node]:
     rclpy.init(args=[*words, *(word for p in parameters for word in ('-p', p))])
     try:
         node = NODES[name]()
+        # the recorder's real-time priority is not for the nodes that are made after it
+        use_normal_priority()
         try:
             yield node
         finally:
