@@ -81,7 +81,13 @@ class CommandPlayer:
         """Follow a path, which begins at ``start`` in the clock of the joint states [s]."""
         self._next = path, start
 
-    def note(self, stamp: float, arrived: float, position: np.ndarray) -> None:
+    def note(
+        self,
+        stamp: float,
+        arrived: float,
+        position: np.ndarray,
+        published: float | None = None,
+    ) -> None:
         """
         Take note of a joint state.
 
@@ -93,11 +99,14 @@ class CommandPlayer:
             Time of its arrival on this machine's clock [s].
         position:
             (n_joints,) finite [rad or m].
+        published:
+            When it was published, by the clock of its publisher; None for ``arrived`` [s].
 
         """
+        published = arrived if published is None else published
         if self._refused >= MISTRUST_COUNT:
             return
-        if self._monitor is not None and self._monitor.fault(stamp, arrived, position):
+        if self._monitor is not None and self._monitor.fault(stamp, published, position):
             self._refused += 1
             return
         self._latest, self._arrived = (stamp, position), arrived

@@ -246,7 +246,8 @@ class Streamer:
         wall = time.monotonic()
         arrived = wall - min(waited(info), OLD)
         stamp = 1e-9 * sample.stamp if sample.stamp else time.time() - (wall - arrived)
-        self._player.note(stamp, arrived, sample.position)
+        published = 1e-9 * info.get('source_timestamp', 0) or arrived
+        self._player.note(stamp, arrived, sample.position, published)
 
     # -------------------------------------------------------------------------------- what is said
 

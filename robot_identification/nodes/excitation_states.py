@@ -122,7 +122,8 @@ class StateWatch:
             )
         elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
             now = time.monotonic()
-            if self._jumps(sample.stamp) or self._refuse(sample, now - latency):
+            source = info.get('source_timestamp', 0)
+            if self._jumps(sample.stamp) or self._refuse(sample, 1e-9 * source or now):
                 return
             self._sample, self._received, self._fault = sample, now - waited(info), None
             self.published = now - latency
@@ -139,7 +140,17 @@ class StateWatch:
         self._sequence = sequence
 
     def _refuse(self, sample: JointSample, published: float) -> bool:
-        """Return whether a joint state is not accepted, and remember why."""
+        """
+        Return whether a joint state is not accepted, and remember why.
+
+        Parameters
+        ----------
+        sample:
+            The joint state.
+        published:
+            When it was published, by the clock of its publisher [s].
+
+        """
         if self._monitor is None:
             return False
         stamp = 1e-9 * sample.stamp if sample.stamp else np.nan
