@@ -349,10 +349,14 @@ class MotionRun:
         allowed = 2.0 * options.tracking_tolerance
         allowed = allowed + options.tracking_lag * np.abs(reference[1])
         away = np.abs(place - reference[0])
-        if not states.flawless or (away > allowed).any():
-            joint = course.path.trajectory.joints[int((away - allowed).argmax())]
+        worst = int((away - allowed).argmax())
+        if away[worst] <= allowed[worst] and not states.flawless:
+            await self._stop(course)
+            return
+        if away[worst] > allowed[worst]:
+            joint = course.path.trajectory.joints[worst]
             self.node.get_logger().error(
-                f"joint '{joint}' is {away.max():.3g} away from where it is commanded, if the "
+                f"joint '{joint}' is {away[worst]:.3g} away from where it is commanded, if the "
                 'joint states are true: nothing more is sent, the controller ends what it has; '
                 'use the emergency stop if the robot still moves or presses'
             )
