@@ -56,6 +56,9 @@ STAMP = 1000.0
 LATENCY = 0.002
 """Of joint states, and of commands [s]."""
 
+OBSTACLE_STIFFNESS, OBSTACLE_DAMPING = 300.0, 10.0
+"""Of an obstacle that the first joint meets [N m/rad, N m s/rad]."""
+
 SPAN = 0.004
 """Time over which the true acceleration is determined [s]."""
 
@@ -170,6 +173,7 @@ class World:
         self.spoiler: Spoiler | None = None
         self.track: list[tuple[np.ndarray, np.ndarray]] = []
         self.stream: Callable[[float], None] | None = None
+        self.obstacle: float | None = None
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._every = round(settings.servo_rate / RATE)
@@ -196,8 +200,13 @@ class World:
                 heapq.heappop(self._events)[2]()
             if self.stream is not None and self.simulator.periods % self._every == 0:
                 self.stream(self.wall)
-            period, sample = self.simulator.periods, self.simulator.advance()
             plant = self.simulator.plant
+            if self.obstacle is not None:
+                depth = max(plant.position[0] - self.obstacle, 0.0)
+                damping = OBSTACLE_DAMPING * plant.velocity[0] if depth else 0.0
+                push = -OBSTACLE_STIFFNESS * depth - damping
+                self.simulator.disturb(np.array([push, 0.0, 0.0]))
+            period, sample = self.simulator.periods, self.simulator.advance()
             self.track.append((plant.position.copy(), plant.velocity.copy()))
             if period % self._every == 0:
                 self._publish(sample)
@@ -345,6 +354,8 @@ class Outcome:
         Of the result; '' for a motion to its end.
     at_rest:
         Whether the arm rested at the end.
+    end_off_path:
+        Distance of the last position that was commanded from the path [rad].
 
     """
 
@@ -354,6 +365,7 @@ class Outcome:
     off_path: float
     code: str
     at_rest: bool
+    end_off_path: float
 
 
 @contextmanager
@@ -405,7 +417,14 @@ class Arm:
         self.path = motion_path(self.robot, wave(self.limits, speed), self.limits, OPTIONS)
         self.controller = CONTROLLERS[controller]
 
-    def run(self, fault: Fault, when: float, seed: int, displaced: float = 0.0) -> Outcome:
+    def run(
+        self,
+        fault: Fault,
+        when: float,
+        seed: int,
+        displaced: float = 0.0,
+        obstacle: float | None = None,
+    ) -> Outcome:
         """
         Move the arm while the joint states become false.
 
@@ -419,9 +438,12 @@ class Arm:
             Of what is random.
         displaced:
             How far from the start of the path the arm truly rests [rad].
+        obstacle:
+            Position of the first joint beyond which an obstacle pushes back [rad].
 
         """
         world = World(self.robot, self.path.trajectory.position[0] + displaced)
+        world.obstacle = obstacle
         sender = CheckedSender(self.controller(world))
         code = ''
         with driven_time(world):
@@ -435,7 +457,7 @@ class Arm:
             except MotionError as error:
                 code = code_name(error.code)
             world.pass_time(1.5)
-        return self._outcome(world, code)
+        return self._outcome(world, code, sender)
 
     async def _move(self, states: StateWatch, sender: CheckedSender) -> None:
         async def tick() -> None:
@@ -453,10 +475,11 @@ class Arm:
         )
         await run.execute(None, self.path, None)
 
-    def _outcome(self, world: World, code: str) -> Outcome:
+    def _outcome(self, world: World, code: str, sender: CheckedSender) -> Outcome:
         position, velocity = (np.array(each) for each in zip(*world.track, strict=True))
         span = round(SPAN * 500.0)
         acceleration = np.abs(velocity[span:] - velocity[:-span]) / SPAN
+        last = None if sender.reference is None else sender.reference.points.motion.position[-1]
         beyond = np.maximum(self.limits.lower - position, position - self.limits.upper)
         grid = np.linspace(0.0, self.path.duration, 2000)
         path = self.path.trajectory.sample(grid).position
@@ -468,4 +491,5 @@ class Arm:
             float(away.max()),
             code,
             float(np.abs(velocity[-100:]).max()) < 0.01,
+            0.0 if last is None else float(np.abs(last - path).max(axis=1).min()),
         )

@@ -154,6 +154,7 @@ def worst(arm: Arm, fault: Fault, runs: int) -> Outcome:
         max(each.off_path for each in found),
         ', '.join(sorted({each.code or 'NONE' for each in found})),
         all(each.at_rest for each in found),
+        max(each.end_off_path for each in found),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from benchmarks.driven_arm import Arm, CONTROLLERS, SETTINGS
-from benchmarks.false_states import FAULTS, worst
+from benchmarks.false_states import changed, FAULTS, worst
 
 TOLERANCE = 1.05
 STREAMED = (
@@ -65,9 +65,29 @@ def test_false_states_do_not_make_a_stream_leap(arms, kind, name):
 
 @pytest.mark.parametrize('kind', list(CONTROLLERS))
 def test_true_states_end_no_motion(arms, kind):
-    outcome = arms[kind].run(lambda spoiler, message: [(message, 0)], 0.1, seed=0)
+    outcome = arms[kind].run(true, 0.1, seed=0)
     assert outcome.code == '' and outcome.off_path < 0.01
     require_bounds(outcome)
+
+
+def true(spoiler, message):
+    return [(message, 0)]
+
+
+def once(spoiler, message):
+    if spoiler.count == 1:
+        return [(changed(message, np.array(message.position) + 1.0), 0)]
+    return [(message, 0)]
+
+
+@pytest.mark.parametrize('kind', list(CONTROLLERS))
+def test_a_contact_is_given_way_to_only_if_every_state_was_plausible(arms, kind):
+    yielding = arms[kind].run(true, 0.05, seed=0, obstacle=0.7)
+    doubtful = arms[kind].run(once, 0.05, seed=0, obstacle=0.7)
+    assert yielding.code == doubtful.code == 'EFFORT_EXCEEDED'
+    assert yielding.at_rest and doubtful.at_rest
+    assert yielding.end_off_path > 0.005, 'where the states say that the robot is'
+    assert doubtful.end_off_path < 0.001, 'on the checked path'
 
 
 @pytest.mark.parametrize('offset', [0.15, -0.6, 1.0])
