@@ -118,7 +118,12 @@ def test_the_whole_way(demo):
     assert not any(alive(pid) for pid in running.pids().values())
 
 
-@pytest.mark.parametrize('node', NODES)
+def one_now(nodes, now):
+    """Return parameters of which one is tried by `make test`, and all by `make soak`."""
+    return [pytest.param(node, marks=[] if node == now else pytest.mark.soak) for node in nodes]
+
+
+@pytest.mark.parametrize('node', one_now(NODES, 'identification'))
 def test_killing_a_node_ends_the_rest_with_a_clear_message(demo, node):
     running = demo('--duration', '5')
     pids = running.pids()
@@ -133,7 +138,7 @@ def test_killing_a_node_ends_the_rest_with_a_clear_message(demo, node):
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize('node', ['recorder', 'simulation'])
+@pytest.mark.parametrize('node', one_now(('recorder', 'simulation'), 'recorder'))
 def test_nothing_recorded_is_lost_when_a_node_is_killed_in_motion(demo, node):
     running = demo('--duration', '8')
     pids = running.pids()
