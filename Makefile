@@ -85,9 +85,10 @@ fuzz: environment  ## feed mutated files and requests to every reader (ARGS: --i
 papers: environment  ## reproduce the papers' tables into docs/papers.md (ARGS: names of papers)
 	@$(BIN)/python -m benchmarks.papers $(ARGS)
 
-lint: setup types  ## check style, formatting and types
+lint: setup types  ## check style, formatting, types, spelling and docstrings
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/codespell
 
 format: setup  ## put style and formatting right
 	@$(BIN)/ruff check --fix .

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What energy equations make of the recording of the TX-40, beside inverse dynamics.
+Energy equations on the recording of the TX-40, beside inverse dynamics.
 
     .venv/bin/python -m benchmarks energy_tx40
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large a recording's factor is, what its handling costs, and how exactly factors merge."""
+"""Size of a recording's QR factor, cost of its handling, and exactness of merging."""
 
 from __future__ import annotations
 

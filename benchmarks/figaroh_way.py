@@ -30,7 +30,7 @@ TIED = 1e-6
 @dataclass(frozen=True)
 class Found:
     """
-    What it comes to.
+    Result of a run.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the polynomial approximation's parameters do, and how much filters cost.
+Effect of the polynomial approximation's parameters, and cost of filters.
 
     .venv/bin/python -m benchmarks filters
 """

@@ -73,7 +73,7 @@ class Fleet:
 
     @property
     def payload(self) -> bytes:
-        """What workers are given."""
+        """Input of the workers."""
         return self.plan.payload()
 
     def source(self, number: int):

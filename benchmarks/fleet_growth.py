@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the work of a fleet grows with samples, joints and recordings; a part of `fleet`."""
+"""Growth of a fleet's work with samples, joints and recordings; a part of `fleet`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a benchmark hands in, and how it measures.
+Results of a benchmark, and ways to measure.
 
 A benchmark is a module beside this one with a function ``section() -> Section``.  It compares ways
 to do the same thing in one run, turn by turn (`interleaved`), so that whatever else the machine
@@ -42,13 +42,13 @@ class Figure:
 
     @property
     def met(self) -> bool:
-        """Whether it is within what it is held to."""
+        """True if the figure is within its bound."""
         low = self.at_least is None or self.value >= self.at_least
         return low and (self.at_most is None or self.value <= self.at_most)
 
     @property
     def bound(self) -> str:
-        """What it is held to, in words."""
+        """Bound of the figure, in words."""
         low = '' if self.at_least is None else f'at least {self.at_least:g}'
         high = '' if self.at_most is None else f'at most {self.at_most:g}'
         return ', '.join(filter(None, (low, high)))
@@ -81,7 +81,7 @@ class Table:
 @dataclass(frozen=True)
 class Section:
     """
-    What a benchmark found.
+    Results of a benchmark.
 
     Attributes
     ----------

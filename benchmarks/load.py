@@ -51,7 +51,7 @@ WAYS = {'as installed': None, 'without any priority': 0}
 @dataclass(frozen=True)
 class Found:
     """
-    What came of the messages.
+    Counts of the messages.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks of nodes share: publishing, service calls, and what another process takes."""
+"""Parts that benchmarks of nodes share: publishers, service calls, use of a process."""
 
 from __future__ import annotations
 

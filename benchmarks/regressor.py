@@ -165,7 +165,7 @@ def ways(
 
 
 def numbers(robot: Robot, samples: int, settings: ModelSettings) -> int:
-    """How many the dense rows have."""
+    """Return the number of entries of the dense rows."""
     return samples * robot.n_joints * len(build(robot, settings).layout)
 
 

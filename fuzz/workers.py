@@ -44,7 +44,7 @@ _PAGE = os.sysconf('SC_PAGE_SIZE')
 @dataclass(frozen=True)
 class Outcome:
     """
-    What became of an input.
+    Outcome of one input.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Outcome:
 
     @property
     def is_finding(self) -> bool:
-        """Whether it is neither used nor refused."""
+        """True if the input is neither used nor refused."""
         return self.kind not in ('used', 'refused')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands take from their options: settings, recordings and folders."""
+"""Settings, recordings and folders from the options of the command line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands for many recordings take: reduce and fleet."""
+"""Parsers of the commands for many recordings: reduce and fleet."""
 
 from __future__ import annotations
 

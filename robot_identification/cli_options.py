@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parsers of all commands share."""
+"""Options that the parsers of several commands share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command ``robot-identification`` takes, and the help that it gives."""
+"""Parser and help texts of the command ``robot-identification``."""
 
 from __future__ import annotations
 

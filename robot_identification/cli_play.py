@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands ``play`` and ``wait`` take."""
+"""Parsers of the commands ``play`` and ``wait``."""
 
 from __future__ import annotations
 

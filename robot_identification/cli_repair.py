@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command ``repair`` takes."""
+"""Parser of the command ``repair``."""
 
 from __future__ import annotations
 

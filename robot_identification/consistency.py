@@ -46,7 +46,7 @@ JOINT_SYMBOLS = {
 @dataclass(frozen=True)
 class LinkConsistency:
     """
-    Whether the parameters of one link could belong to a real body.
+    Physical consistency of the parameters of one link.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class LinkConsistency:
 
     @property
     def physical(self) -> bool:
-        """Whether all conditions hold."""
+        """True if all conditions hold."""
         return (
             self.mass_positive
             and self.inertia_positive_definite
@@ -106,7 +106,7 @@ class JointProblem:
 @dataclass(frozen=True)
 class ConsistencyReport:
     """
-    What `check` found.
+    Physical consistency of all links and joints, the result of `check`.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class ConsistencyReport:
 
     @property
     def physical(self) -> bool:
-        """Whether every check of every link and joint holds."""
+        """True if all conditions hold."""
         return not self.joints and all(link.physical for link in self.links)
 
     @property

@@ -43,7 +43,7 @@ class EffortDrive:
 
 @dataclass(frozen=True)
 class Drives:
-    """How positions and efforts recorded at the drives become those at the joints."""
+    """Map from drive positions and efforts to joint positions and efforts."""
 
     position: PositionDrive | None = option(
         None, doc='Positions: q = matrix p + offset; null where they are recorded at the joints'

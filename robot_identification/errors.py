@@ -92,7 +92,7 @@ class ConsistencyError(IdentificationError):
 
 
 class IdentificationWarning(UserWarning):
-    """What a user should know but that stops nothing; also kept in the result."""
+    """Warning about data, model or result; also stored in the result."""
 
 
 def one_of(names: Iterable[object], limit: int = 12) -> str:

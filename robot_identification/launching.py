@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the launch files share: the suite's nodes, with the parameters that somebody gave.
+Parts that the launch files share: the suite's nodes and their parameters.
 
 A parameter comes from the first of these that has it: an argument of the launch file, the user's
 own parameter file (argument ``config``), the launch file's own one in ``config/``, the node.

@@ -27,7 +27,7 @@ LARGEST = 1e100
 @dataclass(frozen=True)
 class OptionInfo:
     """
-    What is known about one option.
+    Metadata of one option.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be identified and how: all that an experiment file says but the recordings."""
+"""Identification problem: an experiment file without its recordings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .signals import SignalSettings
 @dataclass(frozen=True)
 class Problem:
     """
-    What is to be identified and how, apart from the recordings.
+    Identification problem: robot, model and methods, without recordings.
 
     Attributes
     ----------

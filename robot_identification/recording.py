@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What was measured (`Recording`) and what the regressors work on (`Motion`, `Samples`).
+Measured data (`Recording`), and input of the regressors (`Motion`, `Samples`).
 
 Both check themselves when made; after that nobody checks again.  Arrays are read-only.
 """

@@ -20,7 +20,7 @@ from .report import html
 @dataclass(frozen=True)
 class SavedFiles:
     """
-    Where `save` wrote a result.
+    Paths of the files of a saved result.
 
     Attributes
     ----------

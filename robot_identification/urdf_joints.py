@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a URDF says about joints: which ones move, what holds, limits and carries them."""
+"""Joints of a URDF: types, parents, limits and mimics."""
 
 from __future__ import annotations
 

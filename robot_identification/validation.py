@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Validation:
     """
-    How well an estimate predicts other recordings.
+    Prediction of other recordings by an estimate.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What set-up finds out about the machine, and says where something is missing.
+Checks of the machine by set-up, with messages on missing parts.
 
 Kept apart from ``set_up.py``, which changes things: nothing here does.  As there, the standard
 library alone in the syntax of Python 3.6.
@@ -99,7 +99,7 @@ def ask_python(executable):
 
 
 def fits(version):
-    """Whether the ROS wheels exist for this Python version."""
+    """Return whether ROS wheels exist for this Python version."""
     return OLDEST <= tuple(version[:2]) <= NEWEST
 
 

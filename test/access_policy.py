@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an SROS 2 policy allows on the wire, by the rules of its tools: names of DDS topics."""
+"""Names of DDS topics that an SROS 2 policy allows, by the rules of its tools."""
 
 from pathlib import Path
 import xml.etree.ElementTree as ElementTree

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What all tests share: nodes as processes in a DDS domain of their own, and talk with them.
+Fixtures of all tests: nodes as processes in a DDS domain of their own, and a client.
 
 Tests take the fixture ``ros`` (see `Ros`); everything that it started is ended with the test.
 """

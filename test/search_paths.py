@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where tests and the nodes that they start look for packages."""
+"""Search paths of packages for tests and the nodes that they start."""
 
 from __future__ import annotations
 

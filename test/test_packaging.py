@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said about the package in several places agrees, and is complete."""
+"""Statements about the package in several places agree and are complete."""
 
 import ast
 import importlib.metadata

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``from robot_identification import ...`` offers; the import itself costs nothing."""
+"""Names that ``from robot_identification import ...`` offers; the import costs nothing."""
 
 import ast
 from importlib import import_module

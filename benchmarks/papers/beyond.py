@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What none of the papers does: physical parameters, outliers, payloads, drive gains."""
+"""Methods beyond the papers: physical parameters, outliers, payloads, drive gains."""
 
 from __future__ import annotations
 

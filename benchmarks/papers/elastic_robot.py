@@ -101,7 +101,7 @@ class Control:
 @dataclass(frozen=True)
 class Run:
     """
-    What happened, exactly.
+    Exact motion and efforts of a run.
 
     Attributes
     ----------

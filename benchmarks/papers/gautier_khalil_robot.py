@@ -143,7 +143,7 @@ def random_sequence(n_equations: int, condition: float, seed: int = 0) -> Sequen
 @dataclass(frozen=True)
 class Optimum:
     """
-    What a search found.
+    Result of a search.
 
     Attributes
     ----------

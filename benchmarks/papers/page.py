@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a paper's script hands in: its figures beside ours, and whether ours keep their bounds."""
+"""Results of a paper's script: its figures beside ours, and the bounds on ours."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ the parameter itself.
 @dataclass(frozen=True)
 class BaseStructure:
     """
-    How a robot's standard parameters combine into base parameters.
+    Grouping of a robot's standard parameters into base parameters.
 
     With b base parameters of p standard parameters, for every motion ``W @ standard`` equals
     ``W[:, independent] @ (regrouping @ standard)``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the base parameters of a robot are found."""
+"""Determination of a robot's base parameters by grouping of standard parameters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What any motion can tell about a robot's parameters, as text of 100 columns."""
+"""Text summary of the identifiable parameters of a robot, in 100 columns."""
 
 from __future__ import annotations
 

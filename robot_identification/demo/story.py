@@ -251,7 +251,7 @@ class Story:
 
     @property
     def truth_file(self) -> Path:
-        """Where the simulation writes its true parameters."""
+        """Path of the simulation's true parameters."""
         return self.folder / 'truth.yaml'
 
     @contextmanager

@@ -40,7 +40,7 @@ _CHUNK_BYTES = 16_000_000
 
 @dataclass(frozen=True)
 class BootstrapSettings:
-    """How stretches of the recording are drawn anew."""
+    """Settings of the block bootstrap."""
 
     replicates: int = option(1000, doc='How often', minimum=50, maximum=100_000)
     block: float | None = option(
@@ -60,7 +60,7 @@ class BootstrapSettings:
 @dataclass(frozen=True)
 class Bootstrap:
     """
-    How much the parameters of replicates scatter.
+    Scatter of the parameters over bootstrap replicates.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Bootstrap:
 
     @property
     def described(self) -> str:
-        """How it was done, in words."""
+        """Description of the resampling, in words."""
         lost = f', {self.lost} left out as they do not tell all parameters' if self.lost else ''
         return (
             f'{self.replicates} replicates of {self.stretches} stretches of {self.block:.3g} s'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Whether two factors come from the same parameters: two robots, or one robot on two days.
+Test of the hypothesis that two QR factors have the same parameters.
 
 The general linear hypothesis (Seber and Lee, Linear Regression Analysis, 2nd ed., section 4.3;
 with it Chow's test, Econometrica 28, 1960): the residual of one common set of parameters against
@@ -110,7 +110,7 @@ class Comparison:
 @dataclass(frozen=True)
 class _Told:
     """
-    What rows tell about scaled parameters: ``diag(singular) @ directions @ x = values`` and noise.
+    Information on scaled parameters: ``diag(singular) @ directions @ x = values`` and noise.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ def _joint_test(
 
 
 def _columns(triangles: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Which columns have entries in two triangles, (b,) bool, and the norms of these."""
+    """Return the columns with entries in two triangles, (b,) bool, and the norms of these."""
     norms = np.linalg.norm(np.concatenate([t[:, :-1] for t in triangles]), axis=0)
     seen = norms > ROUNDING * norms.max(initial=0.0)
     return seen, norms[seen]

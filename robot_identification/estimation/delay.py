@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How much later efforts were recorded than positions, by correlation with the model.
+Delay of efforts against positions, by correlation with the model.
 
 If a joint's effort is recorded d late, then tau(t) = w(t - d) theta, and to first order the
 residual is -d times the rate of change of the model's effort.  The parameters take up a part of

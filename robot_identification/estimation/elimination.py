@@ -25,7 +25,7 @@ Flags of a column: told by the rows; too short by itself; too short beside the c
 
 
 class Elimination(Protocol):
-    """What rows tell, column by column."""
+    """Information of the rows, column by column."""
 
     @property
     def flags(self) -> np.ndarray:

@@ -42,7 +42,7 @@ _PIECE = 4096
 
 @dataclass(frozen=True)
 class EnergySettings:
-    """How recordings become energy equations."""
+    """Settings of the energy equations."""
 
     interval: float = option(
         0.1,

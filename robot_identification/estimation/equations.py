@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Equations:
     """
-    How recordings become rows: by inverse dynamics or by energies.
+    Builder of rows from recordings: inverse dynamics or energy equations.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Equations:
 
     @property
     def by_energy(self) -> bool:
-        """Whether rows are energy equations."""
+        """True if the rows are energy equations."""
         return self.settings.equations == 'energy'
 
     def blocks(
@@ -94,7 +94,7 @@ class Equations:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the fit's figures has to know."""
+        """Remarks on the figures of the fit."""
         if not self.by_energy:
             return ()
         return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an estimator returns: base parameters with their uncertainty, and how well they fit."""
+"""Result of an estimator: base parameters, their uncertainty, and the fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_EXCITED = 'NOT_EXCITED'
 @dataclass(frozen=True)
 class JointFit:
     """
-    How well predicted effort follows measured effort at one joint.
+    Fit of the predicted effort to the measured effort of one joint.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class JointFit:
 @dataclass(frozen=True)
 class Fit:
     """
-    How well predicted effort follows measured effort at all joints.
+    Fit of the predicted efforts to the measured efforts of all joints.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class Estimate:
 
     @property
     def fit(self) -> Fit:
-        """How well the estimate explains the recordings that it comes from."""
+        """Fit to the identification recordings."""
         return Fit(self.joints, self.relative_error, self.raw_relative_error)
 
     def weighted(self, system: LinearSystem) -> np.ndarray:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the rows of a factor are rows of, so that only like is merged with like.
+Signature of the model and the signal settings behind a QR factor.
 
 Names are compared as they are, numbers that come from arithmetic to rounding: a structure that was
 found on another machine differs in its last digits.  Matrices are held as their product with one

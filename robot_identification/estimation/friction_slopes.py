@@ -213,7 +213,7 @@ def _owners(regressor: Regressor, term: str) -> dict[str, int]:
 @dataclass(frozen=True)
 class _Profile:
     """
-    What one joint's rows say once all other parameters have taken their part.
+    Rows of one joint, orthogonal to all other parameters.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ _LEAST_SLOPE = 0.05
 
 @dataclass(frozen=True)
 class IrlsSettings:
-    """How outliers lose their weight."""
+    """Settings of the robust weights."""
 
     loss: str = option(
         'huber',
@@ -75,7 +75,7 @@ class IrlsSettings:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What is minimised, one after the other."""
+        """Losses that are minimised, one after the other."""
         huber = Loss('huber', self.huber)
         return (huber,) if self.loss == 'huber' else (huber, Loss('tukey', self.tukey))
 
@@ -83,7 +83,7 @@ class IrlsSettings:
 @dataclass(frozen=True)
 class Loss:
     """
-    How much a residual u, in standard deviations, counts.
+    Loss of a residual u, in standard deviations.
 
     Attributes
     ----------

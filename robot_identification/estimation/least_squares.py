@@ -209,7 +209,7 @@ def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float) 
 
 def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
     """
-    How well base parameters explain the rows of a system.
+    Return the fit of base parameters to the rows of a system.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from .system import LinearSystem
 @dataclass(frozen=True)
 class Task:
     """
-    What an estimator may look at.
+    Input of an estimator.
 
     Attributes
     ----------

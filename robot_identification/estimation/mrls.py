@@ -150,7 +150,7 @@ def _pieces(
 
 @dataclass
 class _Course:
-    """How the estimate went from block to block."""
+    """History of the estimate, block by block."""
 
     n_base: int
     blocks: int = 0

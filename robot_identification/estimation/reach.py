@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a recording tells: which base parameters its rows determine.
+Base parameters that the rows of a recording determine.
 
 Base parameters are chosen on random motions, so that a poor recording cannot change the model.  A
 recording may still leave some of them open: a joint that only ever turned one way, for example,
@@ -33,7 +33,7 @@ _CANDIDATE = 0.5
 @dataclass(frozen=True)
 class Reach:
     """
-    Which parameters a recording determines.
+    Identifiability of the parameters from a recording.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ _PARTNER = 0.1
 
 @dataclass(frozen=True)
 class RecursiveSettings:
-    """When the recursive estimator takes a parameter as told, and where parameters may lie."""
+    """Settings of the recursive estimator: bounds, and when a parameter counts as identified."""
 
     threshold: float = option(
         1e-4,
@@ -159,7 +159,7 @@ class RecursiveLeastSquares:
 
     @property
     def state(self) -> RecursiveState:
-        """What there is of the rows so far."""
+        """State of the recursion."""
         accumulated = self._rows_so_far.whole().copy()
         return RecursiveState(accumulated, self.initial, self._rows, self._independent)
 

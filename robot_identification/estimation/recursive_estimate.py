@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the recursive estimator tells, and what it knows."""
+"""Estimate and state of the recursive estimator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 @dataclass(frozen=True)
 class RecursiveEstimate:
     """
-    What rows up to now tell.
+    Estimate from the rows so far.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class RecursiveSolution(NamedTuple):
 
 class RecursiveState(NamedTuple):
     """
-    What the recursion has of the rows so far.
+    State of the recursion after the rows so far.
 
     Attributes
     ----------

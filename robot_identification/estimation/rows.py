@@ -125,7 +125,7 @@ class RowBlock:
 
     @property
     def undecimated(self) -> bool:
-        """Whether the rows are the samples as they were measured."""
+        """True if the rows are the samples as they were measured."""
         return self.raw_entries is self.entries and self.raw_effort is self.effort
 
 

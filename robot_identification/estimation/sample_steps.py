@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiled steps of one sample work on: rows by their entries, and arrays made once."""
+"""Work arrays of the compiled steps over one sample."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEVER = 1e150
 @dataclass(frozen=True, eq=False)
 class SampleRows:
     """
-    Where the entries of a sample's rows stand, and how the rows count.
+    Places of the entries of a sample's rows, and the weights of the rows.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ STANDARD = ('nearest', 'base_columns', 'essential')
 
 @dataclass(frozen=True)
 class EssentialSettings:
-    """How base parameters that the data hardly tell are dropped, the least certain one first."""
+    """Settings of the elimination of uncertain base parameters."""
 
     max_relative_std: float = option(
         30.0,
@@ -41,7 +41,7 @@ class EssentialSettings:
 @dataclass(frozen=True)
 class EstimationSettings:
     """
-    How base parameters are estimated from the regressor's rows.
+    Settings of the estimation of base parameters.
 
     Raises
     ------

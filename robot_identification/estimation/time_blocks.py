@@ -180,7 +180,7 @@ class BlockCollector:
 
     @property
     def _end(self) -> float:
-        """Where the part that is open ends, since its segment began [s]."""
+        """End of the open part, since the begin of its segment [s]."""
         return (self._place + 1 - _ALIKE) * self._duration
 
     def _take(self, block: RowBlock, which: slice) -> None:

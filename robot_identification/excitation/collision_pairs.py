@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Which pairs of shapes are looked at, and how far a joint can move a point.
+Pairs of shapes to check, and bounds on the motion of points by joints.
 
 Pairs of a robot's own shapes that cannot say anything are left out: of links that are joined by a
 joint, and of those that are within the clearance of each other in nearly all of many random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which links come close to each other and to obstacles: Coal on the URDF's collision shapes."""
+"""Distances between links and obstacles by Coal, on the URDF's collision shapes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class CollisionModel:
 
     @cached_property
     def with_obstacle(self) -> tuple[bool, ...]:
-        """Whether one of each pair is an obstacle."""
+        """True for each pair of which one is an obstacle."""
         names = {obstacle.name for obstacle in self.obstacles}
         return tuple(bool(names & set(pair)) for pair in self.pairs)
 

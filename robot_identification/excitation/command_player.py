@@ -58,7 +58,7 @@ class CommandPlayer:
 
     @property
     def waiting(self) -> bool:
-        """Whether a path waits for the first joint state."""
+        """True if a path waits for the first joint state."""
         return self._next is not None
 
     def prepare(self) -> None:

@@ -84,7 +84,7 @@ class StampedClock:
 
     @property
     def rate(self) -> float:
-        """How fast its time passes."""
+        """Rate at which the time of the path passes."""
         return self._rate
 
     def correct(self, stamp: float, wall: float) -> None:
@@ -103,7 +103,7 @@ class StampedClock:
 
 class CommandStream:
     """
-    What a robot is to be told, moment by moment.
+    Sampler of a trajectory into position or velocity commands.
 
     Positions never leap: where a command comes late, the following ones catch up along the path.
     A robot that has stopped since none came for `HELD_UP` is left where it is; see `held_up`.  One
@@ -194,12 +194,12 @@ class CommandStream:
 
     @property
     def running(self) -> bool:
-        """Whether there is a path, be it over."""
+        """True if there is a path, even one that is over."""
         return self._path is not None
 
     @property
     def over(self) -> bool:
-        """Whether the robot has been told to rest at the path's end."""
+        """True if the commanded motion rests at the end of the path."""
         if self._path is None or self.held_up:
             return True
         return self._next is None and self._time >= self._path.duration

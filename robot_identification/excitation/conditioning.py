@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
-How well a matrix of energy equations is conditioned and equilibrated, with exact gradients.
+Condition number and equilibration of energy equations, with exact gradients.
 
 Gautier and Khalil (1992), section 4.1: the cost of a sequence of points is
 :math:`f = \lambda_1 \mathrm{Cond}(W) + \lambda_2 S`, where S is the ratio of the largest to the

@@ -41,7 +41,7 @@ class LimitViolation(ExcitationError):
 @dataclass(frozen=True)
 class LimitUse:
     """
-    How much of each limit a trajectory uses at most, 1 being all of it.
+    Largest share of each limit that a trajectory uses, 1 being all of it.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class LimitUse:
 @dataclass(frozen=True)
 class Findings:
     """
-    What a check of a trajectory that passed it has found.
+    Findings of a check that a trajectory has passed.
 
     Attributes
     ----------

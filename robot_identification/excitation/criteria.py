@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
-How well a motion tells the base parameters apart, as a function of the normal matrix of its rows.
+Criteria of excitation, as functions of the normal matrix of the regressor.
 
 With the base regressor W of a motion, ``G = W^T W``.  Columns are scaled to unit length, so that
 the units of the parameters do not count: ``D^-1 G D^-1`` with ``D = diag(G)^(1/2)``; but for the

@@ -30,7 +30,7 @@ Function = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 @dataclass(frozen=True)
 class Descents:
     """
-    Where descents came to.
+    Results of several descents.
 
     Attributes
     ----------

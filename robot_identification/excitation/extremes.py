@@ -90,7 +90,7 @@ def _sampled(trajectory: Trajectory, rate: float) -> Iterator[Pieces]:
 @dataclass(frozen=True)
 class Extremes:
     """
-    What a motion reaches at most.
+    Extreme values of a motion.
 
     Attributes
     ----------

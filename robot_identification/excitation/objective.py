@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the planner minimises, with its gradient, in variables that need no constraints.
+Objective of the planner with its gradient, in unconstrained variables.
 
 `FeasibleSeries` turns any numbers into a Fourier series that starts and ends at rest and keeps the
 limits of position, velocity, acceleration and jerk.  `Objective` adds penalties for what cannot be

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a robot must not touch beside itself: planes, boxes, cylinders and spheres.
+Obstacles around the robot: planes, boxes, cylinders and spheres.
 
 They stand in the base frame; one that names a link moves with it, as a tool that the URDF lacks.
 """

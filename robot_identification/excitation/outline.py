@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the links of a robot go along a trajectory, to be drawn."""
+"""Positions of the links along a trajectory, for a preview."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all ways of planning have in common: the plan, its checks, and when the work ends."""
+"""Parts that all planners share: the plan, its checks, and the time budget."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Watch:
 
     @property
     def late(self) -> bool:
-        """Whether the time budget is used up."""
+        """True if the time budget is used up."""
         budget = self.settings.time_budget
         return bool(budget) and self.seconds > budget
 
@@ -168,7 +168,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Checks:
-    """What a trajectory has to pass before it is returned."""
+    """Checks that a trajectory has to pass before it is returned."""
 
     robot: Robot
     limits: Limits

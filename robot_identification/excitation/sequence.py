@@ -184,7 +184,7 @@ class Bounds:
 @dataclass(frozen=True)
 class Found:
     """
-    What a search came to.
+    Result of a search.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ class Found:
 @dataclass(frozen=True)
 class Problem:
     """
-    What `search` works on.
+    Problem of the search for waypoints.
 
     Attributes
     ----------

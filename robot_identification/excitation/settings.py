@@ -57,7 +57,7 @@ class PointSettings:
 @dataclass(frozen=True)
 class PlannerSettings:
     """
-    What a plan has to look like, and how much is spent on finding it.
+    Settings of the planner: the wanted motion, and the effort spent on it.
 
     A list of limits has one entry a joint, in the robot's order; an empty list takes what the URDF
     gives.  The limits that count are these, shrunk by `margin`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a plan starts: inside the limits, free of collision, and light enough to hold."""
+"""Start of a plan: inside the limits, free of collision, within the effort limits."""
 
 from __future__ import annotations
 

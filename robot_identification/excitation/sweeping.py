@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a robot stays clear of itself and of obstacles all along a path."""
+"""Collision check of a robot with itself and with obstacles along a path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CollisionError(ExcitationError):
 @dataclass(frozen=True)
 class Nearest:
     """
-    Where two bodies are closest to each other on a path.
+    Smallest distance of two bodies along a path.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
-How fast a quintic may lead from one point to the next within all limits, without iteration.
+Closed-form shortest quintic between two points within all limits.
 
 Gautier and Khalil (1992), section 5: joints move from (q_a, dq_a) to (q_b, dq_b) by a quintic
 without acceleration at both ends, in a time u that all joints share and that is as short as

@@ -27,7 +27,7 @@ _PATIENCE = 3.0
 @dataclass(frozen=True)
 class Done:
     """
-    How it went with an item.
+    Outcome of one item.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Which robots are not like the others, and which change over time.
+Tests for robots that differ from the others, and for changes over time.
 
 A parameter's values from recordings of one robot scatter by more than their standard deviations
 say: motions differ, grease warms up, and no model is complete.  How much more is taken from the
@@ -85,7 +85,7 @@ class Trend:
 @dataclass(frozen=True)
 class Tests:
     """
-    What the tests of a fleet with r robots and e parameters found.
+    Results of the tests of a fleet with r robots and e parameters.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a crew is: workers that take calls of functions, and what all kinds of them share."""
+"""Interface of workers that call functions, and the parts that all kinds share."""
 
 from __future__ import annotations
 

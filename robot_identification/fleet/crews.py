@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Who does the work: processes of this machine, with or without Dask, or an existing Dask cluster.
+Choice of workers: processes of this machine, with or without Dask, or a Dask cluster.
 
 A crew takes calls of functions and gives `concurrent.futures` for them.  What every call needs
 (the robot, the base parameters) goes to each worker once, as bytes.

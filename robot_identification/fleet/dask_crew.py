@@ -76,7 +76,7 @@ class DaskCrew:
 
     @property
     def name(self) -> str:
-        """What it is."""
+        """Name for messages."""
         where = 'this machine' if self._scheduler == DASK else self._scheduler
         return f'Dask on {where}, {self.workers} at a time'
 

@@ -23,7 +23,7 @@ from .work import Group
 @dataclass(frozen=True)
 class Question:
     """
-    What is asked of each factor.
+    Input of the elimination for each factor.
 
     Attributes
     ----------

@@ -46,14 +46,14 @@ class FleetRecording:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Path of the factor file."""
         return self.finished.path
 
 
 @dataclass(frozen=True)
 class Reduction:
     """
-    What became of the recordings.
+    Results of the reduction of the recordings.
 
     Attributes
     ----------

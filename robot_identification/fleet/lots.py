@@ -53,7 +53,7 @@ class Lots:
 
     @property
     def size(self) -> int:
-        """How many items make a lot now."""
+        """Present number of items in a lot."""
         return int(min(max(LOT_SECONDS / self._seconds, 1.0), LARGEST_LOT))
 
     def add(self, task: Task, item: Any, *, alone: bool) -> Future:
@@ -64,7 +64,7 @@ class Lots:
 
     @property
     def ahead(self) -> int:
-        """How many items of a worker have to be under way for lots to be of `size`."""
+        """Number of items of a worker under way that lots of `size` require."""
         return 2 * SENT * self.size
 
     def dispatch(self, workers: int) -> None:

@@ -48,7 +48,7 @@ class ProcessCrew:
 
     @property
     def name(self) -> str:
-        """What it is."""
+        """Name for messages."""
         return f'{PROCESSES}, {self.workers} at a time'
 
     def _started(self) -> Executor:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found about a fleet: the robots' parameters, who differs, who changes over time."""
+"""Result of a fleet: parameters of each robot, differences, changes over time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORMAT = 1
 @dataclass(frozen=True)
 class Timing:
     """
-    Where the time went.
+    Run times of the stages.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Timing:
 @dataclass(frozen=True)
 class RobotResult:
     """
-    What was found about one robot.
+    Result of one robot.
 
     Attributes
     ----------
@@ -83,12 +83,12 @@ class RobotResult:
 
     @property
     def began(self) -> float:
-        """When its first recording was made [s since 1970]."""
+        """Time of the first recording [s since 1970]."""
         return self.recordings[0].stamp
 
     @property
     def ended(self) -> float:
-        """When its last recording was made [s since 1970]."""
+        """Time of the last recording [s since 1970]."""
         return self.recordings[-1].stamp
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What workers do: a recording becomes a factor, factors become one.
+Tasks of workers: reduction of a recording to a factor, and merging of factors.
 
 Robot, base parameters and settings come as bytes and are unpacked once in a process; a recording
 costs its own reading and arithmetic and little more.
@@ -39,7 +39,7 @@ _one_at_a_time = threading.Lock()
 @dataclass(frozen=True)
 class Plan:
     """
-    What is done with each recording.
+    Settings of the reduction of each recording.
 
     Attributes
     ----------

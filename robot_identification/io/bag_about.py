@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a bag was recorded and what its recorder noted of it, without reading its messages."""
+"""Time and remarks of a bag, without its messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .sqlite_reader import open_database
 @dataclass(frozen=True)
 class BagAbout:
     """
-    What a bag says of itself.
+    Description of a bag from its metadata.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class BagAbout:
 
     @property
     def mark(self) -> str:
-        """Why it ended early, as the recorder was told; empty where it was told nothing."""
+        """Reason of an early end, as given to the recorder; '' without one."""
         return self.custom.get(MARK, '')
 
 

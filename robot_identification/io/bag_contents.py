@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a whole rosbag2 recording holds, as far as it is made as usual.
+Contents of a complete rosbag2 recording of the usual structure.
 
 That is one or several mcap or sqlite3 files, as they are or in a folder whose ``metadata.yaml``
 names them, and not compressed but in the chunks of mcap.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What rosbag2 writes about a bag: ``metadata.yaml`` in its version 9, that of ROS 2 Jazzy.
+Metadata file of rosbag2: ``metadata.yaml`` in version 9, that of ROS 2 Jazzy.
 
 The same description stands in the mcap file, in a metadata record and in its channels.
 """

@@ -34,7 +34,7 @@ _RATE_SECONDS = 5.0
 @dataclass(frozen=True)
 class RecordingStatus:
     """
-    How a recording goes, or went.
+    Status of a recording.
 
     Attributes
     ----------

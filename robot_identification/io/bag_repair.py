@@ -46,7 +46,7 @@ _SPARE = 1 << 20
 @dataclass(frozen=True)
 class Repair:
     """
-    What was done about a recording.
+    Outcome of a repair.
 
     Attributes
     ----------

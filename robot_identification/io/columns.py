@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where signals are in a recording's files: columns, and the motors' side of elastic joints."""
+"""Columns of signals in recording files, and of the motor side of elastic joints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Signal = str | tuple[Column, ...] | SignalColumns | None
 @dataclass(frozen=True)
 class MotorSide:
     """
-    Where the motors' side of a recording of a robot with elastic joints is.
+    Location of the motor side of a recording of a robot with elastic joints.
 
     It is in the recording's own file (or topic), or in another one with stamps of its own.
     """

@@ -33,7 +33,7 @@ _QUOTE = '"'
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the lines of a file are to be read; ``delimiter`` None stands for white space."""
+    """Layout of the lines of a file; ``delimiter`` None stands for white space."""
 
     file: Path
     delimiter: str | None
@@ -284,7 +284,7 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
 
 
 def _counts_columns(cells: list[str]) -> bool:
-    """Whether a line is the header that numbers the columns, as arrays get in data frames."""
+    """Return whether the line is a header of column numbers, as data frames write for arrays."""
     numbers = cells[1:] if cells[0] == '' else cells
     return len(numbers) > 2 and numbers == [str(i) for i in range(len(numbers))]
 

@@ -32,7 +32,7 @@ _SUFFIXES = {
 @dataclass(frozen=True)
 class RecordingEntry:
     """
-    Where a recording is and how its columns are to be read.
+    Location of a recording and layout of its columns.
 
     The attributes are described by `robot_identification.options.describe`.
 
@@ -90,7 +90,7 @@ class RecordingEntry:
 
     @property
     def name(self) -> str:
-        """What the recording is called in messages and results."""
+        """Name of the recording in messages and results."""
         if self.file is not None:
             return self.file
         for signal in (self.position, self.effort, self.velocity):
@@ -137,7 +137,7 @@ class RecordingEntry:
 
     @property
     def is_factor(self) -> bool:
-        """Whether the file holds rows that are folded already."""
+        """True if the file is a QR factor."""
         if self.format is not None:
             return self.format == FACTOR
         return Path(self.name).suffix.lower() == '.factor'

@@ -74,7 +74,7 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """What the results are called: the file's name without its ending."""
+        """Name of the results: that of the file, without its ending."""
         return 'experiment' if self.path is None else self.path.stem
 
     def build_robot(self) -> Robot:

@@ -22,7 +22,7 @@ from .load import KnownLoad, LoadRecordings, PayloadRecordings
 @dataclass(frozen=True, kw_only=True)
 class RobotSettings(ModelSettings):
     """
-    What is identified: the robot, the terms of its model, and what its data mean.
+    Settings of the robot: its URDF, the terms of its model, and the meaning of its data.
 
     The fields of `ModelSettings` (friction, rotor inertia, coupled drives) belong to it, too.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment file says of many recordings of many robots: the section ``fleet``."""
+"""Section ``fleet`` of the experiment file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..options import option
 
 @dataclass(frozen=True)
 class FleetSettings:
-    """Whose a recording is, when it was made, and how sure a difference has to be."""
+    """Settings of a fleet: robot and time of each recording, and the confidence of tests."""
 
     serial: str | None = option(
         None,

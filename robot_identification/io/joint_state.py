@@ -55,7 +55,7 @@ class JointStates:
 @dataclass(frozen=True)
 class Shape:
     """
-    Where the numbers of a message are.
+    Offsets of the numbers in a message.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ class JointValues(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Where the numbers of a message are, and the bytes that have to be the same for that."""
+    """Offsets of the numbers in a message, and the bytes that must be equal for them."""
 
     length: int
     fixed: tuple[tuple[slice, bytes], ...]

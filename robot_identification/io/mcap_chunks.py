@@ -118,7 +118,7 @@ def index_of(body: memoryview) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the messages of a chunk begin, ascending, and where its other records begin."""
+    """Offsets of the messages of a chunk, ascending, and of its other records."""
 
     messages: np.ndarray
     others: tuple[int, ...]

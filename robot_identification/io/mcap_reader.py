@@ -45,7 +45,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class ChunkPlace:
-    """Where a chunk and its index are, and what time and which channels it covers."""
+    """Place, time range and channels of a chunk and its index."""
 
     first: int
     last: int
@@ -57,7 +57,7 @@ class ChunkPlace:
 
 @dataclass(frozen=True)
 class McapFile:
-    """What the summary of a finished file tells."""
+    """Summary of a finished file."""
 
     path: Path
     channels: tuple[Channel, ...]

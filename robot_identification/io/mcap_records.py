@@ -50,7 +50,7 @@ class Chunk:
 @dataclass(frozen=True)
 class ChunkIndex:
     """
-    Where a chunk and the indices of its messages are in the file; the times are in ns.
+    Place of a chunk and of the indices of its messages in the file; times in ns.
 
     Its records have ``size`` bytes, and ``stored`` with their compression.
     """

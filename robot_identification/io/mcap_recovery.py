@@ -56,14 +56,14 @@ class Part:
 
     @property
     def is_chunk(self) -> bool:
-        """Whether it is a chunk."""
+        """True if the record is a chunk."""
         return self.kind == CHUNK
 
 
 @dataclass(frozen=True)
 class Remains:
     """
-    What is left of a file.
+    Recoverable part of a file.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ _HEAD = struct.Struct('<BQ')
 @dataclass(frozen=True)
 class McapAbout:
     """
-    What a finished mcap file says of itself.
+    Description of a finished mcap file from its metadata.
 
     Attributes
     ----------

@@ -124,7 +124,7 @@ class Result:
 @dataclass(frozen=True)
 class StoredResult:
     """
-    What a result file gives back.
+    Content of a result file.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ from .readers import no_samples, read_tables
 
 
 class _Entry:
-    """What sources of all kinds tell about their file."""
+    """Description of the file of a source, the same for all kinds."""
 
     entry: RecordingEntry
     base: Path

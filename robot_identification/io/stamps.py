@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the time stamps of a stream say about it: rate, jitter, gaps, steps back."""
+"""Statistics of a stream's time stamps: rate, jitter, gaps, backward steps."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StampStatistics:
 
     @property
     def jitter(self) -> float:
-        """What steps are longer or shorter than whole periods, RMS [s]; NaN without steps."""
+        """RMS deviation of steps from whole periods [s]; NaN without steps."""
         return self._clock().jitter
 
     @property

@@ -125,7 +125,7 @@ def _write_link(
 
 def _share(identified: np.ndarray, lumped: np.ndarray) -> float:
     """
-    How much of their inertia the lumped links may keep so that the rest is a physical body.
+    Return the largest share of inertia the lumped links may keep so that the rest is physical.
 
     Physical bodies form a convex cone: what is left of a physical whole is physical for a small
     enough share.  All of it, 1, where the whole itself is not physical.

@@ -61,7 +61,7 @@ class RigidBody:
 
     @property
     def physical(self) -> bool:
-        """Whether mass is positive, and no principal moment exceeds the sum of the others."""
+        """True if the mass is positive and the principal moments keep the triangle inequality."""
         if self.mass <= 0.0:
             return False
         moments = np.linalg.eigvalsh(self.central_inertia)

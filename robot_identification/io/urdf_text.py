@@ -20,7 +20,7 @@ _ATTRIBUTE = re.compile(rb'([^\s=/>"\']+)\s*=\s*("[^"]*"|\'[^\']*\')')
 @dataclass
 class Element:
     """
-    Where an element stands in the document's bytes.
+    Byte range of an element in the document.
 
     Attributes
     ----------

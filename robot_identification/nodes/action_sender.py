@@ -68,19 +68,19 @@ class ActionSender:
 
     @property
     def target(self) -> str:
-        """Where the goals go."""
+        """Name of the action server, for messages."""
         return f"action '{self._name}'"
 
     feeds_back = False
 
     @property
     def speed_scaling(self) -> float:
-        """How fast the controller lets time pass."""
+        """Rate at which the controller lets time pass."""
         return self._partner.speed.value
 
     @property
     def failure(self) -> str | None:
-        """Why the controller has given the motion up; None while it has not."""
+        """Reason for which the controller has aborted the motion; None without one."""
         if self._failure is None and not self._client.server_is_ready():
             self._failure = f'the controller is gone: nobody offers the {self.target} any more'
         return self._failure or self._partner.speed.failure

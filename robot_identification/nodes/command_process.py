@@ -50,7 +50,7 @@ ALONE = 60.0
 @dataclass(frozen=True)
 class CommandTask:
     """
-    What the process does.
+    Settings of the process.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class CommandHorizon:
 
 class Beat:
     """
-    When a process was last alive, in memory that another one looks at; neither waits.
+    Heartbeat of a process, in shared memory; neither side waits.
 
     Parameters
     ----------

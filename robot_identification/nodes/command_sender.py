@@ -69,22 +69,22 @@ class CommandSender:
 
     @property
     def target(self) -> str:
-        """Where the commands go."""
+        """Name of the command topic, for messages."""
         return f"topic '{self._publisher.topic_name}'"
 
     @property
     def feeds_back(self) -> bool:
-        """Whether commands depend on measured positions: those of velocities do."""
+        """True if commands depend on measured positions, as velocities do."""
         return self._velocity
 
     @property
     def speed_scaling(self) -> float:
-        """How fast time passes."""
+        """Rate at which time passes."""
         return self._speed.value
 
     @property
     def failure(self) -> str | None:
-        """Why the motion cannot go on; None while it can."""
+        """Reason for which the motion cannot go on; None without one."""
         if self._stream is not None:
             self._stream.end_if_hung()
         if self._stream is None or self._stream.ended:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What every node shares: parameters, joint states, start, end and answers.
+Parts that all nodes share: parameters, joint states, start, end and answers.
 
 Most of it has modules of its own, `parameters`, `joint_states` and `running`; nodes import from
 here.  The robot, which not every node needs, is in `robot_description`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which joints a controller has, and whether they are those of a motion."""
+"""Comparison of a controller's joints with those of a motion."""
 
 from __future__ import annotations
 

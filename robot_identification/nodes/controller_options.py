@@ -22,7 +22,7 @@ CONTROLLER_KINDS = (
 
 @dataclass(frozen=True)
 class ControllerOptions:
-    """What takes the commands, and how they are given."""
+    """Settings of the controller that takes the commands."""
 
     controller_topic: str = option(
         'joint_trajectory',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a motion gets to a controller that takes trajectories on a topic; what all ways share."""
+"""Sender of trajectories on a topic, and the parts that all senders share."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class SpeedScaling:
 
     @property
     def failure(self) -> str | None:
-        """Why a motion cannot go on, or None."""
+        """Reason for which a motion cannot go on, or None."""
         self._fetch()
         silence = time.monotonic() - self._told
         if not self._topic or silence < SPEED_SECONDS:
@@ -115,7 +115,7 @@ class SpeedScaling:
 
 class TrajectoryPartner:
     """
-    What senders of trajectories share: the controller's speed, and whether its joints are ours.
+    Parts that senders of trajectories share: the controller's speed and its joints.
 
     Parameters
     ----------
@@ -181,19 +181,19 @@ class TopicSender:
 
     @property
     def target(self) -> str:
-        """Where the trajectories go."""
+        """Name of the trajectory topic, for messages."""
         return f"topic '{self._publisher.topic_name}'"
 
     feeds_back = False
 
     @property
     def speed_scaling(self) -> float:
-        """How fast the controller lets time pass."""
+        """Rate at which the controller lets time pass."""
         return self._partner.speed.value
 
     @property
     def failure(self) -> str | None:
-        """Why the motion cannot go on, or None."""
+        """Reason for which a motion cannot go on, or None."""
         if self._publisher.get_subscription_count() == 0:
             return f'the controller is gone: nobody takes trajectories on {self.target} any more'
         return self._partner.speed.failure

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Whether a controller is active, asked of its controller manager where there is one.
+State of a controller, by its controller manager where there is one.
 
 An inactive joint_trajectory_controller still listens on its topic, and moves nothing.
 """

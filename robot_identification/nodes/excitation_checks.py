@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to hold before a trajectory is executed."""
+"""Checks before a trajectory is executed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the client that asked for a motion is still there to cancel it."""
+"""Liveness of the client that requested a motion."""
 
 from __future__ import annotations
 

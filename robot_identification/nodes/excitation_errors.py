@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a motion does not begin or ends early."""
+"""Reasons for which a motion is refused or ends early."""
 
 from __future__ import annotations
 

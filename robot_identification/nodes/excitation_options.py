@@ -11,7 +11,7 @@ from ..options import option
 
 @dataclass(frozen=True)
 class ExecutionOptions:
-    """How a checked trajectory is carried out, and when it is given up."""
+    """Settings of the execution of a checked trajectory."""
 
     execute: bool = option(
         False, doc='Whether the node may move the robot; while false, goals can only be dry runs'

@@ -166,7 +166,7 @@ class StateWatch:
 
     @property
     def distrust(self) -> str:
-        """Why the joint states are not to be trusted; empty while they are."""
+        """Reason for which the joint states are not trusted; '' while they are."""
         since = time.monotonic() - DISTRUST_SECONDS
         if len(self._contests) == DISTRUST_COUNT and self._contests[0] >= since:
             return (
@@ -184,7 +184,7 @@ class StateWatch:
 
     @property
     def contested(self) -> bool:
-        """Whether the topic has several publishers, which may have other joints."""
+        """True if the topic has several publishers, even of other joints."""
         return self._node.count_publishers(self._messages.topic_name) > 1
 
     def begin(self) -> None:
@@ -233,7 +233,7 @@ class StateWatch:
 
     def silent(self, seconds: float) -> bool:
         """
-        Whether no joint state has come for ``seconds``.
+        Return whether no joint state has arrived for ``seconds``.
 
         Where it is this process that was held up, on a busy machine, the messages of that time are
         still to be read: they are, between one look and the next.
@@ -242,7 +242,7 @@ class StateWatch:
 
     @property
     def fault(self) -> str:
-        """What is wrong with the messages that come, if any do; otherwise empty."""
+        """Fault of the messages that arrive; '' without one."""
         return '' if self._fault is None else str(self._fault)
 
     def sample(self) -> JointSample:
@@ -286,7 +286,7 @@ class StateWatch:
             self._past.append((when, self._sample.position))
 
     def at_rest(self, tolerance: float) -> bool:
-        """Whether no joint has moved by more than ``tolerance`` for `REST_SECONDS`."""
+        """Return whether no joint has moved by more than ``tolerance`` for `REST_SECONDS`."""
         latest = self._past[-1][0] if self._past else 0.0
         old = [i for i, (when, _) in enumerate(self._past) if latest - when >= 0.9 * REST_SECONDS]
         if not old:
@@ -312,7 +312,7 @@ class StateWatch:
 
 class _Latency:
     """
-    How late messages are, beside the least that there has been lately.
+    Latency of messages above the smallest one of late.
 
     Only differences count, so that the clocks of two machines need not agree.
     """

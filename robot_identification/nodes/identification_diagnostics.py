@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class State:
     """
-    What the node is doing.
+    State of the node.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the identification node is told: its parameters, an experiment file, a request's options.
+Settings of the identification node: parameters, experiment file, options of a request.
 
 The parameters have the experiment file's keys.  Their defaults come from the file that the
 parameter ``experiment`` names, if any; a request's options come on top of both.  Whatever the way,

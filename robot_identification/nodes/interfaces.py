@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What every topic, service and action of the nodes is for, in a line each.
+Descriptions of every topic, service and action of the nodes.
 
 Types and QoS are told by the nodes themselves (`reference`), and a test holds this table to them:
 what a node has, and has no line here, fails, and so does a line that no node answers to.
@@ -17,7 +17,7 @@ __all__ = ['Interface', 'INTERFACES', 'Role']
 
 
 class Role(str, Enum):
-    """What a node does with a name."""
+    """Use of a name by a node."""
 
     SUBSCRIBES = 'subscribes'
     PUBLISHES = 'publishes'

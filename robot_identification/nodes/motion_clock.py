@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far along its path a robot should be, and how long to wait for it."""
+"""Clock of a motion along its path, and bounds on waiting."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Patience:
 
     def over(self, now: int) -> bool:
         """
-        Whether the wait is over.
+        Return whether the wait is over.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class PathClock:
     @property
     def sure(self) -> bool:
         """
-        Whether the present is known.
+        True if the present time of the path is certain.
 
         What held this process up may have held up a simulation, too, and with it the robot's time:
         the first joint state from thereafter tells.

@@ -36,12 +36,12 @@ class Sender(Protocol):
 
     @property
     def target(self) -> str:
-        """Where the commands go, for messages: ``topic '/joint_trajectory'``, for example."""
+        """Name of the receiver for messages: ``topic '/joint_trajectory'``, for example."""
 
     @property
     def speed_scaling(self) -> float:
         """
-        How fast the controller lets the motion's time pass; 1 in real time, 0 while it pauses.
+        Rate of the motion's time in the controller: 1 in real time, 0 while it pauses.
 
         The motion integrates it to know how far along the path the robot should be, and stamps
         its horizons by that.
@@ -49,11 +49,11 @@ class Sender(Protocol):
 
     @property
     def feeds_back(self) -> bool:
-        """Whether commands are velocities, to which the distance from the path is fed back."""
+        """True if commands are velocities, corrected by the distance from the path."""
 
     @property
     def failure(self) -> str | None:
-        """Why the controller has given the motion up, with the remedy; None while it has not."""
+        """Reason for which the controller has aborted the motion, with the remedy, or None."""
 
     async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
         """
@@ -131,12 +131,12 @@ class CheckedSender:
 
     @property
     def speed_scaling(self) -> float:
-        """How fast the controller lets time pass."""
+        """Rate of the motion's time in the controller: 1 in real time, 0 while it pauses."""
         return self._sender.speed_scaling
 
     @property
     def failure(self) -> str | None:
-        """Why the controller has given the motion up; None while it has not."""
+        """Reason for which the controller has aborted the motion, with the remedy, or None."""
         return self._sender.failure
 
     @property

@@ -27,7 +27,7 @@ FOLLOW_DISTANCE = 0.02
 
 @dataclass
 class Report:
-    """What the client is told while a motion runs, and at its end."""
+    """Progress and result of a motion, for its client."""
 
     phase: str = 'checking'
     progress: float = 0.0

@@ -45,7 +45,7 @@ _SATURATED = 0.99  # of an effort limit
 @dataclass
 class Account:
     """
-    What came in so far.
+    Counts of the messages so far.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Watch:
 @dataclass
 class Delays:
     """
-    How late efforts are.
+    Delays of efforts.
 
     Attributes
     ----------
@@ -355,7 +355,7 @@ class Follower:
 
     @property
     def frozen(self) -> bool:
-        """Whether the estimate stays as it is."""
+        """True if the estimate is frozen."""
         return self._frozen
 
     def freeze(self, frozen: bool) -> None:
@@ -390,12 +390,12 @@ class Follower:
 
     @property
     def delay(self) -> float:
-        """How long before the newest sample the estimate holds [s]; NaN before the start."""
+        """Age of the estimate at the newest sample [s]; NaN before the start."""
         return math.nan if self._identifier is None else self._identifier.delay
 
     @property
     def counts(self) -> StreamCounts:
-        """What has become of the samples."""
+        """Counts of the samples."""
         return StreamCounts() if self._identifier is None else self._identifier.counts
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the live identification publishes: parameters, status, diagnostics."""
+"""Messages of the online identification: parameters, status, diagnostics."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the live identification is told: parameters, and the task that its process is handed."""
+"""Parameters of the online identification, and the task of its process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long updates take and which messages are missing, in memory that does not grow."""
+"""Run times of updates and counts of missing messages, in constant memory."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class OnlineWorker:
 
     @property
     def ready(self) -> bool:
-        """Whether it follows the robot."""
+        """True if the process follows the robot."""
         return self._ready.is_set()
 
     def ask(self, name: str, argument: Any = None) -> Any:

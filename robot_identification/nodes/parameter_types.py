@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an option's type is as a ROS parameter: its type, its descriptor, its value."""
+"""ROS parameter type, descriptor and value of an option."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _item(kind: Any) -> type | None:
 
 
 def supported(kind: Any) -> bool:
-    """Whether a parameter can hold values of this type."""
+    """Return whether a parameter can have values of this type."""
     return any(k in _SCALARS or _item(k) for k in _alternatives(kind)[0])
 
 

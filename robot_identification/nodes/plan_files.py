@@ -22,7 +22,7 @@ QUANTITIES = ('position', 'velocity', 'acceleration')
 
 @dataclass(frozen=True)
 class PlanFileOptions:
-    """Where planned motions are written."""
+    """Settings of the files of planned motions."""
 
     output: str = option(
         'plans', doc='Folder of the planned motions, a CSV file each; empty: none is written'

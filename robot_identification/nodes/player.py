@@ -39,7 +39,7 @@ _SETTLING = 0.5  # s, in which subscribers of a process are found one after the 
 @dataclass(frozen=True)
 class Played:
     """
-    What has been played.
+    Counts of the messages played.
 
     Attributes
     ----------

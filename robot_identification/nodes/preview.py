@@ -40,7 +40,7 @@ PAUSE = 1.0
 
 @dataclass(frozen=True)
 class PreviewOptions:
-    """How a motion is shown before anything moves."""
+    """Settings of the preview of a motion."""
 
     ghost: str = option(
         'once',

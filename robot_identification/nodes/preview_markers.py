@@ -34,7 +34,7 @@ _NEAREST = (1.0, 0.0, 1.0, 1.0)
 
 @dataclass(frozen=True)
 class Fault:
-    """When a check fails [s], and what it says."""
+    """Time of a failed check [s], and its message."""
 
     time: float
     words: str

@@ -26,7 +26,7 @@ ON_ITS_WAY_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class RobotOptions:
-    """Which robot a node works for."""
+    """Settings of the robot of a node."""
 
     robot_description: str = option(
         '',
@@ -132,16 +132,16 @@ class RobotDescription:
 
     @property
     def known(self) -> bool:
-        """Whether `robot` has an answer."""
+        """True if `robot` has an answer."""
         return self._robot is not None
 
     @property
     def awaited(self) -> bool:
-        """Whether no description has arrived yet, not even one that cannot be read."""
+        """True if no description has arrived yet, not even an invalid one."""
         return self._robot is None and self._error is None
 
     def still(self, robot: Robot) -> bool:
-        """Whether this robot, which `robot` has returned, is the one that is described now."""
+        """Return whether this robot, which `robot` has returned, is the one described now."""
         return self._robot is robot
 
     def wait(self) -> None:

@@ -155,7 +155,7 @@ def _shut_down(node: Node, executor: Executor) -> None:
 
 
 class LeftAlone(CallbackGroup):
-    """Whose messages and events no executor waits for, nor handles: somebody fetches them."""
+    """Callback group that no executor waits for or handles: its messages are fetched."""
 
     def can_execute(self, entity: Any) -> bool:
         """Return False."""

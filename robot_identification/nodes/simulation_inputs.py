@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the simulated robot obeys: the interfaces of ros2_control's usual controllers.
+Command interfaces of the simulated robot, those of ros2_control's usual controllers.
 
 Whatever was sent last is in force, as though the others' controllers had been switched off.
 """

@@ -70,7 +70,7 @@ BURST = 0.005
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """What the node adds to the simulator's settings."""
+    """Settings of the node beside those of the simulator."""
 
     urdf: str = option(
         DEMO_ARM,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How changes of a robot are told from its residuals."""
+"""Settings of the change detection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BATCHES = 4
 
 @dataclass(frozen=True)
 class ChangeSettings:
-    """How changes are told from the residuals of a running identification."""
+    """Settings of the change detection on the residuals of an online identification."""
 
     false_alarms: float = option(
         0.1,

@@ -110,12 +110,12 @@ class ChangeDetector:
 
     @property
     def usual(self) -> Usual | None:
-        """What is usual; None while that is being learned."""
+        """Baseline of the residuals; None while it is being learned."""
         return self._usual
 
     @property
     def settling(self) -> bool:
-        """Whether the estimate that changes are held against is waited for."""
+        """True while the reference estimate settles."""
         return not self._identifier.frozen and self._reference is None
 
     @property

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How much later efforts are than positions, beside a running robot.
+Delay of efforts against positions, beside a running robot.
 
 A bounded number of the newest rows is kept, far enough apart to last for many seconds and close
 enough to follow what the filters let through.  What is found from them is what `estimation.delay`
@@ -27,7 +27,7 @@ _FEWEST = 200
 
 class DelayRows(NamedTuple):
     """
-    What the delay is found from; it can be pickled.
+    Rows for the determination of the delay; can be pickled.
 
     Attributes
     ----------

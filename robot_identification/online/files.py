@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an online identifier has learned, in a file."""
+"""File of the state of an online identifier."""
 
 from __future__ import annotations
 

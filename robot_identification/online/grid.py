@@ -30,7 +30,7 @@ _AHEAD = 2
 @dataclass
 class StreamCounts:
     """
-    What has become of the samples of a stream.
+    Counts of the samples of a stream.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class OnlineGrid:
 
     @property
     def delay(self) -> float:
-        """How long a row waits for the samples after it, at an even rate [s]."""
+        """Waiting time of a row for the samples after it, at an even rate [s]."""
         return _AHEAD * self._longest / GAP
 
     @property

@@ -42,7 +42,7 @@ from .windows import OnlineWindows
 
 class Update(NamedTuple):
     """
-    What one sample has told; all of it holds for the moment ``stamp``, some time ago.
+    Result of one sample; all values hold at ``stamp``, some time ago.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class OnlineIdentifier:
 
     @property
     def delay(self) -> float:
-        """How long before the newest sample the estimates hold, at an even rate [s]."""
+        """Age of the estimate at the newest sample, at an even rate [s]."""
         return self._windows.delay + self._grid.delay
 
     @property
@@ -204,12 +204,12 @@ class OnlineIdentifier:
 
     @property
     def lag(self) -> float:
-        """How long before the end of its window an update's moment is: t_d [s]."""
+        """Time from an update's moment to the end of its window: t_d [s]."""
         return self._lag
 
     @property
     def counts(self) -> StreamCounts:
-        """What has become of the samples so far."""
+        """Counts of the samples so far."""
         return self._grid.counts
 
     def _take(self, row: GridRow) -> Update | None:
@@ -264,7 +264,7 @@ class OnlineIdentifier:
 
     @property
     def pattern(self) -> RowPattern:
-        """Where the entries of an update stand in its rows."""
+        """Places of the entries of an update's rows."""
         return self._pattern
 
     @property
@@ -319,7 +319,7 @@ class OnlineIdentifier:
 
     @property
     def frozen(self) -> bool:
-        """Whether the estimate stays as it is."""
+        """True if the estimate is frozen."""
         return self._frozen
 
     def freeze(self) -> None:

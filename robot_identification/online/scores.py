@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How well changes of some parameters explain a residual, over a stretch of time and in few numbers.
+Statistics of a change in some parameters, from the residuals of a stretch of time.
 
 For rows Z of the parameters that may have changed and the residual r, a score test takes the sums
 ``M = Z^T Z`` and ``S = Z^T r``: the change is ``M^-1 S``, and ``S^T M^-1 S`` is what it explains

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is usual for residuals, and the tests against it; `changes` describes them."""
+"""Baseline of residuals, and tests against it; `changes` describes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GUARD = 1.2
 @dataclass(frozen=True)
 class Usual:
     """
-    What is usual for the residuals.
+    Baseline of the residuals.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ from ..signals.windows import Windows
 
 class WindowState(NamedTuple):
     """
-    What a window gives.
+    State of a window.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class OnlineWindows:
 
     @property
     def delay(self) -> float:
-        """How long before the newest row the results are valid [s]."""
+        """Age of the results at the newest row [s]."""
         return self._delay
 
     def restart(self) -> None:

@@ -47,7 +47,7 @@ _ORDER = (0, 1, 2, 3, 4, 6, 9, 5, 7, 8)
 
 @dataclass(frozen=True)
 class PayloadSettings:
-    """How a load is told from the robot that carries it."""
+    """Settings of the identification of a payload."""
 
     own_friction: bool = option(
         False,
@@ -59,7 +59,7 @@ class PayloadSettings:
 @dataclass(frozen=True)
 class _Rows:
     """
-    What is left of the rows for the load alone, the robot's parameters projected away.
+    Rows of the load alone, with the robot's parameters projected out.
 
     Attributes
     ----------
@@ -299,7 +299,7 @@ def _fit(
     settings: PayloadSettings,
 ) -> tuple[Fit, Fit]:
     """
-    How well the run with the load is explained with it, and by the run without it alone.
+    Return the fit of the run with the load, with it and by the run without it alone.
 
     ``load`` is what the load adds to the base parameters, (b,).
     """

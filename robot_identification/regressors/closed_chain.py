@@ -118,7 +118,7 @@ class ClosedBodies:
 
     @property
     def n_joints(self) -> int:
-        """How many joints are actuated."""
+        """Number of actuated joints."""
         return self.closure.actuated
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:

@@ -47,7 +47,7 @@ NEWTON = 5
 @dataclass(frozen=True)
 class Jacobians:
     """
-    How passive joints move with actuated ones.
+    Jacobians of the passive joints with respect to the actuated joints.
 
     Attributes
     ----------

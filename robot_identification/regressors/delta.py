@@ -66,7 +66,7 @@ class PlatformMotion:
 @dataclass(frozen=True)
 class DeltaKinematics:
     """
-    Where the platform of a delta robot is, by the intersection of three spheres.
+    Platform position of a delta robot, by the intersection of three spheres.
 
     Attributes
     ----------

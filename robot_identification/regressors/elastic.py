@@ -112,7 +112,7 @@ class ElasticRegressor:
 
     @property
     def n_joints(self) -> int:
-        """How many rows a sample has, 2n."""
+        """Number of rows of a sample, 2n."""
         return len(self.joints)
 
     @property

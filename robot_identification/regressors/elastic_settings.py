@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to be said about the motors of a robot whose joints are elastic."""
+"""Settings of the motors of a robot with elastic joints."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ class EnergyRegressor:
 @dataclass(frozen=True)
 class _LinkState:
     """
-    What the energy of a link depends on, samples last, in the link's frame.
+    Variables of a link's energy in its frame, samples last.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ PREDICTION_BLOCK = 4096
 @runtime_checkable
 class Regressor(Protocol):
     """
-    What is linear in its parameters: ``effort = rows(motion) @ parameters``.
+    Model that is linear in its parameters: ``effort = rows(motion) @ parameters``.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Regressor(Protocol):
 
     @property
     def n_joints(self) -> int:
-        """How many rows a sample has."""
+        """Number of rows of a sample."""
 
     def rows(self, motion: Motion) -> np.ndarray:
         """Rows for a motion, (n_samples * n_joints, len(layout)), a sample's rows together."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the points and axes of a tree's links are in the base frame, for many states at once."""
+"""Points and axes of a tree's links in the base frame, for many states at once."""
 
 from __future__ import annotations
 

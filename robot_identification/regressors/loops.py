@@ -49,7 +49,7 @@ class Loop:
 
     @property
     def equations(self) -> int:
-        """How many there are."""
+        """Number of equations."""
         return (3 if self.length is None else 1) + len(self.directions)
 
     def residual(self, at: Poses) -> np.ndarray:

@@ -149,5 +149,5 @@ class DeltaSettings:
 
     @property
     def radius(self) -> float:
-        """What the base's radius exceeds the platform's by [m]; the kinematics know only this."""
+        """Radius of the base minus that of the platform [m]; the kinematics need only this."""
         return self.base_radius - self.platform_radius

@@ -50,7 +50,7 @@ class _Term(NamedTuple):
 @dataclass(frozen=True)
 class Forms:
     """
-    What the columns of a regressor are as functions of velocity and acceleration.
+    Columns of a regressor as functions of velocity and acceleration.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ def _kernels(operator: PolynomialOperator, degree: int) -> _Kernels:
 
 class _Factors:
     """
-    What the coefficients c_i of A, B and C are multiplied with, for every window.
+    Factors of the coefficients c_i of A, B and C, for every window.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot's model holds besides rigid bodies: friction, rotor inertia, coupled drives."""
+"""Settings of the model beside rigid bodies: friction, rotor inertia, coupled drives."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class CoupledDrive:
 @dataclass(frozen=True)
 class ModelSettings:
     """
-    What the model of a robot holds besides its rigid bodies.
+    Settings of the terms of a model beside its rigid bodies.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What people look at after an identification: figures, and one HTML page with all of them.
+Report of an identification: figures, and one HTML page with all of them.
 
 The figures are in `robot_identification.report.plots`.
 """

@@ -62,7 +62,7 @@ def _tickless() -> dict[str, Any]:
 
 class Scale(Artist):
     """
-    What stands beside one axis of axes; matplotlib's own drawing of the axis is switched off.
+    Ticks and labels of one axis; matplotlib's own drawing of the axis is switched off.
 
     Parameters
     ----------

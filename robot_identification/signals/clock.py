@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the time stamps of a recording say about its clock: rate, jitter, gaps, late samples.
+Clock of a recording by its time stamps: rate, jitter, gaps, late samples.
 
 The period is the median of the first steps, so that neither gaps nor later faults count.  Every
 step is then so many whole periods long and off by the rest; samples that come in a burst after a

@@ -45,7 +45,7 @@ def kernel(factor: int) -> np.ndarray:
 
 def independence(factor: int, before: np.ndarray | None = None, stride: int = 1) -> float:
     """
-    How many independent rows a decimated row counts for, where the input's noise is white.
+    Return the number of independent rows per decimated row, for white noise at the input.
 
     Between the end of the pass band and the new Nyquist frequency decimated rows have no noise,
     and no signal either.  So their residual is smaller than the noise at the frequencies of the

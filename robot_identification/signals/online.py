@@ -19,7 +19,7 @@ from .polynomial_approximation import PolynomialOperator
 
 class FilteredState(NamedTuple):
     """
-    What a window gives, all at the moment `OnlineFilter.delay` before its newest sample.
+    Filtered state at the moment `OnlineFilter.delay` before the newest sample.
 
     Attributes
     ----------
@@ -76,12 +76,12 @@ class OnlineFilter:
 
     @property
     def delay(self) -> float:
-        """How long before the newest sample the results are valid: t_d [s]."""
+        """Age of the results at the newest sample: t_d [s]."""
         return self._delay
 
     @property
     def ready(self) -> bool:
-        """Whether the window is full."""
+        """True if the window is full."""
         return self._count >= self._taps
 
     def reset(self) -> None:

@@ -99,7 +99,7 @@ class PolynomialOperator:
 
     @property
     def instant(self) -> float:
-        """How long before the window's end the approximation is evaluated: t_d [s]."""
+        """Time from the evaluation of the approximation to the window's end: t_d [s]."""
         assert self.delay is not None
         return self.delay
 
@@ -110,7 +110,7 @@ class PolynomialOperator:
 
     @property
     def taps(self) -> int:
-        """How many samples a window takes."""
+        """Number of samples in a window."""
         periods = self.window / self.period
         whole = round(periods)
         return 1 + (whole if abs(periods - whole) < _WHOLE else math.ceil(periods))

@@ -29,7 +29,7 @@ _HALF_POWER = np.sqrt(0.5)
 @dataclass(frozen=True)
 class FrequencyResponse:
     """
-    What a method makes of sines and of noise.
+    Response of a method to sines and to noise.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a recording becomes samples: the keys of ``signals`` in the experiment file."""
+"""Settings of the signal processing: the keys of ``signals`` in the experiment file."""
 
 from __future__ import annotations
 

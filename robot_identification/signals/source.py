@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the signal processing reads from: anything that gives a recording in blocks."""
+"""Interface of a recording in blocks, the input of the signal processing."""
 
 from __future__ import annotations
 

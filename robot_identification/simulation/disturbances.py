@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes a simulated robot while it runs: a payload, more friction."""
+"""Changes of a simulated robot while it runs: a payload, more friction."""
 
 from __future__ import annotations
 

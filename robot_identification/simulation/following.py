@@ -287,7 +287,7 @@ class TrajectoryFollower:
 
     @property
     def over(self) -> bool:
-        """Whether the last point has been reached, at the latest look."""
+        """True if the last point was reached at the latest look."""
         return self._clock >= self._path.end
 
     def sample(self, time: float) -> np.ndarray:

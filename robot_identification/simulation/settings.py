@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a simulated robot is driven, how it differs from its URDF and how it is measured."""
+"""Settings of a simulated robot: drives, deviation from its URDF, and measurement."""
 
 from __future__ import annotations
 

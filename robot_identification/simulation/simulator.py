@@ -29,7 +29,7 @@ RUNAWAY = 1e6
 @dataclass(frozen=True)
 class JointSample:
     """
-    What is measured at one instant.
+    Measurement at one instant.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Simulator:
 
     @property
     def following(self) -> bool:
-        """Whether a trajectory is in force, or its last point, rather than single commands."""
+        """True if a trajectory, or its last point, is in force rather than single commands."""
         return self._reference is self.follower
 
     def hold(self, position: np.ndarray | None = None) -> None:

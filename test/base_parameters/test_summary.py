@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What any motion can tell, in words."""
+"""Tests of the text summary of base parameters."""
 
 from __future__ import annotations
 

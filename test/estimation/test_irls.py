@@ -164,7 +164,7 @@ def test_notes_tell_the_share_of_outliers(spoilt):
 
 
 def test_essential_parameters_are_robust_too(spoilt):
-    """What is dropped and what is left comes from the weighted rows."""
+    """Eliminated and kept parameters come from the weighted rows."""
     clean, bad = spoilt(1, share=0.03)
     reduced = essential(bad.system, estimate(bad), 5.0)
     kept = reduced.essential

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recording tells, on motions that leave something open."""
+"""Tests of identifiability on motions that excite only a part."""
 
 import numpy as np
 import pytest

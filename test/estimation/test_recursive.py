@@ -238,7 +238,7 @@ def test_reset_forgets(form):
 
 @forms
 def test_it_remembers_no_rows(form):
-    """What it holds after 20,000 rows is as large as after 20."""
+    """The state after 20,000 rows is as large as after 20."""
     learner = learner_of(6, form)
     rows, effort = rows_of(2, m=20)
     sizes = []

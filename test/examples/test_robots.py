@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings(
 @dataclass(frozen=True)
 class Driver:
     """
-    How a driver publishes joint states.
+    Publisher of joint states as a driver's.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ class Fleet:
 
     @property
     def experiment(self) -> Experiment:
-        """What it says."""
+        """Experiment file of the fleet."""
         return load_experiment(self.file)
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where recordings are, whose they are and when they were made."""
+"""Tests of locations, robots and times of recordings."""
 
 import os
 from pathlib import Path

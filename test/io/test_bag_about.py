@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a bag was recorded and what was noted of it."""
+"""Tests of the time and remarks of a bag."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is offered to the recorder is in the bag, or counted as dropped."""
+"""Tests that messages offered to the recorder are in the bag, or counted as dropped."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read in bulk is what rosbags reads message by message, to the last bit."""
+"""Bulk reading equals rosbags' reading message by message, to the last bit."""
 
 from __future__ import annotations
 

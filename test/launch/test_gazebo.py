@@ -131,7 +131,7 @@ def test_mujoco_reads_it_itself_with_the_same_dynamics(case):
 
 
 def test_it_becomes_a_valid_model_of_gazebo(case):
-    """What sdformat's conversion of a URDF drops, or refuses, is not there."""
+    """Nothing is there that sdformat's conversion of a URDF drops or refuses."""
     expanded = document(*case)
     links = {link.get('name'): link for link in expanded.findall('link')}
     joints = expanded.findall('joint')

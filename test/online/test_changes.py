@@ -213,7 +213,7 @@ def test_a_link_that_is_not_there_is_refused(stream):
 
 
 class Synthetic:
-    """What a detector asks of an identifier, without its filter."""
+    """Stand-in of an identifier for a detector, without its filter."""
 
     def __init__(self, case, pattern):
         self.pattern, self.structure, self.frozen = pattern, case.base, True
@@ -221,7 +221,7 @@ class Synthetic:
 
 
 def test_turning_points_do_not_count(case):
-    """What is unusual within a window of them, as friction is, makes no level higher."""
+    """Peaks in the windows of turning points, as of friction, raise no level."""
     time = np.arange(4000) * 0.01
     velocity = motion_of(time[:1000], 6).velocity
     rng = np.random.default_rng(4)

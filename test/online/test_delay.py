@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How late efforts are, from the newest rows of a stream."""
+"""Tests of the delay of efforts, from the newest rows of a stream."""
 
 from dataclasses import replace
 import pickle

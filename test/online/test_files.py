@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has been learned goes to a file and back."""
+"""Round trip of an online identifier's state through a file."""
 
 from dataclasses import replace
 

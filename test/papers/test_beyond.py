@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What none of the papers does, in small: the functions behind the figures of the page."""
+"""Small cases of the methods beyond the papers."""
 
 from __future__ import annotations
 

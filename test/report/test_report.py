@@ -147,7 +147,7 @@ def test_warnings_come_first(result):
 
 
 def test_not_excited_and_no_validation(result):
-    """What a recording does not reach has no std, and a page without validation no section."""
+    """Parameters without excitation have no std; a page without validation has no section."""
     b = len(result.estimate)
     excited, std = np.ones(b, dtype=bool), np.array(result.estimate.std)
     excited[0], std[0] = False, np.nan

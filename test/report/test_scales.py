@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands beside axes: ticks within the limits, and names that are short."""
+"""Tests of ticks within the limits, and of their short labels."""
 
 import pickle
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of the identification node share: bags of an arm whose parameters are known."""
+"""Fixtures of the identification node: bags of an arm whose parameters are known."""
 
 from __future__ import annotations
 

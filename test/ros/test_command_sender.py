@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the excitation node says to the process that streams commands."""
+"""Messages from the excitation node to the process that streams commands."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the excitation node makes of joint states, message by message."""
+"""Acceptance of joint states by the excitation node, message by message."""
 
 import itertools
 import time

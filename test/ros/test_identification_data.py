@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the experiment file's data ask for through the service: loads and gains; delta robots."""
+"""Data of the experiment file through the service: loads and gains; delta robots."""
 
 from __future__ import annotations
 

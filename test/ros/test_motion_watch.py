@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends a motion, message by message, and the clock and clients that it depends on."""
+"""Reasons for the end of a motion, message by message, with its clock and clients."""
 
 from dataclasses import replace
 from pathlib import Path

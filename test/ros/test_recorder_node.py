@@ -397,7 +397,7 @@ sys.exit(code)
 
 
 def test_messages_do_not_wake_the_executor(ros, tmp_path):
-    """What wakes it without being taken sends it round and round, at a core's expense."""
+    """A subscription that wakes the executor without a take costs a whole core."""
     script = tmp_path / 'counting.py'
     script.write_text(COUNTING)
     process = ros.start_command(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node that runs for hours has to keep to: memory that does not grow with its messages."""
+"""Constant memory of nodes that run for hours."""
 
 from __future__ import annotations
 

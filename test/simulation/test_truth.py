@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the simulated robot differs from its URDF."""
+"""Tests of the simulated robot's deviation from its URDF."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_gains_are_found_within_one_percent_and_their_uncertainty(currents, meth
 
 
 def test_with_the_identified_gains_the_parameters_are_the_true_ones(currents):
-    """What the warning says: the matrix goes into the experiment file."""
+    """The matrix that the warning gives goes into the experiment file."""
     first = identify(load_experiment(currents.experiment))
     matrix = first.drive_gains.matrix.tolist()
     second = identify(load_experiment(currents.experiment, {'robot.drives.effort.matrix': matrix}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a recording is read, and where the bootstrap's figures end up."""
+"""Number of passes over a recording, and the place of the bootstrap's figures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line says on standard error beside errors."""
+"""Output of the command line on standard error beside errors."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of faults share."""
+"""Fixtures of tests of faults."""
 
 from __future__ import annotations
 

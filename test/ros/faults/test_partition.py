@@ -55,7 +55,7 @@ STOPPED = (
 
 
 class Line:
-    """What goes from one node's processes to those of others, and back."""
+    """Connection between one node's processes and others, both ways."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -245,7 +245,7 @@ def test_they_hold_nonsense(driver):
 
 
 def test_a_burst(driver):
-    """What a network delivers late all at once is all recorded."""
+    """Messages that a network delivers late and all at once are all recorded."""
     path = driver.start('burst')
     messages = driver.messages(SECOND, 3.0, 1000.0)
     for message in messages:

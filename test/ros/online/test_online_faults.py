@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the joint states is told, and the live estimate goes on."""
+"""Faults of the joint states are reported, and the online estimate goes on."""
 
 from __future__ import annotations
 
