@@ -50,7 +50,7 @@ setup(
     version=version(),
     description="Identification of robots' dynamic parameters, with ROS 2 nodes",
     maintainer='robot_identification maintainers',
-    maintainer_email='maintainers@robot-identification.example',
+    maintainer_email='robot-identification@users.noreply.github.com',
     license='Apache-2.0',
     packages=find_packages(include=[NAME, f'{NAME}.*']),
     package_data={

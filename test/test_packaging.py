@@ -208,6 +208,7 @@ def test_one_version_everywhere(setup_arguments):
     assert setup_arguments['version'] == version
     assert manifest().findtext('version') == version
     assert manifest(ROOT / 'robot_identification_msgs').findtext('version') == version
+    assert f'\nversion: {version}\n' in (ROOT / 'CITATION.cff').read_text(encoding='utf-8')
 
 
 def test_installed_version_is_that_of_the_sources(setup_arguments):
