@@ -306,7 +306,7 @@ def _play(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return _fail('stopped', EXIT_STOPPED)
     if not played.subscribers:
-        _warn(['nobody listened when the recording began'])
+        _warn(['there was no subscriber when the recording began'])
     print(
         f'played {played.messages} joint states in {played.seconds:.2f} s, '
         f'the latest {1e3 * played.latest:.1f} ms late'

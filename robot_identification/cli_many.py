@@ -59,7 +59,7 @@ def add_fleet(commands: Any, run: Run) -> None:
         commands,
         'fleet',
         run,
-        'identify many robots from many recordings, and tell which are not like the others',
+        'identify many robots from many recordings, and test which differ from the others',
         description="""
             Reduce thousands of recordings to factors on many processors, merge them by robot and
             over the fleet, identify each robot, and tell which robots differ significantly from

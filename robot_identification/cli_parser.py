@@ -104,7 +104,7 @@ def _add_identify(commands: Any, run: Run) -> None:
     parser.add_argument(
         '--require-physical',
         action='store_true',
-        help='exit with code 3 where no physical body can have the parameters',
+        help='exit with code 3 if the parameters are physically inconsistent',
     )
     add_quiet(parser)
 
@@ -149,7 +149,7 @@ def _add_check(commands: Any, run: Run) -> None:
         commands,
         'check',
         run,
-        'check whether a physical body can have the parameters',
+        'check the physical consistency of the parameters',
         description="""
             Check link by link whether a physical body can have the parameters: a positive mass, a
             positive definite inertia at the centre of mass, the triangle inequality of its
@@ -173,7 +173,7 @@ def _add_check(commands: Any, run: Run) -> None:
     parser.add_argument(
         '--require-physical',
         action='store_true',
-        help='exit with code 3 where no physical body can have the parameters',
+        help='exit with code 3 if the parameters are physically inconsistent',
     )
 
 
@@ -204,7 +204,7 @@ def _add_structure(commands: Any, run: Run) -> None:
         commands,
         'structure',
         run,
-        'tell which parameters any motion can tell apart',
+        'print which parameters motions can identify',
         description="""
             Print the parameters of the robot and the model that an experiment file describes by
             what can be known of them at best: those that can be identified alone, those that can

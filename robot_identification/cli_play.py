@@ -61,7 +61,7 @@ def add_play(commands: Any, run: Run) -> None:
         type=float,
         default=None,
         metavar='S',
-        help='seconds to wait for somebody to listen, and for --follower (default: '
+        help='seconds to wait for a subscriber, and for --follower (default: '
         f'{LISTENER_WAIT:g}, or {FOLLOWER_WAIT:g} with --follower)',
     )
     parser.add_argument(

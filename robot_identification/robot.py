@@ -277,7 +277,7 @@ class Robot:
         """Raise `ModelError` where the robot has passive joints, hence more than its own."""
         if self.passive:
             raise ModelError(
-                f"robot '{self.name}' has passive joints, whose places only its loops tell",
+                f"robot '{self.name}' has passive joints: their positions follow from its loops",
                 joint=self.passive[0],
                 remedy='robots with closed loops can be identified from recordings, by inverse '
                 'dynamics; plan and simulate their motions elsewhere',

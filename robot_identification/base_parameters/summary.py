@@ -24,7 +24,7 @@ def structure_summary(structure: BaseStructure) -> str:
         if text != name
     ]
     lines = [
-        '-- What any motion can tell '.ljust(WIDTH, '-'),
+        '-- Identifiable parameters '.ljust(WIDTH, '-'),
         f'{structure.n_base} base parameters of {structure.n_standard} standard ones',
         *_listed(f'alone ({len(names["alone"])})', names['alone']),
         *_listed(f'in {len(sums)} sums ({len(names["combined"])})', names['combined']),

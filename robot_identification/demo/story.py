@@ -110,7 +110,7 @@ class Story:
             first = self.excite(plans[0], 'identification')
         with self._titled('identify the parameters'):
             result_folder = self.identify(first)
-        with self._titled('check that a physical body can have them'):
+        with self._titled('check their physical consistency'):
             self.check()
         with self._titled('play and record the second'):
             second = self.excite(plans[1], 'validation')

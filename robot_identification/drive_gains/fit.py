@@ -313,7 +313,8 @@ def _projected(
     left = right - basis @ (basis.T @ right)
     if np.linalg.norm(left) <= _SEPARATE * np.linalg.norm(right):
         raise IdentifiabilityError(
-            f"what is known of the load on '{link}' cannot be told from what is not",
+            f"the known parameters of the load on '{link}' cannot be separated from the "
+            'unknown ones',
             link=link,
             remedy='give its centre of mass (data.known_load.center_of_mass), or move more joints '
             'in the recordings with and without it',
@@ -370,8 +371,8 @@ def _warnings(
     for k, drive in enumerate(drives):
         if np.isnan(factors[k]):
             notes.append(
-                f"the load does not tell the gain of drive '{drive}': take a heavier one, or a "
-                'motion that makes it felt there'
+                f"the load does not determine the gain of drive '{drive}': take a heavier one, or "
+                'a motion that loads this drive'
             )
             continue
         change = factors[k] - 1.0
@@ -384,6 +385,6 @@ def _warnings(
         if shrinkage[k] > std[k]:
             notes.append(
                 f"noise makes the gain of drive '{drive}' about {100.0 * shrinkage[k]:.1f} % "
-                'too small in the constrained fit: say data.known_load.method: total'
+                'too small in the constrained fit: use data.known_load.method: total'
             )
     return tuple(notes)

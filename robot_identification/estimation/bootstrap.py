@@ -77,7 +77,7 @@ class Bootstrap:
     stretches:
         How many make a replicate.
     lost:
-        Replicates that do not tell all parameters, left out.
+        Replicates that do not determine all parameters, left out.
 
     """
 
@@ -98,7 +98,9 @@ class Bootstrap:
     @property
     def described(self) -> str:
         """Description of the resampling, in words."""
-        lost = f', {self.lost} left out as they do not tell all parameters' if self.lost else ''
+        lost = (
+            f', {self.lost} left out as they do not determine all parameters' if self.lost else ''
+        )
         return (
             f'{self.replicates} replicates of {self.stretches} stretches of {self.block:.3g} s'
             f'{lost}; {self.level:g} % of them are between low and high'
@@ -125,7 +127,7 @@ def bootstrap(
     Raises
     ------
     IdentifiabilityError
-        where so few stretches make a recording that most replicates do not tell all parameters.
+        where so few stretches make a recording that most replicates determine too few parameters.
     SettingsError
         where the system has no blocks.
     ValueError
@@ -155,8 +157,8 @@ def bootstrap(
     lost = int(np.isnan(moves).any(axis=1).sum())
     if 2 * lost > settings.replicates:
         raise IdentifiabilityError(
-            f'of {settings.replicates} bootstrap replicates {lost} do not tell all parameters: '
-            f'{len(blocks)} parts of {blocks.duration:.3g} s, drawn in stretches of '
+            f'of {settings.replicates} bootstrap replicates {lost} do not determine all '
+            f'parameters: {len(blocks)} parts of {blocks.duration:.3g} s, drawn in stretches of '
             f'{length * blocks.duration:.3g} s, are too few',
             value=lost,
             remedy='record longer, lower estimation.bootstrap.block, or leave the bootstrap out',

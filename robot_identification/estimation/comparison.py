@@ -192,7 +192,7 @@ def compare(one: Factor, two: Factor) -> Comparison:
     test = _test(*told)
     if test.freedom == 0:
         raise IdentifiabilityError(
-            'the two factors tell nothing in common',
+            'the two factors determine no parameters in common',
             remedy='compare recordings of similar motions',
         )
     estimates = np.full((2, 2, one.n_base), np.nan)

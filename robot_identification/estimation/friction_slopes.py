@@ -336,5 +336,5 @@ def _note(joint: str, terms: Sequence[str], slopes: np.ndarray, relative_std: np
             loose.append(f'{term}_slope')
     text = f'{joint}: {" and ".join(parts)} fit its recorded efforts best'
     if loose:
-        text += f'; the recordings hardly tell {one_of(loose)}'
+        text += f'; the recordings hardly determine {one_of(loose)}'
     return text

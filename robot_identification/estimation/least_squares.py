@@ -341,7 +341,7 @@ def _estimate(
     known = reach(factor, system.n_rows, system.structure.base_layout)
     if known.rank == 0:
         raise IdentifiabilityError(
-            'the recording tells none of the base parameters',
+            'the recording determines none of the base parameters',
             remedy='record a motion that moves every joint with changing acceleration',
         )
     fixed = prior_base(system.structure, prior)
@@ -370,7 +370,7 @@ def _warnings(names: Sequence[str], known: Reach, solution: Solution, fit: Fit) 
     if solution.condition_number > ILL_CONDITIONED:
         warnings.append(
             f'the condition number {solution.condition_number:.0f} (column-scaled) is high: the '
-            'motion hardly tells some parameters apart; a planned excitation does better'
+            'motion hardly separates some parameters; use a planned excitation'
         )
     poor = [joint.joint for joint in fit.joints if joint.relative_error > POOR_FIT]
     if poor:

@@ -83,7 +83,7 @@ def mrls(
     course.add(last)
     if not (last.flags == ACCEPTED).any():
         raise IdentifiabilityError(
-            'the recording tells none of the base parameters',
+            'the recording determines none of the base parameters',
             remedy='record a motion that moves every joint with changing acceleration, or lower '
             'estimation.mrls.threshold',
         )

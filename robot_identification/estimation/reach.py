@@ -94,7 +94,7 @@ def reach(factor: np.ndarray, rows: int, layout: ParameterLayout) -> Reach:
         others = [layout.names[columns[i]] for i in partners if i != given_up]
         excited[columns[given_up]] = False
         reasons[columns[given_up]] = (
-            f'the motion does not tell it from {one_of(others, 4)}'
+            f'the motion does not separate it from {one_of(others, 4)}'
             if others
             else 'its effect is lost in the noise'
         )

@@ -373,7 +373,7 @@ class RecursiveLeastSquares:
                 share = np.abs(told.coefficients(i)[: earlier.size]) * norms[earlier]
                 main = earlier[share >= _PARTNER * share.max()]
                 others = one_of((self._layout.names[k] for k in main), 4)
-                reasons.append(f'the motion does not tell it from {others}')
+                reasons.append(f'the motion does not separate it from {others}')
         return tuple(reasons)
 
     def _bounded_inverse(

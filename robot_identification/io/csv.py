@@ -188,7 +188,7 @@ def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) ->
             f'{layout.file}: {name} has {len(columns)} columns, expected {count}',
             file=str(layout.file),
             value=columns,
-            remedy=f"say which columns are meant with 'columns' of {name}",
+            remedy=f"name the columns with 'columns' of {name}",
         )
     return [layout.index(column) for column in columns]
 
@@ -251,7 +251,7 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
                 raise RecordingError(
                     f'{file}: is no text in UTF-8',
                     file=str(file),
-                    remedy='save it as CSV in UTF-8, or say its real format with the key format',
+                    remedy='save it as CSV in UTF-8, or give its real format with the key format',
                 )
             if line.lstrip().startswith(_COMMENT) and not lines:
                 comment = line.lstrip().lstrip(_COMMENT)

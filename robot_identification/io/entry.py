@@ -46,7 +46,7 @@ class RecordingEntry:
     format: str | None = option(
         None,
         doc="Kind of file; null for what the file's name says; a factor is a recording that "
-        '`robot-identification reduce` has folded already',
+        '`robot-identification reduce` has reduced already',
         choices=(*FORMATS, FACTOR),
     )
     topic: str = option(
@@ -129,7 +129,7 @@ class RecordingEntry:
         except KeyError:
             key = _join(path, 'format')
             raise SettingsError(
-                f"'{key}' is missing and the name of '{self.name}' does not tell it",
+                f"'{key}' is missing and the name of '{self.name}' does not imply it",
                 key=key,
                 file=self.name,
                 remedy=f'set it to one of {one_of((*FORMATS, FACTOR))}',
@@ -277,7 +277,7 @@ class RecordingEntry:
         else:
             for name in ('position', 'effort'):
                 if getattr(self, name) is None and counts[name]:
-                    raise _missing(path, name, 'say in which columns it is')
+                    raise _missing(path, name, 'name its columns')
             if (self.time is None) == (self.rate is None):
                 key = _join(path, 'time')
                 raise SettingsError(
@@ -329,7 +329,7 @@ class RecordingEntry:
             if getattr(self, name) is None:
                 continue
             if name not in files:
-                raise _missing(path, 'file', f'say which file holds the {name}')
+                raise _missing(path, 'file', f'name the file of the {name}')
         for file in dict.fromkeys(files.values()):
             why = unusable(file)
             if why is not None:

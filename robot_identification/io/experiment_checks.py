@@ -155,7 +155,7 @@ def _check_drives(settings: RobotSettings, robot: Robot) -> None:
         raise SettingsError(
             "'robot.drives.effort' is given, but 'robot.effort_kind' is joint_torque",
             key='robot.drives.effort',
-            remedy='leave the matrix out, or say motor_torque or motor_current',
+            remedy='leave the matrix out, or use motor_torque or motor_current',
         )
 
 
@@ -210,7 +210,7 @@ def _check_files(experiment: Experiment) -> None:
             f"'estimation.prior': file '{prior}' does not exist",
             key='estimation.prior',
             file=prior,
-            remedy='say none, urdf, or the path of a YAML of parameters',
+            remedy='use none, urdf, or the path of a YAML file of parameters',
         )
     bounds = settings.mrls.bounds_file
     if bounds is not None and not Path(bounds).is_file():

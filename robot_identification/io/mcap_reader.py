@@ -186,7 +186,7 @@ def _loaded(stream: BinaryIO, chunk: ChunkPlace, channels: np.ndarray) -> Messag
     wanted = chunk.length + chunk.index_length
     data = memoryview(stream.read(wanted))
     if len(data) < wanted or data[0] != CHUNK:
-        raise ValueError('a chunk is not where the index says')
+        raise ValueError('a chunk is not where the index places it')
     content = Chunk.of(data[9 : chunk.length])
     records = content.records()
     places = places_of(records, index_of(data[chunk.length :]))

@@ -84,9 +84,9 @@ def identified_urdf(
     ]
     if impossible:
         _warn(
-            f'no physical body has the identified inertia of {one_of(impossible)}; '
-            'simulators such as MuJoCo and Gazebo refuse the URDF; estimation.method: physical '
-            'finds one that a body can have'
+            f'physically inconsistent inertia is identified for {one_of(impossible)}; '
+            'simulators such as MuJoCo and Gazebo refuse the URDF; use estimation.method: '
+            'physical'
         )
     elastic = None if model is None else model.elastic
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
@@ -168,7 +168,7 @@ def _require_expressible(body: RigidBody, link: str) -> None:
             link=link,
             value=body.mass,
             remedy='use estimation.prior: urdf with a realistic mass in the URDF, because masses '
-            'that the motion does not tell stay near the prior',
+            'that the motion does not determine stay near the prior',
         )
 
 

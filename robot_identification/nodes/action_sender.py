@@ -82,7 +82,9 @@ class ActionSender:
     def failure(self) -> str | None:
         """Reason for which the controller has aborted the motion; None without one."""
         if self._failure is None and not self._client.server_is_ready():
-            self._failure = f'the controller is gone: nobody offers the {self.target} any more'
+            self._failure = (
+                f'the controller is gone: there is no server of the {self.target} any more'
+            )
         return self._failure or self._partner.speed.failure
 
     async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
@@ -91,8 +93,8 @@ class ActionSender:
         self._first = self._latest + 1
         await wait_for(
             self._client.server_is_ready,
-            f'nobody offers the {self.target}: start the controller, or correct the parameter '
-            'controller_topic',
+            f'there is no server of the {self.target}: start the controller, or correct the '
+            'parameter controller_topic',
             tick,
         )
         await self._partner.prepare(joints, tick)
@@ -125,7 +127,7 @@ class ActionSender:
         if not handle.accepted:
             if number == self._latest:
                 self._fail(
-                    f'the controller refuses a goal of {self.target}: its log tells why; it may '
+                    f'the controller refuses a goal of {self.target}: see its log; it may '
                     'be inactive, have other joints, or another clock'
                 )
             return
@@ -149,7 +151,7 @@ class ActionSender:
             return
         how = 'canceled' if status == GoalStatus.STATUS_CANCELED else 'given up'
         words = ', '.join(filter(None, (self._codes.get(result.error_code), result.error_string)))
-        words = words or 'it does not say why'
+        words = words or 'it gives no reason'
         self._fail(f'the motion was {how} by the controller of {self.target}: {words}')
 
     def _fail(self, reason: str) -> None:

@@ -119,7 +119,7 @@ class CommandSender:
         stream.say('joints', self._order)
         await wait_for(
             lambda: stream.connected,
-            f'nobody takes commands on {self.target}: start the controller, or correct the '
+            f'no subscriber takes commands on {self.target}: start the controller, or correct the '
             'parameter controller_topic',
             tick,
         )
@@ -133,7 +133,7 @@ class CommandSender:
             raise MotionError(
                 Code.JOINTS_DIFFER,
                 f'the order of the joints in the commands on {self.target} is not known, since '
-                f"'{self._question.name}' does not tell its parameter joints: correct the "
+                f"'{self._question.name}' does not return its parameter joints: correct the "
                 'parameter controller_node, or give controller_joints',
             )
         missing, surplus = difference(joints, order)

@@ -62,7 +62,7 @@ def given_path(text: str, key: str, base: Path = Path()) -> Path:
         return (base / Path(text).expanduser()).absolute()
     except RuntimeError as error:
         raise SettingsError(
-            f"'{key}' is '{text[:80]}', but whose home that is is not known",
+            f"'{key}' is '{text[:80]}', but there is no such user",
             key=key,
             value=text,
             remedy='give a path that does not begin with ~',

@@ -95,8 +95,9 @@ class SpeedScaling:
         """Wait until it is told; raise `MotionError` where it is not."""
         await wait_for(
             lambda: self.failure is None,
-            f"nobody tells the speed scaling on topic '{self._topic}': start what does, such as "
-            'the speed_scaling_state_broadcaster, or correct the parameter speed_scaling_topic',
+            f"there is no publisher of the speed scaling on topic '{self._topic}': start one, "
+            'such as the speed_scaling_state_broadcaster, or correct the parameter '
+            'speed_scaling_topic',
             tick,
         )
 
@@ -108,7 +109,7 @@ class SpeedScaling:
         if not self._topic or silence < SPEED_SECONDS:
             return None
         return (
-            f"topic '{self._topic}' has not told the speed scaling for {silence:.3g} s: see "
+            f"topic '{self._topic}' has not published the speed scaling for {silence:.3g} s: see "
             'whether the controller still runs'
         )
 
@@ -154,7 +155,9 @@ class TrajectoryPartner:
             return
         self._warned = True
         name = self._question.name
-        asked = f"'{name}' does not tell its parameter joints" if name else 'its node is not known'
+        asked = (
+            f"'{name}' does not return its parameter joints" if name else 'its node is not known'
+        )
         self._logger.warning(
             f"the controller's joints cannot be compared with the motion's, since {asked}: see "
             'the parameter controller_node'
@@ -195,15 +198,18 @@ class TopicSender:
     def failure(self) -> str | None:
         """Reason for which a motion cannot go on, or None."""
         if self._publisher.get_subscription_count() == 0:
-            return f'the controller is gone: nobody takes trajectories on {self.target} any more'
+            return (
+                f'the controller is gone: no subscriber takes trajectories on {self.target} '
+                'any more'
+            )
         return self._partner.speed.failure
 
     async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
         """Wait until somebody listens who has the joints; raise `MotionError` otherwise."""
         await wait_for(
             lambda: self._publisher.get_subscription_count() > 0,
-            f'nobody takes trajectories on {self.target}: start the controller, or correct the '
-            'parameter controller_topic',
+            f'no subscriber takes trajectories on {self.target}: start the controller, or correct '
+            'the parameter controller_topic',
             tick,
         )
         await self._partner.prepare(joints, tick)

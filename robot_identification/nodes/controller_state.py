@@ -76,7 +76,7 @@ class ControllerState:
             manager = service.rpartition('/')[0]
             if answer is None:
                 self._node.get_logger().warning(
-                    f"'{manager}' does not tell whether the controller '{self.name}' is active"
+                    f"'{manager}' does not answer whether the controller '{self.name}' is active"
                 )
                 continue
             state = next((c.state for c in answer.controller if c.name == name), 'active')

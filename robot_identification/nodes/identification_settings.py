@@ -264,7 +264,7 @@ class Settings:
             entry = replace(_movable(alike[0]), file=str(path), rows=None, time_range=None)
         elif kind != 'rosbag2':
             raise RecordingError(
-                f"nothing tells which columns of '{path}' are what",
+                f"the columns of '{path}' are not given",
                 file=str(path),
                 remedy=f'name an experiment file with a recording of format {kind} in the '
                 'parameter experiment, or give a bag',

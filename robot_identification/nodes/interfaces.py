@@ -143,7 +143,7 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
     ),
     'regressor': (
         _description,
-        _subscribes('joint_states', 'Live states; only while somebody listens to ~/regressor'),
+        _subscribes('joint_states', 'Joint states; only while ~/regressor has subscribers'),
         _publishes('~/regressor', 'Regressor and efforts of the robot as it moves, at rate'),
         _service('~/get_regressor', 'Regressor at given positions, velocities, accelerations'),
     ),

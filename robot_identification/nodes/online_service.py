@@ -122,7 +122,7 @@ class OnlineService:
                 raise IdentificationError(
                     'there is no live estimate yet',
                     remedy=f'wait for joint states on {worker.task.joint_states}; '
-                    '~/online/status tells what is missing',
+                    '~/online/status reports what is missing',
                 )
             return save_live(snapshot, worker.task.problem, folder)
         except Exception:
@@ -137,7 +137,7 @@ class OnlineService:
         if self._wanted:
             raise IdentificationError(
                 f'the live identification has not started yet{reason}',
-                remedy='~/online/status tells when it has',
+                remedy='~/online/status reports when it has',
             )
         raise IdentificationError(
             f'joint states are not followed{reason}',

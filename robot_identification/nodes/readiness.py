@@ -88,7 +88,7 @@ class Readiness:
         # the node and the process that it starts both publish it, each its own part
         if status.state in READY:
             self.is_ready = self.is_followed = True
-            self._trouble = 'it does not know the publisher yet'
+            self._trouble = 'it has not discovered the publisher yet'
         elif status.state == OnlineStatus.OFF and not status.message:
             self.is_ready = True
         elif not self.is_ready:

@@ -396,7 +396,7 @@ def _require_online(signals: SignalSettings) -> None:
     """Raise where signals cannot be had sample by sample."""
     if signals.method != 'polynomial_approximation':
         raise SettingsError(
-            f"'signals.method' is {signals.method}, which knows the future",
+            f"'signals.method' is {signals.method}, which is non-causal",
             key='signals.method',
             value=signals.method,
             remedy='online it has to be polynomial_approximation',

@@ -127,7 +127,7 @@ def payload(
     known = reach(factor, int(rows.independent), told_layout)
     if not known.excited.any():
         raise IdentifiabilityError(
-            f"the recordings tell nothing of the load on '{link}'",
+            f"the recordings do not determine the load on '{link}'",
             link=link,
             remedy='move the joints before it, with and without the load',
         )
@@ -280,13 +280,13 @@ def _body(
     if not told.all():
         names = [name for name, known in zip(layout.names, told, strict=True) if not known]
         notes.append(
-            'these recordings do not tell alone, and the body takes from a ball of 0.05 m: '
+            'not determined by these recordings alone, and taken from a ball of 0.05 m: '
             + ', '.join(names)
         )
     elif consistency is not None:
         notes.append(
-            f'the load that fits best is no physical body ({consistency.message}); the nearest '
-            'one is given beside it'
+            f'the best fit of the load is physically inconsistent ({consistency.message}); the '
+            'nearest consistent one is given beside it'
         )
     return found, tuple(notes)
 

@@ -201,7 +201,7 @@ class Payload:
         lines.append(f'{"parameter":<{width}}{"value":>14}{"std":>13}{"std %":>9}  unit')
         for p in self:
             cells = f'{number(p.value):>14}{number(p.std):>13}{percent(p.relative_std):>9}'
-            note = '' if p.state == IDENTIFIED else '  not told'
+            note = '' if p.state == IDENTIFIED else '  not determined'
             lines.append(f'{p.expression:<{width}}{cells}  {p.unit}{note}')
         if self.body is not None:
             centre = ', '.join(number(float(value)) for value in self.body.center_of_mass)

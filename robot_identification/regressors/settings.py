@@ -180,7 +180,7 @@ class ModelSettings:
                 )
         if {'coulomb', 'stiction'} <= {*self.friction}:
             raise SettingsError(
-                "friction has both 'coulomb' and 'stiction', which no recording tells apart",
+                "friction has both 'coulomb' and 'stiction', which no recording can separate",
                 key='friction',
                 value=self.friction,
                 remedy='leave coulomb out: stiction is the same with a finite slope at rest',

@@ -157,7 +157,7 @@ def test_a_drive_that_the_load_does_not_reach_is_told(arm):
     seen = np.isfinite(gains.factors)
     assert 0 < seen.sum() < 3
     for drive, told in zip(gains.drives, seen, strict=True):
-        text = f"does not tell the gain of drive '{drive}'"
+        text = f"does not determine the gain of drive '{drive}'"
         assert any(text in warning for warning in gains.warnings) != told
     np.testing.assert_array_equal(gains.matrix[~seen], DIAGONAL[~seen])
     assert (np.abs(gains.factors - TRUE)[seen] < 4.0 * gains.std[seen]).all()

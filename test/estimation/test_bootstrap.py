@@ -176,7 +176,7 @@ def test_replicates_that_do_not_tell_a_parameter_are_left_out_and_counted():
     matrix[:, :, 1] = 0.0
     matrix[1000:1010, :, 1] = 1.0
     system = system_of_rows(matrix, matrix @ np.ones(3) + 0.1 * coloured(2000, 1, 0.0, 3))
-    with pytest.raises(IdentifiabilityError, match='do not tell all parameters') as error:
+    with pytest.raises(IdentifiabilityError, match='do not determine all parameters') as error:
         bootstrap(system, ols(system), BootstrapSettings(block=0.1))
     assert 'estimation.bootstrap.block' in error.value.remedy
 

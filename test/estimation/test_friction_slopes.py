@@ -188,7 +188,7 @@ def test_steepness_keeps_its_order_where_friction_has_one_arctan_alone(arm, mode
 def test_slopes_that_the_recording_does_not_tell_are_named(arm, model):
     made = recording(arm, 0.3, amplitudes=((0.0, 1.0, 1.0), (0.0, -0.5, -0.5)))
     found = find_slopes([made], *model, OPEN, SIGNALS)
-    assert 'the recordings hardly tell' in found.notes[0]
+    assert 'the recordings hardly determine' in found.notes[0]
 
 
 def test_motors_behind_elastic_joints_have_slopes_of_their_own():

@@ -86,7 +86,7 @@ def test_rejected_columns_keep_their_start_and_the_others_are_conditional(form, 
     assert np.isnan(found.std[~free]).all() and np.isfinite(found.std[free]).all()
     reasons = learner.reasons()
     assert reasons[3] == 'the motion hardly excites it'
-    assert reasons[5] == 'the motion does not tell it from link.p0, link.p2'
+    assert reasons[5] == 'the motion does not separate it from link.p0, link.p2'
     assert not any(reason for i, reason in enumerate(reasons) if free[i])
 
 

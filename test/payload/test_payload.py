@@ -128,7 +128,7 @@ def test_combinations_are_named_where_no_motion_tells_more():
     for parameter in found:
         expected = sum(factor * truth[name] for factor, name in terms(parameter.expression))
         assert abs(parameter.value - expected) < 4.0 * parameter.std, parameter.expression
-    assert any('do not tell alone' in text for text in found.warnings)
+    assert any('not determined by these recordings alone' in text for text in found.warnings)
 
 
 SYMBOLS = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Iyy', 'Ixz', 'Iyz', 'Izz')
@@ -163,7 +163,7 @@ def test_the_body_is_physical_where_the_best_fit_is_not(arm):
         arm.run(1, noise=1.0), arm.run(2, on_flange(arm), noise=1.0), arm.robot, frame='flange'
     )
     assert not found.consistency.physical and found.physical
-    assert any('no physical body' in text for text in found.warnings)
+    assert any('physically inconsistent' in text for text in found.warnings)
     assert found.standard[0] == pytest.approx(2.0, abs=0.2)
     # between the fit that is best and the truth: within what the noise allows
     error = found.standard - found.base.values

@@ -132,7 +132,7 @@ def test_joints_are_compared_by_name(ros, tell, capfd):
     tell()
     assert prepare(ros, sender) is None
     assert prepare(ros, sender) is None
-    assert capfd.readouterr().err.count("'/controller' does not tell its parameter joints") == 1
+    assert capfd.readouterr().err.count("'/controller' does not return its parameter joints") == 1
 
 
 def test_a_controller_whose_node_is_silent_is_taken_on_trust_in_bounded_time(ros):

@@ -104,7 +104,7 @@ def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeyp
     wait_for(ros, '/controller_manager/list_controllers')
     assert ask(ros, controller_topic='arm/joint_trajectory') is None
     ros_future.set_result(None)
-    assert "'/controller_manager' does not tell whether" in capfd.readouterr().err
+    assert "'/controller_manager' does not answer whether" in capfd.readouterr().err
 
 
 def test_neither_a_dry_run_nor_a_motion_takes_an_inactive_controller(own_cell, move):
