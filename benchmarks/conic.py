@@ -89,7 +89,7 @@ def by_cvxpy(case: Case, solver: str, **options: Any) -> np.ndarray:
         square = cvxpy.reshape(units.T @ packed, (4, 4), order='C')
         constraints.append(square >> 0)
     loss = cvxpy.sum_squares(problem.matrix @ z - problem.target)
-    cvxpy.Problem(cvxpy.Minimize(loss), constraints).solve(solver=solver, **options)
+    cvxpy.IdentificationProblem(cvxpy.Minimize(loss), constraints).solve(solver=solver, **options)
     if z.value is None:
         raise Infeasible
     return np.asarray(z.value)

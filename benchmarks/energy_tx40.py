@@ -18,7 +18,7 @@ import warnings
 from robot_identification.errors import RecordingError
 from robot_identification.estimation import EnergySettings
 from robot_identification.io.experiment import Experiment, load_experiment
-from robot_identification.pipeline import identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify_sources
 
 from .harness import Section, Table
 
@@ -52,7 +52,7 @@ def section() -> Section:
 
 
 def _line(experiment: Experiment, interval: float | None, quadrature: str) -> list[str]:
-    problem = Problem.of(experiment)
+    problem = IdentificationProblem.of(experiment)
     sources = experiment.sources('identification', problem.robot.joints)
     estimation, title = problem.estimation, 'inverse dynamics'
     if interval is not None:

@@ -10,8 +10,8 @@ import zipfile
 import numpy as np
 from robot_identification.estimation import LinearSystem, merge_all, wls
 from robot_identification.io.factors import pack, unpack
-from robot_identification.problem import Problem
-from robot_identification.reduction import Reducer
+from robot_identification.problem import IdentificationProblem
+from robot_identification.reduction import FactorBuilder
 from robot_identification.regressors import ModelSettings
 
 from .harness import Figure, interleaved, Section, Table
@@ -31,7 +31,7 @@ def section() -> Section:
     robot = panda()
     sizes, reducers = [], {}
     for title, model in MODELS.items():
-        reducers[title] = Reducer.of(Problem(robot, model))
+        reducers[title] = FactorBuilder.of(IdentificationProblem(robot, model))
         recorded = recording(robot, SECONDS, model=model)
         data = pack(reducers[title].reduce(recorded))
         sizes.append((title, reducers[title].structure.n_base, len(data), *_shares(data)))
@@ -96,7 +96,7 @@ def _shares(data: bytes) -> tuple[int, int]:
     return triangles, header
 
 
-def _largest_difference(parts: list, reducer: Reducer) -> float:
+def _largest_difference(parts: list, reducer: FactorBuilder) -> float:
     """Largest difference of parameters between two orders of merging [standard deviations]."""
     total = parts[-1].factor
     for part in reversed(parts[:-1]):

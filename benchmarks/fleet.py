@@ -27,12 +27,12 @@ from robot_identification.fleet.crew import Crew
 from robot_identification.fleet.crews import open_crew
 from robot_identification.fleet.factors import merge_robots, reduce_all
 from robot_identification.fleet.store import open_store
-from robot_identification.fleet.work import Plan, reduce_recording, unpacked
-from robot_identification.io.entry import RecordingEntry
+from robot_identification.fleet.work import reduce_recording, ReductionPlan, unpacked
 from robot_identification.io.factors import merge_stored, pack, unpack
 from robot_identification.io.fleet import FleetSettings
+from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import open_recording
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.progress import silent
 
 from .document import machine
@@ -68,7 +68,7 @@ class Fleet:
     """A folder with recordings, and how they are reduced."""
 
     folder: Path
-    plan: Plan
+    plan: ReductionPlan
     paths: tuple[str, ...]
 
     @property
@@ -120,9 +120,11 @@ def make_fleet(folder: Path, recordings: int) -> Fleet:
         path.parent.mkdir(exist_ok=True)
         os.link(folder / f'{number % DISTINCT}.mcap', path)
         paths.append(str(path))
-    problem = Problem(robot, MODEL, SIGNALS, name='panda')
+    problem = IdentificationProblem(robot, MODEL, SIGNALS, name='panda')
     base = structure(problem.regressor(), robot)
-    return Fleet(folder, Plan(problem, base, RecordingEntry(format='rosbag2')), tuple(paths))
+    return Fleet(
+        folder, ReductionPlan(problem, base, RecordingEntry(format='rosbag2')), tuple(paths)
+    )
 
 
 # ---------------------------------------------------------------------------- workers

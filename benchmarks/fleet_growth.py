@@ -11,8 +11,8 @@ from robot_identification.fleet.essentials import estimate_group, Question
 from robot_identification.fleet.factors import GROUP
 from robot_identification.fleet.work import Group
 from robot_identification.io.factors import merge_stored, pack, unpack
-from robot_identification.problem import Problem
-from robot_identification.reduction import Reducer
+from robot_identification.problem import IdentificationProblem
+from robot_identification.reduction import FactorBuilder
 from robot_identification.robot import Robot
 from robot_identification.signals import SignalSettings
 
@@ -30,7 +30,7 @@ PRICE = 0.05
 def by_samples() -> tuple[Table, None]:
     """Reduce recordings of different lengths, from memory."""
     robot = panda()
-    reducer = Reducer.of(Problem(robot, MODEL, SIGNALS))
+    reducer = FactorBuilder.of(IdentificationProblem(robot, MODEL, SIGNALS))
     lengths = (10.0, 20.0, 40.0)
     made = {f'{length:g}': recording(robot, length) for length in lengths}
     timings = interleaved(
@@ -49,7 +49,7 @@ def by_joints() -> tuple[Table, None]:
     robots = [Robot.from_urdf(urdf, PANDA[:k], locked=_held(k)) for k in (2, 4)] + [panda()]
     works, about = {}, {}
     for robot in robots:
-        reducer = Reducer.of(Problem(robot, MODEL, SIGNALS))
+        reducer = FactorBuilder.of(IdentificationProblem(robot, MODEL, SIGNALS))
         made = recording(robot, SECONDS)
         stored = reducer.reduce(made)
         data, n = pack(stored), robot.n_joints

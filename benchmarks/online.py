@@ -27,10 +27,10 @@ from robot_identification.online import (
     ChangeSettings,
     OnlineIdentifier,
 )
-from robot_identification.online.grid import OnlineGrid
+from robot_identification.online.resampler import OnlineGrid
 from robot_identification.online.windows import OnlineWindows
 from robot_identification.parameters import ParameterSet
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import predict
 from robot_identification.regressors.pattern import entries
@@ -82,7 +82,7 @@ def robots() -> dict[str, Robot]:
 
 def identifier(robot: Robot) -> OnlineIdentifier:
     """Return what is timed: every sample is learned from and solved for."""
-    return Problem(robot, signals=SIGNALS).online(PERIOD)
+    return IdentificationProblem(robot, signals=SIGNALS).online(PERIOD)
 
 
 def latencies(online: OnlineIdentifier, given: Recording, *, paced: bool = False) -> np.ndarray:
@@ -165,7 +165,7 @@ def _bounds(seconds: np.ndarray) -> list[Figure]:
 
 def _stages(robot: Robot, given: Recording) -> Table:
     """Time the parts of an update by themselves, each with the others' results at hand."""
-    problem = Problem(robot, signals=SIGNALS)
+    problem = IdentificationProblem(robot, signals=SIGNALS)
     online = identifier(robot)
     n, columns, pattern = robot.n_joints, online.structure.independent, online.pattern
     windows = Windows.design(SIGNALS.polynomial_approximation, 1.0 / PERIOD)
@@ -226,7 +226,7 @@ def _ways(robot: Robot, given: Recording, median: float) -> Table:
 
 def _literal(robot: Robot, given: Recording, solve: Callable[..., object]) -> np.ndarray:
     """Seconds of each sample with a Gram matrix and a full solve."""
-    problem = Problem(robot, signals=SIGNALS)
+    problem = IdentificationProblem(robot, signals=SIGNALS)
     regressor, n = problem.regressor(), robot.n_joints
     columns = structure(regressor, robot).independent
     b = columns.size
@@ -271,7 +271,7 @@ def _without_compiler() -> tuple[float, float]:
 
 def _changes(robot: Robot) -> tuple[Table, list[Figure]]:
     """Have an arm change, and tell when it is noticed and what is found."""
-    problem = Problem(robot, signals=SIGNALS)
+    problem = IdentificationProblem(robot, signals=SIGNALS)
     regressor, known = problem.regressor(), truth(robot)
     base = structure(regressor, robot)
     time_ = np.arange(round((CHANGE + 5.0) / PERIOD)) * PERIOD

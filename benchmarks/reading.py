@@ -17,11 +17,11 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import structure
-from robot_identification.io.entry import RecordingEntry
 from robot_identification.io.experiment import experiment_from
 from robot_identification.io.mcap_writer import BagWriter, Topic
+from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import FileSource, open_recording
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 
 from .harness import Figure, interleaved, Section, Table
 from .recorded import (
@@ -216,10 +216,10 @@ def shared(entry: RecordingEntry) -> dict[str, Callable[[], object]]:
         'data': {'identification': [{'file': entry.file}]},
     }
     experiment = experiment_from(document)
-    problem = Problem.of(experiment)
+    problem = IdentificationProblem.of(experiment)
     return {
         'once for all: the experiment': lambda: experiment_from(document),
-        'once for all: the robot': lambda: Problem.of(experiment),
+        'once for all: the robot': lambda: IdentificationProblem.of(experiment),
         'once for all: its base parameters': lambda: structure(
             problem.regressor(), problem.robot, grouping=problem.model.grouping
         ),

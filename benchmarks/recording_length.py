@@ -16,7 +16,7 @@ import sys
 import time
 
 from robot_identification.pipeline import identify_sources
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.recording import Recording
 from robot_identification.signals import SignalSettings
 
@@ -87,7 +87,7 @@ def measure(kind: str, seconds: float) -> dict[str, float]:
     """Identify once in this process; return figures."""
     robot = panda()
     source = Repeated(recording(robot, PERIOD, rate=RATE), seconds)
-    problem = Problem(robot, MODEL, SETTINGS[kind])
+    problem = IdentificationProblem(robot, MODEL, SETTINGS[kind])
     start = time.perf_counter()
     result = identify_sources(problem, [source])
     spent = time.perf_counter() - start

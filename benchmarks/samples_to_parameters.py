@@ -25,7 +25,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.pipeline import identify_sources
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import Regressor
 from robot_identification.regressors.pattern import entries, row_pattern
@@ -65,7 +65,7 @@ step), with the same cut-off frequency, without decimation, on the same recordin
 class Case:
     """A recording and what is to be found from it."""
 
-    problem: Problem
+    problem: IdentificationProblem
     recording: Recording
     regressor: Regressor
     base: BaseStructure
@@ -74,7 +74,7 @@ class Case:
     def of(cls, seconds: float) -> Case:
         """Make up a recording of so many seconds."""
         robot = panda()
-        problem = Problem(robot, MODEL, ALL_ROWS, EstimationSettings(method='wls'))
+        problem = IdentificationProblem(robot, MODEL, ALL_ROWS, EstimationSettings(method='wls'))
         regressor = problem.regressor()
         return cls(problem, recording(robot, seconds), regressor, structure(regressor, robot))
 

@@ -29,7 +29,7 @@ from robot_identification.estimation.boxes import read_boxes
 from robot_identification.estimation.prior import choose_prior
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.fleet.store import open_store
-from robot_identification.io.bag_about import about_bag
+from robot_identification.io.bag_info import bag_info
 from robot_identification.io.bag_repair import repair_bag
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, prior
@@ -134,13 +134,13 @@ def _experiment(folder: Path, random: Random) -> None:
 
 def _bag(folder: Path, random: Random) -> None:
     bag = next(path for path in (folder / 'run', *folder.glob('run.*')) if path.exists())
-    about_bag(bag)
+    bag_info(bag)
     try:
         _read(folder, random)
     finally:
         if random.random() < 0.3 and (bag.suffix == '.mcap' or any(bag.glob('*.mcap'))):
             repair_bag(bag, quiet=0.0)
-            about_bag(bag)
+            bag_info(bag)
 
 
 def _robot(folder: Path, random: Random) -> None:

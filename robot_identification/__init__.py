@@ -14,7 +14,9 @@ __version__ = '0.1.0'
 __all__ = [
     'check',
     'EstimationSettings',
+    'FactorBuilder',
     'IdentificationError',
+    'IdentificationProblem',
     'identified_urdf',
     'identify',
     'identify_factors',
@@ -25,11 +27,9 @@ __all__ = [
     'ParameterSet',
     'plan',
     'PlannerSettings',
-    'Problem',
     'read_factor',
     'read_result',
     'Recording',
-    'Reducer',
     'Result',
     'Robot',
     'save',
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from .io.results import read_result, Result
     from .io.urdf import identified_urdf
     from .parameters import ParameterLayout, ParameterSet
-    from .pipeline import identify, identify_factors, identify_sources, Problem
+    from .pipeline import IdentificationProblem, identify, identify_factors, identify_sources
     from .recording import Recording
-    from .reduction import Reducer
+    from .reduction import FactorBuilder
     from .regressors import ModelSettings
     from .robot import Robot
     from .saving import save
@@ -67,9 +67,9 @@ else:
         'io.results': ('read_result', 'Result'),
         'io.urdf': ('identified_urdf',),
         'parameters': ('ParameterLayout', 'ParameterSet'),
-        'pipeline': ('identify', 'identify_factors', 'identify_sources', 'Problem'),
+        'pipeline': ('identify', 'identify_factors', 'identify_sources', 'IdentificationProblem'),
         'recording': ('Recording',),
-        'reduction': ('Reducer',),
+        'reduction': ('FactorBuilder',),
         'regressors': ('ModelSettings',),
         'robot': ('Robot',),
         'saving': ('save',),

@@ -72,9 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _identify(options: argparse.Namespace) -> int:
     from .estimation import EstimationSettings
+    from .io.config_paths import read_section
     from .io.experiment import load_experiment
     from .io.factors import read_factor, SUFFIX
-    from .io.keys import read_section
     from .pipeline import identify, identify_factors
     from .reduction import with_factors
     from .saving import require_writable, save
@@ -187,9 +187,11 @@ def _export(options: argparse.Namespace) -> int:
 def _structure(options: argparse.Namespace) -> int:
     from .base_parameters import structure
     from .io.experiment import load_experiment
-    from .problem import Problem
+    from .problem import IdentificationProblem
 
-    problem = Problem.of(load_experiment(options.experiment, overrides_of(options.overrides)))
+    problem = IdentificationProblem.of(
+        load_experiment(options.experiment, overrides_of(options.overrides))
+    )
     base = structure(problem.regressor(), problem.robot, grouping=problem.model.grouping)
     print(base.summary())
     return EXIT_OK

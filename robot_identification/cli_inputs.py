@@ -40,8 +40,8 @@ def overrides_of(pairs: Sequence[str]) -> dict[str, str]:
 def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any]:
     """Return the recordings to validate on, and how to filter them."""
     from .io.columns import MotorSide
-    from .io.entry import RecordingEntry
     from .io.experiment import load_experiment
+    from .io.recording_config import RecordingEntry
     from .io.sources import open_recording
 
     joints = result.robot.joints

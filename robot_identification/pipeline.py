@@ -47,11 +47,11 @@ from .io.factors import StoredFactor
 from .io.results import Result
 from .parameters import ParameterSet
 from .payload import Payload, payload
-from .plausibility import doubts
-from .problem import Problem
+from .problem import IdentificationProblem
 from .progress import part, Progress, silent
-from .reduction import is_factor, problem_of, Reducer, require_factors
+from .reduction import FactorBuilder, is_factor, problem_of, require_factors
 from .regressors import Regressor
+from .sanity_checks import warn_of_implausible
 from .signals import source_name, WatchedSource
 from .validation import validate, Validation, validation_of
 
@@ -74,7 +74,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
 
     """
     with collected_warnings() as notes:
-        problem = Problem.of(experiment)
+        problem = IdentificationProblem.of(experiment)
         joints = problem.robot.joints
         sources = experiment.sources('identification', joints)
         validation = experiment.sources('validation', joints)
@@ -87,7 +87,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
 
 
 def identify_sources(
-    problem: Problem,
+    problem: IdentificationProblem,
     sources: Sequence[Any],
     validation: Sequence[Any] = (),
     *,
@@ -131,7 +131,7 @@ def identify_sources(
             require_factors(problem)
         problem, found = _with_slopes(problem, sources, regressor, base)
         regressor = problem.regressor()
-        reducer = Reducer.of(problem, regressor, base)
+        reducer = FactorBuilder.of(problem, regressor, base)
         task = _task(reducer, sources, prior, reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')
@@ -181,7 +181,7 @@ def identify_sources(
         effort_delay=late,
         warnings=once(
             notes,
-            doubts(problem.robot, task.system, estimate),
+            warn_of_implausible(problem.robot, task.system, estimate),
             estimate.warnings,
             gains.warnings if gains else (),
             carried.warnings if carried else (),
@@ -221,8 +221,11 @@ def identify_factors(
 
 
 def _with_slopes(
-    problem: Problem, sources: Sequence[Any], regressor: Regressor, base: BaseStructure
-) -> tuple[Problem, tuple[str, ...]]:
+    problem: IdentificationProblem,
+    sources: Sequence[Any],
+    regressor: Regressor,
+    base: BaseStructure,
+) -> tuple[IdentificationProblem, tuple[str, ...]]:
     """Fill in the slopes of friction that the settings leave to the recordings."""
     if not open_slopes(problem.model):
         return problem, ()
@@ -231,7 +234,7 @@ def _with_slopes(
 
 
 def _task(
-    reducer: Reducer, sources: Sequence[Any], prior: ParameterSet, progress: Progress
+    reducer: FactorBuilder, sources: Sequence[Any], prior: ParameterSet, progress: Progress
 ) -> Task:
     """Read the recordings once; estimators that need to can do so again."""
     problem, regressor, base = reducer.problem, reducer.regressor, reducer.structure
@@ -252,7 +255,9 @@ def _task(
     )
 
 
-def _payload(reducer: Reducer, system: LinearSystem, carrying: Sequence[Any]) -> Payload | None:
+def _payload(
+    reducer: FactorBuilder, system: LinearSystem, carrying: Sequence[Any]
+) -> Payload | None:
     """Identify the load of the recordings that have one."""
     problem = reducer.problem
     wanted = problem.payload
@@ -263,7 +268,7 @@ def _payload(reducer: Reducer, system: LinearSystem, carrying: Sequence[Any]) ->
 
 
 def _drive_gains(
-    problem: Problem,
+    problem: IdentificationProblem,
     sources: Sequence[Any],
     loaded: Sequence[Any],
     regressor: Regressor,

@@ -21,7 +21,7 @@ from .signals import SignalSettings
 
 
 @dataclass(frozen=True)
-class Problem:
+class IdentificationProblem:
     """
     Identification problem: robot, model and methods, without recordings.
 
@@ -59,7 +59,7 @@ class Problem:
     payload: PayloadRecordings | None = None
 
     @classmethod
-    def of(cls, experiment: Experiment) -> Problem:
+    def of(cls, experiment: Experiment) -> IdentificationProblem:
         """Return the problem that an experiment file states; reads its URDF."""
         return cls(
             robot=experiment.build_robot(),

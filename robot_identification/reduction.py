@@ -23,20 +23,20 @@ from .estimation import (
     combine,
     Equations,
     EstimationSettings,
-    Fingerprint,
     FROM_FACTORS,
     LinearSystem,
+    ModelSignature,
     open_slopes,
 )
 from .estimation.energy import ENERGY, require_movers
-from .io.bag_about import about_bag
+from .io.bag_info import bag_info
 from .io.columns import FACTOR
-from .io.entry import RecordingEntry
 from .io.experiment import Experiment
 from .io.factors import FactorSettings, Origin, StoredFactor, told_of, warn_repeated
+from .io.recording_config import RecordingEntry
 from .io.sources import FactorSource
 from .io.stored_robot import robot_document
-from .problem import Problem
+from .problem import IdentificationProblem
 from .progress import part, Progress, silent
 from .regressors import Regressor
 from .regressors.settings import SLOPES
@@ -47,9 +47,9 @@ _MOTIONS = 4
 
 
 @dataclass(frozen=True)
-class Reducer:
+class FactorBuilder:
     """
-    Makes factors of recordings of one problem; made by `Reducer.of`, once for all of them.
+    Makes factors of recordings of one problem; made by `FactorBuilder.of`, once for all of them.
 
     Attributes
     ----------
@@ -64,19 +64,19 @@ class Reducer:
 
     """
 
-    problem: Problem
+    problem: IdentificationProblem
     regressor: Regressor
     structure: BaseStructure
-    fingerprint: Fingerprint
+    fingerprint: ModelSignature
     settings: FactorSettings
 
     @classmethod
     def of(
         cls,
-        problem: Problem,
+        problem: IdentificationProblem,
         regressor: Regressor | None = None,
         base: BaseStructure | None = None,
-    ) -> Reducer:
+    ) -> FactorBuilder:
         """
         Prepare the reduction of a problem's recordings.
 
@@ -95,7 +95,7 @@ class Reducer:
         names = getattr(regressor, 'joints', problem.robot.joints)
         # of all generators, this one's numbers are promised never to change
         random = np.random.RandomState(20)
-        fingerprint = Fingerprint.of(
+        fingerprint = ModelSignature.of(
             base,
             (ENERGY,) if problem.estimation.equations == 'energy' else names,
             regressor=regressor,
@@ -222,7 +222,7 @@ def reduce_experiment(
     Raises
     ------
     IdentificationError
-        as `Reducer.reduce`, and where there is no recording.
+        as `FactorBuilder.reduce`, and where there is no recording.
 
     """
     if recordings:
@@ -239,7 +239,7 @@ def reduce_experiment(
             key='data.identification',
             remedy='give at least one there or as an argument',
         )
-    reducer = Reducer.of(Problem.of(experiment))
+    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
     sources = experiment.sources('identification', reducer.problem.robot.joints)
     for number, source in enumerate(sources):
         told = part(progress, number / len(sources), (number + 1) / len(sources))
@@ -277,7 +277,7 @@ def is_factor(source: Any) -> bool:
     return isinstance(source, (FactorSource, StoredFactor))
 
 
-def settings_of(problem: Problem) -> FactorSettings:
+def settings_of(problem: IdentificationProblem) -> FactorSettings:
     """Return the settings of a problem that its factors depend on."""
     return FactorSettings(
         model=problem.model,
@@ -289,7 +289,9 @@ def settings_of(problem: Problem) -> FactorSettings:
     )
 
 
-def problem_of(stored: StoredFactor, estimation: EstimationSettings | None = None) -> Problem:
+def problem_of(
+    stored: StoredFactor, estimation: EstimationSettings | None = None
+) -> IdentificationProblem:
     """
     Return the problem that a factor was made for; reads its URDF.
 
@@ -303,7 +305,7 @@ def problem_of(stored: StoredFactor, estimation: EstimationSettings | None = Non
     """
     chosen = EstimationSettings() if estimation is None else estimation
     settings = stored.settings
-    return Problem(
+    return IdentificationProblem(
         robot=stored.build_robot(),
         model=settings.model,
         signals=settings.signals,
@@ -314,7 +316,7 @@ def problem_of(stored: StoredFactor, estimation: EstimationSettings | None = Non
     )
 
 
-def require_factors(problem: Problem) -> None:
+def require_factors(problem: IdentificationProblem) -> None:
     """
     Check that a problem can be solved from factors alone.
 
@@ -349,7 +351,7 @@ def require_factors(problem: Problem) -> None:
         )
 
 
-def require_slopes(problem: Problem) -> None:
+def require_slopes(problem: IdentificationProblem) -> None:
     """
     Check that the friction model has no slopes left to find in the recordings.
 
@@ -385,4 +387,4 @@ def _start(source: Any) -> float | None:
     entry = getattr(source, 'entry', None)
     if entry is None or entry.kind(source.base) != 'rosbag2':
         return None
-    return about_bag(cast(Path, entry.files(source.base)['position'])).start
+    return bag_info(cast(Path, entry.files(source.base)['position'])).start

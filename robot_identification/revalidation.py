@@ -10,9 +10,9 @@ from typing import Any
 from .base_parameters import structure
 from .errors import collected_warnings, ModelError, once
 from .io.results import Result, StoredResult
-from .problem import Problem
+from .problem import IdentificationProblem
 from .progress import Progress, silent
-from .reduction import is_factor, Reducer
+from .reduction import FactorBuilder, is_factor
 from .regressors import build
 from .signals import SignalSettings, source_name, WatchedSource
 from .validation import validate, Validation, validation_of
@@ -88,16 +88,16 @@ def validate_stored(
     for number, source in enumerate(sources):
         progress(number / len(sources), f'validating {source_name(source)}')
         if is_factor(source):
-            system = Reducer.of(_problem(stored, settings), regressor, base).system([source])
+            system = FactorBuilder.of(_problem(stored, settings), regressor, base).system([source])
             validations.append(validation_of(stored.base, system))
         else:
             validations.append(validate(stored.base, source, regressor, base, settings))
     return tuple(validations)
 
 
-def _problem(stored: StoredResult, signals: SignalSettings) -> Problem:
+def _problem(stored: StoredResult, signals: SignalSettings) -> IdentificationProblem:
     """Return the problem that a result is the solution of, with its own or other filters."""
-    return Problem(
+    return IdentificationProblem(
         robot=stored.robot,
         model=stored.model,
         signals=signals,

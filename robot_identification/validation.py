@@ -11,9 +11,9 @@ import numpy as np
 
 from .estimation.estimate import Estimate, Fit, JointFit
 from .estimation.least_squares import evaluate
+from .estimation.plot_samples import FitTrace
 from .estimation.rows import system_of
 from .estimation.system import LinearSystem
-from .estimation.trace import FitTrace
 from .parameters import ParameterSet
 
 if TYPE_CHECKING:

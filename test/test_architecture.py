@@ -33,7 +33,7 @@ ROOMS = (
     'drive_gains',
     'payload',
     'validation',
-    'plausibility',
+    'sanity_checks',
     'io',
     'report',
     'simulation',

@@ -13,7 +13,7 @@ from robot_identification.consistency import from_pseudo_inertia
 from robot_identification.estimation.bodies import reference_bodies
 from robot_identification.io.results import Result, StoredResult
 from robot_identification.parameters import INERTIAL_SYMBOLS, ParameterSet
-from robot_identification.pipeline import Problem
+from robot_identification.pipeline import IdentificationProblem
 from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import predict
 from robot_identification.regressors import prior as urdf_prior
@@ -43,7 +43,7 @@ class Known:
 
     """
 
-    problem: Problem
+    problem: IdentificationProblem
     truth: ParameterSet
 
     @property
@@ -120,7 +120,7 @@ def known(name: str, seed: int = 0) -> Known:
             for symbol, limits in drives.items()
         }
     )
-    return Known(Problem(robot), truth)
+    return Known(IdentificationProblem(robot), truth)
 
 
 def rotor_matrix(result: Result | StoredResult) -> np.ndarray:

@@ -24,9 +24,9 @@ from robot_identification.excitation.sequence import (
     Bounds,
     EnergyEquations,
     point_problem,
-    Problem,
     search,
     Sequence,
+    WaypointProblem,
 )
 from robot_identification.excitation.settings import PointSettings
 from robot_identification.excitation.time_scaling import allowed_times, Segment
@@ -182,13 +182,13 @@ def optimum(
 
 
 def _optimum(
-    problem: Problem,
+    problem: WaypointProblem,
     n_equations: int,
     starts: int,
     rounds: int,
     seed: int,
     begin: float,
-    then: Problem | None = None,
+    then: WaypointProblem | None = None,
 ) -> Optimum:
     random = np.random.default_rng(seed)
     found = search(problem, random, starts=starts, rounds=rounds, then=then)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from robot_identification.estimation import EstimationSettings, IrlsSettings
 from robot_identification.io.results import Result
-from robot_identification.pipeline import identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.recording import Recording
 from robot_identification.signals import SignalSettings
 
@@ -85,7 +85,7 @@ def _study(seeds: int, decimate_to: float | None) -> tuple[dict[str, float], dic
     def found(name: str, recording: Recording) -> Result:
         method, loss = METHODS[name]
         settings = EstimationSettings(method=method, irls=IrlsSettings(loss=loss), essential=None)
-        problem = Problem(robot, signals=signals, estimation=settings)
+        problem = IdentificationProblem(robot, signals=signals, estimation=settings)
         return identify_sources(problem, [recording])
 
     moved = dict.fromkeys(METHODS, 0.0)

@@ -21,7 +21,7 @@ BAND = 3.0
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TruthComparison:
     """
     Identified base parameters against the true ones.
 
@@ -80,7 +80,7 @@ class Comparison:
         return '\n'.join(lines)
 
 
-def compare(result: StoredResult, truth: Mapping[str, float]) -> Comparison:
+def compare(result: StoredResult, truth: Mapping[str, float]) -> TruthComparison:
     """
     Hold a result against the simulated robot's true standard parameters.
 
@@ -97,7 +97,7 @@ def compare(result: StoredResult, truth: Mapping[str, float]) -> Comparison:
     )
     values = np.array([truth.get(name, 0.0) for name in base.layout.names])
     standard = ParameterSet(base.layout, values)
-    return Comparison(
+    return TruthComparison(
         expressions=result.expressions,
         units=result.base.layout.units,
         true=base.project(standard).values,

@@ -27,8 +27,8 @@ import yaml
 
 from ..errors import IdentificationError
 from ..io.results import read_result
-from ..nodes.clients import Caller
 from ..nodes.processes import NodeProcesses
+from ..nodes.service_caller import ServiceCaller
 from ..packages import resolve_package_path
 from ..progress import progress_bar
 from .comparison import BAND, compare, SIGNIFICANT
@@ -90,7 +90,7 @@ class Story:
         self.processes = processes
         self.seed = seed
         self.duration = duration
-        self.caller = Caller(rclpy.create_node('demo'), processes.require_alive)
+        self.caller = ServiceCaller(rclpy.create_node('demo'), processes.require_alive)
         self.step = 0
         self.began = time.monotonic()
 

@@ -9,15 +9,16 @@ from .energy import energy_blocks, energy_system, EnergySettings
 from .equations import Equations
 from .essential import essential
 from .estimate import Estimate, Fit, JointFit, ParameterEstimate
-from .factor import Factor, merge_all
-from .fingerprint import Fingerprint
+from .factor import merge_all, QRFactor
 from .friction_slopes import find_slopes, FrictionSlopes, open_slopes
 from .irls import irls, IrlsSettings
 from .least_squares import evaluate, ols, wls
 from .methods import ESTIMATORS, Task
+from .model_signature import ModelSignature
 from .mrls import mrls
 from .outliers import Repair
 from .physical import physical, PhysicalSettings
+from .plot_samples import FitTrace, PlotSamples
 from .prior import (
     body_scale,
     choose_prior,
@@ -31,7 +32,6 @@ from .recursive_estimate import RecursiveEstimate
 from .rows import row_blocks, RowBlock, system_of
 from .settings import EssentialSettings, EstimationSettings, FROM_FACTORS
 from .system import combine, LinearSystem
-from .trace import FitTrace, Trace
 
 __all__ = [
     'accumulate',
@@ -55,9 +55,7 @@ __all__ = [
     'EstimationSettings',
     'ESTIMATORS',
     'evaluate',
-    'Factor',
     'find_slopes',
-    'Fingerprint',
     'Fit',
     'FitTrace',
     'FrictionSlopes',
@@ -69,12 +67,15 @@ __all__ = [
     'JointFit',
     'LinearSystem',
     'merge_all',
+    'ModelSignature',
     'mrls',
     'ols',
     'open_slopes',
     'ParameterEstimate',
     'physical',
     'PhysicalSettings',
+    'PlotSamples',
+    'QRFactor',
     'RecursiveEstimate',
     'RecursiveLeastSquares',
     'RecursiveSettings',
@@ -87,6 +88,5 @@ __all__ = [
     'standard_std',
     'system_of',
     'Task',
-    'Trace',
     'wls',
 ]

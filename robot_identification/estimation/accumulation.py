@@ -11,11 +11,11 @@ from scipy.linalg import blas
 
 from ..errors import RecordingError
 from ..regressors.pattern import RowPattern
-from .factor import Factor
-from .fingerprint import Fingerprint
+from .factor import QRFactor
 from .joint_triangles import JointTriangles, whole_squares
+from .model_signature import ModelSignature
+from .plot_samples import EMPTY_TRACE, TraceCollector
 from .system import LinearSystem
-from .trace import EMPTY_TRACE, TraceCollector
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -203,8 +203,8 @@ class _Builder:
         moved = self.available > 0
         sums = np.zeros((self.n, self.b))
         sums[self.pattern.rows, self.pattern.places] = self.column_sums
-        factor = Factor(
-            fingerprint=Fingerprint.of(structure, joints),
+        factor = QRFactor(
+            fingerprint=ModelSignature.of(structure, joints),
             triangles=self.triangles.whole(),
             rows=self.triangles.rows,
             independent_rows=self.independent,

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import IdentifiabilityError
-from .factor import Factor
+from .factor import QRFactor
+from .identifiability import TOLERANCE
 from .least_squares import joint_weights, ROUNDING
-from .reach import TOLERANCE
-from .trace import read_only
+from .plot_samples import read_only
 
 _ALIASED = 1e-10
 """Share of a parameter (squared) that the rows may leave open before it counts as not told."""
@@ -157,7 +157,7 @@ class _Told:
         return np.where(told, values, np.nan), np.where(told, std, np.nan)
 
 
-def compare(one: Factor, two: Factor) -> Comparison:
+def compare(one: QRFactor, two: QRFactor) -> Comparison:
     """
     Test whether two factors come from the same parameters.
 
@@ -172,7 +172,7 @@ def compare(one: Factor, two: Factor) -> Comparison:
     Raises
     ------
     SettingsError, ModelError
-        naming in what the problems differ, as `Factor.merge`.
+        naming in what the problems differ, as `QRFactor.merge`.
     RecordingError
         naming a joint with too few rows to tell its noise.
     IdentifiabilityError
@@ -203,7 +203,7 @@ def compare(one: Factor, two: Factor) -> Comparison:
 
 
 def _joint_test(
-    pair: tuple[Factor, Factor], weights: tuple[np.ndarray, np.ndarray], joint: int
+    pair: tuple[QRFactor, QRFactor], weights: tuple[np.ndarray, np.ndarray], joint: int
 ) -> FTest:
     """Compare what a joint's rows alone tell."""
     triangles = [

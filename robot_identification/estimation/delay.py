@@ -25,7 +25,7 @@ import scipy
 from scipy.ndimage import convolve1d
 
 from .bootstrap import block_length
-from .trace import Trace
+from .plot_samples import PlotSamples
 from .triangle import append_rows, GrowingTriangle
 
 _ROUNDS = 5
@@ -107,7 +107,7 @@ class _Step(NamedTuple):
 
 
 def effort_delay(
-    trace: Trace,
+    trace: PlotSamples,
     base: np.ndarray,
     joints: tuple[str, ...],
     independent: np.ndarray | None = None,
@@ -157,7 +157,7 @@ def effort_delay(
     return EffortDelay(joints, np.where(told, delay, np.nan), np.where(told, std, np.nan))
 
 
-def _segments(trace: Trace) -> list[slice]:
+def _segments(trace: PlotSamples) -> list[slice]:
     breaks = np.flatnonzero(np.diff(trace.segment)) + 1
     bounds = [0, *breaks.tolist(), len(trace)]
     return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
@@ -169,7 +169,7 @@ def _curve(time: np.ndarray, values: np.ndarray) -> scipy.interpolate.CubicSplin
 
 
 def _moved(
-    trace: Trace,
+    trace: PlotSamples,
     parts: list[slice],
     curves: list[scipy.interpolate.CubicSpline],
     delay: np.ndarray,
@@ -186,7 +186,7 @@ def _moved(
     return moved
 
 
-def _smoothed(trace: Trace, parts: list[slice]) -> Trace:
+def _smoothed(trace: PlotSamples, parts: list[slice]) -> PlotSamples:
     """
     Return the rows without their fastest parts, and without those where a joint turns round.
 
@@ -207,7 +207,7 @@ def _smoothed(trace: Trace, parts: list[slice]) -> Trace:
     return replace(trace, entries=entries, effort=effort, keep=steady)
 
 
-def _weights(trace: Trace, base: np.ndarray, effort: np.ndarray) -> np.ndarray:
+def _weights(trace: PlotSamples, base: np.ndarray, effort: np.ndarray) -> np.ndarray:
     """Return the inverse root mean square of each joint's residual."""
     residual = effort - trace.pattern.product(trace.entries, base)
     count = np.maximum(1, np.isfinite(effort).sum(axis=0))
@@ -216,7 +216,7 @@ def _weights(trace: Trace, base: np.ndarray, effort: np.ndarray) -> np.ndarray:
 
 
 def _step(
-    trace: Trace,
+    trace: PlotSamples,
     parts: list[slice],
     model: np.ndarray,
     effort: np.ndarray,
@@ -267,7 +267,11 @@ def _step(
 
 
 def _std(
-    trace: Trace, effort: np.ndarray, weights: np.ndarray, step: _Step, independent: np.ndarray
+    trace: PlotSamples,
+    effort: np.ndarray,
+    weights: np.ndarray,
+    step: _Step,
+    independent: np.ndarray,
 ) -> np.ndarray:
     """
     Return (n,) standard deviations [s], where the noise may be coloured.

@@ -17,8 +17,8 @@ from scipy.linalg import qr_delete, solve_triangular
 
 from ..errors import IdentifiabilityError
 from .estimate import Estimate
+from .identifiability import Identifiability
 from .least_squares import assemble, solve
-from .reach import Reach
 from .system import LinearSystem
 
 
@@ -62,7 +62,7 @@ def essential(
     reduced = assemble(
         system,
         solution,
-        Reach(estimate.excited, estimate.reasons),
+        Identifiability(estimate.excited, estimate.reasons),
         weights=estimate.weights,
         method=estimate.method,
         robot=estimate.robot,

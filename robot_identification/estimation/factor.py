@@ -2,7 +2,7 @@
 """
 All that estimation needs of any number of rows, as a value that merges.
 
-With W_j the rows of joint j (base columns) and tau_j its effort, a `Factor` holds R of
+With W_j the rows of joint j (base columns) and tau_j its effort, a `QRFactor` holds R of
 [W_j | tau_j] for each joint beside a few sums.  Its size depends on the numbers of joints and base
 parameters alone, and the factor of two recordings comes from the factors of each: a reduction that
 may be done in any order, on any number of machines.
@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from .fingerprint import Fingerprint
-from .trace import read_only
+from .model_signature import ModelSignature
+from .plot_samples import read_only
 from .triangle import append_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class QRFactor:
     """
     Sufficient statistics of the rows ``W beta = tau``, joint by joint.
 
@@ -54,7 +54,7 @@ class Factor:
 
     """
 
-    fingerprint: Fingerprint
+    fingerprint: ModelSignature
     triangles: np.ndarray
     rows: np.ndarray
     independent_rows: np.ndarray
@@ -99,8 +99,8 @@ class Factor:
 
     @classmethod
     def empty(
-        cls, fingerprint: Fingerprint, *, n_positions: int = 0, driven: np.ndarray | None = None
-    ) -> Factor:
+        cls, fingerprint: ModelSignature, *, n_positions: int = 0, driven: np.ndarray | None = None
+    ) -> QRFactor:
         """
         Return the factor of no rows, which merges with any of its problem and changes nothing.
 
@@ -167,7 +167,7 @@ class Factor:
         """
         return np.linalg.norm(self.triangles @ np.append(base, -1.0), axis=1)
 
-    def merge(self, other: Factor) -> Factor:
+    def merge(self, other: QRFactor) -> QRFactor:
         """
         Return the factor of the rows of both, which have to be rows of the same problem.
 
@@ -186,7 +186,7 @@ class Factor:
         if difference is not None:
             raise difference
         pairs = zip(self.triangles, other.triangles, strict=True)
-        return Factor(
+        return QRFactor(
             fingerprint=self.fingerprint,
             triangles=np.array([_joined(a, b) for a, b in pairs]),
             rows=self.rows + other.rows,
@@ -201,7 +201,9 @@ class Factor:
         )
 
 
-def merge_all(factors: Iterable[Factor], *, key: Callable[[Factor], Any] | None = None) -> Factor:
+def merge_all(
+    factors: Iterable[QRFactor], *, key: Callable[[QRFactor], Any] | None = None
+) -> QRFactor:
     """
     Merge factors in a balanced tree that depends on their order alone.
 
@@ -221,13 +223,13 @@ def merge_all(factors: Iterable[Factor], *, key: Callable[[Factor], Any] | None 
     ValueError
         where there is no factor.
     SettingsError, ModelError
-        as `Factor.merge`.
+        as `QRFactor.merge`.
 
     """
     if key is not None:
         factors = sorted(factors, key=key)
     # a binary counter: each entry is the factor of 2^k inputs, with k falling along the list
-    waiting: list[tuple[int, Factor]] = []
+    waiting: list[tuple[int, QRFactor]] = []
     for factor in factors:
         size = 1
         while waiting and waiting[-1][0] == size:

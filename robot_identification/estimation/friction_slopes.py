@@ -31,7 +31,7 @@ from ..recording import Motion
 from ..regressors.friction import arctan_shape, slopes_of, SYMBOLS
 from ..regressors.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
-from .reach import TOLERANCE
+from .identifiability import TOLERANCE
 from .rows import driven_rows, require_order, row_blocks
 from .triangle import GrowingTriangle
 

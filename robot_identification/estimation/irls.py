@@ -21,11 +21,11 @@ from scipy.linalg import solve_triangular
 from ..options import option
 from ..parameters import ParameterSet
 from .estimate import Estimate
+from .identifiability import Identifiability, identifiability
 from .joint_triangles import JointTriangles
 from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
 from .outliers import Magnitudes, Repair, SpikeRepair
-from .reach import Reach, reach
-from .row_cache import RowCache, Rows
+from .row_cache import CachedRows, RowCache
 from .rows import RowBlock
 from .system import LinearSystem
 
@@ -176,7 +176,7 @@ def _robust(
     for loss in settings.losses:
         state = _settle(system, rows, state, loss, settings, fixed)
     layout = system.structure.base_layout
-    if (state.known.excited != reach(state.factor, system.n_rows, layout).excited).any():
+    if (state.known.excited != identifiability(state.factor, system.n_rows, layout).excited).any():
         # outliers hid what the rows tell, or made it up
         state = _State.start(system, state.factor, fixed, state.scales)
         state = _settle(system, rows, state, settings.losses[-1], settings, fixed)
@@ -227,7 +227,7 @@ class _State:
     """
 
     factor: np.ndarray
-    known: Reach
+    known: Identifiability
     solution: Solution
     scales: np.ndarray
     sums: _Sums | None = None
@@ -238,7 +238,7 @@ class _State:
         cls, system: LinearSystem, factor: np.ndarray, fixed: np.ndarray, scales: np.ndarray
     ) -> _State:
         """Return the least squares of R, in all columns that it tells."""
-        known = reach(factor, system.n_rows, system.structure.base_layout)
+        known = identifiability(factor, system.n_rows, system.structure.base_layout)
         solution = solve(factor, known.excited, fixed, system.n_independent)
         return cls(factor, known, solution, scales)
 
@@ -314,7 +314,7 @@ def _pass(
     return triangles.stacked(), np.maximum(scales, 1e-12 * effort), sums
 
 
-def _push_weighted(triangles: JointTriangles, block: Rows, factors: np.ndarray) -> None:
+def _push_weighted(triangles: JointTriangles, block: CachedRows, factors: np.ndarray) -> None:
     """Fold the rows that count in, each multiplied with its factor, (m, n)."""
     for j in range(factors.shape[1]):
         kept = block.keep[:, j]

@@ -19,8 +19,8 @@ from scipy.linalg import solve_triangular
 from ..errors import IdentifiabilityError, one_of, RecordingError
 from ..parameters import ParameterSet
 from .estimate import Estimate, Fit, JointFit
-from .factor import Factor
-from .reach import Reach, reach, TOLERANCE
+from .factor import QRFactor
+from .identifiability import Identifiability, identifiability, TOLERANCE
 from .system import LinearSystem
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def wls(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
     return _estimate(system, joint_weights(system), 'wls', prior, robot)
 
 
-def joint_weights(system: LinearSystem | Factor) -> np.ndarray:
+def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
     """
     Inverse of the residual's standard deviation of each joint's own least squares.
 
@@ -127,7 +127,7 @@ def joint_weights(system: LinearSystem | Factor) -> np.ndarray:
         naming a joint that has no more rows than parameters act on it.
 
     """
-    factor = system if isinstance(system, Factor) else system.factor
+    factor = system if isinstance(system, QRFactor) else system.factor
     weights = np.ones(factor.n_joints)
     for j, joint in enumerate(factor.joints):
         if not factor.driven[j]:
@@ -152,7 +152,7 @@ def joint_weights(system: LinearSystem | Factor) -> np.ndarray:
     return weights if factor.driven.all() else _with_equilibria(factor, weights)
 
 
-def _with_equilibria(system: Factor, weights: np.ndarray) -> np.ndarray:
+def _with_equilibria(system: QRFactor, weights: np.ndarray) -> np.ndarray:
     """Fill in the weights of rows without effort, by two rounds of the solution of all rows."""
     others = ~system.driven
     weights[others] = np.median(weights[system.driven])
@@ -292,7 +292,7 @@ def prior_base(structure: BaseStructure, prior: ParameterSet | None) -> np.ndarr
 def assemble(
     system: LinearSystem,
     solution: Solution,
-    known: Reach,
+    known: Identifiability,
     *,
     weights: np.ndarray,
     method: str,
@@ -338,7 +338,7 @@ def _estimate(
     robot: str,
 ) -> Estimate:
     factor = system.stacked(weights)
-    known = reach(factor, system.n_rows, system.structure.base_layout)
+    known = identifiability(factor, system.n_rows, system.structure.base_layout)
     if known.rank == 0:
         raise IdentifiabilityError(
             'the recording determines none of the base parameters',
@@ -361,7 +361,9 @@ def _notes(system: LinearSystem) -> tuple[str, ...]:
     )
 
 
-def _warnings(names: Sequence[str], known: Reach, solution: Solution, fit: Fit) -> tuple[str, ...]:
+def _warnings(
+    names: Sequence[str], known: Identifiability, solution: Solution, fit: Fit
+) -> tuple[str, ...]:
     warnings = [
         f'{name} is not identified and keeps its prior value: {reason}'
         for name, reason in zip(names, known.reasons, strict=True)

@@ -18,8 +18,8 @@ from ..parameters import ParameterSet
 from .boxes import base_box, read_boxes
 from .elimination import ACCEPTED
 from .estimate import Estimate
+from .identifiability import Identifiability
 from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
-from .reach import Reach
 from .recursive import RecursiveLeastSquares, RecursiveSettings
 from .recursive_estimate import RecursiveEstimate
 from .rows import RowBlock
@@ -87,7 +87,7 @@ def mrls(
             remedy='record a motion that moves every joint with changing acceleration, or lower '
             'estimation.mrls.threshold',
         )
-    known = Reach(last.flags == ACCEPTED, learner.reasons())
+    known = Identifiability(last.flags == ACCEPTED, learner.reasons())
     solution = _solution(system, last, settings, weights, learner.initial)
     estimate = assemble(
         system,

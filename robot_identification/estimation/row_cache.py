@@ -16,7 +16,7 @@ CACHE_BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
-class Rows:
+class CachedRows:
     """
     Rows of a block, without what came before them.
 
@@ -46,15 +46,15 @@ class RowCache:
 
     def __init__(self, start: Callable[[], Iterator[RowBlock]]) -> None:
         self._start = start
-        self._kept: list[Rows] | None = None
+        self._kept: list[CachedRows] | None = None
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[CachedRows]:
         if self._kept is not None:
             yield from self._kept
             return
         kept, size = [], 0
         for block in self._start():
-            rows = Rows(block.pattern, block.entries, block.effort, block.keep)
+            rows = CachedRows(block.pattern, block.entries, block.effort, block.keep)
             size += block.entries.nbytes + block.effort.nbytes
             if size <= CACHE_BYTES:
                 kept.append(rows)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .factor import Factor, merge_all
+from .factor import merge_all, QRFactor
+from .plot_samples import EMPTY_TRACE, PlotSamples, TraceCollector
 from .time_blocks import TimeBlocks
-from .trace import EMPTY_TRACE, Trace, TraceCollector
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -45,65 +45,65 @@ class LinearSystem:
 
     """
 
-    factor: Factor
+    factor: QRFactor
     structure: BaseStructure
-    trace: Trace = EMPTY_TRACE
+    trace: PlotSamples = EMPTY_TRACE
     sources: tuple[str, ...] = ()
     blocks: TimeBlocks | None = None
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """Names of the n joints, see `Factor`."""
+        """Names of the n joints, see `QRFactor`."""
         return self.factor.joints
 
     @property
     def factors(self) -> np.ndarray:
-        """(n, b + 1, b + 1) R of each joint's rows, see `Factor.triangles`."""
+        """(n, b + 1, b + 1) R of each joint's rows, see `QRFactor.triangles`."""
         return self.factor.triangles
 
     @property
     def rows(self) -> np.ndarray:
-        """(n,) int, see `Factor`."""
+        """(n,) int, see `QRFactor`."""
         return self.factor.rows
 
     @property
     def independent_rows(self) -> np.ndarray:
-        """(n,), see `Factor`."""
+        """(n,), see `QRFactor`."""
         return self.factor.independent_rows
 
     @property
     def available_rows(self) -> np.ndarray:
-        """(n,) int, see `Factor`."""
+        """(n,) int, see `QRFactor`."""
         return self.factor.available_rows
 
     @property
     def column_sums(self) -> np.ndarray:
-        """(n, b), see `Factor`."""
+        """(n, b), see `QRFactor`."""
         return self.factor.column_sums
 
     @property
     def effort_sums(self) -> np.ndarray:
-        """(n,), see `Factor`."""
+        """(n,), see `QRFactor`."""
         return self.factor.effort_sums
 
     @property
     def raw_gram(self) -> np.ndarray:
-        """(n, b + 1, b + 1), see `Factor`."""
+        """(n, b + 1, b + 1), see `QRFactor`."""
         return self.factor.raw_gram
 
     @property
     def raw_rows(self) -> int:
-        """Samples before decimation, see `Factor`."""
+        """Samples before decimation, see `QRFactor`."""
         return self.factor.raw_rows
 
     @property
     def position_range(self) -> np.ndarray:
-        """Of each joint of the robot [rad or m], see `Factor`."""
+        """Of each joint of the robot [rad or m], see `QRFactor`."""
         return self.factor.position_range
 
     @property
     def driven(self) -> np.ndarray:
-        """(n,) bool, see `Factor`."""
+        """(n,) bool, see `QRFactor`."""
         return self.factor.driven
 
     @property
@@ -127,7 +127,7 @@ class LinearSystem:
         return self.factor.n_independent
 
     def stacked(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """R of the rows of all joints, each joint's times its weight, see `Factor.stacked`."""
+        """R of the rows of all joints, each joint's times its weight, see `QRFactor.stacked`."""
         return self.factor.stacked(weights)
 
 
@@ -144,7 +144,7 @@ def combine(systems: Iterable[LinearSystem]) -> LinearSystem:
     Raises
     ------
     SettingsError, ModelError
-        naming what is not the same, as `Factor.merge`.
+        naming what is not the same, as `QRFactor.merge`.
 
     """
     trace = TraceCollector(TRACE_POINTS)
@@ -152,7 +152,7 @@ def combine(systems: Iterable[LinearSystem]) -> LinearSystem:
     structure: BaseStructure | None = None
     blocks: TimeBlocks | None = None
 
-    def factors() -> Iterator[Factor]:
+    def factors() -> Iterator[QRFactor]:
         nonlocal structure, blocks
         for system in systems:
             if structure is None:

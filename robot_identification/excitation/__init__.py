@@ -38,18 +38,18 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .collision_check import CollisionError, Nearest
     from .collisions import collision_model, CollisionModel
     from .constraints import check_trajectory, Findings, LimitUse, LimitViolation
     from .fourier import FourierTrajectory
-    from .horizons import stoppable, StoppablePath
     from .limits import Limits, motion_limits
     from .obstacles import Obstacle
     from .planner import plan
     from .plans import Plan, PlanningCanceled
     from .points import point_to_point, Points, PointTrajectory, to_points
     from .settings import PlannerSettings, PointSettings
-    from .sweeping import CollisionError, Nearest
     from .trajectories import concatenate, Trajectory
+    from .trajectory_segments import stoppable, StoppablePath
 else:
     _MODULES = {
         'collisions': (
@@ -63,7 +63,7 @@ else:
             'LimitViolation',
         ),
         'fourier': ('FourierTrajectory',),
-        'horizons': (
+        'trajectory_segments': (
             'stoppable',
             'StoppablePath',
         ),
@@ -87,7 +87,7 @@ else:
             'PlannerSettings',
             'PointSettings',
         ),
-        'sweeping': (
+        'collision_check': (
             'CollisionError',
             'Nearest',
         ),

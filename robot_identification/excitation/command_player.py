@@ -17,7 +17,7 @@ LATE = 0.05
 MISTRUST_COUNT = 3
 """So many joint states that are not plausible, and a path is followed without any."""
 
-OLD = 0.2
+STALE_AGE = 0.2
 """Age at which a joint state counts no more [s]."""
 
 SIMULATED_AHEAD = 0.05
@@ -143,7 +143,7 @@ class CommandPlayer:
         assert self._clock is not None and self._limiter is not None
         now, usual = self._clock.at(wall), self._clock.rate / self._rate
         unsure = self._latest is None or self._refused >= MISTRUST_COUNT
-        if self._latest is None or unsure or wall - self._arrived > OLD:
+        if self._latest is None or unsure or wall - self._arrived > STALE_AGE:
             wanted = self.stream.command(now, speed, usual=usual)
         else:
             wanted = self.stream.command(now, speed, *self._latest, usual=usual)

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..errors import ExcitationError
 from ..robot import Robot
+from .collision_check import check_collisions, Nearest, nearest_first
 from .collisions import CollisionModel
 from .efforts import Effort, largest_efforts, LEAST_RATE, nominal_effort
 from .extremes import Extremes, extremes, QUANTITIES
 from .limits import Limits
-from .sweeping import check_collisions, Nearest, nearest_first
 from .trajectories import Trajectory
 
 JUMP_SECONDS = 1e-4

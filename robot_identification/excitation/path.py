@@ -24,7 +24,7 @@ from ..recording import Motion
 from .conditioning import PointCost
 from .descent import Function
 from .limits import Limits
-from .sequence import Bounds, EnergyEquations, Problem, renew_points, Sequence
+from .sequence import Bounds, EnergyEquations, renew_points, Sequence, WaypointProblem
 from .time_scaling import segment_shapes
 
 SAMPLES = 12
@@ -113,9 +113,9 @@ class PathProblem:
         """Shape of the points' variables, (2, r + 1, n_joints)."""
         return 2, self.n_equations + 1, self.start.size
 
-    def problem(self) -> Problem:
+    def problem(self) -> WaypointProblem:
         """Return what `search` works on: the points' variables, and logarithms of the times."""
-        return Problem(self.function, self.draw, self.renew)
+        return WaypointProblem(self.function, self.draw, self.renew)
 
     def path(self, flat: np.ndarray) -> Path:
         """Return the path of (d,) variables."""

@@ -20,21 +20,21 @@ from ..regressors import build, ModelSettings, prior
 from ..robot import Robot
 from .collisions import collision_model, CollisionModel
 from .criteria import CRITERIA
+from .initial_state import limits_and_start
 from .limits import Limits
 from .objective import FeasibleSeries, Objective
 from .plans import (
     BUFFER,
-    Checks,
     condition_number,
     largest_motion,
     OutOfTime,
     Plan,
     plan_warnings,
-    Watch,
+    PlanChecks,
+    PlanningWatch,
 )
 from .point_planner import plan_points
 from .settings import PlannerSettings
-from .starting import limits_and_start
 
 RANDOM_STARTS = 24
 """Random motions from which the best is taken to start from."""
@@ -86,7 +86,7 @@ def plan(
 
     """
     settings = settings or PlannerSettings()
-    watch = Watch(settings, progress, canceled, on_iteration, [], clock)
+    watch = PlanningWatch(settings, progress, canceled, on_iteration, [], clock)
     collisions = (
         collision_model(robot, settings.clearance, settings.all_obstacles)
         if settings.check_collisions
@@ -98,7 +98,7 @@ def plan(
             robot, settings, model or ModelSettings(), limits, start, collisions, watch
         )
     objective = _objective(robot, settings, model or ModelSettings(), limits, start, collisions)
-    checks = Checks(
+    checks = PlanChecks(
         robot, limits, settings.check_rate, collisions, objective.regressor, objective.prior
     )
     x = _best_start(objective, watch)
@@ -160,7 +160,7 @@ def _objective(
 # -------------------------------------------------------------------------------- optimisation
 
 
-def _best_start(objective: Objective, watch: Watch) -> np.ndarray:
+def _best_start(objective: Objective, watch: PlanningWatch) -> np.ndarray:
     rng = np.random.default_rng(watch.settings.seed)
     best, least = None, np.inf
     for _ in range(RANDOM_STARTS):
@@ -198,7 +198,7 @@ class _Best:
 
 
 def _descend(
-    objective: Objective, x: np.ndarray, watch: Watch, iterations: int
+    objective: Objective, x: np.ndarray, watch: PlanningWatch, iterations: int
 ) -> tuple[np.ndarray, bool]:
     """Return the best variables found, and whether the time sufficed."""
     best = _Best(x)

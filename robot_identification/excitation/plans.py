@@ -17,6 +17,7 @@ from ..progress import Progress
 from ..recording import Motion
 from ..regressors import predict, Regressor
 from ..robot import Robot
+from .collision_check import CollisionError
 from .collisions import CollisionModel
 from .constraints import check_trajectory, Findings, LimitViolation
 from .criteria import column_scaled_condition_number
@@ -24,7 +25,6 @@ from .fourier import FourierTrajectory
 from .limits import Limits
 from .points import PointTrajectory
 from .settings import PlannerSettings
-from .sweeping import CollisionError
 from .trajectories import Trajectory
 
 BUFFER = 0.03
@@ -114,7 +114,7 @@ def _kind(trajectory: FourierTrajectory | PointTrajectory) -> str:
 
 
 @dataclass
-class Watch:
+class PlanningWatch:
     """Counts iterations, reports them, and ends the work on demand or when time is up."""
 
     settings: PlannerSettings
@@ -167,7 +167,7 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Checks:
+class PlanChecks:
     """Checks that a trajectory has to pass before it is returned."""
 
     robot: Robot
@@ -212,7 +212,7 @@ class Checks:
 
 
 def largest_motion(
-    trajectory: Scalable, checks: Checks, go_on: Callable[[], bool]
+    trajectory: Scalable, checks: PlanChecks, go_on: Callable[[], bool]
 ) -> tuple[float, Scalable]:
     """
     Return the largest share of the excursions that passes the checks, by bisection.

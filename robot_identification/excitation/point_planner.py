@@ -25,15 +25,15 @@ from .objective import distance_penalty, effort_penalty, through_motion
 from .path import Obstacles, Path, PathProblem
 from .plans import (
     BUFFER,
-    Checks,
     condition_number,
     largest_motion,
     Plan,
     plan_warnings,
-    Watch,
+    PlanChecks,
+    PlanningWatch,
 )
 from .points import PointTrajectory
-from .sequence import Bounds, EnergyEquations, Problem, search, Sequence
+from .sequence import Bounds, EnergyEquations, search, Sequence, WaypointProblem
 from .settings import PlannerSettings
 from .time_scaling import shortest_times, through
 
@@ -53,7 +53,7 @@ def plan_points(
     limits: Limits,
     start: np.ndarray,
     collisions: CollisionModel | None,
-    watch: Watch,
+    watch: PlanningWatch,
 ) -> Plan:
     """
     Plan quintics through points that tell the base parameters apart by their energies.
@@ -93,7 +93,7 @@ def plan_points(
         start,
         _n_equations(settings, equations.n_base),
     )
-    checks = Checks(robot, limits, settings.check_rate, collisions, regressor, values)
+    checks = PlanChecks(robot, limits, settings.check_rate, collisions, regressor, values)
     rounds = settings.points.rounds
     watch.expected, watch.label = 6 + 3 * rounds, 'cost of the points'
     in_time = _InTime(watch)
@@ -188,7 +188,7 @@ def _passable(
     problem: PathProblem,
     obstacles: Obstacles,
     x: np.ndarray,
-    checks: Checks,
+    checks: PlanChecks,
     settings: PlannerSettings,
     in_time: _InTime,
 ) -> PointTrajectory:
@@ -230,7 +230,7 @@ def _free_share(problem: PathProblem, x: np.ndarray) -> float:
 
 
 def _timed(
-    path: Path, limits: Limits, checks: Checks, in_time: _InTime
+    path: Path, limits: Limits, checks: PlanChecks, in_time: _InTime
 ) -> tuple[PointTrajectory, bool]:
     """Return a path in the shortest times, or in its own, and whether it passes the checks."""
     shortest = shortest_times(path.points, limits, in_time.left)
@@ -246,7 +246,7 @@ def _timed(
 class _InTime:
     """Ends a search between its steps when time is up, and anywhere when it is canceled."""
 
-    watch: Watch
+    watch: PlanningWatch
     complete: bool = True
 
     def look(self, cost: float) -> bool:
@@ -258,7 +258,7 @@ class _InTime:
         self.complete = self.complete and not self.watch.late
         return self.complete
 
-    def guarded(self, problem: Problem) -> Problem:
+    def guarded(self, problem: WaypointProblem) -> WaypointProblem:
         """Return the problem with a look at the watch before each evaluation."""
 
         def smoothed(power: float) -> Function:

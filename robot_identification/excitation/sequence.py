@@ -182,7 +182,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """
     Result of a search.
 
@@ -200,7 +200,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Problem:
+class WaypointProblem:
     """
     Problem of the search for waypoints.
 
@@ -221,15 +221,15 @@ class Problem:
 
 
 def search(
-    problem: Problem,
+    problem: WaypointProblem,
     random: np.random.Generator,
     *,
     starts: int,
     rounds: int,
     look: Callable[[float], bool] = lambda cost: True,
     go_on: Callable[[], bool] = lambda: True,
-    then: Problem | None = None,
-) -> Found:
+    then: WaypointProblem | None = None,
+) -> SearchResult:
     """
     Search for sequences of least cost.
 
@@ -272,7 +272,7 @@ def search(
         x, _ = _select(function, x, SECOND_COST, look, go_on)
     costs = np.exp(function(np.inf)(x)[0])
     order = np.argsort(costs)
-    return Found(x[order], costs[order])
+    return SearchResult(x[order], costs[order])
 
 
 def _select(
@@ -327,7 +327,7 @@ def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
 
 def point_problem(
     equations: EnergyEquations, bounds: Bounds, cost: PointCost, n_equations: int
-) -> Problem:
+) -> WaypointProblem:
     """
     Return the problem of the paper: points alone, wherever the path between them leads.
 
@@ -350,4 +350,4 @@ def point_problem(
     def renew(random: np.random.Generator, flat: np.ndarray) -> None:
         renew_points(random, flat.reshape(-1, *shape))
 
-    return Problem(smoothed, draw, renew)
+    return WaypointProblem(smoothed, draw, renew)

@@ -20,7 +20,7 @@ from ..errors import IdentificationError
 from .crew import Crew, Task
 from .lots import LotLostError
 
-_PATIENCE = 3.0
+_POLL_TIMEOUT = 3.0
 """Time without anything finished after which the workers are looked after [s]."""
 
 
@@ -114,7 +114,7 @@ def carry_out(crew: Crew, task: Task, items: Iterable[Any], *, retries: int = 2)
 
 def _some_of(crew: Crew, under_way: Iterable[Future]) -> Iterable[Future]:
     """Wait until some of what is under way is finished."""
-    while not (finished := wait(under_way, _PATIENCE, FIRST_COMPLETED)[0]):
+    while not (finished := wait(under_way, _POLL_TIMEOUT, FIRST_COMPLETED)[0]):
         crew.look_after()
     return finished
 
@@ -201,7 +201,7 @@ def _alone(crew: Crew, task: Task, suspects: list[_Item], retries: int) -> Itera
                 future = one.submit(task, item.value, alone=True)
             one.dispatch()
             losses = item.losses
-            while not wait([future], _PATIENCE)[0]:
+            while not wait([future], _POLL_TIMEOUT)[0]:
                 one.look_after()
             done, broken = _outcome(future, item, retries)
             if broken:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..estimation import Factor
+from ..estimation import QRFactor
+from ..estimation.identifiability import identifiability
 from ..estimation.least_squares import solve
-from ..estimation.reach import reach
 from ..io.factors import unpack
 from ..parameters import ParameterLayout
 from .work import Group
@@ -44,7 +44,7 @@ class Question:
     fixed: np.ndarray
 
 
-def estimate_essentials(factor: Factor, question: Question) -> np.ndarray:
+def estimate_essentials(factor: QRFactor, question: Question) -> np.ndarray:
     """
     Estimate the essential parameters from a factor.
 
@@ -68,7 +68,7 @@ def estimate_essentials(factor: Factor, question: Question) -> np.ndarray:
     answer = np.full((2, columns.size), np.nan)
     if factor.n_independent <= columns.size:
         return answer
-    known = reach(reduced, factor.n_rows, question.layout.select(columns)).excited
+    known = identifiability(reduced, factor.n_rows, question.layout.select(columns)).excited
     if known.any():
         solution = solve(reduced, known, question.fixed[columns], factor.n_independent)
         answer[0, known] = solution.base[known]

@@ -24,7 +24,7 @@ from ..report.drawing import (
     TEXT,
     WIDTH,
 )
-from .result import Comparison, DAY, Drift
+from .result import DAY, Drift, FleetComparison
 
 _LIMIT = 10.0
 """Differences of more standard deviations have the same colour."""
@@ -34,7 +34,7 @@ _MOST_ROBOTS = 60
 _COLOURS = LinearSegmentedColormap.from_list('difference', (RESIDUAL, '#ffffff', PREDICTED))
 
 
-def difference_figure(comparison: Comparison, significance: float) -> Figure:
+def difference_figure(comparison: FleetComparison, significance: float) -> Figure:
     """
     Draw by how many standard deviations each parameter of each robot is off the fleet's.
 
@@ -81,7 +81,7 @@ def difference_figure(comparison: Comparison, significance: float) -> Figure:
     return figure
 
 
-def drift_figure(comparison: Comparison, drifts: Sequence[Drift]) -> Figure:
+def drift_figure(comparison: FleetComparison, drifts: Sequence[Drift]) -> Figure:
     """
     Draw parameters over time, with the straight line through them and the other robots' values.
 

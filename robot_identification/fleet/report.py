@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ..io.keys import to_mapping
+from ..io.config_paths import to_mapping
 from ..report.html import image, percent, render, seconds, Tile
 from .result import date, FleetResult
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from .. import __version__
 from ..base_parameters import BaseStructure
-from ..estimation import Estimate, Factor, Fit
+from ..estimation import Estimate, Fit, QRFactor
+from ..io.config_paths import to_mapping
 from ..io.fleet import FleetSettings
-from ..io.keys import to_mapping
 from ..io.results_yaml import plain
 from ..parameters import ParameterLayout
-from ..problem import Problem
+from ..problem import IdentificationProblem
 from .comparison import Series, Tests, told
 from .factors import FleetRecording
 
@@ -93,7 +93,7 @@ class RobotResult:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FleetComparison:
     """
     The tests of all robots.
 
@@ -209,13 +209,13 @@ class FleetResult:
     """
 
     name: str
-    problem: Problem
+    problem: IdentificationProblem
     settings: FleetSettings
     structure: BaseStructure
-    factor: Factor
+    factor: QRFactor
     estimate: Estimate
     robots: tuple[RobotResult, ...]
-    comparison: Comparison | None
+    comparison: FleetComparison | None
     set_aside: Mapping[str, str] = field(default_factory=dict)
     kept: int = 0
     scheduler: str = ''

@@ -17,8 +17,8 @@ from ..estimation import (
     Estimate,
     ESTIMATORS,
     evaluate,
-    Factor,
     LinearSystem,
+    QRFactor,
     Task,
 )
 from ..estimation.least_squares import joint_weights
@@ -31,9 +31,9 @@ from .crews import open_crew
 from .essentials import estimate_essentials, estimate_group, Question
 from .factors import FleetRecording, in_groups, merge_robots, reduce_all, Reduction
 from .recordings import find_recordings
-from .result import Comparison, FleetResult, RobotResult, Timing
+from .result import FleetComparison, FleetResult, RobotResult, Timing
 from .store import open_store, Store, write_bytes
-from .work import Plan
+from .work import ReductionPlan
 
 _ESSENTIAL = 30.0
 """Largest relative standard deviation of essential parameters [%] where the settings say none."""
@@ -82,7 +82,7 @@ def identify_fleet(
     """
     began = time.perf_counter()
     with collected_warnings() as notes:
-        plan = Plan.of(experiment)
+        plan = ReductionPlan.of(experiment)
     paths = find_recordings(recordings)
     with open_store(folder) as store, open_crew(scheduler, workers, plan.payload()) as crew:
         opened = time.perf_counter()
@@ -156,7 +156,7 @@ def _files(
     }
 
 
-def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> Factor:
+def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> QRFactor:
     """Write the robots' factors and that of the fleet, one in memory at a time; return it."""
     serials = []
     for serial, stored in merged:
@@ -174,7 +174,7 @@ def _read(store: Store, serial: str) -> StoredFactor:
     return read_factor(store.robot_file(serial))
 
 
-def _identified(plan: Plan, factor: Factor) -> Estimate:
+def _identified(plan: ReductionPlan, factor: QRFactor) -> Estimate:
     """Estimate the base parameters as the settings say."""
     problem = plan.problem
     task = Task(
@@ -188,7 +188,7 @@ def _identified(plan: Plan, factor: Factor) -> Estimate:
 
 
 def _robot(
-    plan: Plan,
+    plan: ReductionPlan,
     store: Store,
     serial: str,
     recordings: tuple[FleetRecording, ...],
@@ -207,15 +207,15 @@ def _robot(
 
 def _compared(
     crew: Crew,
-    plan: Plan,
+    plan: ReductionPlan,
     store: Store,
     fleet: Estimate,
-    total: Factor,
+    total: QRFactor,
     robots: Mapping[str, Sequence[FleetRecording]],
     significance: float,
     retries: int,
     progress: Progress,
-) -> tuple[Comparison | None, tuple[str, ...]]:
+) -> tuple[FleetComparison | None, tuple[str, ...]]:
     """Compare robots and times by the fleet's essential parameters; or say why that cannot be."""
     system = LinearSystem(total, plan.structure)
     wanted = plan.problem.estimation.essential
@@ -253,7 +253,7 @@ def _compared(
     ]
     layout = question.layout.select(np.flatnonzero(question.essential))
     tests = compare(series, significance)
-    return Comparison(layout, tuple(robots), tuple(series), tests), ()
+    return FleetComparison(layout, tuple(robots), tuple(series), tests), ()
 
 
 def _series(

@@ -21,15 +21,15 @@ from typing import Any
 from .. import __version__
 from ..base_parameters import BaseStructure, structure
 from ..errors import collected_warnings, IdentificationError, SettingsError
-from ..io.bag_about import about_bag
-from ..io.entry import RecordingEntry
+from ..io.bag_info import bag_info
+from ..io.config_paths import to_mapping
 from ..io.experiment import Experiment
 from ..io.factors import merge_stored, Origin, pack, StoredFactor, SUFFIX, unpack
-from ..io.keys import to_mapping
+from ..io.recording_config import RecordingEntry
 from ..io.results_yaml import plain
 from ..io.sources import ElasticSource, FactorSource, FileSource, open_recording
-from ..problem import Problem
-from ..reduction import Reducer, require_factors, settings_of
+from ..problem import IdentificationProblem
+from ..reduction import FactorBuilder, require_factors, settings_of
 from .recordings import fingerprint_of
 
 _one_at_a_time = threading.Lock()
@@ -37,7 +37,7 @@ _one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReductionPlan:
     """
     Settings of the reduction of each recording.
 
@@ -52,12 +52,12 @@ class Plan:
 
     """
 
-    problem: Problem
+    problem: IdentificationProblem
     structure: BaseStructure
     entry: RecordingEntry
 
     @classmethod
-    def of(cls, experiment: Experiment) -> Plan:
+    def of(cls, experiment: Experiment) -> ReductionPlan:
         """
         Return the plan that an experiment file states; its first recording shows how to read.
 
@@ -67,7 +67,7 @@ class Plan:
             where the file asks for something that a fleet's factors cannot give.
 
         """
-        problem = Problem.of(experiment)
+        problem = IdentificationProblem.of(experiment)
         require_factors(problem)
         entries = experiment.data.identification
         entry = entries[0] if entries else RecordingEntry(format='rosbag2')
@@ -205,13 +205,13 @@ def merge_group(payload: bytes, group: Group) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def unpacked(payload: bytes) -> tuple[Plan, Reducer]:
+def unpacked(payload: bytes) -> tuple[ReductionPlan, FactorBuilder]:
     """Return a plan and its reducer, which are the same for all recordings."""
-    plan: Plan = pickle.loads(payload)
-    return plan, Reducer.of(plan.problem, base=plan.structure)
+    plan: ReductionPlan = pickle.loads(payload)
+    return plan, FactorBuilder.of(plan.problem, base=plan.structure)
 
 
-def _source(plan: Plan, path: str) -> FileSource | ElasticSource | FactorSource:
+def _source(plan: ReductionPlan, path: str) -> FileSource | ElasticSource | FactorSource:
     problem = plan.problem
     return open_recording(
         _entry(plan, path),
@@ -223,7 +223,9 @@ def _source(plan: Plan, path: str) -> FileSource | ElasticSource | FactorSource:
     )
 
 
-def _stored(reducer: Reducer, source: FileSource | ElasticSource | FactorSource) -> StoredFactor:
+def _stored(
+    reducer: FactorBuilder, source: FileSource | ElasticSource | FactorSource
+) -> StoredFactor:
     """Reduce a recording, or check a factor that was made elsewhere, such as on the robot."""
     if not isinstance(source, FactorSource):
         return reducer.reduce(source)
@@ -231,12 +233,12 @@ def _stored(reducer: Reducer, source: FileSource | ElasticSource | FactorSource)
     return source.read()
 
 
-def _custom(plan: Plan, path: str) -> Mapping[str, str]:
+def _custom(plan: ReductionPlan, path: str) -> Mapping[str, str]:
     bag = _entry(plan, path).kind() == 'rosbag2'
-    return about_bag(Path(path)).custom if bag else {}
+    return bag_info(Path(path)).custom if bag else {}
 
 
-def _entry(plan: Plan, path: str) -> RecordingEntry:
+def _entry(plan: ReductionPlan, path: str) -> RecordingEntry:
     # a factor has no columns to be read
     if path.endswith(SUFFIX):
         return RecordingEntry(file=path)

@@ -17,13 +17,13 @@ import warnings
 from ..errors import IdentificationWarning, one_of, RecordingError
 from ..untrusted.decompression import decompress_file, decompress_message
 from ..untrusted.files import open_regular, require_regular
-from .bag_about import about_bag
-from .bag_contents import compression_of, contents_of
-from .entry import unusable
+from .bag_info import bag_info
+from .bag_summary import compression_of, contents_of
 from .mcap_reader import check_summary
 from .mcap_records import MAGIC
 from .mcap_recovery import has_end, recovered_messages, remains_of
 from .messages import Messages
+from .recording_config import unusable
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -53,7 +53,7 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
         parts = _parts(bag)
     except OSError as error:
         raise _damaged(bag, error) from error
-    if mark := about_bag(bag).mark:
+    if mark := bag_info(bag).mark:
         warnings.warn(
             IdentificationWarning(f'{bag}: was marked when it was recorded: {mark}'), stacklevel=2
         )

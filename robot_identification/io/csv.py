@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..untrusted.files import open_regular
-from .entry import Column, RecordingEntry, Signal, SignalColumns
+from .recording_config import Column, RecordingEntry, Signal, SignalColumns
 from .table import Counts, Table
 
 MAX_LINE = 1 << 20

@@ -29,11 +29,11 @@ from ..options import from_mapping, option
 from ..robot import Robot
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path
+from .config_paths import nearest, override, walk
 from .document import Document, read_document
 from .experiment_checks import check_experiment
 from .experiment_sections import DataSettings, RobotSettings
 from .fleet import FleetSettings
-from .keys import nearest, override, walk
 from .sources import open_recording
 
 

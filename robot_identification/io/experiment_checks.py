@@ -11,9 +11,9 @@ from ..errors import ModelError, one_of, SettingsError
 from ..regressors import build
 from ..robot import Robot
 from ..signals.settings import dead_zones
-from .entry import RecordingEntry
 from .load import LoadRecordings
 from .motor_side import check_sides
+from .recording_config import RecordingEntry
 
 if TYPE_CHECKING:
     from .experiment import Experiment

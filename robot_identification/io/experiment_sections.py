@@ -15,8 +15,8 @@ from ..regressors.delta_robot import delta_robot
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
 from ..untrusted.files import user_path
-from .entry import RecordingEntry
 from .load import KnownLoad, LoadRecordings, PayloadRecordings
+from .recording_config import RecordingEntry
 
 
 @dataclass(frozen=True, kw_only=True)

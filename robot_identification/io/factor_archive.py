@@ -19,8 +19,8 @@ import numpy as np
 
 from .. import __version__
 from ..errors import IdentificationError
-from ..estimation.factor import Factor
-from ..estimation.fingerprint import Fingerprint
+from ..estimation.factor import QRFactor
+from ..estimation.model_signature import ModelSignature
 from ..untrusted.archives import DAMAGED, open_archive
 
 FORMAT = 1
@@ -34,7 +34,7 @@ _STAMP = (1980, 1, 1, 0, 0, 0)
 _PER_JOINT = ('rows', 'independent_rows', 'available_rows', 'effort_sums', 'driven')
 
 
-def write_archive(factor: Factor, about: Mapping[str, Any]) -> bytes:
+def write_archive(factor: QRFactor, about: Mapping[str, Any]) -> bytes:
     """
     Return the bytes of a factor's file; the same factor gives the same bytes.
 
@@ -119,7 +119,7 @@ def read_archive(data: bytes, name: str) -> tuple[Mapping[str, Any], dict[str, n
 
 def factor_of(
     header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]
-) -> Factor:
+) -> QRFactor:
     """
     Make a factor of what `read_archive` gave.
 
@@ -148,7 +148,7 @@ def factor_of(
     triangles = _dense(_shaped(arrays, 'triangles', (packed,), float), seen)
     gram = _dense(_shaped(arrays, 'raw_gram', (packed,), float), seen)
     strict = np.triu(gram, 1)
-    return Factor(
+    return QRFactor(
         fingerprint=fingerprint,
         triangles=triangles,
         column_sums=sums,
@@ -171,7 +171,7 @@ def _shaped(
     return array.astype(kind)
 
 
-def _seen_columns(factor: Factor) -> np.ndarray:
+def _seen_columns(factor: QRFactor) -> np.ndarray:
     """Tell which columns each joint's rows have entries in, (n, b + 1) bool."""
     triangles = factor.triangles != 0.0
     seen = (factor.raw_gram != 0.0).any(axis=1) | triangles.any(axis=1) | triangles.any(axis=2)
@@ -200,7 +200,7 @@ def _dense(packed: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return matrices
 
 
-def _fingerprint_document(fingerprint: Fingerprint) -> dict[str, Any]:
+def _fingerprint_document(fingerprint: ModelSignature) -> dict[str, Any]:
     return {
         'joints': list(fingerprint.joints),
         'parameters': list(fingerprint.parameters),
@@ -210,13 +210,13 @@ def _fingerprint_document(fingerprint: Fingerprint) -> dict[str, Any]:
     }
 
 
-def _fingerprint(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> Fingerprint:
+def _fingerprint(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> ModelSignature:
     joints, base = tuple(stored['joints']), tuple(stored['base'])
     regrouping = np.array(stored['regrouping'], dtype=float)
     rows = np.array(stored['rows'], dtype=float)
     if regrouping.shape != (len(base),) or len(rows) != len(joints) or rows.ndim != 2:
         raise ValueError('the fingerprint does not have a number a parameter and joint')
-    return Fingerprint(joints, tuple(stored['parameters']), base, regrouping, rows, settings)
+    return ModelSignature(joints, tuple(stored['parameters']), base, regrouping, rows, settings)
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes, compression: int) -> None:

@@ -20,15 +20,15 @@ import warnings
 from ..drives import Drives
 from ..errors import IdentificationError, IdentificationWarning
 from ..estimation.energy import EnergySettings
-from ..estimation.factor import Factor, merge_all
+from ..estimation.factor import merge_all, QRFactor
 from ..estimation.settings import EstimationSettings
 from ..options import from_mapping
 from ..regressors import ModelSettings
 from ..robot import Robot
 from ..signals import SignalSettings
 from ..untrusted.files import read_bytes
+from .config_paths import to_mapping
 from .factor_archive import factor_of, read_archive, unusable, write_archive
-from .keys import to_mapping
 from .results_yaml import plain, write_whole
 from .stored_robot import read_robot
 
@@ -144,7 +144,7 @@ class StoredFactor:
 
     """
 
-    factor: Factor
+    factor: QRFactor
     settings: FactorSettings
     robot: Mapping[str, Any] = field(repr=False)
     origins: tuple[Origin, ...] = ()
@@ -190,7 +190,7 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
     first: list[StoredFactor] = []
     origins: list[Origin] = []
 
-    def factors() -> Iterable[Factor]:
+    def factors() -> Iterable[QRFactor]:
         for each in stored:
             if not first:
                 first.append(each)

@@ -9,7 +9,7 @@ from ..drive_gains import METHODS
 from ..errors import SettingsError
 from ..options import option
 from ..payload import PayloadSettings
-from .entry import RecordingEntry
+from .recording_config import RecordingEntry
 
 
 @dataclass(frozen=True, kw_only=True)

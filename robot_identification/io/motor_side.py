@@ -22,8 +22,8 @@ from ..recording import Recording
 from ..regressors import ElasticJoints
 from ..signals.sampling import GAP, interpolated, ON_GRID, rate_of
 from .columns import MotorSide
-from .entry import RecordingEntry
 from .readers import no_samples, read_tables
+from .recording_config import RecordingEntry
 from .table import Counts, Table
 
 _ENOUGH = 1000

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import one_of, RecordingError
 from ..untrusted.archives import DAMAGED, open_archive
 from ..untrusted.files import open_regular
-from .entry import Column, RecordingEntry, Signal, SignalColumns
+from .recording_config import Column, RecordingEntry, Signal, SignalColumns
 from .table import Counts, Table
 
 

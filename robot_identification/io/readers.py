@@ -10,8 +10,8 @@ import numpy as np
 
 from ..errors import RecordingError
 from .csv import read_csv
-from .entry import RecordingEntry
 from .npz import read_npz
+from .recording_config import RecordingEntry
 from .rosbag import read_rosbag
 from .table import Counts, Table
 

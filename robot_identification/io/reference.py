@@ -17,8 +17,8 @@ import typing
 from typing import Any
 
 from ..options import describe, OptionInfo
+from .config_paths import section_of
 from .experiment import Experiment
-from .keys import section_of
 
 BEGIN, END = (
     '<!-- keys: begin (made by robot_identification.io.reference) -->',

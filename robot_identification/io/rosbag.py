@@ -19,9 +19,9 @@ import numpy as np
 
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from .bag import joint_state_messages
-from .entry import RecordingEntry, SignalColumns
 from .joint_state import decode, JointStates, SIGNALS
 from .messages import Messages
+from .recording_config import RecordingEntry, SignalColumns
 from .table import Counts, Table
 
 _NANOSECOND = 1e-9

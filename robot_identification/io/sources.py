@@ -15,10 +15,10 @@ from ..regressors import ElasticJoints
 from ..signals import RecordingSource, sample_rate
 from .bag import bag_duration
 from .csv import estimated_rows
-from .entry import RecordingEntry
 from .factors import read_factor, StoredFactor
 from .motor_side import check_sides, TwoSides
 from .readers import no_samples, read_tables
+from .recording_config import RecordingEntry
 
 
 class _Entry:

@@ -21,7 +21,7 @@ from ..regressors.friction import slopes_of
 from ..regressors.settings import SLOPES
 from ..robot import Robot
 from .urdf_bodies import lumped_inertias, RigidBody
-from .urdf_text import Document, Element
+from .urdf_text import Element, UrdfDocument
 
 _MARK = 'robot_identification: identified parameters that URDF has no element for'
 _EXACT = 1e-10
@@ -73,7 +73,7 @@ def identified_urdf(
     """
     n_driven = robot.n_joints
     robot = robot.opened
-    document = Document(robot.urdf)
+    document = UrdfDocument(robot.urdf)
     links = {element.attributes['name']: element for element in document.root.children('link')}
     joints = {element.attributes['name']: element for element in document.root.children('joint')}
     impossible = [
@@ -97,7 +97,7 @@ def identified_urdf(
 
 
 def _write_link(
-    document: Document,
+    document: UrdfDocument,
     robot: Robot,
     link: str,
     identified: np.ndarray,
@@ -140,7 +140,7 @@ def _share(identified: np.ndarray, lumped: np.ndarray) -> float:
     return share
 
 
-def _scale_inertial(document: Document, link: Element, share: float) -> None:
+def _scale_inertial(document: UrdfDocument, link: Element, share: float) -> None:
     inertial = link.child('inertial')
     for element in () if inertial is None else inertial.elements:
         scaled = {
@@ -172,7 +172,7 @@ def _require_expressible(body: RigidBody, link: str) -> None:
         )
 
 
-def _write_inertial(document: Document, link: Element, body: RigidBody) -> None:
+def _write_inertial(document: UrdfDocument, link: Element, body: RigidBody) -> None:
     origin = {'xyz': _numbers(body.centre), 'rpy': '0 0 0'}
     mass = {'value': _number(body.mass)}
     inertia = {f'i{axes}': _number(value) for axes, value in body.central_entries()}
@@ -190,7 +190,7 @@ def _write_inertial(document: Document, link: Element, body: RigidBody) -> None:
 
 
 def _write_friction(
-    document: Document, owner: str, parameters: ParameterSet, element: Element
+    document: UrdfDocument, owner: str, parameters: ParameterSet, element: Element
 ) -> None:
     attributes = {}
     for attribute, symbols in (('damping', ('fv',)), ('friction', ('fc', 'ts', 'tsc'))):
@@ -213,7 +213,7 @@ def _write_friction(
 
 
 def _write_comment(
-    document: Document,
+    document: UrdfDocument,
     owners: tuple[str, ...],
     n_driven: int,
     parameters: ParameterSet,

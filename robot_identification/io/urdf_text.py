@@ -58,7 +58,7 @@ class Element:
         return next(self.children(tag), None)
 
 
-class Document:
+class UrdfDocument:
     """
     A document with the changes that are to be made to it.
 

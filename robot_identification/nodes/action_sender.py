@@ -22,8 +22,8 @@ from ..excitation.limits import Limits
 from ..excitation.points import Points
 from .control_interface import require_follow_joint_trajectory
 from .controller_options import ControllerOptions
-from .controller_senders import message_of, TrajectoryPartner, wait_for
 from .motion_sender import Tick
+from .trajectory_publisher import message_of, TrajectoryPartner, wait_for
 
 
 class ActionSender:

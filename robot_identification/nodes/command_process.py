@@ -31,19 +31,19 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from ..errors import RecordingError
-from ..excitation.command_player import CommandPlayer, OLD
+from ..excitation.command_player import CommandPlayer, STALE_AGE
 from ..excitation.points import PointTrajectory
 from .joint_states import waited
 from .motion_messages import joint_sample
 from .processes import prioritise
 
-LAST_WORDS = 0.2
+FINAL_HOLD = 0.2
 """Time over which the last command is repeated [s]."""
 
 IDLE = 0.02
 """Time between two looks while nothing is streamed [s]."""
 
-ALONE = 60.0
+ORPHAN_TIMEOUT = 60.0
 """Longest time for which a horizon is played without the node, however slow time passes [s]."""
 
 
@@ -98,7 +98,7 @@ class CommandHorizon:
     start: float
 
 
-class Beat:
+class Heartbeat:
     """
     Heartbeat of a process, in shared memory; neither side waits.
 
@@ -142,7 +142,7 @@ class Streamer:
 
     """
 
-    def __init__(self, task: CommandTask, pipe: Connection, beat: Beat) -> None:
+    def __init__(self, task: CommandTask, pipe: Connection, beat: Heartbeat) -> None:
         namespace, _, name = task.node.rpartition('/')
         self._task, self._pipe, self._beat = task, pipe, beat
         self._node = Node(
@@ -195,7 +195,7 @@ class Streamer:
     def _ended(self) -> bool:
         if self._alone is None:
             return False
-        return self._stream.over or time.monotonic() > self._alone + ALONE
+        return self._stream.over or time.monotonic() > self._alone + ORPHAN_TIMEOUT
 
     def _hear(self) -> None:
         """Obey the node."""
@@ -244,7 +244,7 @@ class Streamer:
         if not np.isfinite(sample.position).all():
             return
         wall = time.monotonic()
-        arrived = wall - min(waited(info), OLD)
+        arrived = wall - min(waited(info), STALE_AGE)
         stamp = 1e-9 * sample.stamp if sample.stamp else time.time() - (wall - arrived)
         published = 1e-9 * info.get('source_timestamp', 0) or arrived
         self._player.note(stamp, arrived, sample.position, published)
@@ -266,7 +266,7 @@ class Streamer:
         if not self._stream.running:
             return
         self._stream.stop()
-        end = time.monotonic() + LAST_WORDS
+        end = time.monotonic() + FINAL_HOLD
         while (last := self._player.last()) is not None:
             if time.monotonic() >= end and not (self._task.velocity and last.any()):
                 return
@@ -279,7 +279,7 @@ def main() -> int:
     """Take the task from the pipe whose number is the first argument, and stream."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    pipe, beat = Connection(int(sys.argv[1])), Beat(int(sys.argv[2]))
+    pipe, beat = Connection(int(sys.argv[1])), Heartbeat(int(sys.argv[2]))
     try:
         task = pipe.recv()
     except EOFError:

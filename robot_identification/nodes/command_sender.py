@@ -25,12 +25,12 @@ from std_msgs.msg import Float64MultiArray
 from ..excitation.command_gate import CommandLimiter
 from ..excitation.limits import Limits
 from ..excitation.points import Points, PointTrajectory
-from .command_process import Beat, CommandHorizon, CommandTask
+from .command_process import CommandHorizon, CommandTask, Heartbeat
 from .controller_joints import ControllerQuestion, difference, joints_differ
 from .controller_options import ControllerOptions, VELOCITY_COMMANDS
-from .controller_senders import SpeedScaling, wait_for
 from .excitation_errors import Code, MotionError
 from .motion_sender import Tick
+from .trajectory_publisher import SpeedScaling, wait_for
 
 READY_SECONDS = 30.0
 """How long the process may take to start [s]."""
@@ -233,7 +233,7 @@ class _Process:
         self.ready = self.connected = self.ended = False
         self.held_up = 0.0
         self.hung = False
-        self._beat = Beat()
+        self._beat = Heartbeat()
         self._looked = self._since = 0.0
         self._patience = max(HUNG_SECONDS, 5.0 / task.rate)
         self._note, self._on_end = note, on_end

@@ -14,8 +14,8 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 
 from ..errors import SettingsError
 from .joint_states import FetchedJointStates, JOINT_STATES, JointStateSubscription
+from .node_main import answer, explain, run
 from .parameters import declare_options, read_options
-from .running import answer, explain, run
 
 __all__ = [
     'answer',

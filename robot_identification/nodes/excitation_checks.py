@@ -12,12 +12,12 @@ import numpy as np
 from trajectory_msgs.msg import JointTrajectory
 
 from ..errors import ExcitationError, IdentificationWarning
+from ..excitation.collision_check import CollisionError
 from ..excitation.collisions import collision_model, CollisionModel
 from ..excitation.constraints import check_trajectory, Findings, LimitViolation
 from ..excitation.limits import Limits, motion_limits
 from ..excitation.points import point_to_point, PointTrajectory
 from ..excitation.settings import MOST_INSTANTS, PlannerSettings
-from ..excitation.sweeping import CollisionError
 from ..robot import Robot
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
@@ -38,7 +38,7 @@ class KeptPlan:
     settings: PlannerSettings
 
 
-class Checks:
+class MotionChecks:
     """
     Checks trajectories, and keeps the robot's collision model from one to the next.
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from rclpy.node import Node
 
-from ..excitation.horizons import diverted, Horizon, STOP_RATE
+from ..excitation.braking import ACCELERATION_SHARE, SHORTEST, to_rest
 from ..excitation.points import point_to_point, Points
-from ..excitation.stopping import ACCELERATION_SHARE, SHORTEST, to_rest
+from ..excitation.trajectory_segments import diverted, Horizon, STOP_RATE
 from ..recording import Motion
 from .excitation_errors import (
     Code,

@@ -38,10 +38,10 @@ from ..options import from_mapping
 from ..regressors import ModelSettings
 from ..robot import Robot
 from .common import declare_options, explain, read_options, run
+from .controller_factory import sender_of
 from .controller_options import ControllerOptions
 from .controller_state import ControllerState
-from .controllers import sender_of
-from .excitation_checks import Checks, KeptPlan
+from .excitation_checks import KeptPlan, MotionChecks
 from .excitation_clients import ClientWatch
 from .excitation_errors import Code, end_early, MotionError, plan_code
 from .excitation_motion import MotionRun
@@ -102,7 +102,7 @@ class ExcitationNode(Node):
         self._controller_state = ControllerState(self, self._group, controller)
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
-        self._checks = Checks(self.get_logger().warning)
+        self._checks = MotionChecks(self.get_logger().warning)
         self._leaving = False
         # plans take long, and a check must not wait for them
         self._worker = ThreadPoolExecutor(max_workers=8, thread_name_prefix='excitation')

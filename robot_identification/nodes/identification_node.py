@@ -278,14 +278,14 @@ class IdentificationNode(Node):
 
     # -------------------------------------------------------------------------------------- parts
 
-    def _problem(self, experiment: Experiment | None = None) -> pipeline.Problem:
+    def _problem(self, experiment: Experiment | None = None) -> pipeline.IdentificationProblem:
         """Return the problem of an experiment; that of the present settings without one."""
         if experiment is None:
             experiment = self._settings.experiment()
         with warnings.catch_warnings():
             # the robot keeps its warnings, and the result has them
             warnings.simplefilter('ignore', IdentificationWarning)
-            return replace(pipeline.Problem.of(experiment), name='')
+            return replace(pipeline.IdentificationProblem.of(experiment), name='')
 
     def _source(self, source: str) -> str:
         """Return the recording that a request means: an empty one the recorder's latest."""

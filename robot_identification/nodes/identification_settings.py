@@ -21,12 +21,12 @@ from ..drives import EFFORT_KINDS
 from ..errors import IdentificationError, RecordingError, SettingsError
 from ..estimation.settings import EstimationSettings
 from ..io.columns import MotorSide
+from ..io.config_paths import override, set_key, to_mapping
 from ..io.document import read_document
-from ..io.entry import RecordingEntry, unusable
 from ..io.experiment import Experiment, experiment_from
 from ..io.experiment_sections import DataSettings
-from ..io.keys import override, set_key, to_mapping
 from ..io.recognition import require_kind
+from ..io.recording_config import RecordingEntry, unusable
 from ..io.sources import FileSource
 from ..options import option
 from ..packages import resolve_package_path

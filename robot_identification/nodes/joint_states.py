@@ -19,7 +19,7 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
-from .running import LeftAlone
+from .node_main import ManualCallbackGroup
 
 RELIABLE, BEST_EFFORT = ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT
 
@@ -140,7 +140,7 @@ class FetchedJointStates(JointStateSubscription):
             topic,
             depth=depth,
             message_lost=message_lost,
-            callback_group=LeftAlone(),
+            callback_group=ManualCallbackGroup(),
             raw=True,
             reliable=reliable,
         )

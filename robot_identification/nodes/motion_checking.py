@@ -22,7 +22,7 @@ from ..excitation.points import PointTrajectory
 from ..excitation.settings import PlannerSettings
 from ..excitation.trajectories import concatenate, Trajectory
 from ..robot import Robot
-from .excitation_checks import approach_to, Checks, KeptPlan, received
+from .excitation_checks import approach_to, KeptPlan, MotionChecks, received
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
 from .excitation_states import require_state, StateWatch
@@ -75,7 +75,9 @@ class MotionCheck:
         """The parts one after the other."""
         return concatenate(self.parts)
 
-    async def carry_out(self, checks: Checks, position: Position, in_worker: Worker) -> MotionPath:
+    async def carry_out(
+        self, checks: MotionChecks, position: Position, in_worker: Worker
+    ) -> MotionPath:
         """
         Carry out all checks; return the trajectory's path, ready to be followed.
 
@@ -107,7 +109,9 @@ class MotionCheck:
             )
         return path
 
-    def _checked(self, checks: Checks, trajectory: PointTrajectory, where: str) -> MotionPath:
+    def _checked(
+        self, checks: MotionChecks, trajectory: PointTrajectory, where: str
+    ) -> MotionPath:
         limits, found = checks.check(self.robot, trajectory, self.settings, self.options, where)
         path = motion_path(self.robot, trajectory, limits, self.options)
         # the way comes first in time, though it is checked last

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..excitation.constraints import nominal_effort
-from ..excitation.horizons import stoppable, StoppablePath
 from ..excitation.limits import Limits
 from ..excitation.points import PointTrajectory, to_points
+from ..excitation.trajectory_segments import stoppable, StoppablePath
 from ..robot import Robot
 from .excitation_checks import LONGEST, MOST_POINTS
 from .excitation_errors import Code, MotionError

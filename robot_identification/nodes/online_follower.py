@@ -28,7 +28,7 @@ from ..io.joint_state_stream import (
 )
 from ..io.stamps import StampStatistics
 from ..online import Change, ChangeDetector, DelayWatch, OnlineIdentifier, StreamCounts, Update
-from ..online.grid import BEYOND
+from ..online.resampler import BEYOND
 from ..signals.sampling import GAP
 from .online_options import online_signals, OnlineTask, require_live
 from .online_timing import Durations, Sequences
@@ -75,7 +75,7 @@ class Account:
 
 
 @dataclass
-class Watch:
+class ChangeWatch:
     """
     Looks for changes of the robot.
 
@@ -213,7 +213,7 @@ class Follower:
         self.account = Account()
         self.durations, self.latencies = Durations(), Durations()
         self.newest: Update | None = None
-        self.watch = Watch(None)
+        self.watch = ChangeWatch(None)
         if self._task.options.state_rate is not None:
             self._period = 1.0 / self._task.options.state_rate
 
@@ -371,7 +371,7 @@ class Follower:
         detector = None
         if settings is not None and self._identifier is not None:
             detector = ChangeDetector(self._identifier, settings)
-        self.watch = Watch(detector, 1e-9 * self._origin)
+        self.watch = ChangeWatch(detector, 1e-9 * self._origin)
 
     def save_state(self, path: Path) -> None:
         """Write what has been learned, for the option ``state`` of a later run."""

@@ -16,7 +16,7 @@ from ..base_parameters import BaseStructure
 from ..estimation.elimination import ACCEPTED, WEAK
 from ..online.change import PAYLOAD
 from .motion_messages import time_message
-from .online_follower import Account, Follower, Snapshot, Watch
+from .online_follower import Account, ChangeWatch, Follower, Snapshot
 
 STATES = {
     OnlineStatus.OFF: 'off',
@@ -78,7 +78,7 @@ def _state_of(flag: int) -> int:
 
 
 @dataclass(frozen=True)
-class Look:
+class StatusSample:
     """
     The stream at one moment; two of them tell what happened in between.
 
@@ -110,7 +110,7 @@ class Look:
     stamp: int | None = None
 
     @classmethod
-    def at(cls, follower: Follower, clock: float, processor: float) -> Look:
+    def at(cls, follower: Follower, clock: float, processor: float) -> StatusSample:
         """Look at a follower."""
         account, counts = follower.account, follower.counts
         return cls(
@@ -131,7 +131,7 @@ class Look:
 
 
 def status_message(
-    follower: Follower, before: Look, now: Look, stale: float, since_message: float
+    follower: Follower, before: StatusSample, now: StatusSample, stale: float, since_message: float
 ) -> OnlineStatus:
     """
     Return the status.
@@ -190,7 +190,7 @@ def _effort_delay(follower: Follower) -> tuple[np.ndarray, np.ndarray]:
     return found.delay, found.std
 
 
-def _rate(before: Look, now: Look) -> float:
+def _rate(before: StatusSample, now: StatusSample) -> float:
     if before.stamp is None or now.stamp is None or now.stamp <= before.stamp:
         return math.nan
     own = now.messages - now.foreign - before.messages + before.foreign
@@ -198,7 +198,12 @@ def _rate(before: Look, now: Look) -> float:
 
 
 def _troubles(
-    follower: Follower, before: Look, now: Look, rate: float, stale: float, since: float
+    follower: Follower,
+    before: StatusSample,
+    now: StatusSample,
+    rate: float,
+    stale: float,
+    since: float,
 ) -> list[str]:
     """Say what went wrong between two looks."""
     found = []
@@ -279,7 +284,7 @@ def diagnostic(
     )
 
 
-def change_diagnostic(node: str, robot: str, watch: Watch) -> DiagnosticStatus:
+def change_diagnostic(node: str, robot: str, watch: ChangeWatch) -> DiagnosticStatus:
     """Return what is known about changes of the robot; WARN where there has been one."""
     level, values = DiagnosticStatus.OK, {'found': str(watch.found)}
     change = watch.newest

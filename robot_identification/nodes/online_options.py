@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..errors import SettingsError
 from ..online import ChangeSettings
 from ..options import option
-from ..problem import Problem
+from ..problem import IdentificationProblem
 from ..signals import SignalSettings
 
 
@@ -103,7 +103,7 @@ class OnlineTask:
 
     """
 
-    problem: Problem
+    problem: IdentificationProblem
     options: OnlineOptions
     node: str
     joint_states: str
@@ -127,7 +127,7 @@ def online_signals(signals: SignalSettings) -> SignalSettings:
     return replace(signals, method='polynomial_approximation', polynomial_approximation=polynomial)
 
 
-def require_live(problem: Problem) -> None:
+def require_live(problem: IdentificationProblem) -> None:
     """
     Refuse what cannot be identified live.
 

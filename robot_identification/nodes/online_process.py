@@ -36,12 +36,18 @@ from ..errors import IdentificationError
 from ..online import DelayRows
 from .common import explain, LATCHED, run
 from .motion_messages import time_message
+from .node_main import EXIT_USER_ERROR
 from .online_follower import Delays, Follower
-from .online_messages import change_diagnostic, diagnostic, Look, ParameterMessages, status_message
+from .online_messages import (
+    change_diagnostic,
+    diagnostic,
+    ParameterMessages,
+    status_message,
+    StatusSample,
+)
 from .online_options import follower_name, OnlineTask
 from .processes import prioritise
 from .receive_buffers import enlarge_receive_buffers, prefer_sockets
-from .running import EXIT_USER_ERROR
 
 DEPTH = 5000
 """Joint states that may wait: several seconds of them."""
@@ -156,10 +162,10 @@ class OnlineNode(Node):
 
     # ----------------------------------------------------------------------------------- messages
 
-    def _look_now(self) -> Look:
-        return Look.at(self._follower, time.monotonic(), time.process_time())
+    def _look_now(self) -> StatusSample:
+        return StatusSample.at(self._follower, time.monotonic(), time.process_time())
 
-    def _status(self, before: Look, now: Look) -> OnlineStatus:
+    def _status(self, before: StatusSample, now: StatusSample) -> OnlineStatus:
         return status_message(
             self._follower, before, now, self._task.options.stale, now.clock - self._arrived
         )

@@ -15,7 +15,7 @@ from ..estimation.elimination import ACCEPTED, WEAK
 from ..io.results_yaml import dump, plain, write_together
 from ..io.urdf import identified_urdf
 from ..parameters import ParameterSet
-from ..problem import Problem
+from ..problem import IdentificationProblem
 from ..saving import told_failures
 from .online_follower import Snapshot
 
@@ -23,7 +23,7 @@ _WORDS = {ACCEPTED: 'IDENTIFIED', WEAK: 'NOT_EXCITED'}
 _REMEDY = 'choose another folder by the parameter output'
 
 
-def save_live(snapshot: Snapshot, problem: Problem, folder: Path) -> str:
+def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) -> str:
     """
     Write ``online.yaml`` and ``identified.urdf`` into a folder; return in words what they hold.
 
@@ -82,7 +82,7 @@ def fresh_folder(folder: Path) -> Path:
 
 
 def live_document(
-    snapshot: Snapshot, problem: Problem, nearest: ParameterSet, notes: list[str]
+    snapshot: Snapshot, problem: IdentificationProblem, nearest: ParameterSet, notes: list[str]
 ) -> dict[str, Any]:
     """Return all that is known of a live estimate, as it is written."""
     base, estimate = snapshot.structure, snapshot.estimate

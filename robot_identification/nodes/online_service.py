@@ -19,7 +19,7 @@ from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
 
 from ..errors import IdentificationError, ModelError
-from ..problem import Problem
+from ..problem import IdentificationProblem
 from .common import answer, declare_options, LATCHED
 from .online_messages import diagnostic
 from .online_options import OnlineOptions, OnlineTask, require_live
@@ -48,7 +48,7 @@ class OnlineService:
     def __init__(
         self,
         node: Node,
-        problem: Callable[[], Problem],
+        problem: Callable[[], IdentificationProblem],
         description: Callable[[], str | None],
         output: Callable[[], Path],
     ) -> None:

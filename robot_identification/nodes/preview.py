@@ -17,10 +17,10 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
+from ..excitation.collision_check import CollisionError, Nearest
 from ..excitation.constraints import LimitViolation
-from ..excitation.outline import outline
 from ..excitation.points import Points, to_points
-from ..excitation.sweeping import CollisionError, Nearest
+from ..excitation.preview_path import outline
 from ..excitation.trajectories import Trajectory
 from ..options import option
 from ..recording import Motion

@@ -13,9 +13,9 @@ import pinocchio as pin
 from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ..excitation.collision_check import Nearest
 from ..excitation.obstacles import Obstacle
-from ..excitation.outline import Outline
-from ..excitation.sweeping import Nearest
+from ..excitation.preview_path import Outline
 
 LINE_WIDTH = 0.004
 TIP_WIDTH = 0.01

@@ -27,7 +27,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
-from ..problem import Problem
+from ..problem import IdentificationProblem
 from ..robot import Robot
 from .excitation_node import ExcitationNode
 from .identification_node import IdentificationNode
@@ -234,7 +234,7 @@ def _with_a_listener(name: str, topic: str) -> set[Interface]:
 def _of_the_live_process(own: str) -> set[Interface]:
     """Return what the process that follows the robot has, in the name of its node."""
     task = OnlineTask(
-        problem=Problem(Robot.from_urdf(_ROBOT)),
+        problem=IdentificationProblem(Robot.from_urdf(_ROBOT)),
         options=OnlineOptions(),
         node=own,
         joint_states=f'{_NAMESPACE}/joint_states',

@@ -23,7 +23,7 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from ..errors import ExcitationError, IdentificationError
-from ..simulation import JointSample
+from ..simulation import SimulatedSample
 from .common import explain
 from .motion_messages import duration_message, seconds, time_message
 from .simulation_inputs import SimulatedRobot, START, start_of, waypoints_of
@@ -168,7 +168,7 @@ class TrajectoryAction:
 
     # ------------------------------------------------------------------------------ the robot
 
-    def look(self, sample: JointSample) -> None:
+    def look(self, sample: SimulatedSample) -> None:
         """Judge the latest sample; called after each servo period, with the lock held."""
         goal, simulator = self._goal, self._robot.simulator
         if goal is None:

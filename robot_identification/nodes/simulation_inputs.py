@@ -27,7 +27,7 @@ from ..errors import IdentificationError
 from ..simulation import Simulator, Waypoints
 from .common import explain
 from .motion_messages import nanoseconds, seconds
-from .running import LeftAlone
+from .node_main import ManualCallbackGroup
 
 START = 1
 """Simulated time at the start [s]; ROS takes the time 0 for no time."""
@@ -87,7 +87,7 @@ class Inputs:
         self._node, self._robot = node, robot
         self._speed = float(node.get_parameter('speed_scaling').value)
         self._commands: list[tuple[Subscription, Callable[[Float64MultiArray], None]]] = []
-        group = LeftAlone()
+        group = ManualCallbackGroup()
         node.create_subscription(JointTrajectory, 'joint_trajectory', self._trajectory, 10)
         for name, command in (
             ('position_commands', robot.simulator.command_position),

@@ -35,8 +35,8 @@ from ..errors import IdentificationError, SettingsError
 from ..options import option
 from ..simulation import (
     Disturbances,
-    JointSample,
     Payload,
+    SimulatedSample,
     SimulationSettings,
     Simulator,
     Wear,
@@ -269,7 +269,7 @@ class SimulationNode(Node):
                         'falls behind, and nothing else is lost; a lower rate helps'
                     )
 
-    def _publish(self, sample: JointSample, stamp: Time) -> None:
+    def _publish(self, sample: SimulatedSample, stamp: Time) -> None:
         self._joints.publish(stamp, sample.position, sample.velocity, sample.effort)
         if self._motors is not None:
             position, velocity = sample.motor_position, sample.motor_velocity

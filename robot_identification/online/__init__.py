@@ -2,11 +2,11 @@
 """Identification beside a running robot: one sample in, one estimate out, in constant time."""
 
 from .change import Change
+from .change_detector import ChangeDetector
 from .change_settings import ChangeSettings
-from .changes import ChangeDetector
 from .delay import DelayRows, DelayWatch
-from .grid import StreamCounts
 from .identifier import OnlineIdentifier, Update
+from .resampler import StreamCounts
 
 __all__ = [
     'Change',

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .scores import change_of, Scores
+from .change_statistics import change_of, Scores
 
 PAYLOAD, FRICTION, COLLISION, UNEXPLAINED = 'payload', 'friction', 'collision', 'unexplained'
 """Kinds of change; the last lasts, but neither payload nor friction explains it."""

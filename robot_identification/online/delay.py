@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..estimation import effort_delay, EffortDelay, Trace
+from ..estimation import effort_delay, EffortDelay, PlotSamples
 from ..regressors.pattern import RowPattern
 from .identifier import OnlineIdentifier, Update
 
@@ -40,7 +40,7 @@ class DelayRows(NamedTuple):
 
     """
 
-    trace: Trace
+    trace: PlotSamples
     base: np.ndarray
     joints: tuple[str, ...]
 
@@ -95,7 +95,7 @@ class DelayWatch:
         if self._newest is None or len(self) < _FEWEST:
             return None
         order = np.arange(self._taken - len(self), self._taken) % ROWS
-        trace = Trace(
+        trace = PlotSamples(
             self._time[order],
             self._segment[order],
             self._pattern,

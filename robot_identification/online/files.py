@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import IdentificationError, ModelError, SettingsError
-from ..estimation import Fingerprint
+from ..estimation import ModelSignature
 from ..estimation.recursive_estimate import RecursiveState
 from ..untrusted.archives import DAMAGED, open_archive
 from ..untrusted.files import open_regular
@@ -18,7 +18,7 @@ _FORMAT = 'robot_identification online 1'
 
 
 def save_state(
-    path: str | Path, state: RecursiveState, fingerprint: Fingerprint, weights: np.ndarray
+    path: str | Path, state: RecursiveState, fingerprint: ModelSignature, weights: np.ndarray
 ) -> None:
     """
     Write a state; a file that is there is replaced at once or not at all.
@@ -68,7 +68,9 @@ def save_state(
         ) from error
 
 
-def load_state(path: str | Path, fingerprint: Fingerprint, weights: np.ndarray) -> RecursiveState:
+def load_state(
+    path: str | Path, fingerprint: ModelSignature, weights: np.ndarray
+) -> RecursiveState:
     """
     Read a state that `save_state` wrote.
 
@@ -97,7 +99,7 @@ def load_state(path: str | Path, fingerprint: Fingerprint, weights: np.ndarray) 
         joints, parameters, base = (
             tuple(held[key].tolist()) for key in ('joints', 'parameters', 'base')
         )
-        found = Fingerprint(joints, parameters, base, held['regrouping'], held['fixed'])
+        found = ModelSignature(joints, parameters, base, held['regrouping'], held['fixed'])
         state = RecursiveState(
             held['accumulated'],
             held['initial'],

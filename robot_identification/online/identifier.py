@@ -21,9 +21,9 @@ import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..errors import SettingsError
-from ..estimation import Fingerprint, RecursiveEstimate, RecursiveSettings
-from ..estimation.fingerprint import probe
+from ..estimation import ModelSignature, RecursiveEstimate, RecursiveSettings
 from ..estimation.least_squares import prior_base
+from ..estimation.model_signature import probe
 from ..estimation.mrls import learner_of
 from ..estimation.rows import driven_rows
 from ..estimation.sample_steps import SampleRows
@@ -36,7 +36,7 @@ from ..signals import dead_zones, decimation_factor, independence, SignalSetting
 from ..signals.windows import Windows
 from .decimation import OnlineDecimator
 from .files import load_state, save_state
-from .grid import GridRow, OnlineGrid, StreamCounts
+from .resampler import GridRow, OnlineGrid, StreamCounts
 from .windows import OnlineWindows
 
 
@@ -363,11 +363,11 @@ class OnlineIdentifier:
         self._learner.restore(state)
         self._solution = self._learner.solution()
 
-    def _fingerprint(self) -> Fingerprint:
+    def _fingerprint(self) -> ModelSignature:
         """Identify the problem, with the regressor at some fixed states for the geometry."""
         own = getattr(self._regressor, 'random_motion', None)
         motion = None if own is not None else Motion(*probe(15 * self._n).reshape(3, 5, self._n))
-        return Fingerprint.of(
+        return ModelSignature.of(
             self._structure, self._joints, regressor=self._regressor, motion=motion
         )
 

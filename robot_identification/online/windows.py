@@ -107,22 +107,22 @@ class OnlineWindows:
             is full.
 
         """
-        count, n, reach = self._count, self._n, self._reach
+        count, n, identifiability = self._count, self._n, self._reach
         self._count += 1
         if count < 0:
             return None
         if count == 0:
             # positions far from 0 would cost digits of the acceleration
             self._offset = row[:n].copy()
-        place = count % reach
+        place = count % identifiability
         first = self._rows[place]
         np.subtract(row[:n], self._offset, out=first[:n])
         first[n:] = row[n:]
-        self._rows[place + reach] = first
+        self._rows[place + identifiability] = first
         if count < 2 * self._margin:
             return None
         # rows from before the stretch are not looked at: their results are not used
-        held = self._rows[place + 1 : place + 1 + reach]
+        held = self._rows[place + 1 : place + 1 + identifiability]
         states, effort = np.empty((3, 2, n)), np.empty(n)
         self._products(held, self._offset, self._kernels, self._smooth, states, effort)
         return WindowState(Motion(states[0], states[1], states[2]), effort, self._delay)

@@ -29,8 +29,8 @@ from ..errors import IdentifiabilityError, ModelError, RecordingError, SettingsE
 from ..estimation import evaluate, Fit, LinearSystem
 from ..estimation.bodies import Body, body_links, inertia_cones
 from ..estimation.conic import Affine, Cones, minimise
+from ..estimation.identifiability import identifiability
 from ..estimation.least_squares import joint_weights, solve
-from ..estimation.reach import reach
 from ..options import option
 from ..parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..robot import Robot
@@ -124,7 +124,7 @@ def payload(
     chosen, regrouping = _combinations(columns)
     told_layout = layout.select(chosen)
     factor = np.column_stack([rows.factor[:, chosen], rows.factor[:, -1]])
-    known = reach(factor, int(rows.independent), told_layout)
+    known = identifiability(factor, int(rows.independent), told_layout)
     if not known.excited.any():
         raise IdentifiabilityError(
             f"the recordings do not determine the load on '{link}'",

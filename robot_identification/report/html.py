@@ -30,7 +30,7 @@ from ..errors import IdentificationWarning, once
 from ..estimation import JointFit
 from ..estimation.energy import ENERGY
 from ..estimation.summary import METHOD_TITLES
-from ..io.keys import to_mapping
+from ..io.config_paths import to_mapping
 from ..io.results import Result
 from ..io.results_yaml import write_whole
 from ..robot import Robot

@@ -11,22 +11,22 @@ from .following import TrajectoryFollower, Waypoints
 from .plant import mujoco_model, Plant
 from .servo import Servo
 from .settings import SimulationSettings
-from .simulator import JointSample, simulate, Simulator
+from .simulator import simulate, SimulatedSample, Simulator
 from .truth import perturb, truth
 
 __all__ = [
     'Disturbances',
-    'JointSample',
+    'mujoco_model',
     'Payload',
+    'perturb',
     'Plant',
     'Servo',
+    'simulate',
+    'SimulatedSample',
     'SimulationSettings',
     'Simulator',
     'TrajectoryFollower',
+    'truth',
     'Waypoints',
     'Wear',
-    'mujoco_model',
-    'perturb',
-    'simulate',
-    'truth',
 ]

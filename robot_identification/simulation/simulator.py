@@ -27,7 +27,7 @@ RUNAWAY = 1e6
 
 
 @dataclass(frozen=True)
-class JointSample:
+class SimulatedSample:
     """
     Measurement at one instant.
 
@@ -194,7 +194,7 @@ class Simulator:
         if isinstance(self._reference, VelocityCommands):
             self._reference.speed = speed
 
-    def advance(self) -> JointSample:
+    def advance(self) -> SimulatedSample:
         """
         Return what is measured now, and move on by one servo period.
 
@@ -219,7 +219,7 @@ class Simulator:
         for _ in range(self.settings.substeps):
             self.plant.step(command)
         self._periods += 1
-        return JointSample(time, position, velocity, effort, *sensed)
+        return SimulatedSample(time, position, velocity, effort, *sensed)
 
     def _motors(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return positions and velocities of the motors of elastic joints, None for stiff ones."""

@@ -152,7 +152,7 @@ def test_rows_too_far_apart_tell_nothing():
 
 
 def test_a_trace_without_rows_tells_nothing():
-    from robot_identification.estimation.trace import EMPTY_TRACE
+    from robot_identification.estimation.plot_samples import EMPTY_TRACE
 
     assert np.isnan(effort_delay(EMPTY_TRACE, np.empty(0), ('a', 'b')).delay).all()
     assert effort_delay(EMPTY_TRACE, np.empty(0), ('a',)).to_dict().keys() == {'a'}

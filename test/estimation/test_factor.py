@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.estimation import from_rows, LinearSystem, ols, wls
-from robot_identification.estimation.factor import Factor, merge_all
+from robot_identification.estimation.factor import merge_all, QRFactor
 
 from .conftest import plain_structure
 
@@ -162,13 +162,13 @@ def test_diagonals_are_not_negative():
 
 def test_empty_factor_changes_no_bit():
     factor = factor_of(*rows_of(3, 30))
-    empty = Factor.empty(factor.fingerprint)
+    empty = QRFactor.empty(factor.fingerprint)
     for merged in (factor.merge(empty), empty.merge(factor)):
         assert np.array_equal(merged.triangles, factor.triangles)
         assert np.array_equal(merged.raw_gram, factor.raw_gram)
         assert merged.n_rows == factor.n_rows and merged.raw_rows == factor.raw_rows
         assert np.array_equal(merged.position_range, factor.position_range)
-    assert Factor.empty(factor.fingerprint).merge(empty).n_rows == 0
+    assert QRFactor.empty(factor.fingerprint).merge(empty).n_rows == 0
 
 
 def test_one_row_is_enough_for_a_factor():

@@ -12,7 +12,7 @@ from robot_identification.base_parameters import structure
 from robot_identification.errors import RecordingError
 from robot_identification.estimation import find_slopes, friction_slopes, open_slopes
 from robot_identification.io.results import read_result, write_result
-from robot_identification.pipeline import identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import (
     build,
@@ -229,7 +229,9 @@ def test_a_recording_of_other_joints_is_refused(arm, model):
 
 def test_the_pipeline_finds_keeps_and_stores_them(arm, tmp_path):
     made = recording(arm, 0.05)
-    result = identify_sources(Problem(arm, OPEN, SIGNALS), [made], [recording(arm, 0.05, 7)])
+    result = identify_sources(
+        IdentificationProblem(arm, OPEN, SIGNALS), [made], [recording(arm, 0.05, 7)]
+    )
     np.testing.assert_allclose(result.model.stiction_slope, STIFF, rtol=0.1)
     np.testing.assert_allclose(result.model.stribeck_slope, SLOW, rtol=0.4)
     assert any('stiction_slope' in note for note in result.estimate.notes)
@@ -247,8 +249,8 @@ def test_wrong_slopes_bias_friction_and_the_search_does_not(arm):
     wrong = ModelSettings(
         friction=STATIC, rotor_inertia=False, stiction_slope=20.0, stribeck_slope=5.0
     )
-    biased = identify_sources(Problem(arm, wrong, SIGNALS), [made]).standard
-    searched = identify_sources(Problem(arm, OPEN, SIGNALS), [made]).standard
+    biased = identify_sources(IdentificationProblem(arm, wrong, SIGNALS), [made]).standard
+    searched = identify_sources(IdentificationProblem(arm, OPEN, SIGNALS), [made]).standard
     assert abs(biased['joint_1.ts'] - 2.0) > 0.3
     assert searched['joint_1.ts'] == pytest.approx(2.0, abs=5e-3)
     assert searched['joint_1.tsc'] == pytest.approx(-0.6, abs=1e-2)

@@ -10,7 +10,7 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.estimation import ols, system_of
 from robot_identification.io.experiment import load_experiment
-from robot_identification.pipeline import identify, identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify, identify_sources
 from robot_identification.recording import Recording
 from robot_identification.regressors import build, ModelSettings, projection
 from robot_identification.robot import Robot
@@ -52,7 +52,9 @@ def test_the_sign_of_the_projected_velocity_would_bias_coulomb_friction(
 
 def test_the_products_of_the_pipeline_find_the_arm(arm):
     robot = Robot.from_urdf(arm.ARM)
-    problem = Problem(robot, arm.MODEL, arm.polynomial(projection='products', window=0.06))
+    problem = IdentificationProblem(
+        robot, arm.MODEL, arm.polynomial(projection='products', window=0.06)
+    )
     regressor = problem.regressor()
     truth = problem.prior()
     noise = (1e-4, 0.2)
@@ -70,7 +72,7 @@ def test_the_products_of_the_pipeline_find_the_arm(arm):
 
 def test_standard_deviations_tell_the_scatter(arm):
     robot = Robot.from_urdf(arm.ARM)
-    regressor, truth = build(robot, arm.MODEL), Problem(robot, arm.MODEL).prior()
+    regressor, truth = build(robot, arm.MODEL), IdentificationProblem(robot, arm.MODEL).prior()
     base = structure(regressor, robot)
     wanted = base.project(truth).values
     ratios = []

@@ -15,8 +15,8 @@ from robot_identification.io.experiment import experiment_from, load_experiment
 from robot_identification.io.factors import pack, unpack
 from robot_identification.io.results import read_result
 from robot_identification.pipeline import identify, identify_factors
-from robot_identification.problem import Problem
-from robot_identification.reduction import Reducer
+from robot_identification.problem import IdentificationProblem
+from robot_identification.reduction import FactorBuilder
 from robot_identification.regressors.delta_robot import delta_urdf
 from robot_identification.revalidation import validate_stored
 from robot_identification.robot import Robot
@@ -87,7 +87,7 @@ def test_the_general_description_finds_the_same(folder):
 @pytest.mark.parametrize('name', ['experiment.yaml', 'experiment_loops.yaml'])
 def test_a_factor_finds_the_same(folder, name):
     experiment = load_experiment(folder / name, {'data.validation': []})
-    stored = Reducer.of(Problem.of(experiment)).reduce(experiment.sources()[0])
+    stored = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
     result = identify_factors([unpack(pack(stored))], experiment.estimation)
     expected = identify(experiment)
     apart = np.abs(result.estimate.base.values - expected.estimate.base.values)

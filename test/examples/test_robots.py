@@ -20,7 +20,7 @@ from robot_identification.io.experiment import experiment_from
 from robot_identification.io.results import read_result
 from robot_identification.parameters import ParameterSet
 from robot_identification.pipeline import identify_sources
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.regressors import build
 from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 from scipy.interpolate import CubicSpline
@@ -265,7 +265,9 @@ def test_the_filter_of_the_lbr_driver_shows_as_a_delay(stand_in, tmp_path):
     for cutoff in (10.0, 50.0):
         efforts, share = driver_filter(run.effort, cutoff, 0.01)
         late = (1.0 - share) / share * 0.01  # of slow signals
-        result = identify_sources(Problem.of(experiment), [replace(run, effort=efforts)])
+        result = identify_sources(
+            IdentificationProblem.of(experiment), [replace(run, effort=efforts)]
+        )
         delay = result.effort_delay
         assert delay is not None
         sure = delay.std < 5e-4

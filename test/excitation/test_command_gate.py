@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from robot_identification.excitation.braking import to_rest
 from robot_identification.excitation.command_gate import (
     BEHIND,
     CommandGate,
@@ -12,7 +13,6 @@ from robot_identification.excitation.command_gate import (
     TOLERANCE,
     UnsafeCommandError,
 )
-from robot_identification.excitation.horizons import diverted, stoppable
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import (
     point_to_point,
@@ -20,7 +20,7 @@ from robot_identification.excitation.points import (
     PointTrajectory,
     to_points,
 )
-from robot_identification.excitation.stopping import to_rest
+from robot_identification.excitation.trajectory_segments import diverted, stoppable
 from robot_identification.recording import Motion
 
 JOINTS = ('a', 'b')

@@ -15,7 +15,7 @@ from robot_identification.errors import (
     SettingsError,
 )
 from robot_identification.fleet import identify_fleet, plots, save_fleet
-from robot_identification.fleet.work import Plan
+from robot_identification.fleet.work import ReductionPlan
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.factors import read_factor
 from robot_identification.io.results_yaml import load
@@ -87,7 +87,7 @@ def test_a_heavy_robot_and_a_drifting_one_are_found_and_no_other(fleet):
 
 def test_each_robot_is_identified_as_from_its_recordings(small):
     result = run(small, 'reference')
-    plan = Plan.of(small.experiment)
+    plan = ReductionPlan.of(small.experiment)
     for robot in result.robots:
         opened = [
             open_recording(replace(plan.entry, file=one.path), small.robot.joints)

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from robot_identification.errors import IdentificationWarning, RecordingError
 from robot_identification.io.bag_recorder import BagRecorder, header_stamp
-from robot_identification.io.entry import RecordingEntry
 from robot_identification.io.mcap_writer import Topic
+from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import open_recording
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import get_typestore, Stores

@@ -14,7 +14,7 @@ from mcap.writer import CompressionType, Writer
 import pytest
 from robot_identification.errors import RecordingError
 from robot_identification.io import bag_repair
-from robot_identification.io.bag_about import about_bag
+from robot_identification.io.bag_info import bag_info
 from robot_identification.io.bag_metadata import Qos
 from robot_identification.io.bag_repair import is_complete, recordings_in, repair_bag
 from robot_identification.io.mcap_writer import BagWriter, Topic
@@ -226,7 +226,7 @@ def test_what_ros2_bag_record_left_is_completed(tmp_path, compression, chunked):
     assert topic['topic_metadata']['type_description_hash'] == type_hash(KIND)
     assert told['custom_data'] == {'robot': 'tx40'}
     assert told['ros_distro'] == 'jazzy'
-    assert about_bag(file_of(tmp_path / 'run')).custom == {'robot': 'tx40'}
+    assert bag_info(file_of(tmp_path / 'run')).custom == {'robot': 'tx40'}
 
 
 def test_loose_messages_out_of_order_and_what_lies_between_them(tmp_path):
@@ -261,7 +261,7 @@ def test_a_bag_that_lacks_its_metadata_alone_gets_it(tmp_path):
     assert repair_bag(tmp_path / 'run').done == (f'metadata.yaml: made for {COUNT} messages',)
     assert (tmp_path / 'run' / 'metadata.yaml').read_text() == written
     assert file_of(tmp_path / 'run').read_bytes() == raw
-    assert about_bag(tmp_path / 'run').mark == 'the robot was stopped'
+    assert bag_info(tmp_path / 'run').mark == 'the robot was stopped'
 
 
 @pytest.mark.parametrize('text', ['', 'rosbag2_bagfile_inf', '\0' * 512])

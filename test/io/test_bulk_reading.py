@@ -19,8 +19,8 @@ from robot_identification.errors import RecordingError
 from robot_identification.io import bag as bag_module
 from robot_identification.io import mcap_chunks
 from robot_identification.io.bag import joint_state_messages
-from robot_identification.io.bag_about import about_bag, BagAbout
-from robot_identification.io.bag_contents import contents_of
+from robot_identification.io.bag_info import bag_info, BagInfo
+from robot_identification.io.bag_summary import contents_of
 from robot_identification.io.joint_state import decode, SIGNALS
 from robot_identification.io.mcap_reader import open_mcap
 from robot_identification.io.messages import Messages
@@ -357,6 +357,6 @@ def test_databases_that_compute_are_refused(tmp_path, topics, messages):
             f'CREATE {messages}' if messages else 'CREATE TABLE messages (id, topic_id, timestamp)'
         )
         connection.commit()
-    assert about_bag(path) == BagAbout()
+    assert bag_info(path) == BagInfo()
     with pytest.raises(RecordingError, match='is damaged'):
         list(joint_state_messages(path, TOPIC))

@@ -274,7 +274,7 @@ def test_xacro_arguments(tmp_path):
 
 
 def test_sections_are_declared_with_units_and_documents():
-    from robot_identification.io.keys import walk
+    from robot_identification.io.config_paths import walk
 
     for key, info in walk(Experiment):
         assert info.doc, key

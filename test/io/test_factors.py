@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from robot_identification.drives import Drives, EffortDrive
 from robot_identification.errors import IdentificationError, IdentificationWarning, SettingsError
-from robot_identification.estimation import Factor, Fingerprint, from_rows
+from robot_identification.estimation import from_rows, ModelSignature, QRFactor
 from robot_identification.io.factors import (
     FactorSettings,
     merge_stored,
@@ -140,7 +140,7 @@ def test_merged_and_empty_factors_come_back(stored):
     merged = merge_stored([stored, make_stored(1)])
     assert_equal(unpack(pack(merged)), merged)
     assert [origin.name for origin in merged.origins] == ['Läufe/run 0.mcap', 'Läufe/run 1.mcap']
-    nothing = Factor.empty(stored.factor.fingerprint, driven=stored.factor.driven)
+    nothing = QRFactor.empty(stored.factor.fingerprint, driven=stored.factor.driven)
     empty = replace(stored, factor=nothing, origins=())
     assert_equal(unpack(pack(empty)), empty)
     assert_equal(unpack(pack(empty.merge(stored))), stored)
@@ -339,7 +339,7 @@ def test_unlike_factors_are_told_by_their_recordings(stored):
 
 def test_fingerprint_survives_the_file(stored):
     mine, other = stored.factor.fingerprint, unpack(pack(stored)).factor.fingerprint
-    assert isinstance(other, Fingerprint)
+    assert isinstance(other, ModelSignature)
     assert np.array_equal(mine.rows, other.rows)
     assert np.array_equal(mine.regrouping, other.regrouping)
     assert mine.settings == other.settings

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.drives import Drives, EffortDrive
 from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
-from robot_identification.io.entry import RecordingEntry
+from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import ElasticSource, open_recording
 from robot_identification.options import from_mapping
 from robot_identification.recording import Recording

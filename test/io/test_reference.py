@@ -6,8 +6,8 @@ from pathlib import Path
 import re
 
 import pytest
+from robot_identification.io.config_paths import section_of, walk
 from robot_identification.io.experiment import Experiment
-from robot_identification.io.keys import section_of, walk
 from robot_identification.io.reference import BEGIN, END, key_tables, main, updated
 from robot_identification.options import from_mapping, option
 import yaml

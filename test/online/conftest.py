@@ -9,7 +9,7 @@ import pytest
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.estimation import mrls, row_blocks, system_of
 from robot_identification.parameters import ParameterSet
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import Regressor
 from robot_identification.regressors.inverse_dynamics import predict
@@ -27,7 +27,7 @@ FRICTION = {'fv': 2.0, 'fc': 3.0, 'off': 0.5}
 class Case:
     """A robot, its true parameters and a recording."""
 
-    problem: Problem
+    problem: IdentificationProblem
     regressor: Regressor
     base: BaseStructure
     truth: ParameterSet
@@ -73,7 +73,7 @@ def motion_of(time, n, seed=0):
 @pytest.fixture(scope='module')
 def case():
     robot = Robot.from_urdf(URDF)
-    problem = Problem(robot, signals=SIGNALS)
+    problem = IdentificationProblem(robot, signals=SIGNALS)
     regressor, prior = problem.regressor(), problem.prior()
     symbols = [name.rpartition('.')[2] for name in prior.layout]
     values = [FRICTION.get(s, v) for s, v in zip(symbols, prior.values, strict=True)]

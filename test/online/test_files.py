@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.robot import Robot
 
 
@@ -33,7 +33,7 @@ def test_a_state_of_another_problem_is_refused(case, tmp_path):
     online.save(file)
     other = Robot.from_urdf(case.urdf.with_name('szabo_3r.urdf'))
     with pytest.raises(ModelError, match='another model'):
-        Problem(other, signals=case.problem.signals).online(1e-3).load(file)
+        IdentificationProblem(other, signals=case.problem.signals).online(1e-3).load(file)
     with pytest.raises(SettingsError, match='weighted differently'):
         case.online(weights=np.full(6, 2.0)).load(file)
     model = replace(case.problem.model, rotor_inertia=not case.problem.model.rotor_inertia)

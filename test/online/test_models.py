@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.estimation import row_blocks
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.recording import Recording
 from robot_identification.regressors import DeltaSettings, ElasticJoints, ModelSettings
 from robot_identification.regressors.delta_robot import delta_robot
@@ -31,7 +31,7 @@ MODELS = {
 def test_rows_are_those_of_the_offline_method(name, hold):
     file, model = MODELS[name]
     robot = delta_robot(DELTA) if file is None else Robot.from_urdf(URDF / f'{file}.urdf')
-    problem = Problem(
+    problem = IdentificationProblem(
         robot,
         model,
         SignalSettings(

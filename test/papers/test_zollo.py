@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from robot_identification.pipeline import identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify_sources
 
 from benchmarks.papers import zollo_robots as zollo
 from benchmarks.papers.elastic_robot import quantised
@@ -50,7 +50,7 @@ def test_slopes_of_friction_are_sought_at_the_motors(run):
     """The slope itself is hardly told at speed; the friction there, f1 v + f2 - f5, is."""
     model = zollo.planar_model(('viscous', 'stiction', 'stribeck'), stiction_slope=1000.0)
     recording = run.recording(quantised(run.position, zollo.ENCODER))
-    problem = Problem(model.robot, model.settings, zollo.MODELLED)
+    problem = IdentificationProblem(model.robot, model.settings, zollo.MODELLED)
     result = identify_sources(problem, [recording])
     assert len(result.model.stribeck_slope) == 2
     assert any(note.startswith('joint_1_motor: stribeck_slope') for note in result.estimate.notes)

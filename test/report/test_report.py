@@ -50,7 +50,9 @@ def recording(robot, seed, source):
 @pytest.fixture(scope='module')
 def result():
     robot = Robot.from_urdf(URDF)
-    problem = pipeline.Problem(robot, signals=SignalSettings(cutoff=15.0, dead_zone=0.05))
+    problem = pipeline.IdentificationProblem(
+        robot, signals=SignalSettings(cutoff=15.0, dead_zone=0.05)
+    )
     return pipeline.identify_sources(
         problem, [recording(robot, 1, 'run <1> & more')], [recording(robot, 2, 'run 2')]
     )

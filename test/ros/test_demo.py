@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 import pytest
-from robot_identification.io.entry import RecordingEntry
+from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import open_recording
 import yaml
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from robot_identification.nodes.online_follower import Follower
 from robot_identification.nodes.online_options import OnlineOptions, OnlineTask
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.signals import SignalSettings
 
 RATE = 250.0
@@ -21,7 +21,12 @@ def follower(arm):
     options = OnlineOptions(state_rate=RATE, deadline=5.0)
     names = dict.fromkeys(('node', 'joint_states', 'parameters', 'status'), '')
     return Follower(
-        OnlineTask(Problem(arm.robot, signals=signals), options, system_stamps=False, **names)
+        OnlineTask(
+            IdentificationProblem(arm.robot, signals=signals),
+            options,
+            system_stamps=False,
+            **names,
+        )
     )
 
 

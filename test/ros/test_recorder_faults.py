@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
-from robot_identification.io.bag_about import about_bag
+from robot_identification.io.bag_info import bag_info
 from robot_identification.io.bag_repair import is_complete, repair_bag
 from robot_identification.io.mcap_writer import BagWriter, Topic
 from robot_identification.nodes.recorder_node import Losses, RecorderOptions, start_in_new_folder
@@ -148,10 +148,10 @@ def test_the_mark_is_kept_in_the_bag_and_in_its_file(shared):
     path = begin(shared, 'marked')
     assert end(shared, mark='joint elbow left its path').success
     for place in (path, path / 'marked_0.mcap'):
-        assert about_bag(place).mark == 'joint elbow left its path'
+        assert bag_info(place).mark == 'joint elbow left its path'
     path = begin(shared, 'unmarked')
     assert end(shared).success
-    assert about_bag(path).mark == ''
+    assert bag_info(path).mark == ''
 
 
 def test_a_publisher_that_comes_later_is_described_too(shared):

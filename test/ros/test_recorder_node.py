@@ -379,7 +379,7 @@ import sys
 from rclpy.executors import SingleThreadedExecutor
 
 from robot_identification.nodes.recorder_node import RecorderNode
-from robot_identification.nodes.running import run
+from robot_identification.nodes.node_main import run
 
 
 class Counting(SingleThreadedExecutor):

@@ -14,7 +14,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from rclpy.action import ActionClient
 from robot_identification.demo.comparison import compare
-from robot_identification.io.entry import RecordingEntry
+from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.results import read_result
 from robot_identification.io.sources import open_recording
 from robot_identification_msgs.action import Excite, PlanExcitation

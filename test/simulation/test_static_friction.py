@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.pipeline import identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.regressors import ModelSettings, prior
 from robot_identification.robot import Robot
 from robot_identification.signals import SignalSettings
@@ -132,7 +132,7 @@ def test_friction_and_its_shape_are_identified_from_a_simulated_arm(arm):
     recording = simulate(arm, waypoints, FRICTION)
     model = ModelSettings(friction=('viscous', 'stiction', 'stribeck'), rotor_inertia=False)
     signals = SignalSettings(cutoff=100.0)
-    result = identify_sources(Problem(arm, model, signals), [recording])
+    result = identify_sources(IdentificationProblem(arm, model, signals), [recording])
     true = truth(arm, FRICTION)
     np.testing.assert_allclose(result.model.stiction_slope, FRICTION.stiction_slope, rtol=0.05)
     np.testing.assert_allclose(result.model.stribeck_slope, FRICTION.stribeck_slope, rtol=0.15)
@@ -145,6 +145,7 @@ def test_friction_and_its_shape_are_identified_from_a_simulated_arm(arm):
         assert found == pytest.approx(given_, abs=0.03)
     # the sum of squares of Coulomb friction is larger by what the shape explains
     plain = identify_sources(
-        Problem(arm, ModelSettings(friction=('viscous', 'coulomb')), signals), [recording]
+        IdentificationProblem(arm, ModelSettings(friction=('viscous', 'coulomb')), signals),
+        [recording],
     )
     assert result.estimate.relative_error < 0.5 * plain.estimate.relative_error

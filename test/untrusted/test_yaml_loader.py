@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import pytest
 from robot_identification.errors import IdentificationError, SettingsError
 from robot_identification.estimation.boxes import read_boxes
-from robot_identification.io.bag_about import about_bag, BagAbout
-from robot_identification.io.bag_contents import contents_of
+from robot_identification.io.bag_info import bag_info, BagInfo
+from robot_identification.io.bag_summary import contents_of
 from robot_identification.io.document import parse_document, parse_scalar
 from robot_identification.io.results import read_result
 from robot_identification.untrusted.yaml_loader import load_yaml, MAX_DEPTH
@@ -121,5 +121,5 @@ def test_no_reader_is_felled(tmp_path, text):
             read(path)
         assert '\n' not in str(caught.value)
     # who reads the bag's messages says what is wrong
-    assert about_bag(tmp_path) == BagAbout()
+    assert bag_info(tmp_path) == BagInfo()
     assert contents_of(Path(tmp_path)) is None

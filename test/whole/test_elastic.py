@@ -17,9 +17,9 @@ from robot_identification.io.experiment import load_experiment
 from robot_identification.io.factors import pack, unpack
 from robot_identification.io.results import read_result
 from robot_identification.pipeline import identify, identify_factors
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.recording import Recording
-from robot_identification.reduction import Reducer
+from robot_identification.reduction import FactorBuilder
 from robot_identification.regressors import build, ElasticJoints
 from robot_identification.regressors import prior as urdf_prior
 from robot_identification.robot import Robot
@@ -229,7 +229,7 @@ def test_from_two_topics_of_a_bag(elastic):
 
 def test_a_factor_tells_the_same(elastic):
     experiment = load_experiment(elastic.experiment, {'data.validation': []})
-    stored = Reducer.of(Problem.of(experiment)).reduce(experiment.sources()[0])
+    stored = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
     found = identify_factors([unpack(pack(stored))], experiment.estimation)
     expected = identify(experiment)
     assert found.system.joints == expected.system.joints

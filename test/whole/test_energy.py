@@ -10,7 +10,7 @@ from robot_identification.estimation import EnergySettings, EstimationSettings
 from robot_identification.excitation import plan, PlannerSettings
 from robot_identification.excitation.settings import PointSettings
 from robot_identification.io.results import read_result
-from robot_identification.pipeline import identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.recording import Recording
 from robot_identification.regressors import build, ModelSettings, predict, prior
 from robot_identification.robot import Robot
@@ -47,7 +47,7 @@ def test_from_a_plan_through_points_to_a_report(robot, trajectory, tmp_path):
     truth = prior(robot, MODEL)
     truth = truth.updated({f'{j}.fc': 0.8 for j in robot.joints})
     truth = truth.updated({f'{j}.fv': 0.4 for j in robot.joints})
-    problem = Problem(
+    problem = IdentificationProblem(
         robot,
         MODEL,
         SignalSettings(method='measured_velocity', cutoff=100.0, decimate_to=None),

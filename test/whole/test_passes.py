@@ -10,7 +10,7 @@ import pytest
 from robot_identification.cli import main
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.results import read_result
-from robot_identification.pipeline import identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify_sources
 import yaml
 
 
@@ -53,7 +53,7 @@ def test_weights_essentials_constraints_and_bootstrap_cost_no_second_pass(
     if drawn:
         override['estimation.bootstrap.replicates'] = 50
     experiment = load_experiment(folder.experiment, override)
-    problem = Problem.of(experiment)
+    problem = IdentificationProblem.of(experiment)
     joints = problem.robot.joints
     sources = [Counted(source) for source in experiment.sources('identification', joints)]
     held = [Counted(source) for source in experiment.sources('validation', joints)]

@@ -12,7 +12,7 @@ from robot_identification.errors import SettingsError
 from robot_identification.estimation import body_scale
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.results import read_result
-from robot_identification.pipeline import identify, Problem
+from robot_identification.pipeline import IdentificationProblem, identify
 from robot_identification.revalidation import add_validation, validate_stored
 from robot_identification.saving import save
 
@@ -94,7 +94,7 @@ def test_progress_goes_from_nothing_to_all_and_never_back(workspace):
 
 
 def test_prior_of_the_problem(workspace, tmp_path):
-    problem = Problem.of(load_experiment(workspace.experiment))
+    problem = IdentificationProblem.of(load_experiment(workspace.experiment))
     assert problem.prior()['link_2.m'] == pytest.approx(workspace.robot.prior['link_2.m'])
     nothing = replace(problem, estimation=replace(problem.estimation, prior='none'))
     assert not nothing.prior().values.any()

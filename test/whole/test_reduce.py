@@ -14,8 +14,8 @@ from robot_identification.io.experiment import load_experiment
 from robot_identification.io.factors import merge_stored, pack, read_factor, unpack, write_factor
 from robot_identification.io.results import result_document
 from robot_identification.pipeline import identify, identify_factors
-from robot_identification.problem import Problem
-from robot_identification.reduction import problem_of, Reducer, with_factors
+from robot_identification.problem import IdentificationProblem
+from robot_identification.reduction import FactorBuilder, problem_of, with_factors
 
 ROOT = Path(__file__).parents[2]
 TX40 = ROOT.parent / 'shared' / 'data' / 'tx40'
@@ -49,7 +49,7 @@ def same(one, two, path='', rtol=EXACT):
 def reduced(workspace):
     """Return the reducer of the workspace's experiment, and its first recording's factor."""
     experiment = load_experiment(workspace.experiment)
-    reducer = Reducer.of(Problem.of(experiment))
+    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
     return experiment, reducer, reducer.reduce(experiment.sources()[0])
 
 
@@ -109,7 +109,9 @@ def test_stored_result_is_validated_on_a_factor(workspace, reduced, command):
     told = command('validate results/result.yaml second.factor').out
     assert told.startswith('Validation on second.csv\n') and told.strip() in recorded
     workspace.edit('cutoff: 20.0', 'cutoff: 25.0')
-    other = Reducer.of(Problem.of(load_experiment(workspace.experiment))).reduce(source)
+    other = FactorBuilder.of(
+        IdentificationProblem.of(load_experiment(workspace.experiment))
+    ).reduce(source)
     write_factor(other, workspace.folder / 'second.factor')
     told = command('validate results/result.yaml second.factor', expect=2).err
     assert "'signals.cutoff' is 20.0 here and 25.0 there" in told
@@ -125,7 +127,11 @@ def test_factor_gives_every_methods_result(workspace, settings):
     }[settings]
     workspace.edit(*edit)
     experiment = load_experiment(workspace.experiment)
-    stored = unpack(pack(Reducer.of(Problem.of(experiment)).reduce(experiment.sources()[0])))
+    stored = unpack(
+        pack(
+            FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
+        )
+    )
     found = identify_factors([stored], experiment.estimation)
     expected = identify(experiment)
     assert found.estimation == expected.estimation
@@ -149,7 +155,7 @@ def test_result_of_factors_is_saved_without_plots_of_samples(workspace, reduced)
 def test_factor_brings_its_problem_with_it(reduced):
     experiment, reducer, first = reduced
     problem = problem_of(unpack(pack(first)), EstimationSettings(method='ols'))
-    again = Reducer.of(problem)
+    again = FactorBuilder.of(problem)
     assert again.fingerprint.difference(reducer.fingerprint) is None
     assert again.settings == reducer.settings
     assert problem.estimation.method == 'ols'
@@ -194,7 +200,7 @@ def test_slope_left_to_the_recordings_is_refused(workspace):
     workspace.edit('viscous, coulomb', 'viscous, stiction')
     experiment = load_experiment(workspace.experiment)
     with pytest.raises(SettingsError, match='is null, to be found in the recordings') as caught:
-        Reducer.of(Problem.of(experiment)).reduce(experiment.sources()[0])
+        FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
     assert caught.value.key.startswith('robot.')
 
 
@@ -279,7 +285,9 @@ def test_unlike_files_are_named_when_merged(workspace, reduced):
     *_, first = reduced
     workspace.edit('dead_zone: 0.05', 'dead_zone: 0.06')
     experiment = load_experiment(workspace.experiment)
-    second = Reducer.of(Problem.of(experiment)).reduce(experiment.sources('validation')[0])
+    second = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(
+        experiment.sources('validation')[0]
+    )
     with pytest.raises(IdentificationError) as caught:
         merge_stored([first, second])
     text = str(caught.value)
@@ -297,7 +305,7 @@ def test_real_recording_and_its_factors_give_the_same_result(tmp_path):
     # the rest of the same recording, as another one
     parts = first, replace(first, rows=(30000, None))
     experiment = replace(experiment, data=replace(experiment.data, identification=parts))
-    reducer = Reducer.of(Problem.of(experiment))
+    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
     files = []
     for number, source in enumerate(experiment.sources()):
         files.append(tmp_path / f'{number}.factor')
@@ -321,7 +329,7 @@ def test_energies_of_joints_that_move_one_at_a_time_go_together(workspace):
     still[:, 3] = 0.3
     workspace.write(still, 'second.csv')
     experiment = load_experiment(workspace.experiment)
-    reducer = Reducer.of(Problem.of(experiment))
+    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
     both = [reducer.reduce(source) for kind in ('identification', 'validation')
             for source in experiment.sources(kind)]  # fmt: skip
     with pytest.raises(IdentificationError, match="joint 'joint_3' does not move"):
@@ -342,7 +350,9 @@ def test_a_few_lines_of_python_will_do(workspace, tmp_path):
     import robot_identification as ri
 
     experiment = ri.load_experiment(workspace.experiment)
-    stored = ri.Reducer.of(ri.Problem.of(experiment)).reduce(experiment.sources()[0])
+    stored = ri.FactorBuilder.of(ri.IdentificationProblem.of(experiment)).reduce(
+        experiment.sources()[0]
+    )
     ri.write_factor(stored, tmp_path / 'run.factor')
     result = ri.identify_factors([ri.read_factor(tmp_path / 'run.factor')])
     assert result.recordings == ('first.csv',)

@@ -9,7 +9,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from action_msgs.msg import GoalStatus
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from robot_identification.io.bag_about import about_bag
+from robot_identification.io.bag_info import bag_info
 from robot_identification.nodes.motion_messages import seconds
 from robot_identification_msgs.action import Excite
 from sensor_msgs.msg import JointState
@@ -167,12 +167,12 @@ def test_the_recording_of_a_motion_that_ended_early_is_kept_and_marked(cell, mov
     _, result, _ = cell.excite(trajectory=move(GOAL), record=True, recording_name='short')
     assert result.error_code == Excite.Result.TRACKING_ERROR
     assert result.recording_path == str(tmp_path / 'short')
-    mark = about_bag(tmp_path / 'short').mark
+    mark = bag_info(tmp_path / 'short').mark
     assert 'TRACKING_ERROR' in mark and 'of the motion' in mark and result.error_msg in mark
     cell.set(tracking_tolerance=0.1, tracking_lag=0.1)
     goal = move(0.2 * GOAL, start=np.array(cell.states[-1].position))
     _, result, _ = cell.excite(trajectory=goal, record=True, recording_name='whole')
-    assert (result.error_code, about_bag(tmp_path / 'whole').mark) == (0, '')
+    assert (result.error_code, bag_info(tmp_path / 'whole').mark) == (0, '')
 
 
 def test_efforts_are_not_watched_where_they_are_none_of_the_joints(cell, move, push):

@@ -17,7 +17,7 @@ from robot_identification.base_parameters import structure
 from robot_identification.nodes.motion_messages import time_message
 from robot_identification.nodes.online_options import online_signals
 from robot_identification.online import OnlineIdentifier
-from robot_identification.problem import Problem
+from robot_identification.problem import IdentificationProblem
 from robot_identification.signals import SignalSettings
 from robot_identification_msgs.msg import OnlineStatus, ParameterSet
 from sensor_msgs.msg import JointState
@@ -145,7 +145,7 @@ class Live:
 
     def expected(self, messages):
         """Return what the core makes of the messages, without any ROS."""
-        problem = Problem(self.arm.robot)
+        problem = IdentificationProblem(self.arm.robot)
         regressor = problem.regressor()
         signals = online_signals(SignalSettings(dead_zone=0.05, trim=0.0))
         identifier = OnlineIdentifier(
@@ -192,9 +192,9 @@ def process(request, ros_domain, arm, tmp_path_factory):
                 'online.publish_rate': 20.0,
                 'online.stale': 0.5,
                 'signals.trim': 0.0,
-                'online.changes.enabled': True,
-                'online.changes.window': 0.5,
-                'online.changes.learning': 4.0,
+                'online.change_detector.enabled': True,
+                'online.change_detector.window': 0.5,
+                'online.change_detector.learning': 4.0,
             },
         )
         live = Live(ros, arm, output)

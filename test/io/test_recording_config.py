@@ -6,7 +6,7 @@ import os
 import pytest
 from robot_identification.drives import Drives
 from robot_identification.errors import RecordingError, SettingsError
-from robot_identification.io.entry import RecordingEntry
+from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import open_recording
 from robot_identification.options import from_mapping
 

@@ -31,7 +31,7 @@ _CANDIDATE = 0.5
 
 
 @dataclass(frozen=True)
-class Reach:
+class Identifiability:
     """
     Identifiability of the parameters from a recording.
 
@@ -53,7 +53,7 @@ class Reach:
         return int(self.excited.sum())
 
 
-def reach(factor: np.ndarray, rows: int, layout: ParameterLayout) -> Reach:
+def identifiability(factor: np.ndarray, rows: int, layout: ParameterLayout) -> Identifiability:
     """
     Decide which base parameters the rows determine.
 
@@ -98,7 +98,7 @@ def reach(factor: np.ndarray, rows: int, layout: ParameterLayout) -> Reach:
             if others
             else 'its effect is lost in the noise'
         )
-    return Reach(excited, tuple(reasons))
+    return Identifiability(excited, tuple(reasons))
 
 
 def _largest_of_kind(norms: np.ndarray, units: Sequence[str]) -> np.ndarray:

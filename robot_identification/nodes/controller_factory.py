@@ -15,8 +15,8 @@ from .controller_options import (
     TRAJECTORY_TOPIC,
     VELOCITY_COMMANDS,
 )
-from .controller_senders import TopicSender
 from .motion_sender import CheckedSender, Sender
+from .trajectory_publisher import TopicSender
 
 SENDERS: dict[str, type] = {
     TRAJECTORY_TOPIC: TopicSender,

@@ -26,7 +26,7 @@ _NEWEST = 9  # version of metadata.yaml
 
 
 @dataclass(frozen=True)
-class Topic:
+class TopicSummary:
     """A topic, its type and how many messages it has; None where that is not known."""
 
     name: str
@@ -51,7 +51,7 @@ class Contents:
     """
 
     files: tuple[McapFile | SqliteFile, ...]
-    topics: tuple[Topic, ...]
+    topics: tuple[TopicSummary, ...]
     span: float | None
 
     @property
@@ -61,7 +61,7 @@ class Contents:
             return self.span
         return sum(sqlite_duration(file) for file in self.files if isinstance(file, SqliteFile))
 
-    def messages(self, topics: list[Topic]) -> Iterator[Messages]:
+    def messages(self, topics: list[TopicSummary]) -> Iterator[Messages]:
         """Iterate over the messages of some topics, file after file, in the order of time."""
         wanted = {(topic.name, topic.type) for topic in topics}
         for file in self.files:
@@ -98,9 +98,9 @@ def contents_of(bag: Path) -> Contents | None:
     if file is None:
         return None
     if isinstance(file, McapFile):
-        topics = tuple(Topic(c.topic, c.type, c.count) for c in file.channels)
+        topics = tuple(TopicSummary(c.topic, c.type, c.count) for c in file.channels)
         return Contents((file,), topics, max(0, file.last - file.first) * 1e-9)
-    topics = tuple(Topic(name, kind, None) for _, name, kind in file.topics)
+    topics = tuple(TopicSummary(name, kind, None) for _, name, kind in file.topics)
     return Contents((file,), topics, None)
 
 
@@ -146,7 +146,7 @@ def _of_folder(bag: Path) -> Contents | None:
             (entry['topic_metadata'], int(entry['message_count']))
             for entry in told['topics_with_message_count']
         ]
-        topics = tuple(Topic(str(t['name']), str(t['type']), count) for t, count in entries)
+        topics = tuple(TopicSummary(str(t['name']), str(t['type']), count) for t, count in entries)
         if any(topic['serialization_format'] != 'cdr' for topic, _ in entries):
             return None
         span = int(told['duration']['nanoseconds']) * 1e-9

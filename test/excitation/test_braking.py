@@ -5,16 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
-from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.points import point_to_point
-from robot_identification.excitation.stopping import (
+from robot_identification.excitation.braking import (
     ACCELERATION_SHARE,
     LONGEST,
     SHORTEST,
     SlowedTrajectory,
     to_rest,
 )
+from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
+from robot_identification.excitation.limits import Limits
+from robot_identification.excitation.points import point_to_point
 
 JOINTS = ('a', 'b')
 BASIS = rest_to_rest(10.0, 0.1, 5)

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.special import fdtrc
 
 from .change_settings import BATCHES
-from .scores import Scores, total
+from .change_statistics import Scores, total
 
 _GUARD = 1.2
 
 
 @dataclass(frozen=True)
-class Usual:
+class Baseline:
     """
     Baseline of the residuals.
 
@@ -86,7 +86,7 @@ class Learner:
         self._kept += kept
         np.maximum(self._peaks, np.abs(residual) * kept, out=self._peaks)
 
-    def usual(self, rate: float, step: float) -> Usual:
+    def usual(self, rate: float, step: float) -> Baseline:
         """
         Return what was usual.
 
@@ -112,7 +112,7 @@ class Learner:
         # Rice: 2 upward exp(-u^2 / 2) crossings a second of either side's level u
         often = np.maximum(2.0 * upward * rows.size / rate, math.e)
         level = np.sqrt(2.0 * np.log(often) / np.where(known, precision, 1.0))
-        return Usual(
+        return Baseline(
             precision=precision,
             inflation=np.maximum(inflation, 1e-12),
             windows=len(found) / BATCHES,

@@ -12,10 +12,10 @@ from ..errors import ExcitationError
 from ..recording import Motion
 from ..regressors import build, predict, prior
 from ..robot import Robot
+from .collision_check import Nearest, too_close
 from .collisions import CollisionModel
 from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
 from .settings import PlannerSettings
-from .sweeping import Nearest, too_close
 
 
 def limits_and_start(

@@ -27,7 +27,7 @@ def read_only(instance: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Trace:
+class PlotSamples:
     """
     Rows of recordings, evenly thinned.
 
@@ -74,9 +74,9 @@ class Trace:
         predicted = self.pattern.product(self.entries, base)
         return FitTrace(self.time, self.segment, self.effort, predicted, self.keep)
 
-    def select(self, rows: slice) -> Trace:
+    def select(self, rows: slice) -> PlotSamples:
         """Return some of the rows, in memory of their own."""
-        return Trace(
+        return PlotSamples(
             np.array(self.time[rows]),
             np.array(self.segment[rows]),
             self.pattern,
@@ -94,7 +94,7 @@ class FitTrace:
     Attributes
     ----------
     time, segment, keep:
-        As in `Trace`.
+        As in `PlotSamples`.
     measured, predicted:
         (m, n) processed effort and what the estimate predicts [N m or N].
 
@@ -115,7 +115,7 @@ class FitTrace:
         return self.measured - self.predicted
 
 
-EMPTY_TRACE = Trace(
+EMPTY_TRACE = PlotSamples(
     np.empty(0),
     np.empty(0, dtype=int),
     RowPattern((), 0),
@@ -125,7 +125,7 @@ EMPTY_TRACE = Trace(
 )
 
 
-def _joined(parts: Sequence[Trace]) -> Trace:
+def _joined(parts: Sequence[PlotSamples]) -> PlotSamples:
     """Return all parts, one after another."""
     if len(parts) < 2:
         return parts[0] if parts else EMPTY_TRACE
@@ -139,7 +139,7 @@ def _joined(parts: Sequence[Trace]) -> Trace:
         np.concatenate([getattr(part, name) for part in parts])
         for name in ('time', 'segment', 'effort', 'keep')
     )
-    return Trace(time, segment, pattern, np.concatenate(entries, axis=1), effort, keep)
+    return PlotSamples(time, segment, pattern, np.concatenate(entries, axis=1), effort, keep)
 
 
 class TraceCollector:
@@ -158,27 +158,27 @@ class TraceCollector:
         self._stride = 1
         self._seen = 0
         self._segments = 0
-        self._parts: list[Trace] = []
+        self._parts: list[PlotSamples] = []
         self._held = 0
 
     def push(self, block: RowBlock) -> None:
         """Take the block's share of rows."""
         segment = np.full(len(block.time), block.segment)
         keep, effort = block.keep, block.effort
-        self._take(Trace(block.time, segment, block.pattern, block.entries, effort, keep))
+        self._take(PlotSamples(block.time, segment, block.pattern, block.entries, effort, keep))
 
-    def follow(self, trace: Trace) -> None:
+    def follow(self, trace: PlotSamples) -> None:
         """Take the share of rows of another recording's trace, its segments numbered on."""
         if len(trace):
             segment = trace.segment + self._segments
             self._segments = int(segment[-1]) + 1
             self._take(replace(trace, segment=segment))
 
-    def trace(self) -> Trace:
+    def trace(self) -> PlotSamples:
         """Return what was collected."""
         return _joined(self._parts)
 
-    def _take(self, rows: Trace) -> None:
+    def _take(self, rows: PlotSamples) -> None:
         first = -self._seen % self._stride
         self._seen += len(rows)
         if first >= len(rows):

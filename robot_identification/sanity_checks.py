@@ -16,7 +16,7 @@ SURE = 3.0
 """Standard deviations below zero from which a friction is taken for negative."""
 
 
-def doubts(robot: Robot, system: LinearSystem, estimate: Estimate) -> tuple[str, ...]:
+def warn_of_implausible(robot: Robot, system: LinearSystem, estimate: Estimate) -> tuple[str, ...]:
     """
     Return what a person should look at before the result is trusted, in words.
 

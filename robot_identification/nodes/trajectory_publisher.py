@@ -21,7 +21,7 @@ from .excitation_errors import Code, MotionError
 from .joint_states import BEST_EFFORT, waited
 from .motion_messages import time_message, trajectory_message
 from .motion_sender import Tick
-from .running import LeftAlone
+from .node_main import ManualCallbackGroup
 
 CONTROLLER_SECONDS = 5.0
 """How long the controller may take to appear [s]."""
@@ -66,7 +66,7 @@ class SpeedScaling:
         latest = QoSProfile(depth=QUEUE, reliability=BEST_EFFORT)
         self._subscription = (
             node.create_subscription(
-                Float64, topic, lambda _: None, latest, callback_group=LeftAlone()
+                Float64, topic, lambda _: None, latest, callback_group=ManualCallbackGroup()
             )
             if topic
             else None

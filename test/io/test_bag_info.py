@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from robot_identification.io.bag_about import about_bag, BagAbout
+from robot_identification.io.bag_info import bag_info, BagInfo
 from robot_identification.io.mcap_writer import BagWriter, Topic
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores
@@ -27,7 +27,7 @@ def write(folder, plugin, version=9):
 
 @pytest.mark.parametrize('plugin', [StoragePlugin.MCAP, StoragePlugin.SQLITE3])
 def test_a_folder_tells_start_and_custom_data(tmp_path, plugin):
-    about = about_bag(write(tmp_path / 'bag', plugin))
+    about = bag_info(write(tmp_path / 'bag', plugin))
     assert about.start == pytest.approx(1e-9 * START, abs=1e-6)
     assert about.custom == {'serial': 'Ärm 7'}
 
@@ -35,7 +35,7 @@ def test_a_folder_tells_start_and_custom_data(tmp_path, plugin):
 @pytest.mark.parametrize('plugin', [StoragePlugin.MCAP, StoragePlugin.SQLITE3])
 def test_a_storage_file_alone_tells_the_same(tmp_path, plugin):
     (file,) = (f for f in write(tmp_path / 'bag', plugin).iterdir() if f.suffix != '.yaml')
-    assert about_bag(file) == about_bag(tmp_path / 'bag')
+    assert bag_info(file) == bag_info(tmp_path / 'bag')
 
 
 def test_our_own_writer_is_understood(tmp_path):
@@ -44,9 +44,9 @@ def test_our_own_writer_is_understood(tmp_path):
     writer.write(0, START, b'\0' * 16, publish_time=START)
     writer.close()
     (file,) = (tmp_path / 'bag').glob('*.mcap')
-    assert about_bag(file).start == pytest.approx(1e-9 * START, abs=1e-6)
-    assert about_bag(file).custom == {'serial': 'A7'}
-    assert about_bag(tmp_path / 'bag') == about_bag(file)
+    assert bag_info(file).start == pytest.approx(1e-9 * START, abs=1e-6)
+    assert bag_info(file).custom == {'serial': 'A7'}
+    assert bag_info(tmp_path / 'bag') == bag_info(file)
 
 
 def test_damaged_files_tell_nothing(tmp_path):
@@ -56,10 +56,10 @@ def test_damaged_files_tell_nothing(tmp_path):
     other = tmp_path / 'cut.mcap'
     for length in rng.integers(0, len(data), 60):
         other.write_bytes(data[:length])
-        assert about_bag(other) == BagAbout()
+        assert bag_info(other) == BagInfo()
     for _ in range(200):
         changed = bytearray(data)
         changed[rng.integers(len(data) - 200, len(data))] ^= int(rng.integers(1, 256))
         other.write_bytes(changed)
-        about_bag(other)  # raises nothing
-    assert about_bag(tmp_path / 'missing.mcap') == BagAbout()
+        bag_info(other)  # raises nothing
+    assert bag_info(tmp_path / 'missing.mcap') == BagInfo()

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from robot_identification.pipeline import identify_sources, Problem
+from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.recording import Motion, Recording
 from robot_identification.regressors import build, ModelSettings, prior
 from robot_identification.robot import Robot
@@ -46,7 +46,7 @@ def pendulum():
 )
 def test_doubts(pendulum, changed, text):
     robot, recording = pendulum
-    result = identify_sources(Problem(robot), [changed(recording)])
+    result = identify_sources(IdentificationProblem(robot), [changed(recording)])
     doubted = [note for note in result.warnings if 'URDF are' in note or 'instead of' in note]
     if text is None:
         assert doubted == []
@@ -57,5 +57,5 @@ def test_doubts(pendulum, changed, text):
 def test_robot_without_limits_is_not_doubted(pendulum):
     _, recording = pendulum
     robot = Robot.from_urdf(PENDULUM.replace('revolute', 'continuous'))
-    result = identify_sources(Problem(robot), [recording])
+    result = identify_sources(IdentificationProblem(robot), [recording])
     assert not any('apart' in note for note in result.warnings)

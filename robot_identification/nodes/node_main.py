@@ -154,7 +154,7 @@ def _shut_down(node: Node, executor: Executor) -> None:
         explain(node, task.exception())
 
 
-class LeftAlone(CallbackGroup):
+class ManualCallbackGroup(CallbackGroup):
     """Callback group that no executor waits for or handles: its messages are fetched."""
 
     def can_execute(self, entity: Any) -> bool:

@@ -39,11 +39,11 @@ import numpy as np
 
 from ..errors import ModelError
 from ..estimation.bodies import body_links
+from .baseline import Baseline, Learner
 from .change import Carried, Change, COLLISION, FRICTION, PAYLOAD, Spike, UNEXPLAINED
 from .change_settings import BATCHES, ChangeSettings
+from .change_statistics import change_of, ChangeColumns, Scores, total
 from .identifier import OnlineIdentifier, Update
-from .scores import change_of, ChangeColumns, Scores, total
-from .usual import Learner, Usual
 
 _EXPLAINED = 0.5
 _PER_WINDOW = 8  # samples of a filter's window that are looked at: the others tell nothing new
@@ -109,7 +109,7 @@ class ChangeDetector:
         self.relearn()
 
     @property
-    def usual(self) -> Usual | None:
+    def usual(self) -> Baseline | None:
         """Baseline of the residuals; None while it is being learned."""
         return self._usual
 
@@ -135,7 +135,7 @@ class ChangeDetector:
         """Forget everything; learn what is usual anew."""
         self._reference: np.ndarray | None = None
         self._in_motion = 0
-        self._usual: Usual | None = None
+        self._usual: Baseline | None = None
         self._learner = Learner(self._n)
         k, f = self._columns.widths
         self._normal_payload, self._normal_friction = np.zeros(k), np.zeros((self._n, f))

@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 from robot_identification.errors import SettingsError
+from robot_identification.io.config_paths import (
+    nearest,
+    override,
+    set_key,
+    steps,
+    to_mapping,
+    walk,
+)
 from robot_identification.io.experiment import Experiment
-from robot_identification.io.keys import nearest, override, set_key, steps, to_mapping, walk
 from robot_identification.options import from_mapping
 from robot_identification.signals.settings import SignalSettings
 

@@ -16,7 +16,7 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from ..errors import IdentificationError, ModelError, one_of, SettingsError
-from .trace import read_only
+from .plot_samples import read_only
 
 if TYPE_CHECKING:
     from ..base_parameters import BaseStructure
@@ -30,7 +30,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True, eq=False)
-class Fingerprint:
+class ModelSignature:
     """
     Identifies a problem: robot, model and settings.
 
@@ -71,7 +71,7 @@ class Fingerprint:
         regressor: Regressor | None = None,
         motion: Motion | None = None,
         settings: Mapping[str, Any] | None = None,
-    ) -> Fingerprint:
+    ) -> ModelSignature:
         """
         Return the fingerprint of a problem.
 
@@ -103,7 +103,7 @@ class Fingerprint:
             settings={} if settings is None else settings,
         )
 
-    def difference(self, other: Fingerprint) -> IdentificationError | None:
+    def difference(self, other: ModelSignature) -> IdentificationError | None:
         """
         Say in what two problems differ.
 
@@ -132,7 +132,7 @@ class Fingerprint:
             )
         return self._other_numbers(other)
 
-    def _other_numbers(self, other: Fingerprint) -> ModelError | None:
+    def _other_numbers(self, other: ModelSignature) -> ModelError | None:
         name = _apart(self.base, self.regrouping, other.regrouping)
         if name is not None:
             return ModelError(

@@ -25,10 +25,10 @@ from rclpy.parameter import Parameter
 from rclpy.task import Future
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import point_to_point, Points, to_points
-from robot_identification.nodes import controller_senders
-from robot_identification.nodes.command_process import Beat, CommandHorizon, CommandTask
+from robot_identification.nodes import trajectory_publisher
+from robot_identification.nodes.command_process import CommandHorizon, CommandTask, Heartbeat
+from robot_identification.nodes.controller_factory import SENDERS
 from robot_identification.nodes.controller_options import ControllerOptions
-from robot_identification.nodes.controllers import SENDERS
 from robot_identification.nodes.excitation_errors import Code, MotionError
 from robot_identification.nodes.motion_messages import seconds, time_message
 from robot_identification.recording import Motion
@@ -162,8 +162,8 @@ def test_the_speed_scaling_is_listened_to(ros, monkeypatch):
     publisher.publish(Float64(data=50.0))
     time.sleep(0.2)
     assert sender.speed_scaling == pytest.approx(0.5)
-    monkeypatch.setattr(controller_senders, 'SPEED_SECONDS', 0.01)
-    assert "'/speed' has not told the speed scaling" in sender.failure
+    monkeypatch.setattr(trajectory_publisher, 'SPEED_SECONDS', 0.01)
+    assert "'/speed' has not published the speed scaling" in sender.failure
 
 
 def test_a_controller_that_leaves_is_missed(ros):
@@ -429,7 +429,7 @@ def test_a_stream_without_its_node_leads_to_rest_and_ends(ros):
         priority=0,
     )
     pipe, other = Pipe()
-    beat = Beat()
+    beat = Heartbeat()
     files = other.fileno(), beat.file
     command = [sys.executable, '-m', 'robot_identification.nodes.command_process']
     with other:

@@ -11,10 +11,10 @@ import pinocchio as pin
 import pytest
 from robot_identification.excitation.constraints import nominal_effort
 from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
-from robot_identification.excitation.horizons import stoppable
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.points import point_to_point, PointTrajectory, to_points
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.trajectory_segments import stoppable
 from robot_identification.robot import Robot
 from robot_identification.simulation.following import TrajectoryFollower, Waypoints
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from robot_identification.estimation.plot_samples import EMPTY_TRACE, PlotSamples, TraceCollector
 from robot_identification.estimation.rows import RowBlock
 from robot_identification.estimation.system import combine
-from robot_identification.estimation.trace import EMPTY_TRACE, Trace, TraceCollector
 
 
 def block(first: int, count: int, segment: int = 0) -> RowBlock:
@@ -51,7 +51,7 @@ def test_even_bounded_and_complete_where_short(counts, limit):
         assert len(trace) == 0
 
 
-def traced(*lengths: int) -> Trace:
+def traced(*lengths: int) -> PlotSamples:
     """Return the trace of a recording with segments of these lengths."""
     collector = TraceCollector(10_000)
     for segment, length in enumerate(lengths):

@@ -28,7 +28,7 @@ from .sqlite_reader import open_database
 
 
 @dataclass(frozen=True)
-class BagAbout:
+class BagInfo:
     """
     Description of a bag from its metadata.
 
@@ -50,7 +50,7 @@ class BagAbout:
         return self.custom.get(MARK, '')
 
 
-def about_bag(bag: Path) -> BagAbout:
+def bag_info(bag: Path) -> BagInfo:
     """
     Tell a bag's start and custom data.
 
@@ -75,7 +75,7 @@ def about_bag(bag: Path) -> BagAbout:
             return _about_sqlite(bag)
     except (OSError, ValueError, struct.error, sqlite3.Error, yaml.YAMLError):
         pass
-    return BagAbout()
+    return BagInfo()
 
 
 def _mapping(text: str) -> Mapping[str, Any]:
@@ -83,26 +83,26 @@ def _mapping(text: str) -> Mapping[str, Any]:
     return document if isinstance(document, Mapping) else {}
 
 
-def _from_document(information: Any) -> BagAbout:
+def _from_document(information: Any) -> BagInfo:
     """Read rosbag2's description of a bag."""
     if not isinstance(information, Mapping):
-        return BagAbout()
+        return BagInfo()
     start: Any = information.get('starting_time')
     if isinstance(start, Mapping):
         start = start.get('nanoseconds_since_epoch')
     custom = information.get('custom_data')
-    return BagAbout(
+    return BagInfo(
         1e-9 * start if isinstance(start, int) and information.get('message_count') else None,
         {str(k): str(v) for k, v in custom.items()} if isinstance(custom, Mapping) else {},
     )
 
 
-def _about_mcap(bag: Path) -> BagAbout:
+def _about_mcap(bag: Path) -> BagInfo:
     """Read the summary at the end of the file, and the metadata record that it points at."""
     with open_regular(bag) as stream:
         summary = read_summary(stream)
         if summary is None:
-            return BagAbout()
+            return BagInfo()
         began, place = None, None
         for code, content in records_of(summary):
             if code == STATISTICS:
@@ -111,18 +111,18 @@ def _about_mcap(bag: Path) -> BagAbout:
             elif code == METADATA_INDEX and read_string(content, 16)[0] == RECORD:
                 place = struct.unpack_from('<QQ', content)
         if place is None:
-            return BagAbout(began)
+            return BagInfo(began)
         start, length = place
         stream.seek(start)
         for code, content in records_of(memoryview(stream.read(min(length, bag.stat().st_size)))):
             if code == METADATA:
                 _, at = read_string(content, 0)
                 text = read_string_map(content, at).get(RECORD_KEY, '')
-                return BagAbout(began, _custom(text))
-    return BagAbout(began)
+                return BagInfo(began, _custom(text))
+    return BagInfo(began)
 
 
-def _about_sqlite(bag: Path) -> BagAbout:
+def _about_sqlite(bag: Path) -> BagInfo:
     connection = open_database(bag)
     try:
         (first,) = connection.execute('SELECT min(timestamp) FROM messages').fetchone()
@@ -134,8 +134,8 @@ def _about_sqlite(bag: Path) -> BagAbout:
     finally:
         connection.close()
     if row is None:
-        return BagAbout(began)
-    return BagAbout(began, _custom(row[0]))
+        return BagInfo(began)
+    return BagInfo(began, _custom(row[0]))
 
 
 def _custom(text: Any) -> Mapping[str, str]:

@@ -21,7 +21,7 @@ class RequestFailedError(IdentificationError):
     """A node answered that it could not do what was asked, or did not answer in time."""
 
 
-class Caller:
+class ServiceCaller:
     """
     Blocking calls to services and actions.
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.excitation import sweeping
+from robot_identification.excitation import collision_check
+from robot_identification.excitation.collision_check import check_collisions, sweep
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.points import point_to_point, PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.excitation.sweeping import check_collisions, sweep
 from robot_identification.robot import Robot
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
@@ -38,7 +38,7 @@ def test_the_nearest_is_found_wherever_on_the_path_it_is(monkeypatch):
         way = point_to_point(arm.joints, start, goal, *share)
         at_once = check_collisions(way, model)
         with monkeypatch.context() as patch:
-            patch.setattr(sweeping, '_BLOCK', 16)
+            patch.setattr(collision_check, '_BLOCK', 16)
             by_parts = check_collisions(way, model)
         assert {nearest.obstacle for nearest in at_once} == {False, True}
         for one, other in zip(at_once, by_parts, strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from robot_identification.estimation import row_blocks
 from robot_identification.online.decimation import OnlineDecimator
-from robot_identification.online.grid import OnlineGrid
+from robot_identification.online.resampler import OnlineGrid
 from robot_identification.recording import Recording
 from robot_identification.signals import ParallelDecimator
 from robot_identification.signals.sampling import grid_blocks

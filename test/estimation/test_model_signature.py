@@ -8,8 +8,8 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.base_parameters.states import drawn_states
 from robot_identification.errors import ModelError, SettingsError
-from robot_identification.estimation import Factor, Fingerprint
-from robot_identification.estimation.fingerprint import probe
+from robot_identification.estimation import ModelSignature, QRFactor
+from robot_identification.estimation.model_signature import probe
 from robot_identification.regressors import build, ModelSettings
 from robot_identification.robot import Robot
 
@@ -38,7 +38,7 @@ def fingerprint(settings=None, gravity=(0.0, 0.0, -9.81), **geometry):
     robot = Robot.from_urdf(ARM.format(**values), ('shoulder', 'elbow'), gravity=gravity)
     regressor = build(robot, ModelSettings())
     motion = drawn_states(robot, regressor, np.random.RandomState(1), 4)
-    return Fingerprint.of(
+    return ModelSignature.of(
         structure(regressor, robot),
         robot.joints,
         regressor=regressor,
@@ -131,16 +131,16 @@ def test_one_row_for_all_joints_has_one_fingerprint(arm):
     regressor = build(robot, ModelSettings())
     motion = drawn_states(robot, regressor, np.random.RandomState(1), 4)
     base = structure(regressor, robot)
-    one = Fingerprint.of(base, ('energy',), regressor=regressor, motion=motion)
+    one = ModelSignature.of(base, ('energy',), regressor=regressor, motion=motion)
     assert one.rows.shape == (1, 4)
     assert np.allclose(one.rows[0], arm.rows.sum(axis=0), rtol=1e-12)
 
 
 def test_merging_tells_what_differs():
-    one = Fingerprint.of(plain_structure(2), ('a', 'b'))
+    one = ModelSignature.of(plain_structure(2), ('a', 'b'))
     other = replace(one, settings={'signals': {'cutoff': 5.0}})
     with pytest.raises(SettingsError, match="'signals' is missing here"):
-        Factor.empty(one).merge(Factor.empty(other))
+        QRFactor.empty(one).merge(QRFactor.empty(other))
 
 
 def test_probe_tells_every_column_apart():
