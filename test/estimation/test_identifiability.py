@@ -52,7 +52,7 @@ def test_of_two_equal_columns_the_later_is_given_up(problem_of):
     case = problem_of(matrix, np.array([1.0, 2.0, 3.0, 4.0, 0.5]), 0.1)
     estimate = ols(case.system)
     assert estimate.excited.tolist() == [True] * 4 + [False]
-    assert 'tell it from link.p1' in estimate.reasons[4]
+    assert 'separate it from link.p1' in estimate.reasons[4]
     assert estimate.base.values[1] == pytest.approx(2.5, abs=0.05)
     prior = ParameterSet(case.system.structure.layout, [0, 0, 0, 0, 0.5])
     informed = ols(case.system, prior=prior)

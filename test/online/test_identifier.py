@@ -213,7 +213,7 @@ def test_bounds_hold_at_every_sample(case, bounded):
 
 def test_what_cannot_be_had_online_is_refused(case):
     for changes, said in (
-        ({'method': 'butterworth'}, 'knows the future'),
+        ({'method': 'butterworth'}, 'non-causal'),
         ({'polynomial_approximation': PolynomialApproximation(projection='products')}, 'too long'),
     ):
         with pytest.raises(SettingsError, match=said):

@@ -107,7 +107,7 @@ def test_filters_takes_another_rate(workspace):
 def test_structure_tells_what_can_be_identified(workspace):
     upright = workspace.run('structure', 'experiment.yaml').stdout
     tilted = workspace.run('structure', 'experiment.yaml', '--set', 'robot.gravity=[3, 0, -9]')
-    assert 'What any motion can tell' in upright
+    assert 'Identifiable parameters' in upright
     assert 'not at all' in upright
 
     def count(text):
