@@ -13,8 +13,8 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 # With a file's tests on one process, what they share is made once. Told are tests that were left
-# out, and why, and those that were tried again.
-PYTEST = $(BIN)/python -m pytest -rsR -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# out, and why, and which took longest.
+PYTEST = $(BIN)/python -m pytest -rs --durations=25 -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # The environment is made from this Python. Without one, set-up keeps the one that it has, or
 # takes the first on PATH that fits.
@@ -69,7 +69,7 @@ test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	exit $$failed
 
 soak: setup  ## kill a node in every step of the demo, feed false states 20 times: what takes long
-	@$(BIN)/python -m pytest -rsR -m soak $(ARGS)
+	@$(BIN)/python -m pytest -rs -m soak $(ARGS)
 
 # Without a network, benchmarks tell which of the others they could not compare with.
 bench: environment  ## time what has to be fast (ARGS: names of benchmarks)
