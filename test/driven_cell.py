@@ -11,12 +11,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 import contextlib
+import os
 from pathlib import Path
+import tempfile
 import time
 from unittest import mock
 
 from action_msgs.msg import GoalStatus
-from benchmarks.driven_world import CommandController, driven_time, TrajectoryController, World
 import numpy as np
 import rclpy
 from rclpy.parameter import Parameter
@@ -29,6 +30,8 @@ from robot_identification.simulation import SimulationSettings
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 import yaml
+
+from benchmarks.driven_world import CommandController, driven_time, TrajectoryController, World
 
 PLANAR = Path(__file__).resolve().parents[1] / 'urdf' / 'zollo_planar_2r.urdf'
 
@@ -131,13 +134,15 @@ class DrivenCell:
         The parameter ``controller_kind``.
     described:
         Whether the node has the robot by its parameter, not by the topic.
+    silent:
+        Whether no joint states arrive at the node, from the first one on.
     parameters:
         Of the node, beside `PARAMETERS`.
 
     """
 
     def __init__(self, capture, domain, urdf=PLANAR, rate=200.0, kind='trajectory_topic',
-                 described=True, **parameters):  # fmt: skip
+                 described=True, silent=False, **parameters):  # fmt: skip
         self._capture, self._output = capture, ''
         self._robot = Robot.from_urdf(urdf)
         self._domain, self._kind = domain, kind
@@ -145,6 +150,8 @@ class DrivenCell:
         if described:
             self._parameters['robot_description'] = str(urdf)
         self.world = World(self._robot, SimulationSettings(rate=rate, servo_rate=2.0 * rate))
+        if silent:
+            self.world.spoil = lambda message: []
         self._tasks = []
         self._stack = contextlib.ExitStack()
 
@@ -157,7 +164,7 @@ class DrivenCell:
                 mock.patch.object(excitation_node, 'ThreadPoolExecutor', self._make_workers)
             )
             rclpy.init(
-                args=['--ros-args', '--params-file', str(self._parameter_file(stack))],
+                args=['--ros-args', '--params-file', self._parameter_file()],
                 domain_id=self._domain,
                 signal_handler_options=SignalHandlerOptions.NO,
             )
@@ -173,13 +180,11 @@ class DrivenCell:
         print(self.output)
         return self._stack.__exit__(*error)
 
-    def _parameter_file(self, stack):
-        import tempfile
-
-        file = stack.enter_context(tempfile.NamedTemporaryFile('w', suffix='.yaml'))
-        yaml.safe_dump({'/**': {'ros__parameters': self._parameters}}, file)
-        file.flush()
-        return file.name
+    def _parameter_file(self):
+        handle, path = tempfile.mkstemp('.yaml', 'parameters_', os.environ['ROS_LOG_DIR'])
+        with open(handle, 'w') as file:
+            yaml.safe_dump({'/**': {'ros__parameters': self._parameters}}, file)
+        return path
 
     def _make_controller(self, node, group, options):
         streamed = self._kind.endswith('commands')

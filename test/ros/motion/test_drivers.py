@@ -41,14 +41,8 @@ def test_a_driver_that_dies_ends_the_motion(cell, move):
     ],
 )
 def test_joint_states_that_tell_nothing_count_as_none(driven_cell, move, words, fields):
-    cell = driven_cell()
-    # from the first one on
-    list(cell.world.topic.taken())
-
-    def spoil(message):
-        return [(JointState(header=message.header, **fields), 0)]
-
-    cell.world.spoil = spoil
+    cell = driven_cell(silent=True)
+    cell.world.spoil = lambda message: [(JointState(header=message.header, **fields), 0)]
     _, result, _ = cell.excite(trajectory=move(np.full(2, 0.3)))
     assert result.error_code == Excite.Result.STALE_STATE
     assert words in result.error_msg
