@@ -45,13 +45,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    again = config.pluginmanager.hasplugin('rerunfailures')
     here = Path(__file__).parent / 'ros'
     for item in items:
         if here in item.path.parents or 'ros' in getattr(item, 'fixturenames', ()):
             item.add_marker('ros')
-        if again and item.get_closest_marker('wall_clock'):
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2))
 
 
 def _numbers():
