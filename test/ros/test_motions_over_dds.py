@@ -185,7 +185,6 @@ class Cell:
             'effort_share': 0.0,
             'effort_tolerance': 0.0,
             'move_speed': 0.5,
-            'planner.margin': 0.9,
             'planner.duration': 3.0,
             'planner.harmonics': 3,
             'planner.max_iterations': 1,
@@ -329,7 +328,9 @@ def test_a_plan_is_executed_and_recorded_and_a_motion_that_ends_early_is_marked(
     mark = about_bag(tmp_path / 'short').mark
     assert 'CANCELED' in mark and 'of the motion' in mark and result.error_msg in mark
 
+    assert ros.set_parameter(kind, 'planner.velocity_limits', [0.4, 0.4])[0]
     plan = ros.act(PlanExcitation, f'{kind}/plan')[1]
+    assert ros.set_parameter(kind, 'planner.velocity_limits', [3.0, 3.0])[0]
     assert plan.error_code == 0, plan.error_msg
     begun = Motion(cell, kind, plan_id=plan.plan_id, record=True, recording_name='whole')
     status, result = begun.end()
