@@ -214,8 +214,9 @@ def nodes_of(node, side: str) -> list[str]:
 def test_everything_that_a_node_has_is_below_its_namespace(cell, answers):
     node = cell.ros.node
     for side in ARMS:
+        # discovery may be late
+        cell.ros.wait_until(lambda s=side: set(nodes_of(node, s)) >= set(NODES), 60.0, side)
         names = nodes_of(node, side)
-        assert set(names) >= set(NODES)
         assert len(names) == len(set(names))
         for name in names:
             found = endpoints(node, name, f'/{side}')
@@ -232,11 +233,17 @@ def test_nobody_listens_to_the_other_arm(cell, answers):
     checked = 0
     for topic in topics:
         side = topic.split('/')[1]
-        ends = node.get_publishers_info_by_topic(topic)
-        ends += node.get_subscriptions_info_by_topic(topic)
-        spaces = {end.node_namespace for end in ends if end.node_name != node.get_name()}
-        assert spaces <= {f'/{side}'}, topic
-        checked += bool(spaces)
+
+        def spaces(t=topic):
+            ends = node.get_publishers_info_by_topic(t) + node.get_subscriptions_info_by_topic(t)
+            return {end.node_namespace for end in ends if end.node_name != node.get_name()}
+
+        cell.ros.wait_until(
+            lambda f=spaces: '_NODE_NAMESPACE_UNKNOWN_' not in f(), 60.0, 'discovery'
+        )
+        found = spaces()
+        assert found <= {f'/{side}'}, topic
+        checked += bool(found)
     assert checked >= 2 * 8
     for side in ARMS:
         (sender,) = node.get_publishers_info_by_topic(f'/{side}/joint_states')

@@ -207,8 +207,13 @@ def test_a_robot_that_is_cut_off(robot, line):
     with line.cut(robot.processes[:1], robot.processes[1:]):
         end, begun = time.monotonic() + SECONDS, stamp(robot)
         result = motion.result()
-        assert result.error_code == Excite.Result.STALE_STATE, result.error_msg
-        assert 'no joint states for' in result.error_msg
+        # which is missed first, its states or its subscription, depends on the machine
+        missed = {
+            Code.STALE_STATE: 'no joint states for',
+            Code.CONTROLLER_FAILED: 'the controller is gone',
+        }
+        assert result.error_code in missed, result.error_msg
+        assert missed[result.error_code] in result.error_msg
         robot.spin(max(end - time.monotonic(), 0.0))
         # nobody could tell it to, so the robot came to rest by itself
         robot.wait_until(lambda: speed(robot) < 0.01, 60.0, 'rest')

@@ -76,9 +76,7 @@ class Cell:
         self.clock = ros.subscribe(Clock, '/clock', QoSProfile(depth=1))
         self.statuses = ros.subscribe(OnlineStatus, '/identification/online/status', 10)
         self.diagnostics = ros.subscribe(DiagnosticArray, '/diagnostics', 100)
-        self.push = ros.publisher(
-            JointState, '/simulation/disturbance', wait_for_subscribers=1, timeout=30.0
-        )
+        self.push = ros.publisher(JointState, '/simulation/disturbance', wait_for_subscribers=1)
         self.wait(lambda: self.statuses and self.statuses[-1].updates > 0, 'updates', 90.0)
         ros.publisher(JointTrajectory, 'joint_trajectory', wait_for_subscribers=1).publish(
             trajectory
