@@ -177,7 +177,7 @@ class Cell:
             # so seldom that none is missed
             'command_rate': 10.0,
             # any of the processes may be held up
-            'horizon': 2.0,
+            'horizon': 5.0,
             'stale_timeout': 5.0,
             'settle_time': 20.0,
             'tracking_lag': 2.0,
