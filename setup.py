@@ -79,7 +79,7 @@ setup(
             'tqdm',
             'xacro',
         ],
-        'test': ['hypothesis', 'pytest', 'pytest-rerunfailures', 'pytest-timeout'],
+        'test': ['hypothesis', 'pytest', 'pytest-timeout'],
     },
     entry_points={
         'console_scripts': [f'robot-identification = {NAME}.cli:main']

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -226,3 +227,32 @@ def identify():
         )
 
     return call
+
+
+@pytest.fixture
+def driven_cell(ros_domain, capfd):
+    """Give a function that makes a `DrivenCell`: the excitation node on a clock of the test's."""
+    pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+    from driven_cell import DrivenCell
+
+    with contextlib.ExitStack() as stack:
+        yield lambda **options: stack.enter_context(DrivenCell(capfd, ros_domain, **options))
+
+
+@pytest.fixture(scope='session')
+def move():
+    """Give the function that makes the message of a motion."""
+    return quintic
+
+
+def quintic(goal, start=None, speed=1.0):
+    """Return the message of a motion from rest to rest, from zero unless said otherwise."""
+    from robot_identification.excitation.points import point_to_point, to_points
+    from robot_identification.nodes.motion_messages import trajectory_message
+
+    joints = tuple(f'joint_{i + 1}' for i in range(len(goal)))
+    start = np.zeros(len(goal)) if start is None else start
+    limits = np.full(len(goal), 1.5 * speed), np.full(len(goal), 4.0 * speed)
+    points = to_points(point_to_point(joints, start, np.asarray(goal), *limits), 50.0)
+    m = points.motion
+    return trajectory_message(joints, points.time, m.position, m.velocity, m.acceleration)

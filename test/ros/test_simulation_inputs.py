@@ -21,8 +21,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 
-pytestmark = pytest.mark.wall_clock
-
 PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
 JOINTS = ('joint_1', 'joint_2')
 
@@ -58,17 +56,31 @@ def stamp(state):
 def run(arm, seconds):
     """Let simulated time pass; return the latest state."""
     end = stamp(arm.states[-1]) + seconds
-    arm.wait_until(lambda: stamp(arm.states[-1]) > end, 20.0, 'simulated time')
+    arm.wait_until(lambda: stamp(arm.states[-1]) > end, 60.0, 'simulated time')
     return arm.states[-1]
 
 
-def line(arm, goal, seconds, ahead=0.0):
-    """Trajectory from zero to ``goal``, rest to rest, by cubics that are one."""
+def wait_for_state(arm, name, values, tolerance=0.01):
+    """Wait until the latest state has such positions or velocities; return it."""
+
+    def there():
+        return np.abs(np.subtract(getattr(arm.states[-1], name), values)).max() < tolerance
+
+    arm.wait_until(there, 60.0, f'{name} {values}')
+    return arm.states[-1]
+
+
+def line(arm, goal, seconds, ahead=None):
+    """
+    Return a trajectory from zero to ``goal``, rest to rest, by cubics that are one.
+
+    It begins ``ahead`` of the latest state [s]; with None when it arrives.
+    """
     time = np.linspace(0.0, seconds, 11)
     x = (time / seconds)[:, None]
     goal = np.asarray(goal)
     position, velocity = goal * (3 * x**2 - 2 * x**3), goal * (6 * x - 6 * x**2) / seconds
-    start = round(1e9 * (stamp(arm.states[-1]) + ahead))
+    start = 0 if ahead is None else round(1e9 * (stamp(arm.states[-1]) + ahead))
     return trajectory_message(JOINTS, time, position, velocity, stamp=time_message(start))
 
 
@@ -79,14 +91,15 @@ def test_commands_stay_in_force_and_wrong_ones_are_refused(arm):
     positions = arm.publisher(Float64MultiArray, 'position_commands', wait_for_subscribers=1)
     velocities = arm.publisher(Float64MultiArray, 'velocity_commands', wait_for_subscribers=1)
     positions.publish(Float64MultiArray(data=[0.2, -0.1]))
-    state = run(arm, 1.0)
-    np.testing.assert_allclose(state.position, [0.2, -0.1], atol=0.01)
+    wait_for_state(arm, 'position', [0.2, -0.1])
+    np.testing.assert_allclose(run(arm, 1.0).position, [0.2, -0.1], atol=0.01)
     for message in ([0.5], [0.5, 0.5, 0.5], [0.5, float('nan')]):
         positions.publish(Float64MultiArray(data=message))
     for words in ('it has 1 numbers for 2', 'it has 3 numbers for 2', "of joint 'joint_2' is nan"):
-        arm.arm.wait_for_output(words)
+        arm.arm.wait_for_output(words, 60.0)
     np.testing.assert_allclose(run(arm, 0.3).position, [0.2, -0.1], atol=0.01)
     velocities.publish(Float64MultiArray(data=[0.3, 0.0]))
+    wait_for_state(arm, 'velocity', [0.3, 0.0])
     first = run(arm, 0.3)
     second = run(arm, 1.0)  # no watchdog ends it
     moved = np.subtract(second.position, first.position) / (stamp(second) - stamp(first))
@@ -103,9 +116,10 @@ def test_a_controller_tells_its_joints(arm):
 def test_the_speed_is_told_in_percent_and_stretches_the_time(arm):
     told = arm.subscribe(Float64, 'simulation/speed_scaling')
     assert arm.set_parameter('simulation', 'speed_scaling', 0.25)[0]
-    arm.wait_until(lambda: told and told[-1].data == 25.0, what='the speed')
+    arm.wait_until(lambda: told and told[-1].data == 25.0, 60.0, 'the speed')
     commands = arm.publisher(Float64MultiArray, 'velocity_commands', wait_for_subscribers=1)
     commands.publish(Float64MultiArray(data=[0.0, 0.4]))
+    wait_for_state(arm, 'velocity', [0.0, 0.1])
     first = run(arm, 0.3)
     second = run(arm, 1.0)
     moved = np.subtract(second.position, first.position) / (stamp(second) - stamp(first))
@@ -133,7 +147,7 @@ def action(arm):
         sending = client.send_goal_async(
             goal, feedback_callback=None if feedback is None else feedback.append
         )
-        arm.wait_until(sending.done, what='the answer to a goal')
+        arm.wait_until(sending.done, 60.0, 'the answer to a goal')
         return sending.result()
 
     yield send
@@ -142,7 +156,7 @@ def action(arm):
 
 def outcome(arm, goal):
     future = goal.get_result_async()
-    arm.wait_until(future.done, 20.0, 'the end of a goal')
+    arm.wait_until(future.done, 60.0, 'the end of a goal')
     return future.result().status, future.result().result
 
 
@@ -158,7 +172,7 @@ def test_a_goal_is_followed_and_told_of(arm, action):
     times = [
         m.desired.time_from_start.sec + 1e-9 * m.desired.time_from_start.nanosec for m in told
     ]
-    assert times == sorted(times) and 0.0 < times[0] < 1.0
+    assert times == sorted(times) and times[0] > 0.0
     for t, m in zip(times, told, strict=True):
         x = min(t, 1.0)
         assert m.desired.positions[0] == pytest.approx(0.3 * (3 * x**2 - 2 * x**3), abs=1e-6)
@@ -168,9 +182,9 @@ def test_a_goal_is_followed_and_told_of(arm, action):
 
 
 def test_a_new_goal_ends_the_former(arm, action):
-    first = action(line(arm, [0.5, 0.5], 3.0))
+    first = action(line(arm, [0.5, 0.5], 60.0))
     run(arm, 0.3)
-    second = action(line(arm, [0.2, 0.2], 1.5))
+    second = action(line(arm, [0.2, 0.2], 1.0))
     status, result = outcome(arm, first)
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, result.INVALID_GOAL)
     assert 'new goal' in result.error_string
@@ -185,19 +199,19 @@ def test_goals_that_cannot_be_followed_are_refused(arm, action):
     late.points[-1].velocities[0] = 0.1
     for trajectory in (wrong, late, line(arm, [0.3, 0.3], 0.5, ahead=-0.8)):
         assert not action(trajectory).accepted
-    arm.arm.wait_for_output("no joint 'elbow'")
-    arm.arm.wait_for_output('it is over')
+    arm.arm.wait_for_output("no joint 'elbow'", 60.0)
+    arm.arm.wait_for_output('it is over', 60.0)
     np.testing.assert_allclose(run(arm, 0.3).position, 0.0, atol=0.01)
 
 
 def test_a_canceled_goal_is_held_at_once(arm, action):
-    goal = action(line(arm, [1.0, 0.0], 2.0))
-    run(arm, 0.8)
+    goal = action(line(arm, [2.0, 0.0], 20.0))
+    arm.wait_until(lambda: arm.states[-1].position[0] > 0.05, 60.0, 'the motion')
     canceling = goal.cancel_goal_async()
-    arm.wait_until(canceling.done, what='the cancellation')
+    arm.wait_until(canceling.done, 60.0, 'the cancellation')
     assert outcome(arm, goal)[0] == GoalStatus.STATUS_CANCELED
-    place = run(arm, 0.3).position[0]
-    assert 0.1 < place < 0.8
+    place = run(arm, 0.5).position[0]
+    assert 0.05 < place < 1.9
     assert run(arm, 0.5).position[0] == pytest.approx(place, abs=5e-3)
 
 
@@ -214,7 +228,7 @@ def test_a_robot_that_leaves_the_tolerance_is_held(arm, action):
 
 def test_another_controller_ends_a_goal(arm, action):
     commands = arm.publisher(Float64MultiArray, 'position_commands', wait_for_subscribers=1)
-    goal = action(line(arm, [0.5, 0.5], 2.0))
+    goal = action(line(arm, [0.5, 0.5], 60.0))
     run(arm, 0.3)
     commands.publish(Float64MultiArray(data=[0.05, 0.05]))
     status, result = outcome(arm, goal)

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
-pytestmark = pytest.mark.wall_clock
-
 JOINTS = [f'joint_{i}' for i in range(1, 7)]
+START = 1.0
+"""Simulated time at the start [s]."""
 
 
 def stamp(message):
@@ -29,7 +29,7 @@ def joint_states(ros, topic='joint_states'):
     from sensor_msgs.msg import JointState
 
     messages = ros.subscribe(JointState, topic, JOINT_STATES)
-    ros.wait_until(lambda: messages, 20.0, 'joint states')
+    ros.wait_until(lambda: messages, 60.0, 'joint states')
     return messages
 
 
@@ -64,20 +64,18 @@ def test_it_publishes_states_description_and_clock(ros):
     from rosgraph_msgs.msg import Clock
     from std_msgs.msg import String
 
-    ros.start('simulation')
+    begun = time.monotonic()
+    ros.start('simulation', parameters={'rate': 250.0})
     descriptions = ros.latched(String, 'robot_description')
     clocks = ros.subscribe(Clock, '/clock', qos_profile_sensor_data)
     states = joint_states(ros)
-    begin = time.monotonic()
-    first = len(states)
-    ros.spin(3.0)
-    passed = time.monotonic() - begin
+    ros.wait_until(lambda: descriptions and clocks and len(states) > 500, 60.0, 'two seconds')
+    # a busy machine slows the simulated time, and nothing makes it go ahead
+    assert stamp(states[-1]) - START < time.monotonic() - begun + 0.1
 
     assert '<robot name="demo_arm">' in descriptions[-1].data
-    rate = (len(states) - first) / passed
-    assert 200.0 < rate < 1100.0  # a busy machine slows the simulated time
     steps = np.diff([nanoseconds(m) for m in states])
-    assert (steps == 1_000_000).all()  # none is lost, none is early
+    assert (steps == 4_000_000).all()  # none is lost, none is early
     message = states[-1]
     assert list(message.name) == JOINTS
     assert [len(message.position), len(message.velocity), len(message.effort)] == [6, 6, 6]
@@ -85,8 +83,12 @@ def test_it_publishes_states_description_and_clock(ros):
     ticks = np.diff([m.clock.sec * 10**9 + m.clock.nanosec for m in clocks])
     assert (ticks > 0).all()
     assert np.median(ticks) == 4_000_000
-    now = clocks[-1].clock.sec + clocks[-1].clock.nanosec * 1e-9
-    assert now == pytest.approx(stamp(states[-1]), abs=0.2)
+
+    def together():
+        now = clocks[-1].clock.sec + clocks[-1].clock.nanosec * 1e-9
+        return now == pytest.approx(stamp(states[-1]), abs=0.2)
+
+    ros.wait_until(together, 60.0, 'one time of clock and states')
 
 
 def test_it_follows_trajectories_and_refuses_bad_ones(ros):
@@ -96,10 +98,11 @@ def test_it_follows_trajectories_and_refuses_bad_ones(ros):
     target = [0.3, -0.2, 0.25, 0.1, -0.3, 0.2]
 
     publisher.publish(trajectory(target[::-1], joints=JOINTS[::-1]))
-    ros.wait_until(lambda: abs(states[-1].position[0] - 0.3) < 0.005, 10.0, 'the target')
+    ros.wait_until(lambda: abs(states[-1].position[0] - 0.3) < 0.005, 60.0, 'the target')
     ros.spin(0.5)
     np.testing.assert_allclose(states[-1].position, target, atol=0.01)
-    assert np.abs(np.diff([m.position for m in states], axis=0)).max() < 5e-3  # no jump
+    steps = np.diff([stamp(m) for m in states])[:, None]
+    assert np.abs(np.diff([m.position for m in states], axis=0) / steps).max() < 5.0  # no jump
 
     wrong = {
         "no joint 'elbow'": trajectory([1.0] * 6, joints=[*JOINTS[:5], 'elbow']),
@@ -117,19 +120,19 @@ def test_it_follows_trajectories_and_refuses_bad_ones(ros):
     wrong['not after point 0'] = twice
     for reason, message in wrong.items():
         publisher.publish(message)
-        process.wait_for_output(reason)
+        process.wait_for_output(reason, 60.0)
     ros.spin(0.3)
     np.testing.assert_allclose(states[-1].position, target, atol=0.01)
     assert process.returncode is None
     assert 'Traceback' not in process.output
 
-    later = stamp(states[-1]) + 1.0
+    later = stamp(states[-1]) + 1.5
     publisher.publish(trajectory([0.0] * 6, start=later))
-    ros.wait_until(lambda: stamp(states[-1]) > later + 1.0, 10.0, 'the later trajectory')
-    positions = {round(stamp(m), 3): m.position[0] for m in states}
-    # as joint_trajectory_controller does, it sets out at once for a point that is to come
-    assert 0.01 < positions[round(later - 0.01, 3)] < 0.25
-    assert positions[round(later + 0.9, 3)] == pytest.approx(0.0, abs=0.01)
+    ros.wait_until(lambda: stamp(states[-1]) > later + 1.0, 60.0, 'the later trajectory')
+    times = np.array([stamp(m) for m in states])
+    before, after = (states[int(np.abs(times - later - t).argmin())] for t in (-0.01, 0.9))
+    assert before.position[0] > 0.01
+    assert after.position[0] == pytest.approx(0.0, abs=0.01)
 
 
 def test_reset_and_truth(ros, tmp_path):
@@ -148,24 +151,24 @@ def test_reset_and_truth(ros, tmp_path):
     assert yaml.safe_load(path.read_text()) == pytest.approx(expected)
 
     sender(ros).publish(trajectory([0.4] * 6))
-    ros.wait_until(lambda: states[-1].position[0] > 0.2, 10.0, 'the motion')
+    ros.wait_until(lambda: states[-1].position[0] > 0.2, 60.0, 'the motion')
     before = stamp(states[-1])
     answer = ros.call(Trigger, 'simulation/reset')
     assert answer.success
     # states of before may still be on their way
-    ros.wait_until(lambda: np.abs(states[-1].position).max() < 5e-3, 10.0, 'the start')
+    ros.wait_until(lambda: np.abs(states[-1].position).max() < 5e-3, 60.0, 'the start')
     assert stamp(states[-1]) > before
     assert (np.diff([nanoseconds(m) for m in states]) > 0).all()
 
 
 def test_names_are_relative_and_parameters_are_read_only(ros):
     parameters = {'rate': 100, 'real_time_factor': 0.5, 'use_sim_time': True}
+    begun = time.monotonic()
     ros.start('simulation', namespace='/cell', parameters=parameters)
     states = joint_states(ros, '/cell/joint_states')
-    begin, first = time.monotonic(), stamp(states[-1])
-    ros.spin(1.5)
-    factor = (stamp(states[-1]) - first) / (time.monotonic() - begin)
-    assert 0.2 < factor < 0.6  # a busy machine is slower
+    ros.spin(1.0)
+    # at most; a busy machine is slower
+    assert stamp(states[-1]) - START < 0.5 * (time.monotonic() - begun) + 0.1
     assert set(np.diff([nanoseconds(m) for m in states])) == {10_000_000}
     values = ros.get_parameters('/cell/simulation', 'rate', 'effort_noise', 'joints')
     assert values['rate'] == 100.0
@@ -189,7 +192,7 @@ def test_two_robots_in_one_domain_keep_to_themselves(ros):
             ros.subscribe(JointState, f'/{name}/joint_states', 1000),
             ros.subscribe(Clock, f'/{name}/clock', 1000),
         )
-    ros.wait_until(lambda: all(len(m) > 20 for pair in received.values() for m in pair))
+    ros.wait_until(lambda: all(len(m) > 20 for pair in received.values() for m in pair), 60.0)
     for name, place in (('left', 0.3), ('right', -0.4)):
         states, clock = received[name]
         assert all(abs(state.position[0] - place) < 0.1 for state in states)
@@ -204,17 +207,43 @@ def test_without_real_time_it_still_answers(ros):
     ros.start('simulation', parameters={'real_time_factor': 0.0, 'rate': 100.0})
     states = joint_states(ros)
     first = stamp(states[-1])
-    ros.wait_until(lambda: stamp(states[-1]) > first + 2.0, 20.0, 'two simulated seconds')
+    ros.wait_until(lambda: stamp(states[-1]) > first + 2.0, 60.0, 'two simulated seconds')
     assert ros.call(Trigger, 'simulation/reset').success
+
+
+def test_the_pace_is_that_of_real_time_and_long_delays_are_lost(monkeypatch):
+    from robot_identification.nodes.simulation_node import CATCH_UP, Pace
+
+    wall = [100.0]
+    monkeypatch.setattr(time, 'monotonic', lambda: wall[0])
+    monkeypatch.setattr(time, 'sleep', lambda seconds: wall.__setitem__(0, wall[0] + seconds))
+    pace = Pace(0.002)
+
+    def passed(periods):
+        begin = wall[0]
+        for _ in range(periods):
+            pace.wait()
+        return wall[0] - begin
+
+    assert passed(1000) == pytest.approx(2.0)
+    # a short delay is made up for, not at once
+    wall[0] += 0.2
+    assert passed(150) == pytest.approx(0.3 / CATCH_UP, rel=0.1)
+    assert passed(1000) == pytest.approx(2.0 - 0.1, abs=0.01)
+    assert pace.lost == 0.0
+    wall[0] += 3.0
+    passed(1000)
+    assert pace.lost == pytest.approx(3.0, abs=0.01)
+    assert passed(1000) == pytest.approx(2.0)
 
 
 def test_a_machine_that_is_too_slow_slows_the_time_and_loses_nothing(ros):
     # so few that this process, which shares the slow machine, is not the one that loses them
-    process = ros.start('simulation', parameters={'real_time_factor': 1000.0, 'rate': 20.0})
+    process = ros.start('simulation', parameters={'real_time_factor': 1000.0, 'rate': 5.0})
     states = joint_states(ros)
-    ros.wait_until(lambda: 'too slow' in process.output, 20.0, 'the warning')
+    ros.wait_until(lambda: 'too slow' in process.output, 60.0, 'the warning')
     ros.spin(0.5)
-    assert set(np.diff([nanoseconds(m) for m in states])) == {50_000_000}
+    assert set(np.diff([nanoseconds(m) for m in states])) == {200_000_000}
     assert process.output.count('too slow') == 1
 
 
@@ -227,7 +256,7 @@ def test_a_robot_of_ones_own(ros, parameter):
     states = joint_states(ros)
     assert list(states[-1].name) == JOINTS[:3]
     descriptions = ros.latched(String, 'robot_description')
-    ros.wait_until(lambda: descriptions, 5.0, 'description')
+    ros.wait_until(lambda: descriptions, 60.0, 'description')
     assert '<robot name="szabo_3r">' in descriptions[0].data
 
 
@@ -235,7 +264,7 @@ def test_a_robot_of_ones_own(ros, parameter):
 def test_it_ends_cleanly(ros, number):
     process = ros.start('simulation', fresh=True)
     joint_states(ros)
-    assert process.stop(number, timeout=5.0) == 0
+    assert process.stop(number, timeout=30.0) == 0
     assert 'Traceback' not in process.output
 
 
@@ -252,7 +281,7 @@ def test_it_ends_cleanly(ros, number):
 )
 def test_wrong_parameters_end_it_with_one_line(ros, parameters, reason):
     process = ros.start('simulation', parameters=parameters, wait=False)
-    assert process.wait(20.0) == 2
+    assert process.wait(60.0) == 2
     errors = [line for line in process.lines if line.startswith('error: ')]
     assert len(errors) == 1
     assert reason in errors[0]

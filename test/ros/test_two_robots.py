@@ -21,8 +21,6 @@ from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Identify
 from rosbags.highlevel import AnyReader
 
-pytestmark = pytest.mark.wall_clock
-
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 ARMS = {
     'left': {'robot_description': str(URDF / 'zollo_planar_2r.urdf'), 'seed': 1},
@@ -59,8 +57,15 @@ def parameters(side: str, folder: Path) -> dict[str, dict]:
             **clock,
             'execute': True,
             'move_speed': 0.8,
-            # a busy machine may hold up a simulation
-            'stale_timeout': 2.0,
+            # a busy machine may hold up any of the processes: a motion is sent whole, and what
+            # holds the simulation up ends none
+            'horizon': 60.0,
+            'stale_timeout': 10.0,
+            'tracking_lag': 2.0,
+            'tracking_tolerance': 0.5,
+            'effort_share': 0.0,
+            'effort_tolerance': 0.0,
+            'settle_time': 20.0,
             'planner.duration': 5.0,
             'planner.harmonics': 4,
             'planner.max_iterations': 1,
@@ -209,8 +214,9 @@ def nodes_of(node, side: str) -> list[str]:
 def test_everything_that_a_node_has_is_below_its_namespace(cell, answers):
     node = cell.ros.node
     for side in ARMS:
+        # discovery may be late
+        cell.ros.wait_until(lambda s=side: set(nodes_of(node, s)) >= set(NODES), 60.0, side)
         names = nodes_of(node, side)
-        assert set(names) >= set(NODES)
         assert len(names) == len(set(names))
         for name in names:
             found = endpoints(node, name, f'/{side}')
@@ -227,11 +233,17 @@ def test_nobody_listens_to_the_other_arm(cell, answers):
     checked = 0
     for topic in topics:
         side = topic.split('/')[1]
-        ends = node.get_publishers_info_by_topic(topic)
-        ends += node.get_subscriptions_info_by_topic(topic)
-        spaces = {end.node_namespace for end in ends if end.node_name != node.get_name()}
-        assert spaces <= {f'/{side}'}, topic
-        checked += bool(spaces)
+
+        def spaces(t=topic):
+            ends = node.get_publishers_info_by_topic(t) + node.get_subscriptions_info_by_topic(t)
+            return {end.node_namespace for end in ends if end.node_name != node.get_name()}
+
+        cell.ros.wait_until(
+            lambda f=spaces: '_NODE_NAMESPACE_UNKNOWN_' not in f(), 60.0, 'discovery'
+        )
+        found = spaces()
+        assert found <= {f'/{side}'}, topic
+        checked += bool(found)
     assert checked >= 2 * 8
     for side in ARMS:
         (sender,) = node.get_publishers_info_by_topic(f'/{side}/joint_states')
@@ -252,5 +264,5 @@ def test_diagnostics_tell_the_arms_apart(cell, answers):
         names.update(status.name for message in messages for status in message.status)
         return {side for side in ARMS if any(n.startswith(f'{side}/') for n in names)} == set(ARMS)
 
-    cell.ros.wait_until(both, 20.0, 'diagnostics of both arms')
+    cell.ros.wait_until(both, 60.0, 'diagnostics of both arms')
     assert all(name.startswith(('left/', 'right/')) for name in names)

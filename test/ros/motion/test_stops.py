@@ -7,27 +7,34 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
-from robot_identification.io.bag_info import bag_info
 from robot_identification.nodes.motion_messages import seconds
 from robot_identification_msgs.action import Excite
-from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
-
-pytestmark = pytest.mark.wall_clock
 
 GOAL = np.array([2.0, -1.5])
 
 
 @pytest.fixture
-def push(cell):
-    """Give a function that lets efforts act on the arm from outside."""
-    hand = cell.ros.publisher(JointState, 'simulation/disturbance', wait_for_subscribers=1)
-    yield lambda **efforts: hand.publish(
-        JointState(name=list(efforts), effort=list(efforts.values()))
-    )
-    hand.publish(JointState())
+def cell(driven_cell):
+    """Give the node and an arm at rest at zero, on a clock that the test drives."""
+    return driven_cell()
+
+
+def once(share, action):
+    """Return what calls ``action`` once a motion has come so far, and cancels nothing."""
+    done = []
+
+    def look(feedback):
+        if not done and feedback and feedback[-1].progress > share:
+            done.append(True)
+            action()
+        return False
+
+    return look
+
+
+def after(share):
+    """Return what cancels a motion that has come so far."""
+    return lambda feedback: feedback and feedback[-1].progress > share
 
 
 def require_on_the_path(cell):
@@ -40,10 +47,7 @@ def require_on_the_path(cell):
 
 @pytest.mark.parametrize('progress', [0.1, 0.4, 0.75])
 def test_cancel_brings_the_arm_to_rest_along_the_path(cell, move, progress):
-    status, result, feedback = cell.excite(
-        lambda feedback: feedback and feedback[-1].progress > progress,
-        trajectory=move(GOAL, speed=0.5),
-    )
+    status, result, feedback = cell.excite(after(progress), trajectory=move(GOAL, speed=0.5))
     assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, Excite.Result.CANCELED)
     assert feedback[-1].phase == 'stopping'
     # a quintic begins as 10 x^3
@@ -61,9 +65,7 @@ def test_cancel_before_anything_moves(cell, move):
 def test_cancel_on_the_way_to_the_start_and_the_next_goal_goes_on_from_there(cell, move):
     cell.set(move_speed=0.2)
     goal = move(GOAL + 0.5, start=GOAL)
-    _, result, feedback = cell.excite(
-        lambda feedback: feedback and feedback[-1].progress > 0.3, trajectory=goal
-    )
+    _, result, feedback = cell.excite(after(0.3), trajectory=goal)
     assert result.error_code == Excite.Result.CANCELED
     assert {message.phase for message in feedback} >= {'moving_to_start', 'stopping'}
     assert 0.1 < require_on_the_path(cell) < 0.95
@@ -74,9 +76,7 @@ def test_cancel_on_the_way_to_the_start_and_the_next_goal_goes_on_from_there(cel
 
 def test_at_once_leaves_the_path_for_the_quickest_stop_from_what_was_sent(cell, move):
     cell.set(stop='at_once')
-    _, result, _ = cell.excite(
-        lambda feedback: feedback and feedback[-1].progress > 0.4, trajectory=move(GOAL)
-    )
+    _, result, _ = cell.excite(after(0.4), trajectory=move(GOAL))
     assert result.error_code == Excite.Result.CANCELED
     # it begins on the path, and takes less than the 0.2 s of a stop along it
     before, last = (message.points for message in cell.sent[-2:])
@@ -91,19 +91,9 @@ def test_at_once_leaves_the_path_for_the_quickest_stop_from_what_was_sent(cell, 
 
 
 def test_a_motion_is_stopped_where_execute_is_set_to_false(cell, move):
-    switched = []
-
-    def switch(feedback):
-        if not switched and feedback and feedback[-1].progress > 0.4:
-            cell._changed.setdefault('execute', True)
-            switched.append(parameters.call_async(off))
-        return False
-
-    off = SetParameters.Request(parameters=[Parameter('execute', value=False).to_parameter_msg()])
-    parameters = cell.ros.node.create_client(SetParameters, 'excitation/set_parameters')
-    cell.ros.wait_until(parameters.service_is_ready)
+    switch = once(0.4, lambda: cell.set(execute=False))
     status, result, _ = cell.excite(switch, trajectory=move(GOAL, speed=0.5))
-    assert switched and status == GoalStatus.STATUS_ABORTED
+    assert status == GoalStatus.STATUS_ABORTED
     assert result.error_code == Excite.Result.EXECUTION_DISABLED
     assert 'execute was set to false' in result.error_msg
     assert 0.05 < require_on_the_path(cell) < 0.95
@@ -118,18 +108,16 @@ def test_a_robot_that_does_not_follow_is_stopped(cell, move):
 
 
 def test_nothing_is_sent_to_a_robot_that_is_put_elsewhere(cell, move):
-    reset = cell.ros.node.create_client(Trigger, 'simulation/reset')
-    asked = []
+    sent = []
 
-    def put_back(feedback):
-        if not asked and feedback and feedback[-1].progress > 0.6:
-            asked.append((reset.call_async(Trigger.Request()), len(cell.sent)))
-        return False
+    def put_back():
+        cell.world.simulator.reset()
+        sent.append(len(cell.sent))
 
-    _, result, _ = cell.excite(put_back, trajectory=move(np.full(2, 2.0)))
-    assert asked and result.error_code == Excite.Result.UNTRUSTED_STATE
+    _, result, _ = cell.excite(once(0.6, put_back), trajectory=move(np.full(2, 2.0)))
+    assert result.error_code == Excite.Result.UNTRUSTED_STATE
     # whatever were sent would begin with a leap to where the robot should have been
-    assert len(cell.sent) <= asked[0][1] + 1
+    assert len(cell.sent) <= sent[0] + 1
     assert cell.at_rest()
 
 
@@ -141,16 +129,10 @@ def test_nothing_is_sent_to_a_robot_that_is_put_elsewhere(cell, move):
         (-100.0, {'effort_tolerance': 0.0, 'effort_share': 0.6}, ('of its limit of 150 N m',)),
     ],
 )
-def test_what_is_in_the_way_is_noticed_by_its_effort(cell, move, push, effort, changed, words):
+def test_what_is_in_the_way_is_noticed_by_its_effort(cell, move, effort, changed, words):
     cell.set(**changed)
-    pushed = []
-
-    def obstruct(feedback):
-        if not pushed and feedback and feedback[-1].progress > 0.3:
-            pushed.append(push(joint_2=effort))
-        return False
-
-    status, result, _ = cell.excite(obstruct, trajectory=move([1.0, 1.0], speed=0.3))
+    push = once(0.3, lambda: cell.world.simulator.disturb(np.array([0.0, effort])))
+    status, result, _ = cell.excite(push, trajectory=move([1.0, 1.0], speed=0.3))
     assert (status, result.error_code) == (
         GoalStatus.STATUS_ABORTED,
         Excite.Result.EFFORT_EXCEEDED,
@@ -161,28 +143,14 @@ def test_what_is_in_the_way_is_noticed_by_its_effort(cell, move, push, effort, c
     assert cell.at_rest()
 
 
-def test_the_recording_of_a_motion_that_ended_early_is_kept_and_marked(cell, move, tmp_path):
-    cell.ros.start('recorder', parameters={'use_sim_time': True, 'output': str(tmp_path)})
-    cell.set(tracking_tolerance=1e-4, tracking_lag=0.0)
-    _, result, _ = cell.excite(trajectory=move(GOAL), record=True, recording_name='short')
-    assert result.error_code == Excite.Result.TRACKING_ERROR
-    assert result.recording_path == str(tmp_path / 'short')
-    mark = bag_info(tmp_path / 'short').mark
-    assert 'TRACKING_ERROR' in mark and 'of the motion' in mark and result.error_msg in mark
-    cell.set(tracking_tolerance=0.1, tracking_lag=0.1)
-    goal = move(0.2 * GOAL, start=np.array(cell.states[-1].position))
-    _, result, _ = cell.excite(trajectory=goal, record=True, recording_name='whole')
-    assert (result.error_code, bag_info(tmp_path / 'whole').mark) == (0, '')
-
-
-def test_efforts_are_not_watched_where_they_are_none_of_the_joints(cell, move, push):
+def test_efforts_are_not_watched_where_they_are_none_of_the_joints(cell, move):
     cell.set(effort_kind='motor_current')
-    push(joint_2=-100.0)
+    cell.world.simulator.disturb(np.array([0.0, -100.0]))
     _, result, feedback = cell.excite(trajectory=move([0.3, 0.3], speed=0.5))
     assert result.error_code == 0, result.error_msg
     assert np.isnan(result.max_effort_share)
     assert np.isnan([message.effort_share for message in feedback]).all()
-    cell.ros.wait_until(lambda: 'motor_current' in cell.node.output, what='a word on that')
+    assert 'motor_current' in cell.output
 
 
 def test_a_motion_that_cannot_be_stopped_soon_is_refused(cell, move):

@@ -39,9 +39,7 @@ class Live:
         self.statuses = ros.subscribe(OnlineStatus, f'{name}/online/status', ALL)
         self.parameters = ros.latched(ParameterSet, f'{name}/online/parameters')
         self.diagnostics = ros.subscribe(DiagnosticArray, '/diagnostics', 100)
-        self.publisher = ros.publisher(
-            JointState, 'joint_states', QUEUE, wait_for_subscribers=1, timeout=30.0
-        )
+        self.publisher = ros.publisher(JointState, 'joint_states', QUEUE, wait_for_subscribers=1)
 
     @property
     def status(self):
@@ -73,7 +71,7 @@ class Live:
         self.wait(lambda s: s.messages >= before + len(messages), 'all joint states')
         return self.status
 
-    def wait(self, condition, what, timeout=10.0):
+    def wait(self, condition, what, timeout=60.0):
         """Wait for a status for which ``condition`` holds, and return it."""
         end = time.monotonic() + timeout
         while not (self.statuses and condition(self.status)):
@@ -91,7 +89,7 @@ class Live:
         self.diagnostics.clear()
 
     def call(self, kind, service, **fields):
-        return self.ros.call(kind, f'{self.name}/online/{service}', timeout=30.0, **fields)
+        return self.ros.call(kind, f'{self.name}/online/{service}', **fields)
 
     def values(self):
         """Return the newest parameters as an array, once they are of the newest status."""
@@ -105,7 +103,7 @@ class Live:
     def told(self, words):
         """Wait for a status and a diagnostic warning with these words."""
         self.ros.wait_until(
-            lambda: any(words in s.message for s in self.statuses), 5.0, f'status: {words}'
+            lambda: any(words in s.message for s in self.statuses), 60.0, f'status: {words}'
         )
 
         self.diagnostic('online', words)
@@ -116,7 +114,7 @@ class Live:
         def found():
             return [s for a in self.diagnostics for s in a.status if s.name.endswith(f': {topic}')]
 
-        self.ros.wait_until(found, 5.0, f'diagnostic of {topic}')
+        self.ros.wait_until(found, 60.0, f'diagnostic of {topic}')
         return found()[-1]
 
     def diagnostic(self, topic, words):
@@ -132,7 +130,7 @@ class Live:
                 and s.level != DiagnosticStatus.OK
             ]
 
-        self.ros.wait_until(warnings, 5.0, f'diagnostic: {words}')
+        self.ros.wait_until(warnings, 60.0, f'diagnostic: {words}')
         return warnings()[0]
 
     @staticmethod
