@@ -10,7 +10,6 @@ ROOMS = (
     'lazy',
     'errors',
     'compiled',
-    'lanes',
     'options',
     'progress',
     'untrusted',

@@ -36,7 +36,6 @@ KEYS = {
 WHEELS = {
     'backports': 'rosbags',
     'compression': 'rosbags',
-    'llvmlite': 'numba',
     'lz4': 'rosbags',
     'markupsafe': 'jinja2',
     'pinocchio': 'pin',
@@ -46,11 +45,10 @@ WHEELS = {
 """
 The wheels of modules; of a module that is not here, its own name.
 
-Compressed bags are read with what rosbags itself decompresses with, and llvmlite is the half of
-Numba that machine code is written with.
+Compressed bags are read with what rosbags itself decompresses with.
 """
 
-OPTIONAL = {'clarabel', 'dask', 'distributed', 'llvmlite', 'numba'}
+OPTIONAL = {'clarabel', 'dask', 'distributed', 'numba'}
 """
 Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .stepping import append_sample, solve_sample
-
 if TYPE_CHECKING:
     from ..regressors.pattern import RowPattern
 
@@ -85,7 +83,10 @@ class Stepper:
         self._scratch = np.zeros((4, b + 1))
         self.free = np.zeros(b, dtype=bool)
         self.free.setflags(write=False)
-        self._append, self._solve = append_sample.ready(), solve_sample.ready()
+        # imported here because Numba is optional
+        from .stepping import append_sample, solve_sample
+
+        self._append, self._solve = append_sample, solve_sample
 
     def append(
         self,

@@ -8,9 +8,11 @@ passed.  At the start of a stretch kernels are cut and scaled to sum 1, as they 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ..compiled import available, compiled
+from ..compiled import available
 from ..signals.decimation import HALF_TAPS, kernel
 
 
@@ -34,7 +36,7 @@ class OnlineDecimator:
         # as many outputs as a row may add to, and the one that is ready
         self._pending = np.zeros((2 * HALF_TAPS + 1, width))
         self._sums = np.zeros(len(self._pending))
-        self._add = add_row.ready() if available() else _add_row
+        self._add = _step()
         self._count = 0
 
     def restart(self) -> None:
@@ -70,38 +72,13 @@ class OnlineDecimator:
         return np.asarray(ready)
 
 
-@compiled('i8', 'const f8[::1]', 'i8', 'const f8[::1]', 'f8[:, ::1]', 'f8[::1]')
-def add_row(
-    index: int,
-    row: np.ndarray,
-    factor: int,
-    taps: np.ndarray,
-    pending: np.ndarray,
-    sums: np.ndarray,
-) -> None:
-    """
-    Add a row to the outputs whose kernel reaches it.
+def _step() -> Callable[..., None]:
+    """Return the compiled step; without Numba, a function that does the same in NumPy."""
+    if not available():
+        return _add_row
+    from .filter_steps import add_row
 
-    Parameters
-    ----------
-    index:
-        Of the row, from 0.
-    row:
-        (width,).
-    factor, taps:
-        M, and (24 M + 1,) the kernel.
-    pending, sums:
-        (25, width) and (25,) outputs, by their number modulo 25, and the taps they have used.
-
-    """
-    half = (taps.size - 1) // 2
-    last = (index + half) // factor
-    for output in range(max(0, (index - half + factor - 1) // factor), last + 1):
-        weight = taps[index - output * factor + half]
-        slot = output % sums.size
-        sums[slot] += weight
-        for c in range(row.size):
-            pending[slot, c] += weight * row[c]
+    return add_row  # type: ignore[no-any-return]
 
 
 def _add_row(
@@ -112,7 +89,7 @@ def _add_row(
     pending: np.ndarray,
     sums: np.ndarray,
 ) -> None:
-    """Do the same as `add_row` by NumPy."""
+    """Do the same as `filter_steps.add_row` in NumPy."""
     half = (taps.size - 1) // 2
     first = max(0, -((half - index) // factor))
     outputs = np.arange(first, (index + half) // factor + 1)

@@ -9,11 +9,12 @@ comes out is what the offline method finds, later by `OnlineWindows.delay`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from ..compiled import available, compiled
+from ..compiled import available
 from ..recording import Motion
 from ..signals.windows import Windows
 
@@ -77,9 +78,7 @@ class OnlineWindows:
         self._extras = np.zeros((2 * operator.taps, n_filtered))
         self._offset = np.zeros(n_joints)
         self._count = -self._skipped
-        compile_them = available()
-        self._products = window_products.ready() if compile_them else _window_products
-        self._filter = filtered_entries.ready() if compile_them else _filtered_entries
+        self._products, self._filter = _steps()
 
     @property
     def delay(self) -> float:
@@ -152,56 +151,13 @@ class OnlineWindows:
         return now if index >= taps - 1 else None
 
 
-@compiled(
-    'const f8[:, ::1]',
-    'const f8[::1]',
-    'const f8[:, ::1]',
-    'const f8[:, ::1]',
-    'f8[:, :, ::1]',
-    'f8[::1]',
-)
-def window_products(
-    held: np.ndarray,
-    offset: np.ndarray,
-    kernels: np.ndarray,
-    smooth: np.ndarray,
-    states: np.ndarray,
-    effort: np.ndarray,
-) -> None:
-    """
-    Apply the kernels of a window.
+def _steps() -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return the compiled steps; without Numba, functions that do the same in NumPy."""
+    if not available():
+        return _window_products, _filtered_entries
+    from .filter_steps import filtered_entries, window_products
 
-    Parameters
-    ----------
-    held:
-        (2 margin + taps, 2 n) positions, less an offset, and efforts.
-    offset:
-        (n,) of the positions.
-    kernels, smooth:
-        (4, taps) of P for position, velocity, acceleration and effort, and (2, 2 margin + 1) of
-        velocity and acceleration without phase shift.
-    states, effort:
-        (3, 2, n) position, velocity and acceleration of both motions, and (n,): results.
-
-    """
-    n, taps, width = offset.size, kernels.shape[1], smooth.shape[1]
-    margin = (width - 1) // 2
-    states[:] = 0.0
-    effort[:] = 0.0
-    for i in range(taps):
-        for j in range(n):
-            position = held[margin + i, j]
-            for k in range(3):
-                states[k, 0, j] += kernels[k, i] * position
-            effort[j] += kernels[3, i] * held[margin + i, n + j]
-    for i in range(width):
-        for j in range(n):
-            position = held[taps - 1 + i, j]
-            states[1, 1, j] += smooth[0, i] * position
-            states[2, 1, j] += smooth[1, i] * position
-    for j in range(n):
-        states[0, 0, j] += offset[j]
-        states[0, 1, j] = held[margin + taps - 1, j] + offset[j]
+    return window_products, filtered_entries
 
 
 def _window_products(
@@ -212,7 +168,7 @@ def _window_products(
     states: np.ndarray,
     effort: np.ndarray,
 ) -> None:
-    """Do the same as `window_products` by NumPy."""
+    """Do the same as `filter_steps.window_products` in NumPy."""
     n, taps, margin = offset.size, kernels.shape[1], (smooth.shape[1] - 1) // 2
     inner = held[margin : margin + taps]
     states[:, 0] = kernels[:3] @ inner[:, :n]
@@ -220,47 +176,6 @@ def _window_products(
     states[0, 0] += offset
     states[0, 1] = inner[-1, :n] + offset
     effort[:] = kernels[3] @ inner[:, n:]
-
-
-@compiled('const f8[:, ::1]', 'const i8[::1]', 'i8', 'const f8[::1]', 'f8[:, ::1]', 'f8[::1]')
-def filtered_entries(
-    entries: np.ndarray,
-    which: np.ndarray,
-    place: int,
-    kernel: np.ndarray,
-    ring: np.ndarray,
-    now: np.ndarray,
-) -> None:
-    """
-    Put entries into the ring and replace them by what P makes of it.
-
-    Parameters
-    ----------
-    entries:
-        (K, 2).
-    which:
-        (m,) places of those that are filtered.
-    place:
-        Where in the ring they go.
-    kernel:
-        (taps,) of P.
-    ring:
-        (2 taps, m) everything twice.
-    now:
-        (K,) result.
-
-    """
-    taps = kernel.size
-    for k in range(now.size):
-        now[k] = entries[k, 0]
-    for i in range(which.size):
-        value = entries[which[i], 1]
-        ring[place, i] = value
-        ring[place + taps, i] = value
-        now[which[i]] = 0.0
-    for t in range(taps):
-        for i in range(which.size):
-            now[which[i]] += kernel[t] * ring[place + 1 + t, i]
 
 
 def _filtered_entries(
@@ -271,7 +186,7 @@ def _filtered_entries(
     ring: np.ndarray,
     now: np.ndarray,
 ) -> None:
-    """Do the same as `filtered_entries` by NumPy."""
+    """Do the same as `filter_steps.filtered_entries` in NumPy."""
     taps = kernel.size
     now[:] = entries[:, 0]
     ring[place] = ring[place + taps] = entries[which, 1]

@@ -27,8 +27,8 @@ from ..recording import Motion
 from ..robot import Robot
 from .closure import Closure, Jacobians, SINGULAR
 from .friction import unit_of
+from .kernel_data import dense_data, KernelData
 from .loops import Loops
-from .program import dense_program, Program
 from .rigid import RigidBodies
 from .settings import ModelSettings
 
@@ -209,7 +209,7 @@ class ClosedBodies:
         n, c = self.n_joints, self.columns.size
         tree = np.zeros((len(motion), len(self.joints), len(self.bodies.layout)))
         if available():
-            self._program.run(motion, tree)
+            self._kernel_data.evaluate(motion, tree)
         else:
             self.bodies.fill(motion, tree)
         tree = tree[:, :, self.columns]
@@ -219,9 +219,9 @@ class ClosedBodies:
             out[:, :, c : len(self.layout)] = turned * motion.velocity[:, None, n:]
 
     @cached_property
-    def _program(self) -> Program:
+    def _kernel_data(self) -> KernelData:
         """The tree's rows for the compiled kernel."""
-        return dense_program(self.bodies, (), len(self.bodies.layout))
+        return dense_data(self.bodies, (), len(self.bodies.layout))
 
     def _unclosed(self, motion: Motion, row: int, first: int) -> RecordingError:
         position, loop = self.closure.nearest(motion.position[row])

@@ -20,7 +20,7 @@ from .delta import DeltaBodies
 from .drives import DriveTerms
 from .elastic import build_elastic
 from .friction import JointTerms
-from .program import dense_program, Program
+from .kernel_data import dense_data, KernelData
 from .rigid import RigidBodies
 from .settings import ModelSettings
 from .state_functions import Combination
@@ -122,9 +122,9 @@ class InverseDynamicsRegressor:
         if n_joints != self.n_joints:
             raise ValueError(f'the motion has {n_joints} joints, the regressor {self.n_joints}')
         out = result_array((n_samples * n_joints, len(self.layout)), out)
-        program = self.program
-        if program is not None:
-            program.run(motion, out, threads)
+        data = self.kernel_data
+        if data is not None:
+            data.evaluate(motion, out, threads)
             return out
         out[:] = 0.0
         each = out.reshape(n_samples, n_joints, len(self.layout))
@@ -133,15 +133,15 @@ class InverseDynamicsRegressor:
         return out
 
     @property
-    def program(self) -> Program | None:
+    def kernel_data(self) -> KernelData | None:
         """All columns as data for the compiled kernel; None without it, or for a mechanism."""
-        return self._program if available() else None
+        return self._kernel_data if available() else None
 
     @cached_property
-    def _program(self) -> Program | None:
+    def _kernel_data(self) -> KernelData | None:
         if self.compilable is None:
             return None
-        return dense_program(*self.compilable, len(self.layout))
+        return dense_data(*self.compilable, len(self.layout))
 
     @cached_property
     def compilable(self) -> tuple[RigidBodies, tuple[Combination, ...]] | None:

@@ -1,407 +1,283 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The rows of an inverse dynamics regressor in machine code, for `LANES` samples at once.
+Machine code of the inverse dynamics regressor's rows.
 
-The formulas are those of `rigid` and `state_functions`; here they are written out joint by joint.
-All that is worked on for a few samples stays in the first two caches, the next link's motions and
-a link's factors in registers.  The robot is data (`Program`), so that one machine code serves all.
+The formulas are those of `rigid` and `state_functions`, written out joint by joint for blocks of
+`BLOCK` samples.  A block's quantities are vectors of consecutive samples: component c of a motion
+has places ``c BLOCK`` to ``(c + 1) BLOCK - 1``.  So every innermost loop runs over contiguous
+numbers, which the compiler turns into vector instructions, and what is worked on stays in a core's
+first two caches.  The robot is data (`KernelData`): one machine code serves all robots.
+
+A motion is a spatial vector (w, l) in the link's frame, as in `rigid`.
 """
 
 from __future__ import annotations
 
+from numba import boolean, float64, int64
 import numpy as np
 
-from ..compiled import compiled
-from ..lanes import LANES, Lanes, load, repeat, store, store_rows, stream, to_line
-from .sines import sine_and_cosine_of_any
+from ..compiled import compiled, constant
 
-BEYOND = 1 << 20
-"""Numbers of an output from which on it is written past the caches; 8 MB."""
+BLOCK = 64
+"""Samples of a block."""
 
-_MOTION = 6 * LANES  # numbers of a spatial motion, (w, l) as in `rigid`
-
-
-@compiled(inline=True)
-def turning(k: np.ndarray, i: int, at: int, s: Lanes, c: Lanes) -> Lanes:
-    """Entry of the rotation into a joint's frame: constant, cosine and sine part."""
-    return k[i, at] + k[i, at + 1] * c + k[i, at + 2] * s
+TILE = 8
+"""Dense rows that are written at once."""
 
 
-@compiled(inline=True)
-def rotation(k: np.ndarray, i: int, s: Lanes, c: Lanes) -> tuple[Lanes, ...]:
-    """Nine entries of the rotation into a joint's frame, row by row."""
-    return (
-        turning(k, i, 0, s, c),
-        turning(k, i, 3, s, c),
-        turning(k, i, 6, s, c),
-        turning(k, i, 9, s, c),
-        turning(k, i, 12, s, c),
-        turning(k, i, 15, s, c),
-        turning(k, i, 18, s, c),
-        turning(k, i, 21, s, c),
-        turning(k, i, 24, s, c),
-    )
+@compiled()
+def gather(source: np.ndarray, start: int, states: np.ndarray, first: int, count: int) -> None:
+    """Copy ``count`` rows of (m, k) states to the vectors from ``first`` on."""
+    for j in range(source.shape[1]):
+        target = states[first + j]
+        for t in range(count):
+            target[t] = source[start + t, j]
 
 
-@compiled(inline=True)
-def carried(
-    motions: np.ndarray, at: int, E: tuple[Lanes, ...], r: tuple[Lanes, ...]
-) -> tuple[Lanes, ...]:
-    """Motion (w, l) at place ``at`` as seen in the next frame: E w, E (l + w x r)."""
-    xx, xy, xz, yx, yy, yz, zx, zy, zz = E
-    rx, ry, rz = r
-    wx, wy, wz, lx, ly, lz = load_motion(motions, at)
-    lx = lx + wy * rz - wz * ry
-    ly = ly + wz * rx - wx * rz
-    lz = lz + wx * ry - wy * rx
-    return (
-        xx * wx + xy * wy + xz * wz,
-        yx * wx + yy * wy + yz * wz,
-        zx * wx + zy * wy + zz * wz,
-        xx * lx + xy * ly + xz * lz,
-        yx * lx + yy * ly + yz * lz,
-        zx * lx + zy * ly + zz * lz,
-    )
-
-
-@compiled(inline=True)
-def load_motion(motions: np.ndarray, at: int) -> tuple[Lanes, ...]:
-    """Six lanes from place ``at``."""
-    return (
-        load(motions, at),
-        load(motions, at + LANES),
-        load(motions, at + 2 * LANES),
-        load(motions, at + 3 * LANES),
-        load(motions, at + 4 * LANES),
-        load(motions, at + 5 * LANES),
-    )
-
-
-@compiled(inline=True)
-def store_motion(motions: np.ndarray, at: int, motion: tuple[Lanes, ...]) -> None:
-    """Write six lanes from place ``at``."""
-    store(motions, at, motion[0])
-    store(motions, at + LANES, motion[1])
-    store(motions, at + 2 * LANES, motion[2])
-    store(motions, at + 3 * LANES, motion[3])
-    store(motions, at + 4 * LANES, motion[4])
-    store(motions, at + 5 * LANES, motion[5])
-
-
-@compiled(inline=True)
-def joined(
-    velocity: tuple[Lanes, ...],
-    acceleration: tuple[Lanes, ...],
-    axis: tuple[float, ...],
-    turns: bool,
-    dq: Lanes,
-    ddq: Lanes,
-) -> tuple[tuple[Lanes, ...], ...]:
-    """Velocity and acceleration of the link itself, from its parent's as seen in its frame."""
-    wx, wy, wz, lx, ly, lz = velocity
-    ax, ay, az, bx, by, bz = acceleration
-    nx, ny, nz = axis
-    # (w, l) x (n, 0) = (w x n, l x n);  (w, l) x (0, n) = (0, w x n)
-    cx, cy, cz = (wy * nz - wz * ny) * dq, (wz * nx - wx * nz) * dq, (wx * ny - wy * nx) * dq
-    if turns:
-        bx = bx + (ly * nz - lz * ny) * dq
-        by = by + (lz * nx - lx * nz) * dq
-        bz = bz + (lx * ny - ly * nx) * dq
-        ax, ay, az = ax + nx * ddq + cx, ay + ny * ddq + cy, az + nz * ddq + cz
-        wx, wy, wz = wx + nx * dq, wy + ny * dq, wz + nz * dq
-    else:
-        bx, by, bz = bx + nx * ddq + cx, by + ny * ddq + cy, bz + nz * ddq + cz
-        lx, ly, lz = lx + nx * dq, ly + ny * dq, lz + nz * dq
-    return (wx, wy, wz, lx, ly, lz), (ax, ay, az, bx, by, bz)
-
-
-@compiled(inline=True)
-def factors(
-    velocity: tuple[Lanes, ...], acceleration: tuple[Lanes, ...]
-) -> tuple[tuple[Lanes, ...], ...]:
-    """Return what unit motions are multiplied with: the different ones of `rigid`'s factors."""
-    x, y, z, vx, vy, vz = velocity
-    Ax, Ay, Az, bx, by, bz = acceleration
-    xx, yy, zz, xy, xz, yz = x * x, y * y, z * z, x * y, x * z, y * z
-    return (
-        (bx + y * vz - z * vy, by + z * vx - x * vz, bz + x * vy - y * vx),
-        (-yy - zz, xy - Az, xz + Ay, xy + Az, -xx - zz, yz - Ax, xz - Ay, yz + Ax, -xx - yy),
-        (Ax, Ay, Az, xy, xz, yz, yy - zz, zz - xx, xx - yy),
-    )
-
-
-@compiled(inline=True)
-def row(unit: tuple[Lanes, ...], link: tuple[tuple[Lanes, ...], ...]) -> tuple[Lanes, ...]:
-    """Ten entries of a joint's row, from its unit motion and the factors of the link."""
-    wx, wy, wz, lx, ly, lz = unit
-    (ax, ay, az), (oxx, oxy, oxz, oyx, oyy, oyz, ozx, ozy, ozz), others = link
-    Ax, Ay, Az, xy, xz, yz, dx, dy, dz = others
-    return (
-        ax * lx + ay * ly + az * lz,
-        ay * wz - az * wy + oxx * lx + oyx * ly + ozx * lz,
-        az * wx - ax * wz + oxy * lx + oyy * ly + ozy * lz,
-        ax * wy - ay * wx + oxz * lx + oyz * ly + ozz * lz,
-        Ax * wx + xz * wy - xy * wz,
-        ozy * wy - ozx * wx + dz * wz,
-        Ay * wy - yz * wx + xy * wz,
-        oyx * wx + dy * wy - oyz * wz,
-        dx * wx - oxy * wy + oxz * wz,
-        yz * wx - xz * wy + Az * wz,
-    )
-
-
-@compiled(inline=True)
-def store_wanted(
-    out: np.ndarray, places: np.ndarray, pair: int, stride: int, at: int, values: tuple[Lanes, ...]
+@compiled()
+def place_frame(
+    coefficients: np.ndarray, one: np.ndarray, other: np.ndarray, frame: np.ndarray, count: int
 ) -> None:
-    """Write those of a row's ten entries that have a place."""
-    if places[pair, 0] >= 0:
-        store(out, places[pair, 0] * stride + at, values[0])
-    if places[pair, 1] >= 0:
-        store(out, places[pair, 1] * stride + at, values[1])
-    if places[pair, 2] >= 0:
-        store(out, places[pair, 2] * stride + at, values[2])
-    if places[pair, 3] >= 0:
-        store(out, places[pair, 3] * stride + at, values[3])
-    if places[pair, 4] >= 0:
-        store(out, places[pair, 4] * stride + at, values[4])
-    if places[pair, 5] >= 0:
-        store(out, places[pair, 5] * stride + at, values[5])
-    if places[pair, 6] >= 0:
-        store(out, places[pair, 6] * stride + at, values[6])
-    if places[pair, 7] >= 0:
-        store(out, places[pair, 7] * stride + at, values[7])
-    if places[pair, 8] >= 0:
-        store(out, places[pair, 8] * stride + at, values[8])
-    if places[pair, 9] >= 0:
-        store(out, places[pair, 9] * stride + at, values[9])
+    """Combine two functions of a joint's position into rotation (9, by rows) and translation."""
+    for c in range(12):
+        still, first, second = coefficients[c, 0], coefficients[c, 1], coefficients[c, 2]
+        entry = frame[c * BLOCK : (c + 1) * BLOCK]
+        for t in range(count):
+            entry[t] = still + first * one[t] + second * other[t]
 
 
-@compiled(inline=True)
-def gather(
-    states: np.ndarray,
-    q: np.ndarray,
+@compiled()
+def transform(parent: np.ndarray, frame: np.ndarray, motion: np.ndarray, count: int) -> None:
+    """Take a motion of the parent's link into a joint's frame: E w, E (l + w x r)."""
+    for t in range(count):
+        wx, wy, wz = parent[t], parent[BLOCK + t], parent[2 * BLOCK + t]
+        lx, ly, lz = parent[3 * BLOCK + t], parent[4 * BLOCK + t], parent[5 * BLOCK + t]
+        xx, xy, xz = frame[t], frame[BLOCK + t], frame[2 * BLOCK + t]
+        yx, yy, yz = frame[3 * BLOCK + t], frame[4 * BLOCK + t], frame[5 * BLOCK + t]
+        zx, zy, zz = frame[6 * BLOCK + t], frame[7 * BLOCK + t], frame[8 * BLOCK + t]
+        rx, ry, rz = frame[9 * BLOCK + t], frame[10 * BLOCK + t], frame[11 * BLOCK + t]
+        lx = lx + wy * rz - wz * ry
+        ly = ly + wz * rx - wx * rz
+        lz = lz + wx * ry - wy * rx
+        motion[t] = xx * wx + xy * wy + xz * wz
+        motion[BLOCK + t] = yx * wx + yy * wy + yz * wz
+        motion[2 * BLOCK + t] = zx * wx + zy * wy + zz * wz
+        motion[3 * BLOCK + t] = xx * lx + xy * ly + xz * lz
+        motion[4 * BLOCK + t] = yx * lx + yy * ly + yz * lz
+        motion[5 * BLOCK + t] = zx * lx + zy * ly + zz * lz
+
+
+@compiled()
+def add_joint(
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
+    axis: np.ndarray,
     dq: np.ndarray,
     ddq: np.ndarray,
-    other: np.ndarray,
-    start: int,
-    n: int,
+    count: int,
 ) -> None:
-    """Lay the states side by side, `LANES` samples each, where the last of all repeats."""
-    last = q.shape[0] - 1
-    for t in range(LANES):
-        sample = min(start + t, last)
-        for j in range(n):
-            states[j * LANES + t] = q[sample, j]
-            states[(n + j) * LANES + t] = ddq[sample, j]
-            states[(2 * n + j) * LANES + t] = dq[sample, j]
-        for j in range(other.shape[1]):
-            states[(4 * n + 1 + j) * LANES + t] = other[sample, j]
+    """Add a joint's own motion to its parent's as seen in its frame; ``axis`` is a unit motion."""
+    nx, ny, nz, ux, uy, uz = axis[0], axis[1], axis[2], axis[3], axis[4], axis[5]
+    for t in range(count):
+        wx, wy, wz = velocity[t], velocity[BLOCK + t], velocity[2 * BLOCK + t]
+        lx, ly, lz = velocity[3 * BLOCK + t], velocity[4 * BLOCK + t], velocity[5 * BLOCK + t]
+        v, a = dq[t], ddq[t]
+        # (w, l) x (n, u) = (w x n, l x n + w x u)
+        acceleration[t] += nx * a + (wy * nz - wz * ny) * v
+        acceleration[BLOCK + t] += ny * a + (wz * nx - wx * nz) * v
+        acceleration[2 * BLOCK + t] += nz * a + (wx * ny - wy * nx) * v
+        acceleration[3 * BLOCK + t] += ux * a + (ly * nz - lz * ny + wy * uz - wz * uy) * v
+        acceleration[4 * BLOCK + t] += uy * a + (lz * nx - lx * nz + wz * ux - wx * uz) * v
+        acceleration[5 * BLOCK + t] += uz * a + (lx * ny - ly * nx + wx * uy - wy * ux) * v
+        velocity[t] = wx + nx * v
+        velocity[BLOCK + t] = wy + ny * v
+        velocity[2 * BLOCK + t] = wz + nz * v
+        velocity[3 * BLOCK + t] = lx + ux * v
+        velocity[4 * BLOCK + t] = ly + uy * v
+        velocity[5 * BLOCK + t] = lz + uz * v
 
 
-@compiled(inline=True)
-def take_signs(states: np.ndarray, first: int, count: int, target: int) -> None:
-    """Put the signs of ``count`` functions of the state, from ``first`` on, to ``target``."""
-    for i in range(count * LANES):
-        # becomes no branch, which half of the samples would take by surprise
-        up = 1.0 if states[first * LANES + i] > 0.0 else 0.0
-        down = 1.0 if states[first * LANES + i] < 0.0 else 0.0
-        states[target * LANES + i] = up - down
-
-
-@compiled(inline=True)
-def move_on(
-    links: np.ndarray,
-    k: np.ndarray,
-    i: int,
-    states: np.ndarray,
-    n: int,
-    motions: np.ndarray,
-    scratch: np.ndarray,
-) -> tuple[tuple[Lanes, ...], ...]:
-    """Find the motions of a link from its parent's; return its velocity and acceleration."""
-    column, parent, own, known = links[i, 0], links[i, 1], links[i, 2], links[i, 3]
-    turns = links[i, 4] > 0
-    zero = repeat(0.0)
-    sine, cosine, slide = zero, zero, zero
-    if turns:
-        sine, cosine = sine_and_cosine_of_any(states, column * LANES, scratch)
-    else:
-        slide = load(states, column * LANES)
-    E = rotation(k, i, sine, cosine)
-    r = (k[i, 27] + k[i, 33] * slide, k[i, 28] + k[i, 34] * slide, k[i, 29] + k[i, 35] * slide)
-    axis = (k[i, 30], k[i, 31], k[i, 32])
-    velocity, acceleration = joined(
-        carried(motions, parent, E, r),
-        carried(motions, parent + _MOTION, E, r),
-        axis,
-        turns,
-        load(states, (2 * n + column) * LANES),
-        load(states, (n + column) * LANES),
-    )
-    store_motion(motions, own, velocity)
-    store_motion(motions, own + _MOTION, acceleration)
-    for place in range(2 * _MOTION, known * _MOTION, _MOTION):
-        store_motion(motions, own + place, carried(motions, parent + place, E, r))
-    nx, ny, nz = repeat(k[i, 30]), repeat(k[i, 31]), repeat(k[i, 32])
-    unit = (nx, ny, nz, zero, zero, zero) if turns else (zero, zero, zero, nx, ny, nz)
-    store_motion(motions, own + known * _MOTION, unit)
-    return velocity, acceleration
-
-
-@compiled(inline=True)
-def add_up(
-    states: np.ndarray, sums: np.ndarray, entry: int, functions: np.ndarray, weights: np.ndarray
-) -> Lanes:
-    """Return a combination of functions of the state."""
-    first, last = sums[entry, 1], sums[entry, 2]
-    value = weights[first] * load(states, functions[first] * LANES)
-    for i in range(first + 1, last):
-        value = value + weights[i] * load(states, functions[i] * LANES)
-    return value
-
-
-@compiled(inline=True)
-def take_speed_signs(
-    states: np.ndarray, speeds: np.ndarray, functions: np.ndarray, weights: np.ndarray
+@compiled()
+def set_factors(
+    velocity: np.ndarray, acceleration: np.ndarray, factors: np.ndarray, count: int
 ) -> None:
-    """Add the signs of speeds that are combinations of the joints'."""
-    for speed in range(speeds.shape[0]):
-        place = speeds[speed, 0]
-        store(states, place * LANES, add_up(states, speeds, speed, functions, weights))
-        take_signs(states, place, 1, place)
+    """Write a link's 18 factors: acceleration of the origin, [A x] + [W x]^2, A, products of W."""
+    for t in range(count):
+        x, y, z = velocity[t], velocity[BLOCK + t], velocity[2 * BLOCK + t]
+        vx, vy, vz = velocity[3 * BLOCK + t], velocity[4 * BLOCK + t], velocity[5 * BLOCK + t]
+        ax, ay, az = acceleration[t], acceleration[BLOCK + t], acceleration[2 * BLOCK + t]
+        xx, yy, zz, xy, xz, yz = x * x, y * y, z * z, x * y, x * z, y * z
+        factors[t] = acceleration[3 * BLOCK + t] + y * vz - z * vy
+        factors[BLOCK + t] = acceleration[4 * BLOCK + t] + z * vx - x * vz
+        factors[2 * BLOCK + t] = acceleration[5 * BLOCK + t] + x * vy - y * vx
+        factors[3 * BLOCK + t] = -yy - zz
+        factors[4 * BLOCK + t] = xy - az
+        factors[5 * BLOCK + t] = xz + ay
+        factors[6 * BLOCK + t] = xy + az
+        factors[7 * BLOCK + t] = -xx - zz
+        factors[8 * BLOCK + t] = yz - ax
+        factors[9 * BLOCK + t] = xz - ay
+        factors[10 * BLOCK + t] = yz + ax
+        factors[11 * BLOCK + t] = -xx - yy
+        factors[12 * BLOCK + t] = ax
+        factors[13 * BLOCK + t] = ay
+        factors[14 * BLOCK + t] = az
+        factors[15 * BLOCK + t] = xy
+        factors[16 * BLOCK + t] = xz
+        factors[17 * BLOCK + t] = yz
 
 
-@compiled(inline=True)
-def copy_rows(rows: np.ndarray, count: int, out: np.ndarray, at: int) -> None:
-    """Copy to where it is not read soon: past the caches where the output is larger than these."""
-    first = 0
-    if out.size > BEYOND:
-        first = min(to_line(out, at), count)
-        for i in range(first):
-            out[at + i] = rows[i]
-        for _ in range((count - first) // LANES):
-            stream(out, at + first, load(rows, first))
-            first += LANES
-    for _ in range((count - first) // LANES):
-        store(out, at + first, load(rows, first))
-        first += LANES
-    for i in range(first, count):
-        out[at + i] = rows[i]
+@compiled()
+def set_inertial(unit: np.ndarray, factors: np.ndarray, entries: np.ndarray, count: int) -> None:
+    """Write the ten entries of a link in the row of a joint, from that joint's unit motion."""
+    for t in range(count):
+        wx, wy, wz = unit[t], unit[BLOCK + t], unit[2 * BLOCK + t]
+        lx, ly, lz = unit[3 * BLOCK + t], unit[4 * BLOCK + t], unit[5 * BLOCK + t]
+        ox, oy, oz = factors[t], factors[BLOCK + t], factors[2 * BLOCK + t]
+        xx, xy, xz = factors[3 * BLOCK + t], factors[4 * BLOCK + t], factors[5 * BLOCK + t]
+        yx, yy, yz = factors[6 * BLOCK + t], factors[7 * BLOCK + t], factors[8 * BLOCK + t]
+        zx, zy, zz = factors[9 * BLOCK + t], factors[10 * BLOCK + t], factors[11 * BLOCK + t]
+        ax, ay, az = factors[12 * BLOCK + t], factors[13 * BLOCK + t], factors[14 * BLOCK + t]
+        pxy, pxz, pyz = factors[15 * BLOCK + t], factors[16 * BLOCK + t], factors[17 * BLOCK + t]
+        entries[t] = ox * lx + oy * ly + oz * lz
+        entries[BLOCK + t] = oy * wz - oz * wy + xx * lx + yx * ly + zx * lz
+        entries[2 * BLOCK + t] = oz * wx - ox * wz + xy * lx + yy * ly + zy * lz
+        entries[3 * BLOCK + t] = ox * wy - oy * wx + xz * lx + yz * ly + zz * lz
+        entries[4 * BLOCK + t] = ax * wx + pxz * wy - pxy * wz
+        entries[5 * BLOCK + t] = zy * wy - zx * wx + (xx - yy) * wz
+        entries[6 * BLOCK + t] = ay * wy - pyz * wx + pxy * wz
+        entries[7 * BLOCK + t] = yx * wx + (zz - xx) * wy - yz * wz
+        entries[8 * BLOCK + t] = (yy - zz) * wx - xy * wy + xz * wz
+        entries[9 * BLOCK + t] = pyz * wx - pxz * wy + az * wz
 
 
-@compiled(inline=True)
-def copy_entries(entries: np.ndarray, count: int, out: np.ndarray, stride: int, at: int) -> None:
-    """Copy entries of fewer samples than there are lanes."""
-    for i in range(entries.size // LANES):
-        for t in range(count):
-            out[i * stride + at + t] = entries[i * LANES + t]
+@compiled()
+def write_rows(
+    entries: np.ndarray, places: np.ndarray, out: np.ndarray, start: int, count: int
+) -> None:
+    """Write whole rows: zeros, then entries, a few rows at once that stay in the first cache."""
+    for first in range(0, count, TILE):
+        size = min(TILE, count - first)
+        rows = out[start + first : start + first + size]
+        rows[:] = 0.0
+        for k in range(places.size):
+            entry, place = entries[k, first : first + size], places[k]
+            for t in range(size):
+                rows[t, place] = entry[t]
+
+
+@compiled()
+def write_entries(
+    entries: np.ndarray, places: np.ndarray, out: np.ndarray, start: int, count: int
+) -> None:
+    """Write the entries that have a place, each to its own row of the output."""
+    for k in range(places.size):
+        if places[k] >= 0:
+            entry, target = entries[k], out[places[k], start : start + count]
+            for t in range(count):
+                target[t] = entry[t]
 
 
 @compiled(
-    'const i8[:, ::1]',
-    'const f8[:, ::1]',
-    'const i8[:, ::1]',
-    'const i8[:, ::1]',
-    'const i8[:, ::1]',
-    'const i8[::1]',
-    'const f8[::1]',
-    'const f8[:, ::1]',
-    'const f8[:, ::1]',
-    'const f8[:, ::1]',
-    'const f8[:, ::1]',
-    'f8[::1]',
-    'i8',
-    'i8',
-    'i8',
+    constant(int64, 2),
+    constant(float64, 3),
+    constant(float64, 2),
+    constant(float64, 1),
+    constant(int64, 2),
+    constant(int64, 1),
+    constant(float64, 1),
+    constant(int64, 1),
+    constant(float64, 2),
+    constant(float64, 2),
+    constant(float64, 2),
+    constant(float64, 2),
+    constant(float64, 2),
+    constant(float64, 2),
+    float64[:, ::1],
+    int64,
+    boolean,
 )
 def evaluate(
-    links: np.ndarray,
-    constants: np.ndarray,
-    places: np.ndarray,
+    joints: np.ndarray,
+    frames: np.ndarray,
+    axes: np.ndarray,
+    gravity: np.ndarray,
     sums: np.ndarray,
-    speeds: np.ndarray,
     functions: np.ndarray,
     weights: np.ndarray,
+    places: np.ndarray,
     q: np.ndarray,
+    cosine: np.ndarray,
+    sine: np.ndarray,
     dq: np.ndarray,
     ddq: np.ndarray,
-    other: np.ndarray,
+    others: np.ndarray,
     out: np.ndarray,
-    dense: int,
-    begin: int,
-    end: int,
+    first: int,
+    dense: bool,
 ) -> None:
     """
-    Write rows of a part of a motion.
+    Write the rows of some of a motion's samples.
 
     Parameters
     ----------
-    links, constants, places, sums, speeds, functions, weights:
-        As `Program` has them.
-    q, dq, ddq:
-        (m, n) states of the whole motion.
-    other:
-        (m, x) values of the functions that are not made here.
+    joints, frames, axes, gravity, sums, functions, weights, places:
+        As in `KernelData`.
+    q, cosine, sine, dq, ddq:
+        (m, n) positions [rad or m], their cosines and sines, velocities and accelerations.
+    others:
+        (m, x) the other functions of the state.
     out:
-        Dense: m rows of the regressor's n p numbers, as one vector.  Else: K rows of m numbers.
+        Dense: (M, n p) numbers of M >= m samples.  Else: (K, M) entries.
+    first:
+        Place of the first of the m samples among the M.
     dense:
-        Which of the two, 1 or 0.
-    begin, end:
-        The samples that are wanted.
+        Which of the two.
 
     """
     m, n = q.shape
-    size = out.size // m
-    motions = np.empty(links[-1, 2] + (links[-1, 3] + 1) * _MOTION)
-    states = np.empty((4 * n + 1 + other.shape[1] + speeds.shape[0]) * LANES)
-    scratch = np.empty(2 * LANES)
-    for t in range(LANES):
-        states[4 * n * LANES + t] = 1.0
-    image = np.zeros(size * LANES)  # what is zero for every motion stays from one to the next
-    for c in range(9):
-        store(motions, c * LANES, repeat(0.0))
+    states = np.empty((5 * n + 1 + others.shape[1], BLOCK))
+    states[5 * n] = 1.0
+    # velocity, acceleration and unit motions of the base and of each link
+    motions = np.empty((n + 1, 2 + joints[:, 1].max(), 6 * BLOCK))
+    motions[0] = 0.0
     for c in range(3):
-        store(motions, (9 + c) * LANES, repeat(-constants[n, c]))
-    for start in range(begin, end, LANES):
-        count = min(LANES, end - start)
-        gather(states, q, dq, ddq, other, start, n)
-        whole = count == LANES
-        target, stride, at = (out, m, start) if whole else (image, LANES, 0)
+        motions[0, 1, (3 + c) * BLOCK : (4 + c) * BLOCK] = -gravity[c]
+    frame, factors = np.empty(12 * BLOCK), np.empty(18 * BLOCK)
+    entries = np.empty((places.size, BLOCK))
+    n_inertial = places.size - sums.shape[0]
+    inertial = entries[:n_inertial].reshape(-1, 10 * BLOCK)
+    for begin in range(0, m, BLOCK):
+        count, start = min(BLOCK, m - begin), first + begin
+        gather(q, begin, states, 0, count)
+        gather(cosine, begin, states, n, count)
+        gather(sine, begin, states, 2 * n, count)
+        gather(dq, begin, states, 3 * n, count)
+        gather(ddq, begin, states, 4 * n, count)
+        gather(others, begin, states, 5 * n + 1, count)
         pair = 0
         for i in range(n):
-            velocity, acceleration = move_on(links, constants, i, states, n, motions, scratch)
-            first, last = links[i, 2] + 2 * _MOTION, links[i, 2] + (links[i, 3] + 1) * _MOTION
-            if links[i, 5] == 0:
-                pair += links[i, 3] - 1
-                continue
-            of_link = factors(velocity, acceleration)
-            for unit in range(first, last, _MOTION):
-                values = row(load_motion(motions, unit), of_link)
-                if dense:
-                    store_rows(image, places[pair, 0], size, values)
-                else:
-                    store_wanted(target, places, pair, stride, at, values)
-                pair += 1
-        if sums.size:
-            take_signs(states, 2 * n, n, 3 * n)
-            take_speed_signs(states, speeds, functions, weights)
-        i = 0
-        while i < sums.shape[0]:
-            value = add_up(states, sums, i, functions, weights)
-            if not dense:
-                store(target, sums[i, 0] * stride + at, value)
-            elif i + 3 < sums.shape[0] and sums[i + 3, 0] == sums[i, 0] + 3:
-                # side by side, as the usual terms of a joint are
-                second = add_up(states, sums, i + 1, functions, weights)
-                third = add_up(states, sums, i + 2, functions, weights)
-                fourth = add_up(states, sums, i + 3, functions, weights)
-                store_rows(image, sums[i, 0], size, (value, second, third, fourth))
-                i += 3
-            else:
-                store_rows(image, sums[i, 0], size, (value,))
-            i += 1
+            parent, known, own = motions[joints[i, 0]], joints[i, 1], motions[i + 1]
+            place_frame(frames[i], states[joints[i, 2]], states[joints[i, 3]], frame, count)
+            for k in range(1 + known):
+                transform(parent[k], frame, own[k], count)
+            dq_i, ddq_i = states[3 * n + joints[i, 4]], states[4 * n + joints[i, 4]]
+            add_joint(own[0], own[1], axes[i], dq_i, ddq_i, count)
+            for c in range(6):
+                own[1 + known, c * BLOCK : (c + 1) * BLOCK] = axes[i, c]
+            if joints[i, 5]:
+                set_factors(own[0], own[1], factors, count)
+                for k in range(known):
+                    set_inertial(own[2 + k], factors, inertial[pair + k], count)
+            pair += known
+        for i in range(sums.shape[0]):
+            entry = entries[n_inertial + i]
+            entry[:] = 0.0
+            for k in range(sums[i, 0], sums[i, 1]):
+                weight, function = weights[k], states[functions[k]]
+                for t in range(count):
+                    entry[t] += weight * function[t]
         if dense:
-            copy_rows(image, count * size, out, start * size)
-        elif not whole:
-            copy_entries(image, count, out, m, start)
+            write_rows(entries, places, out, start, count)
+        else:
+            write_entries(entries, places, out, start, count)

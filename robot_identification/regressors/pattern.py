@@ -17,7 +17,7 @@ import numpy as np
 from ..compiled import available
 from ..recording import Motion
 from .inverse_dynamics import InverseDynamicsRegressor, Regressor, result_array
-from .program import carried_links, entries_program, Program
+from .kernel_data import carried_links, entries_data, KernelData
 from .rigid import RigidBodies
 from .state_functions import Combination
 
@@ -220,13 +220,13 @@ def entries(
         where the motion has another number of joints than the regressor, or ``out`` does not fit.
 
     """
-    program = entries_program_of(regressor, columns, pattern) if available() else None
-    if program is not None:
+    data = entries_data_of(regressor, columns, pattern) if available() else None
+    if data is not None:
         m, n = motion.position.shape
         if n != regressor.n_joints:
             raise ValueError(f'the motion has {n} joints, the regressor {regressor.n_joints}')
-        out = result_array((program.size, m), out)
-        program.run(motion, out, threads)
+        out = result_array((data.size, m), out)
+        data.evaluate(motion, out, threads)
         return out
     out = result_array((pattern.width, len(motion)), out)
     dense = regressor.rows(motion).reshape(len(motion), len(pattern.columns), -1)
@@ -234,16 +234,16 @@ def entries(
     return out
 
 
-def entries_program_of(
+def entries_data_of(
     regressor: Regressor, columns: np.ndarray, pattern: RowPattern
-) -> Program | None:
+) -> KernelData | None:
     """
     Return the entries of a pattern as data for the compiled kernel; None where it has none.
 
     The last one of a pattern is kept as long as that, and is found again by the same regressor and
     array of columns.  The parameters are those of `entries`.
     """
-    kept = _programs.get(id(pattern))
+    kept = _kernel_data.get(id(pattern))
     if kept is not None and kept[0] is regressor:
         # the same array as a rule, which takes no time to see
         same = kept[1] is columns or np.array_equal(kept[1], columns)
@@ -252,14 +252,14 @@ def entries_program_of(
     if not isinstance(regressor, InverseDynamicsRegressor) or regressor.compilable is None:
         return None
     places = np.asarray(columns)[pattern.places]
-    program = entries_program(*regressor.compilable, pattern.rows, places)
+    data = entries_data(*regressor.compilable, pattern.rows, places)
     if kept is None:
-        finalize(pattern, _programs.pop, id(pattern), None)
-    _programs[id(pattern)] = (regressor, columns, program)
-    return program
+        finalize(pattern, _kernel_data.pop, id(pattern), None)
+    _kernel_data[id(pattern)] = (regressor, columns, data)
+    return data
 
 
-_programs: dict[int, tuple[Regressor, np.ndarray, Program]] = {}
+_kernel_data: dict[int, tuple[Regressor, np.ndarray, KernelData]] = {}
 
 
 def _structure(

@@ -62,6 +62,11 @@ class Combination:
     speeds: tuple[tuple[tuple[int, float], ...], ...] = ()
     other: Callable[[np.ndarray], np.ndarray] | None = None
 
+    def speed_signs(self, velocity: np.ndarray) -> np.ndarray:
+        """Return (m, s) signs of the speeds for velocities (m, n)."""
+        speeds = [sum(ratio * velocity[:, k] for k, ratio in speed) for speed in self.speeds]
+        return np.sign(np.array(speeds).reshape(len(speeds), len(velocity))).T
+
 
 def fill(combination: Combination, motion: Motion, out: np.ndarray) -> None:
     """
@@ -79,10 +84,10 @@ def fill(combination: Combination, motion: Motion, out: np.ndarray) -> None:
     """
     velocity = motion.velocity
     other = None if combination.other is None else combination.other(velocity)
-    signs = [np.sign(sum(ratio * velocity[:, k] for k, ratio in s)) for s in combination.speeds]
+    signs = combination.speed_signs(velocity)
     for entry in combination.entries:
         for kind, place, coefficient in entry.parts:
-            values = signs[place] if kind == SPEED_SIGN else _values(kind, place, motion, other)
+            values = signs[:, place] if kind == SPEED_SIGN else _values(kind, place, motion, other)
             out[:, entry.row, entry.column] += coefficient * values
 
 

@@ -10,21 +10,17 @@ import sys
 import warnings
 
 from hypothesis import given, settings, strategies
-import mpmath
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.compiled import compiled
 from robot_identification.errors import IdentificationWarning
-from robot_identification.lanes import LANES, load, store, store_rows, to_line
 from robot_identification.recording import Motion
-from robot_identification.regressors import build, CoupledDrive, ModelSettings, program
-from robot_identification.regressors.kernel import BEYOND
+from robot_identification.regressors import build, CoupledDrive, kernel_data, ModelSettings
 from robot_identification.regressors.pattern import entries, row_pattern, RowPattern
-from robot_identification.regressors.sines import FAR, sine_and_cosine_of_any
 from robot_identification.robot import Robot
 
 pytest.importorskip('numba')
+from robot_identification.regressors.kernel import BLOCK
 
 ROOT = Path(__file__).resolve().parents[2]
 RIGID = ModelSettings(friction=(), rotor_inertia=False)
@@ -148,9 +144,9 @@ def test_standstill_has_no_coulomb_friction(robot):
     assert not rows[:, column].any()
 
 
-@pytest.mark.parametrize('samples', [0, 1, LANES - 1, LANES, LANES + 1, 5 * LANES + 3])
+@pytest.mark.parametrize('samples', [0, 1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 3])
 def test_the_number_of_samples_does_not_show(regressor, samples):
-    motion = states(6, 5 * LANES + 3)
+    motion = states(6, 5 * BLOCK + 3)
     whole = regressor.rows(motion)[: 6 * samples]
     part = regressor.rows(motion.rows(0, samples))
     assert np.array_equal(part, whole)
@@ -193,21 +189,21 @@ def test_results_go_where_they_are_wanted(regressor):
 
 
 @pytest.mark.parametrize('offset', [0, 3])
-def test_results_beyond_the_caches_are_the_same(regressor, offset):
-    samples = BEYOND // (6 * len(regressor.layout)) + 10
+def test_rows_of_several_parts_are_those_of_each(regressor, offset):
+    samples = 3 * kernel_data.PART + 10
     motion = states(6, samples)
     shape = samples * 6, len(regressor.layout)
     memory = np.full(shape[0] * shape[1] + 8, np.nan)
     out = memory[offset : offset + shape[0] * shape[1]].reshape(shape)
     regressor.rows(motion, out=out)
     assert np.isnan(memory).sum() == 8
-    for start in (0, 1001, samples - 9):
+    for start in (0, kernel_data.PART - 4, 2 * kernel_data.PART - 1, samples - 9):
         part = regressor.rows(motion.rows(start, start + 9))
         assert np.array_equal(out[6 * start : 6 * start + part.shape[0]], part)
 
 
 def test_threads_do_not_show(regressor, monkeypatch):
-    monkeypatch.setattr(program, '_PART', 10)
+    monkeypatch.setattr(kernel_data, 'PART', 10)
     motion = states(6, 203)
     columns = np.arange(len(regressor.layout))
     pattern = row_pattern(regressor, columns)
@@ -282,7 +278,7 @@ from robot_identification.regressors.pattern import entries, row_pattern
 given = np.load('given.npz')
 regressor = pickle.load(open('regressor.pickle', 'rb'))
 motion, columns = Motion(*given['states']), np.arange(5, 60)
-assert regressor.program is None
+assert regressor.kernel_data is None
 rows = regressor.rows(motion, threads=2)
 assert np.abs(rows - given['rows']).max() <= 1e-12 * np.abs(rows).max()
 found = entries(regressor, motion, columns, row_pattern(regressor, columns), threads=2)
@@ -293,69 +289,3 @@ assert np.array_equal(regressor.rows(motion, out=out), rows)
     subprocess.run(
         [sys.executable, '-c', code], cwd=tmp_path, env={'PYTHONPATH': str(ROOT)}, check=True
     )
-
-
-@compiled('const f8[::1]', 'f8[::1]', 'f8[::1]', 'f8[::1]')
-def sines(angles, sine, cosine, scratch):
-    for at in range(0, angles.size, LANES):
-        s, c = sine_and_cosine_of_any(angles, at, scratch)
-        store(sine, at, s)
-        store(cosine, at, c)
-
-
-def test_sines_are_right_to_the_last_place():
-    random = np.random.default_rng(0)
-    quarters = random.integers(-600_000, 600_000, 500)
-    angles = np.concatenate(
-        [
-            random.uniform(-4.0, 4.0, 1000),
-            random.uniform(-FAR, FAR, 500),
-            quarters * (np.pi / 2),  # where one of the two is all but zero
-            quarters * (np.pi / 4),  # where the next quarter begins
-            10.0 ** random.uniform(-300.0, 300.0, 500),
-            [0.0, -0.0, FAR, -FAR, np.nextafter(FAR, np.inf), 5e-324, 1e308, np.pi],
-        ]
-    )
-    sine, cosine = np.empty_like(angles), np.empty_like(angles)
-    sines(angles, sine, cosine, np.empty(2 * LANES))
-    with mpmath.workprec(1200):
-        for angle, *found in zip(angles, sine, cosine, strict=True):
-            for value, exact in zip(found, (mpmath.sin(angle), mpmath.cos(angle)), strict=True):
-                assert abs(value - exact) <= 0.9 * np.spacing(abs(float(exact)))
-    assert np.signbit(sine[angles == 0.0]).tolist() == [False, True]
-    angles[:] = np.nan
-    angles[1::2] = np.inf
-    sines(angles, sine, cosine, np.empty(2 * LANES))
-    assert np.isnan(sine).all()
-    assert np.isnan(cosine).all()
-
-
-def test_lanes_load_what_was_stored():
-    # the Python bodies say what the machine code does
-    memory = np.arange(20.0)
-    store.__wrapped__(memory, 3, load.__wrapped__(memory, 10))
-    assert memory[3:11].tolist() == list(range(10, 18))
-
-
-@compiled('const f8[::1]', 'i8')
-def places_to_line(memory, at):
-    return to_line(memory, at)
-
-
-@pytest.mark.parametrize('body', [to_line.__wrapped__, places_to_line])
-def test_a_line_of_the_caches_begins_where_it_is_said(body):
-    memory = np.empty(64)
-    begin = memory.__array_interface__['data'][0]
-    for at in range(3 * LANES):
-        ahead = body(memory, at)
-        assert 0 <= ahead < LANES
-        assert (begin + 8 * (at + ahead)) % (8 * LANES) == 0
-
-
-def test_rows_are_stored_side_by_side():
-    memory = np.zeros(5 + LANES * 7)
-    values = tuple(np.arange(LANES) + 100.0 * i for i in range(3))
-    store_rows.__wrapped__(memory, 5, 7, values)
-    stored = memory[5:].reshape(LANES, 7)
-    assert np.array_equal(stored[:, :3], np.transpose(values))
-    assert not memory[:5].any() and not stored[:, 3:].any()
