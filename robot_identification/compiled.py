@@ -38,7 +38,7 @@ def available() -> bool:
         import numba
     except ImportError:  # missing, or made for another NumPy
         return False
-    return not numba.config.DISABLE_JIT
+    return not getattr(numba.config, 'DISABLE_JIT', False)
 
 
 def compiled(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -78,7 +78,7 @@ def _step() -> Callable[..., None]:
         return _add_row
     from .filter_steps import add_row
 
-    return add_row  # type: ignore[no-any-return]
+    return add_row
 
 
 def _add_row(

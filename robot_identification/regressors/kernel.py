@@ -26,15 +26,6 @@ TILE = 8
 
 
 @compiled()
-def gather(source: np.ndarray, start: int, states: np.ndarray, first: int, count: int) -> None:
-    """Copy ``count`` rows of (m, k) states to the vectors from ``first`` on."""
-    for j in range(source.shape[1]):
-        target = states[first + j]
-        for t in range(count):
-            target[t] = source[start + t, j]
-
-
-@compiled()
 def place_frame(
     coefficients: np.ndarray, one: np.ndarray, other: np.ndarray, frame: np.ndarray, count: int
 ) -> None:
@@ -188,11 +179,6 @@ def write_entries(
     constant(float64, 1),
     constant(int64, 1),
     constant(float64, 2),
-    constant(float64, 2),
-    constant(float64, 2),
-    constant(float64, 2),
-    constant(float64, 2),
-    constant(float64, 2),
     float64[:, ::1],
     int64,
     boolean,
@@ -206,12 +192,7 @@ def evaluate(
     functions: np.ndarray,
     weights: np.ndarray,
     places: np.ndarray,
-    q: np.ndarray,
-    cosine: np.ndarray,
-    sine: np.ndarray,
-    dq: np.ndarray,
-    ddq: np.ndarray,
-    others: np.ndarray,
+    states: np.ndarray,
     out: np.ndarray,
     first: int,
     dense: bool,
@@ -223,10 +204,8 @@ def evaluate(
     ----------
     joints, frames, axes, gravity, sums, functions, weights, places:
         As in `KernelData`.
-    q, cosine, sine, dq, ddq:
-        (m, n) positions [rad or m], their cosines and sines, velocities and accelerations.
-    others:
-        (m, x) the other functions of the state.
+    states:
+        (f, m) functions of the state.
     out:
         Dense: (M, n p) numbers of M >= m samples.  Else: (K, M) entries.
     first:
@@ -235,9 +214,7 @@ def evaluate(
         Which of the two.
 
     """
-    m, n = q.shape
-    states = np.empty((5 * n + 1 + others.shape[1], BLOCK))
-    states[5 * n] = 1.0
+    n, m = joints.shape[0], states.shape[1]
     # velocity, acceleration and unit motions of the base and of each link
     motions = np.empty((n + 1, 2 + joints[:, 1].max(), 6 * BLOCK))
     motions[0] = 0.0
@@ -248,24 +225,20 @@ def evaluate(
     n_inertial = places.size - sums.shape[0]
     inertial = entries[:n_inertial].reshape(-1, 10 * BLOCK)
     for begin in range(0, m, BLOCK):
-        count, start = min(BLOCK, m - begin), first + begin
-        gather(q, begin, states, 0, count)
-        gather(cosine, begin, states, n, count)
-        gather(sine, begin, states, 2 * n, count)
-        gather(dq, begin, states, 3 * n, count)
-        gather(ddq, begin, states, 4 * n, count)
-        gather(others, begin, states, 5 * n + 1, count)
+        end = min(begin + BLOCK, m)
+        count, start = end - begin, first + begin
         pair = 0
         for i in range(n):
             parent, known, own = motions[joints[i, 0]], joints[i, 1], motions[i + 1]
-            place_frame(frames[i], states[joints[i, 2]], states[joints[i, 3]], frame, count)
+            one, other = states[joints[i, 2], begin:end], states[joints[i, 3], begin:end]
+            place_frame(frames[i], one, other, frame, count)
             for k in range(1 + known):
                 transform(parent[k], frame, own[k], count)
-            dq_i, ddq_i = states[3 * n + joints[i, 4]], states[4 * n + joints[i, 4]]
-            add_joint(own[0], own[1], axes[i], dq_i, ddq_i, count)
+            dq, ddq = states[joints[i, 4], begin:end], states[joints[i, 5], begin:end]
+            add_joint(own[0], own[1], axes[i], dq, ddq, count)
             for c in range(6):
                 own[1 + known, c * BLOCK : (c + 1) * BLOCK] = axes[i, c]
-            if joints[i, 5]:
+            if joints[i, 6]:
                 set_factors(own[0], own[1], factors, count)
                 for k in range(known):
                     set_inertial(own[2 + k], factors, inertial[pair + k], count)
@@ -274,7 +247,7 @@ def evaluate(
             entry = entries[n_inertial + i]
             entry[:] = 0.0
             for k in range(sums[i, 0], sums[i, 1]):
-                weight, function = weights[k], states[functions[k]]
+                weight, function = weights[k], states[functions[k], begin:end]
                 for t in range(count):
                     entry[t] += weight * function[t]
         if dense:

@@ -36,9 +36,9 @@ class KernelData:
     size:
         Numbers of a sample: n p, or K.
     joints:
-        (n, 6) for each joint of the tree: place of its parent's link (0 is the base), number of
-        joints on its path, places of the two functions that its frame depends on, its column in
-        the data, and whether entries of its link are wanted.
+        (n, 7) for each joint of the tree: place of its parent's link (0 is the base), number of
+        joints on its path, the two functions that its frame depends on, its velocity and
+        acceleration among the functions, and whether entries of its link are wanted.
     frames:
         (n, 12, 3) the rotation into each joint's frame (by rows) and the translation [m]: constant
         part and coefficients of the two functions.
@@ -103,10 +103,6 @@ class KernelData:
         # imported here because Numba is optional
         from .kernel import evaluate
 
-        part = slice(start, start + PART)
-        q = np.ascontiguousarray(motion.position[part])
-        dq = np.ascontiguousarray(motion.velocity[part])
-        ddq = np.ascontiguousarray(motion.acceleration[part])
         evaluate(
             self.joints,
             self.frames,
@@ -116,23 +112,31 @@ class KernelData:
             self.functions,
             self.weights,
             self.places,
-            q,
-            np.cos(q),
-            np.sin(q),
-            dq,
-            ddq,
-            self._other_functions(dq),
+            self._states(motion, slice(start, start + PART)),
             out,
             start,
             self.dense,
         )
 
-    def _other_functions(self, velocity: np.ndarray) -> np.ndarray:
-        """Return (m, x) values of the functions after 1."""
-        signs = np.sign(velocity)
-        speeds = [c.speed_signs(velocity) for c in self.combinations if c.speeds]
-        own = [c.other(velocity) for c in self.combinations if c.other is not None]
-        return np.hstack([signs, *speeds, *own]) if speeds or own else signs
+    def _states(self, motion: Motion, part: slice) -> np.ndarray:
+        """Return (f, m) values of the functions of the state, in the order above."""
+        q, dq, ddq = motion.position[part].T, motion.velocity[part].T, motion.acceleration[part].T
+        n, m = q.shape
+        speeds = [c.speed_signs(dq.T).T for c in self.combinations if c.speeds]
+        others = [c.other(dq.T).T for c in self.combinations if c.other is not None]
+        states = np.empty((6 * n + 1 + sum(map(len, speeds + others)), m))
+        states[:n] = q
+        np.cos(states[:n], out=states[n : 2 * n])
+        np.sin(states[:n], out=states[2 * n : 3 * n])
+        states[3 * n : 4 * n] = dq
+        states[4 * n : 5 * n] = ddq
+        states[5 * n] = 1.0
+        np.sign(states[3 * n : 4 * n], out=states[5 * n + 1 : 6 * n + 1])
+        first = 6 * n + 1
+        for functions in speeds + others:
+            states[first : first + len(functions)] = functions
+            first += len(functions)
+        return states
 
 
 def dense_data(
@@ -249,13 +253,14 @@ def _tree_tables(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return ``joints``, ``frames``, ``axes``; ``seen`` are the links whose entries are wanted."""
     n = len(rigid.tree.joints)
-    joints = np.zeros((n, 6), dtype=np.int64)
+    joints = np.zeros((n, 7), dtype=np.int64)
     frames, axes = np.zeros((n, 12, 3)), np.zeros((n, 6))
     for i, joint in enumerate(rigid.tree.joints):
         column = joint.column
         # a turning frame depends on cosine and sine, a sliding one on the position alone
-        functions = (n + column, 2 * n + column) if joint.revolute else (column, 5 * n)
-        joints[i] = joint.parent + 1, len(joint.path), *functions, column, column in seen
+        position = (n + column, 2 * n + column) if joint.revolute else (column, 5 * n)
+        functions = *position, 3 * n + column, 4 * n + column
+        joints[i] = joint.parent + 1, len(joint.path), *functions, column in seen
         for part, turn in enumerate(into_frame(joint)):
             frames[i, :9, part] = turn.ravel()
         frames[i, 9:, 0] = joint.translation
