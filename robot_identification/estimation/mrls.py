@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import IdentifiabilityError, one_of
 from ..parameters import ParameterSet
-from .boxes import base_box, read_boxes
+from .bounds import base_box, read_boxes
 from .elimination import ACCEPTED
 from .estimate import Estimate
 from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve

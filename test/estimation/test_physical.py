@@ -10,7 +10,7 @@ from robot_identification.base_parameters import structure
 from robot_identification.consistency import check, from_pseudo_inertia, pseudo_inertia
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import body_scale, from_rows, standard, wls
-from robot_identification.estimation.bodies import body_sizes, reference_bodies
+from robot_identification.estimation.physical_constraints import body_sizes, reference_bodies
 from robot_identification.estimation.physical import physical, PhysicalSettings
 from robot_identification.parameters import ParameterSet
 from robot_identification.recording import Motion

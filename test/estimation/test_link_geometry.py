@@ -6,7 +6,7 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import from_rows
-from robot_identification.estimation.extent import box_faces, hull_faces, link_points
+from robot_identification.estimation.link_geometry import box_faces, hull_faces, link_points
 from robot_identification.estimation.physical import physical, PhysicalSettings
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, prior
