@@ -31,7 +31,7 @@ from .semidefinite_program import Affine, SemidefiniteProgram, svec, unpack
 TOLERANCE = 1e-4
 """Bound on the distance from the minimum, in the units of the loss."""
 
-_ITERATIONS, _PATIENCE, _LATE = 100, 4, 1e-6
+_ITERATIONS, _PATIENCE, _LATE = 100, 1, 1e-6
 """Newton steps at most, and without progress once mu has fallen to this part of its start."""
 
 _ROUNDING = 1e-14
@@ -273,9 +273,12 @@ class _Cones:
 
     def mu(self, length: float = 0.0) -> float:
         """Return the mean distance of S Y from its final value after a part of the step."""
-        slack, multiplier = self._diagonal + length * self._steps
-        products = np.sum(slack * multiplier - self.weight * self.identity, axis=(1, 2))
-        return float(np.abs(products).sum()) / self.degree
+        if not length:
+            excess = self._eigenvalues**2 - self.weight[:, 0]
+        else:
+            slack, multiplier = self._diagonal + length * self._steps
+            excess = np.sum(slack * multiplier - self.weight * self.identity, axis=1)
+        return float(np.abs(excess.sum(axis=1)).sum()) / self.degree
 
     def gap(self) -> float:
         """Return the duality gap of a feasible point."""
@@ -321,7 +324,6 @@ class _Cones:
         self._scaling = scaling @ slack @ _turn(right) / root[:, None]
         self._inverse = _turn(multiplier @ left) @ inverse / root[:, :, None]
         self._diagonal = self._eigenvalues[:, :, None] * self.identity
-        self._steps = np.zeros((2, *self.identity.shape))
 
 
 def _in_own_units(function: Affine, changes: np.ndarray, free: np.ndarray) -> Affine:

@@ -116,6 +116,8 @@ class PhysicalProblem:
         (p,) sizes of the standard parameters.
     signs:
         Names of the program's nonnegative entries.
+    factor:
+        (b + 1, b + 1) R of [W | tau], in units of the residual's standard deviation.
     program:
         Least squares in standard deviations, with rows below it for closeness to the prior.
 
@@ -124,6 +126,7 @@ class PhysicalProblem:
     bodies: tuple[Body, ...]
     scale: np.ndarray
     signs: tuple[str, ...]
+    factor: np.ndarray
     program: SemidefiniteProgram
 
 
@@ -184,7 +187,7 @@ def physical(
     found = ParameterSet(prior.layout, values)
     estimate = _estimate(system, free, found)
     change = estimate.base.values - free.base.values
-    moved = float(np.linalg.norm(_whitened(system, free)[:, :-1] @ change))
+    moved = float(np.linalg.norm(problem.factor[:, :-1] @ change))
     return replace(
         estimate,
         notes=_notes(free, estimate, moved, problem, minimum),
@@ -229,6 +232,7 @@ def physical_problem(
         bodies=bodies,
         scale=sizes,
         signs=names,
+        factor=factor,
         program=SemidefiniteProgram(
             matrix=np.vstack([factor[:, :-1] @ (regrouping * sizes), closeness]),
             target=np.concatenate([factor[:, -1], closeness @ (prior.values / sizes)]),
