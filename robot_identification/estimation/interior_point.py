@@ -125,7 +125,7 @@ def minimise(program: SemidefiniteProgram, tolerance: float = TOLERANCE) -> Mini
         try:
             # multipliers of contradictory constraints grow without bound
             with np.errstate(over='ignore', invalid='ignore'):
-                step, length = _newton_step(hessian, gradient, cones)
+                step, length = _newton_step(rows, hessian, gradient, cones)
                 cones.move(length)
         except np.linalg.LinAlgError:
             break
@@ -173,16 +173,16 @@ def _start(program: SemidefiniteProgram, cones: _Cones) -> np.ndarray:
 
 
 def _newton_step(
-    hessian: np.ndarray, gradient: np.ndarray, cones: _Cones
+    rows: np.ndarray, hessian: np.ndarray, gradient: np.ndarray, cones: _Cones
 ) -> tuple[np.ndarray, float]:
     """Return the step by Mehrotra's predictor and corrector, (q,), and how much of it to take."""
-    factor, failed = dpotrf(hessian + cones.rows.T @ cones.rows, lower=True)
-    if failed:
-        raise np.linalg.LinAlgError
+    factor, failed = dpotrf(hessian + cones.rows.T @ cones.rows)
+    if failed:  # the same factor without squaring the condition number
+        factor = np.asfortranarray(np.linalg.qr(np.vstack([rows, cones.rows]), mode='r'))
 
     def towards(target: np.ndarray) -> tuple[np.ndarray, float]:
         """Solve for a step of S and Y, and return it with its length to the boundary."""
-        step = dpotrs(factor, cones.right_side(target) - gradient, lower=True)[0]
+        step = dpotrs(factor, cones.right_side(target) - gradient)[0]
         return step, min(1.0, _TO_BOUNDARY * cones.aim(step, target))
 
     mu = cones.mu()
