@@ -89,6 +89,7 @@ lint: setup types  ## check style, formatting, types, spelling and docstrings
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell
+	@$(BIN)/python scripts/check_docstrings.py
 
 format: setup  ## put style and formatting right
 	@$(BIN)/ruff check --fix .

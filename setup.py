@@ -62,7 +62,6 @@ setup(
     install_requires=['setuptools'],
     extras_require={
         'pip': [
-            'clarabel>=0.10',
             'coal',
             'dask',
             'distributed',

@@ -30,7 +30,7 @@ BENCHMARKS = (
     'samples_to_parameters',
     'recording_length',
     'bootstrap',
-    'conic',
+    'physical_fit',
     'online',
     'online_node',
     'recording',

@@ -21,7 +21,7 @@ are compared are timed in one run, turn by turn; times are medians unless said o
 are medians of the rounds' ratios. Linear algebra runs on one thread.
 """
 
-PACKAGES = ('numpy', 'scipy', 'numba', 'pin', 'clarabel', 'dask')
+PACKAGES = ('numpy', 'scipy', 'numba', 'pin', 'dask')
 
 
 def machine() -> dict[str, str]:

@@ -144,7 +144,7 @@ class Outcome:
 
 
 class Tick:
-    """What a coroutine awaits to let time pass."""
+    """Awaitable that lets time pass."""
 
     def __await__(self) -> Iterator[None]:
         """Hand over to `drive`."""

@@ -197,7 +197,7 @@ class TrajectoryController:
 
     @property
     def speed_scaling(self) -> float:
-        """How fast time passes."""
+        """Rate at which time passes."""
         return self._world.speed
 
     async def prepare(self, joints: tuple[str, ...], tick: Any) -> None:
@@ -273,7 +273,7 @@ class CommandController(TrajectoryController):
 
     @property
     def failure(self) -> str | None:  # type: ignore[override]
-        """Why the stream has ended."""
+        """Reason for which the stream has ended."""
         return 'the stream was held up' if self._player.stream.held_up else None
 
     def _step(self, wall: float) -> None:

@@ -25,7 +25,7 @@ from robot_identification import (
 )
 from robot_identification.base_parameters import structure
 from robot_identification.consistency import check
-from robot_identification.estimation.boxes import read_boxes
+from robot_identification.estimation.bounds import read_boxes
 from robot_identification.estimation.prior import choose_prior
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.fleet.store import open_store

@@ -49,12 +49,11 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags itself decompresses with.
 """
 
-OPTIONAL = {'clarabel', 'dask', 'distributed', 'numba'}
+OPTIONAL = {'dask', 'distributed', 'numba'}
 """
 Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
 
-Where one is missing there is another way (the regressor without Numba, a fleet without Dask), or
-the error says how to install it (Clarabel, for `estimation.method: physical`).
+Where one is missing there is another way (the regressor without Numba, a fleet without Dask).
 """
 
 UNIMPORTED = {'action_msgs', 'ros2bag', 'rosbag2_storage_mcap'}

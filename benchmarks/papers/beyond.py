@@ -215,7 +215,7 @@ def page() -> Page:
     """Reproduce the figures."""
     return Page(
         title='Beyond the papers',
-        citation='Physical parameters by a conic program, outliers, payloads and drive gains.',
+        citation='Physically consistent parameters, outliers, payloads and drive gains.',
         text='The recording of the TX-40 is real. The others are simulated, with noise of the '
         'effort of 0.3 (Panda, Talos) and 0.05 (payload) of its root mean square, and go through '
         'the whole pipeline.',

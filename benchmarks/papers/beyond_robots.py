@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 from robot_identification.consistency import from_pseudo_inertia
-from robot_identification.estimation.bodies import reference_bodies
+from robot_identification.estimation.physical_constraints import reference_bodies
 from robot_identification.io.results import Result, StoredResult
 from robot_identification.parameters import INERTIAL_SYMBOLS, ParameterSet
 from robot_identification.pipeline import IdentificationProblem

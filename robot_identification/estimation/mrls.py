@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import IdentifiabilityError, one_of
 from ..parameters import ParameterSet
-from .boxes import base_box, read_boxes
+from .bounds import base_box, read_boxes
 from .elimination import ACCEPTED
 from .estimate import Estimate
 from .identifiability import Identifiability

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The best fit that real bodies can have: least squares over all standard parameters, in cones.
+Weighted least squares over physically consistent standard parameters.
 
-What is minimised over the p standard parameters chi is, in units of the residual's variance,
+Minimised over the p standard parameters chi is, in units of the residual's variance,
 
     ||W (G chi) - tau||^2 + weight * divergence(chi, prior),
 
@@ -21,23 +21,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import null_space
 
 from ..errors import one_of, SettingsError
 from ..options import option
-from ..parameters import ParameterSet
+from ..parameters import ParameterLayout, ParameterSet
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
-from .bodies import Body, centre_bounds
-from .conic import Affine, Infeasible, load_clarabel, minimise, Minimum, unpack
-from .entropy import minimise_entropic
 from .estimate import Estimate
-from .extent import box_faces, hull_faces, link_points, require_points
+from .interior_point import Infeasible, minimise, Minimum
 from .least_squares import evaluate, wls
-from .program import LEAST_NOISE, Program, program, whitened
+from .link_geometry import box_faces, hull_faces, link_points, require_points
+from .physical_constraints import (
+    Body,
+    body_sizes,
+    centre_bounds,
+    drive_signs,
+    inertia_constraints,
+    reference_bodies,
+    total_mass,
+)
+from .semidefinite_program import Affine, SemidefiniteProgram, unpack
 from .system import LinearSystem
 
 _DEAR = 1.2
 """Relative error over that of the free fit from which constraints contradict the recording."""
+
+_LEAST_NOISE = 1e-4
+"""Residual that is counted at least, relative to the effort: no sensor is better than this."""
 
 _ACTIVE = 1e-5
 _ROUNDS, _FACES, _OUTSIDE = 40, 3, 1e-9
@@ -45,7 +56,7 @@ _ROUNDS, _FACES, _OUTSIDE = 40, 3, 1e-9
 
 @dataclass(frozen=True)
 class PhysicalSettings:
-    """What makes parameters physical, and which of the equally good ones are taken."""
+    """Settings of the physically consistent fit."""
 
     margin: float = option(
         1e-3,
@@ -92,6 +103,33 @@ class PhysicalSettings:
     )
 
 
+@dataclass(frozen=True)
+class PhysicalProblem:
+    """
+    Semidefinite program of a physical fit, in z = parameters / scale.
+
+    Attributes
+    ----------
+    bodies:
+        Reference bodies of the links, in the order of the program's semidefinite constraints.
+    scale:
+        (p,) sizes of the standard parameters.
+    signs:
+        Names of the program's nonnegative entries.
+    factor:
+        (b + 1, b + 1) R of [W | tau], in units of the residual's standard deviation.
+    program:
+        Least squares in standard deviations, with rows below it for closeness to the prior.
+
+    """
+
+    bodies: tuple[Body, ...]
+    scale: np.ndarray
+    signs: tuple[str, ...]
+    factor: np.ndarray
+    program: SemidefiniteProgram
+
+
 def physical(
     system: LinearSystem,
     robot: Robot,
@@ -102,7 +140,7 @@ def physical(
     distance: str = 'body',
 ) -> Estimate:
     """
-    Find the standard parameters of real bodies that fit best.
+    Return the physically consistent standard parameters that fit best.
 
     Parameters
     ----------
@@ -130,27 +168,26 @@ def physical(
     Raises
     ------
     SettingsError
-        naming the key of settings that no parameters can meet, a link without shapes where its
-        centre of mass is to be inside of them; or where Clarabel is not installed.
+        naming the key of settings that no parameters can meet, or a link without shapes where its
+        centre of mass is to be inside of them.
     IdentifiabilityError, RecordingError
         as `wls`.
 
     """
     settings = settings or PhysicalSettings()
-    load_clarabel()
     free = wls(system, prior=prior, robot=robot.name)
-    factor = whitened(system, free)
-    problem = program(
-        system, factor, free, robot, prior, settings, model or ModelSettings(), distance
+    problem = physical_problem(
+        system, free, robot, prior, settings, model or ModelSettings(), distance
     )
     minimum = _solve(problem, robot, prior, settings)
     values = minimum.z * problem.scale
-    # the solver stays on the boundary but for rounding, and a sign may be on its wrong side
+    # rounding may leave a parameter at its bound slightly negative
     places = prior.layout.indices(name for name in problem.signs if name in prior.layout)
     values[places] = np.maximum(values[places], 0.0)
     found = ParameterSet(prior.layout, values)
     estimate = _estimate(system, free, found)
-    moved = float(np.linalg.norm(factor[:, :-1] @ (estimate.base.values - free.base.values)))
+    change = estimate.base.values - free.base.values
+    moved = float(np.linalg.norm(problem.factor[:, :-1] @ change))
     return replace(
         estimate,
         notes=_notes(free, estimate, moved, problem, minimum),
@@ -158,14 +195,127 @@ def physical(
     )
 
 
+def physical_problem(
+    system: LinearSystem,
+    free: Estimate,
+    robot: Robot,
+    prior: ParameterSet,
+    settings: PhysicalSettings,
+    model: ModelSettings,
+    distance: str,
+) -> PhysicalProblem:
+    """
+    Return the program of a physical fit, without bounds of the centres of mass.
+
+    Parameters
+    ----------
+    system, robot, prior, settings, model, distance:
+        As for `physical`.
+    free:
+        The estimate without constraints.
+
+    """
+    layout = prior.layout
+    bodies = reference_bodies(robot, prior)
+    _check_settings(settings, bodies)
+    sizes = body_sizes(bodies, robot, layout)
+    regrouping = system.structure.regrouping
+    factor = _whitened(system, free)
+    closeness = np.sqrt(settings.weight) * _closeness(
+        regrouping, free, bodies, layout, sizes, settings, distance
+    )
+    signs, names = drive_signs(layout, sizes, model)
+    inertias = inertia_constraints(bodies, layout, sizes, settings.margin)
+    masses = () if settings.total_mass is None else (settings.total_mass,)
+    entropic = settings.divergence == 'entropic'
+    return PhysicalProblem(
+        bodies=bodies,
+        scale=sizes,
+        signs=names,
+        factor=factor,
+        program=SemidefiniteProgram(
+            matrix=np.vstack([factor[:, :-1] @ (regrouping * sizes), closeness]),
+            target=np.concatenate([factor[:, -1], closeness @ (prior.values / sizes)]),
+            semidefinite=inertias,
+            nonnegative=signs,
+            zero=Affine.stack(
+                [total_mass(bodies, layout, sizes, mass) for mass in masses], len(layout)
+            ),
+            entropic=inertia_constraints(bodies, layout, sizes, 0.0) if entropic else (),
+            weight=settings.weight if entropic else 0.0,
+        ),
+    )
+
+
+def _closeness(
+    regrouping: np.ndarray,
+    free: Estimate,
+    bodies: Sequence[Body],
+    layout: ParameterLayout,
+    sizes: np.ndarray,
+    settings: PhysicalSettings,
+    distance: str,
+) -> np.ndarray:
+    """
+    Return rows that measure the distance from the prior where the data leave z open.
+
+    The data decide the base parameters.  So the rows measure the part of z that lies in the null
+    space of the regrouping, and base parameters that the recording does not excite.  With the
+    entropic divergence, the bodies' parameters are not measured here.
+    """
+    away = np.ones(len(layout), dtype=bool)
+    if settings.divergence == 'entropic':
+        for body in bodies:
+            away[layout.of(body.link)] = False
+    measure = sizes if distance == 'body' else np.ones(len(layout))
+    # differences measured by (chi - prior) / measure, with chi = sizes z
+    open_ = np.zeros((0, len(layout)))
+    if away.any():
+        kernel = null_space(regrouping[:, away] * measure[away], rcond=1e-9).T
+        open_ = np.zeros((len(kernel), len(layout)))
+        open_[:, away] = kernel * (sizes / measure)[away]
+    lost = regrouping[~free.excited] * sizes
+    norms = np.linalg.norm(lost, axis=1, keepdims=True)
+    return np.vstack([open_, lost / np.where(norms > 0.0, norms, 1.0)])
+
+
+def _whitened(system: LinearSystem, free: Estimate) -> np.ndarray:
+    """Return R of [W | tau] in units of the residual's standard deviation."""
+    factor = free.weighted(system)
+    least = _LEAST_NOISE * np.linalg.norm(factor[:, -1]) / np.sqrt(system.n_independent)
+    return factor / max(free.residual_std, least)
+
+
+def _check_settings(settings: PhysicalSettings, bodies: Sequence[Body]) -> None:
+    """Raise if settings plainly cannot be met."""
+    if settings.divergence == 'entropic' and all(body.repaired for body in bodies):
+        raise SettingsError(
+            "'estimation.physical.divergence' is entropic, but no link of the prior is a physical "
+            'body to measure from',
+            key='estimation.physical.divergence',
+            value='entropic',
+            remedy='set estimation.prior: urdf, or divergence: euclidean',
+        )
+    least = settings.margin * sum(body.mass for body in bodies)
+    if settings.total_mass is not None and not settings.total_mass > least:
+        raise SettingsError(
+            f"'estimation.physical.total_mass' is {settings.total_mass:g} kg, but with a margin "
+            f'of {settings.margin:g} the links weigh {least:.4g} kg at least',
+            key='estimation.physical.total_mass',
+            value=settings.total_mass,
+            remedy='correct it, or lower estimation.physical.margin',
+        )
+
+
 def _solve(
-    problem: Program, robot: Robot, prior: ParameterSet, settings: PhysicalSettings
+    problem: PhysicalProblem, robot: Robot, prior: ParameterSet, settings: PhysicalSettings
 ) -> Minimum:
     """Solve, adding the faces of hulls as far as the centres of mass come to lie beyond them."""
-    faces = _faces(problem.bodies, robot, prior, problem.scale, settings)
-    used = {link: np.zeros(len(function.offset), dtype=bool) for link, function in faces.items()}
-    if settings.center_of_mass == 'box':
-        used = {link: np.ones_like(rows) for link, rows in used.items()}
+    faces = _faces(problem, robot, prior, settings)
+    used = {
+        link: np.full(len(function.offset), settings.center_of_mass == 'box')
+        for link, function in faces.items()
+    }
     for _ in range(_ROUNDS):
         minimum = _minimum(problem, [faces[link].rows(used[link]) for link in faces], settings)
         grown = False
@@ -180,21 +330,17 @@ def _solve(
     return minimum
 
 
-def _minimum(problem: Program, faces: Sequence[Affine], settings: PhysicalSettings) -> Minimum:
-    cones = problem.cones
-    p = problem.scale.size
-    cones = replace(cones, nonnegative=Affine.stack([cones.nonnegative, *faces], p))
-    matrix, target = problem.matrix, problem.target
-    # what the data leave open is told by the weight alone, and has to be found as well
-    tolerance = settings.tolerance * min(1.0, float(np.sqrt(settings.weight)))
+def _minimum(
+    problem: PhysicalProblem, faces: Sequence[Affine], settings: PhysicalSettings
+) -> Minimum:
+    program = problem.program
+    bounds = Affine.stack([program.nonnegative, *faces], problem.scale.size)
+    tolerance = settings.tolerance
+    if settings.divergence == 'euclidean':
+        # what the data leave open is determined by the weight alone, and has to be found as well
+        tolerance *= min(1.0, float(np.sqrt(settings.weight)))
     try:
-        if settings.divergence == 'euclidean':
-            return minimise(matrix, target, cones, tolerance)
-        whole = [
-            Affine(function.matrix, np.zeros_like(function.offset))
-            for function in cones.semidefinite
-        ]
-        return minimise_entropic(matrix, target, cones, whole, settings.weight, settings.tolerance)
+        return minimise(replace(program, nonnegative=bounds), tolerance)
     except Infeasible:
         key = 'total_mass' if settings.total_mass is not None else 'margin'
         raise SettingsError(
@@ -207,27 +353,24 @@ def _minimum(problem: Program, faces: Sequence[Affine], settings: PhysicalSettin
 
 
 def _faces(
-    bodies: Sequence[Body],
-    robot: Robot,
-    prior: ParameterSet,
-    scale: np.ndarray,
-    settings: PhysicalSettings,
+    problem: PhysicalProblem, robot: Robot, prior: ParameterSet, settings: PhysicalSettings
 ) -> dict[str, Affine]:
-    """Bounds of each link's centre of mass."""
+    """Return bounds of each link's centre of mass."""
     choice = settings.center_of_mass
     if choice == 'free':
         return {}
     points = link_points(robot)
-    links = tuple(body.link for body in bodies)
+    links = tuple(body.link for body in problem.bodies)
     require_points(points, links, choice)
     faces_of = box_faces if choice == 'box' else hull_faces
     return {
-        link: centre_bounds(link, faces_of(points[link]), prior.layout, scale) for link in links
+        link: centre_bounds(link, faces_of(points[link]), prior.layout, problem.scale)
+        for link in links
     }
 
 
 def _estimate(system: LinearSystem, free: Estimate, found: ParameterSet) -> Estimate:
-    """Put the physical parameters in the place of the unconstrained ones."""
+    """Return the estimate with the physical parameters in place of the unconstrained ones."""
     base = system.structure.project(found)
     fit = evaluate(system, base.values)
     with np.errstate(divide='ignore', invalid='ignore'):
@@ -248,8 +391,8 @@ def _estimate(system: LinearSystem, free: Estimate, found: ParameterSet) -> Esti
 
 
 def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
-    """Warn where no parameters within the constraints explain the efforts as well as others."""
-    dear = max(_DEAR * free.relative_error, 100.0 * LEAST_NOISE)
+    """Return a warning if the constraints raise the relative error by much."""
+    dear = max(_DEAR * free.relative_error, 100.0 * _LEAST_NOISE)
     if estimate.relative_error <= dear:
         return ()
     return (
@@ -260,17 +403,18 @@ def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
 
 
 def _notes(
-    free: Estimate, estimate: Estimate, moved: float, problem: Program, minimum: Minimum
+    free: Estimate, estimate: Estimate, moved: float, problem: PhysicalProblem, minimum: Minimum
 ) -> tuple[str, ...]:
-    """Say in words what the constraints did."""
+    """Return the effects of the constraints in words."""
+    program = problem.program
     bodies = [
         body.link
-        for body, function in zip(problem.bodies, problem.cones.semidefinite, strict=True)
+        for body, function in zip(problem.bodies, program.semidefinite, strict=True)
         if np.linalg.eigvalsh(unpack(function(minimum.z)))[0] < _ACTIVE
     ]
     signs = [
         name
-        for name, value in zip(problem.signs, problem.cones.nonnegative(minimum.z), strict=True)
+        for name, value in zip(problem.signs, program.nonnegative(minimum.z), strict=True)
         if value < _ACTIVE
     ]
     held = [f'the inertia of {one_of(bodies)}'] if bodies else []

@@ -21,7 +21,7 @@ from ..compiled import available
 from ..errors import one_of, RecordingError, SettingsError
 from ..options import option
 from ..parameters import ParameterLayout
-from .boxes import by_precedence, inverse_of_free, named, within
+from .bounds import by_precedence, inverse_of_free, named, within
 from .elimination import ACCEPTED, Elimination, WEAK
 from .recursive_estimate import RecursiveEstimate, RecursiveSolution, RecursiveState
 from .recursive_rows import FactorRows, GramRows

@@ -38,7 +38,7 @@ import math
 import numpy as np
 
 from ..errors import ModelError
-from ..estimation.bodies import body_links
+from ..estimation.physical_constraints import body_links
 from .baseline import Baseline, Learner
 from .change import Carried, Change, COLLISION, FRICTION, PAYLOAD, Spike, UNEXPLAINED
 from .change_settings import BATCHES, ChangeSettings

@@ -25,12 +25,13 @@ import pinocchio as pin
 from ..base_parameters import expression
 from ..base_parameters.dependences import coefficients, greedy_basis
 from ..consistency import check, from_pseudo_inertia, LinkConsistency, pseudo_inertia
-from ..errors import IdentifiabilityError, ModelError, RecordingError, SettingsError
+from ..errors import IdentifiabilityError, ModelError, RecordingError
 from ..estimation import evaluate, Fit, LinearSystem
-from ..estimation.bodies import Body, body_links, inertia_cones
-from ..estimation.conic import Affine, Cones, minimise
 from ..estimation.identifiability import identifiability
+from ..estimation.interior_point import minimise
 from ..estimation.least_squares import joint_weights, solve
+from ..estimation.physical_constraints import Body, body_links, inertia_constraints
+from ..estimation.semidefinite_program import Affine, SemidefiniteProgram
 from ..options import option
 from ..parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..robot import Robot
@@ -271,11 +272,14 @@ def _body(
     matrix = np.vstack([rows.factor[:, :-1] * scale / noise, away])
     target = np.concatenate([rows.factor[:, -1] / noise, away @ (prior / scale)])
     nothing = Affine(np.zeros((0, len(scale))), np.zeros(0))
-    try:
-        cones = Cones(inertia_cones((ball,), layout, scale, _MARGIN), nothing, nothing)
-        found = minimise(matrix, target, cones).z * scale
-    except SettingsError as error:
-        return free, (f'the load is left as it fits best, physical or not: {error}',)
+    program = SemidefiniteProgram(
+        matrix,
+        target,
+        semidefinite=inertia_constraints((ball,), layout, scale, _MARGIN),
+        nonnegative=nothing,
+        zero=nothing,
+    )
+    found = minimise(program).z * scale
     notes = []
     if not told.all():
         names = [name for name, known in zip(layout.names, told, strict=True) if not known]

@@ -29,7 +29,7 @@ _STATES = 12
 @dataclass(frozen=True, eq=False)
 class RowPattern:
     """
-    Where the rows of a sample can have other entries than zero.
+    Places of the entries of a sample's rows that can differ from zero.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class RowPattern:
         return np.cumsum([0, *(places.size for places in self.columns)])
 
     def part(self, row: int) -> slice:
-        """Where the entries of a row are."""
+        """Places of the entries of a row."""
         return slice(*self.offsets[row : row + 2].tolist())
 
     @property

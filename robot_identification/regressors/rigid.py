@@ -131,7 +131,7 @@ class RigidBodies:
 @dataclass(frozen=True)
 class _JointKernel:
     """
-    What takes the motions of a link to those of the next one.
+    Map of a link's motions to those of the next one.
 
     Motions of a link are (6, 2 + k, n_samples): the velocity, the acceleration (spatial, less
     gravity) and the unit motions of the k joints that move it, each as (w, l).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best physical fit: against other formulations, the truth, and what is physical at all."""
+"""Physically consistent fit: other formulations, stored optima, the truth, consistency."""
 
 from pathlib import Path
 
@@ -10,8 +10,13 @@ from robot_identification.base_parameters import structure
 from robot_identification.consistency import check, from_pseudo_inertia, pseudo_inertia
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import body_scale, from_rows, standard, wls
-from robot_identification.estimation.bodies import body_sizes, reference_bodies
-from robot_identification.estimation.physical import physical, PhysicalSettings
+from robot_identification.estimation.interior_point import minimise
+from robot_identification.estimation.physical import (
+    physical,
+    physical_problem,
+    PhysicalSettings,
+)
+from robot_identification.estimation.physical_constraints import body_sizes, reference_bodies
 from robot_identification.parameters import ParameterSet
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, CoupledDrive, ModelSettings
@@ -181,6 +186,31 @@ def test_another_method_finds_the_same_within_a_thousandth_of_a_standard_deviati
     # and the constraints do hold something back here
     least = szabo.loss(free.base.values, free, True)
     assert ours @ ours > least @ least + 1.0
+
+
+OPTIMA = [
+    ('szabo', {}, 581.4637847963589),
+    ('szabo', {'weight': 1e-2}, 582.156050851056),
+    ('szabo', {'divergence': 'entropic'}, 581.4989078531938),
+    ('szabo', {'divergence': 'entropic', 'weight': 1e-2}, 582.8684655874209),
+    ('arm', {}, 4744.89867742802),
+    ('arm', {'margin': 0.1}, 4745.008117927541),
+    ('arm', {'divergence': 'entropic', 'margin': 0.1}, 4745.009277311137),
+]
+"""Losses at the optimum by the conic solver Clarabel 0.11.1, to 1e-11 or better."""
+
+
+@pytest.mark.parametrize(('name', 'changes', 'optimum'), OPTIMA)
+def test_loss_is_that_of_a_conic_solver(request, name, changes, optimum):
+    case, settings = request.getfixturevalue(name), PhysicalSettings(**changes)
+    free = wls(case.system, prior=case.prior)
+    problem = physical_problem(
+        case.system, free, case.robot, case.prior, settings, case.model, 'body'
+    )
+    found = minimise(problem.program, settings.tolerance * np.sqrt(settings.weight))
+    assert problem.program.loss(found.z) == pytest.approx(optimum, rel=1e-8)
+    assert found.error < settings.tolerance
+    assert np.linalg.norm(problem.program.zero(found.z)) == 0.0
 
 
 def test_where_everything_is_physical_anyway_it_is_the_nearest_of_the_best_fits():

@@ -22,7 +22,7 @@ from robot_identification.estimation import (
     standard_essential,
     standard_std,
 )
-from robot_identification.estimation.boxes import read_boxes
+from robot_identification.estimation.bounds import read_boxes
 from robot_identification.options import from_mapping
 from robot_identification.parameters import ParameterLayout, ParameterSet
 from robot_identification.regressors import build, ModelSettings

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What Gazebo gets, without Gazebo: the expanded xacro, the controllers' file, and both together.
+Tests of Gazebo's input without Gazebo: expanded xacro, controllers' file, both together.
 
 The names that are held to constants here are those of gz_ros2_control and ros2_control for Jazzy.
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What hands motions to controllers, against stand-ins that keep to ros2_control's rules.
+Senders of motions, against stand-ins of controllers by ros2_control's rules.
 
 Both sides live in this process, but for the one that streams commands.
 """

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 from robot_identification.errors import IdentificationError, SettingsError
-from robot_identification.estimation.boxes import read_boxes
+from robot_identification.estimation.bounds import read_boxes
 from robot_identification.io.bag import bag_duration, joint_state_messages
 from robot_identification.io.document import read_document
 from robot_identification.io.factors import read_factor

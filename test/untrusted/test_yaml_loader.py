@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 from robot_identification.errors import IdentificationError, SettingsError
-from robot_identification.estimation.boxes import read_boxes
+from robot_identification.estimation.bounds import read_boxes
 from robot_identification.io.bag_info import bag_info, BagInfo
 from robot_identification.io.bag_summary import contents_of
 from robot_identification.io.document import parse_document, parse_scalar

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from robot_identification.cli import main
 from robot_identification.consistency import check
-from robot_identification.estimation import PhysicalSettings
+from robot_identification.estimation import PhysicalSettings, wls
+from robot_identification.estimation.interior_point import minimise
+from robot_identification.estimation.physical import physical_problem
 from robot_identification.io.experiment import load_experiment
 from robot_identification.io.results import read_result
 from robot_identification.pipeline import identify
+import yaml
 
 from benchmarks.papers.beyond import processor_time
 from benchmarks.papers.beyond_robots import least_eigenvalues, rotor_matrix
@@ -20,10 +23,34 @@ from benchmarks.papers.beyond_robots import least_eigenvalues, rotor_matrix
 ROOT = Path(__file__).resolve().parents[2]
 TX40 = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
 DATA = ROOT.parent / 'shared' / 'data' / 'tx40'
+UR10E = ROOT.parent / 'shared' / 'data' / 'ur10e'
+UR10E_JOINTS = [
+    'shoulder_pan_joint',
+    'shoulder_lift_joint',
+    'elbow_joint',
+    'wrist_1_joint',
+    'wrist_2_joint',
+    'wrist_3_joint',
+]
 
 needs_recording = pytest.mark.skipif(
     not DATA.is_dir(), reason='the recording of the TX-40 is not beside the repository'
 )
+
+needs_ur10e = pytest.mark.skipif(
+    not UR10E.is_dir(), reason='the recordings of the UR10e are not beside the repository'
+)
+
+
+def loss_of(found, divergence):
+    """Return the loss at the optimum, in standard deviations, and the bound on the error."""
+    settings = PhysicalSettings(divergence=divergence)
+    problem = physical_problem(
+        found.system, wls(found.system, prior=found.prior), found.robot, found.prior, settings,
+        found.model, found.estimation.distance,
+    )  # fmt: skip
+    minimum = minimise(problem.program, 1e-6)
+    return problem.program.loss(minimum.z), minimum.error
 
 
 def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
@@ -43,6 +70,15 @@ def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
     assert bare > 0.0 and whole > 0.0 and apart < 1e-6
 
 
+OPTIMA = {
+    ('tx40', 'euclidean'): 2017.5225893558218,
+    ('tx40', 'entropic'): 2013.7730462355262,
+    ('ur10e', 'euclidean'): 2603.4998057202815,
+    ('ur10e', 'entropic'): 2602.6801567586344,
+}
+"""Losses at the optimum by the conic solver Clarabel 0.11.1, to 1e-10 or better."""
+
+
 @needs_recording
 @pytest.mark.parametrize('divergence', ['euclidean', 'entropic'])
 def test_the_tx40_is_explained_as_well_as_without_constraints(tmp_path, divergence):
@@ -56,6 +92,47 @@ def test_the_tx40_is_explained_as_well_as_without_constraints(tmp_path, divergen
     assert results['physical'].consistency.physical
     assert found.relative_error < 1.02 * free.relative_error
     assert processor_time(results['physical']) < 1.0
+    loss, error = loss_of(results['physical'], divergence)
+    assert loss == pytest.approx(OPTIMA['tx40', divergence], rel=1e-7)
+    assert error < 1e-3
+
+
+@needs_ur10e
+def test_the_ur10e_has_the_loss_of_a_conic_solver(tmp_path):
+    columns = {kind: [f'{kind}{i}' for i in range(1, 7)] for kind in 'qvi'}
+    gains = np.diag([14.87, 13.26, 11.13, 10.62, 11.03, 11.47])
+    document = {
+        'robot': {
+            'urdf': str(UR10E / 'ur10e.urdf'),
+            'joints': UR10E_JOINTS,
+            'friction': ['viscous', 'coulomb', 'offset'],
+            'rotor_inertia': True,
+            'effort_kind': 'motor_current',
+            'drives': {'effort': {'matrix': gains.tolist()}},
+        },
+        'data': {
+            'identification': [
+                {
+                    'file': str(UR10E / 'excite_30s_a.csv'),
+                    'format': 'csv',
+                    'time': 't',
+                    'position': columns['q'],
+                    'velocity': columns['v'],
+                    'effort': columns['i'],
+                }
+            ]
+        },
+        'signals': {'cutoff': 7.5, 'decimate_to': 20.0},
+        'estimation': {'method': 'physical', 'prior': 'urdf'},
+    }
+    path = tmp_path / 'experiment.yaml'
+    path.write_text(yaml.safe_dump(document))
+    found = identify(load_experiment(path))
+    assert found.consistency.physical
+    for divergence in ('euclidean', 'entropic'):
+        loss, error = loss_of(found, divergence)
+        assert loss == pytest.approx(OPTIMA['ur10e', divergence], rel=1e-7)
+        assert error < 1e-3
 
 
 @needs_recording

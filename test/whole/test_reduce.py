@@ -135,7 +135,7 @@ def test_factor_gives_every_methods_result(workspace, settings):
     found = identify_factors([stored], experiment.estimation)
     expected = identify(experiment)
     assert found.estimation == expected.estimation
-    # the conic program ends within a tolerance of its own
+    # the semidefinite program ends within a tolerance of its own
     rtol = 1e-4 if settings == 'physical' else EXACT
     for key in ('identification', 'parameters', 'essential_parameters', 'standard_parameters'):
         same(result_document(expected)[key], result_document(found)[key], key, rtol)

@@ -220,7 +220,7 @@ def test_a_description_that_cannot_be_read(driver):
 
 
 def test_a_description_that_is_replaced_while_a_plan_is_made(driver):
-    """What was computed for the other robot is not kept."""
+    """The plan for the other robot is not kept."""
     cell = driver.cell
     cell.workers.waits = False
     request = cell.begin_plan(max_iterations=30, duration=8.0)

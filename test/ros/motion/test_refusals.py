@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must not be executed is refused, with the reason, and nothing moves."""
+"""Refusals of motions that must not be executed: the reason, and nothing moves."""
 
 from pathlib import Path
 

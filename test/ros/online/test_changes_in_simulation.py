@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a simulated robot in motion is told on /diagnostics, kind by kind."""
+"""Reports of changes of a moving simulated robot on /diagnostics, kind by kind."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is played gives what the live run gave, to the last bit."""
+"""A replay gives the estimates of the live run, to the last bit."""
 
 from __future__ import annotations
 

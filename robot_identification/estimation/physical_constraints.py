@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What makes standard parameters those of real links and drives, as affine functions in cones.
+Constraints of physical consistency on standard parameters, as affine functions.
 
 A link's pseudo-inertia P (see `robot_identification.consistency`) is compared with that of a
 reference body, ``P0 = L L^T``: the eigenvalues of ``X = L^-1 P L^-T`` have no units and do not
@@ -21,9 +21,9 @@ from ..consistency import JOINT_SYMBOLS, pseudo_inertia
 from ..parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..regressors.settings import ModelSettings
 from ..robot import Robot
-from .conic import Affine, svec
+from .semidefinite_program import Affine, svec
 
-_THINNEST = 1e-2
+_LEAST_SPREAD = 1e-2
 """
 Smallest second moment of a reference body's mass, relative to its largest and to the robot's mean:
 a tenth of the length.
@@ -93,7 +93,7 @@ def body_links(layout: ParameterLayout) -> tuple[str, ...]:
 
 def reference_bodies(robot: Robot, prior: ParameterSet) -> tuple[Body, ...]:
     """
-    Return a body of each link to measure by.
+    Return the reference body of each link.
 
     It is the prior's; the URDF's where the prior is no physical body; and where that is none
     either, a ball of the mean mass and size of the others.  Where it is thinner than a tenth of
@@ -154,7 +154,7 @@ def body_sizes(bodies: tuple[Body, ...], robot: Robot, layout: ParameterLayout) 
     return sizes
 
 
-def inertia_cones(
+def inertia_constraints(
     bodies: tuple[Body, ...], layout: ParameterLayout, scale: np.ndarray, margin: float
 ) -> tuple[Affine, ...]:
     """
@@ -184,11 +184,11 @@ def drive_signs(
     layout: ParameterLayout, scale: np.ndarray, model: ModelSettings
 ) -> tuple[Affine, tuple[str, ...]]:
     """
-    Return what cannot be negative about the drives, as a function of ``z = parameters / scale``.
+    Return the drives' parameters that must not be negative, as a function of the scaled ones.
 
-    Rotor inertias and friction, and what a coupled motor leaves of the rotor inertia of the joints
-    that it turns with: the inertia of all rotors is positive definite as a matrix only if
-    ``Ia_j >= ratio_j^2 Iam``, as it is where every rotor has an inertia of its own.
+    These are rotor inertias and friction, and the rotor inertia of each coupled joint less the
+    coupled motor's share: the inertia matrix of all rotors is positive definite only if
+    ``Ia_j >= ratio_j^2 Iam``, which holds if every rotor has an inertia of its own.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def drive_signs(
 def total_mass(
     bodies: tuple[Body, ...], layout: ParameterLayout, scale: np.ndarray, mass: float
 ) -> Affine:
-    """Return how much heavier the bodies are together than ``mass``, relative to it."""
+    """Return the bodies' total mass less ``mass``, relative to it."""
     matrix = np.zeros((1, len(layout)))
     for body in bodies:
         matrix[0, layout.index(f'{body.link}.m')] = 1.0 / mass
@@ -230,7 +230,7 @@ def centre_bounds(
     link: str, faces: np.ndarray, layout: ParameterLayout, scale: np.ndarray
 ) -> Affine:
     """
-    Return how far inside a convex shape the centre of mass of a link is, times the mass.
+    Return the distances of a link's centre of mass from the faces of a shape, times its mass.
 
     Parameters
     ----------
@@ -278,9 +278,9 @@ class _Spread:
     spread: np.ndarray
 
     def thickened(self, square: float) -> np.ndarray:
-        """Pseudo-inertia, with a spread of `_THINNEST` at least; ``square`` is the mean [m^2]."""
+        """Return the pseudo-inertia, at least `_LEAST_SPREAD` thick; ``square``: mean [m^2]."""
         values, axes = np.linalg.eigh(self.spread)
-        values = np.maximum(values, _THINNEST * max(values[-1], self.mass * square))
+        values = np.maximum(values, _LEAST_SPREAD * max(values[-1], self.mass * square))
         matrix = np.empty((4, 4))
         matrix[:3, 3] = matrix[3, :3] = self.mass * self.centre
         matrix[3, 3] = self.mass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference bodies, and what makes parameters physical as functions in cones."""
+"""Reference bodies and the constraints of physical consistency."""
 
 from pathlib import Path
 
@@ -7,16 +7,16 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.consistency import pseudo_inertia
-from robot_identification.estimation.bodies import (
+from robot_identification.estimation.physical_constraints import (
     body_links,
     body_sizes,
     centre_bounds,
     drive_signs,
-    inertia_cones,
+    inertia_constraints,
     reference_bodies,
     total_mass,
 )
-from robot_identification.estimation.conic import unpack
+from robot_identification.estimation.semidefinite_program import unpack
 from robot_identification.parameters import ParameterLayout, ParameterSet
 from robot_identification.regressors import CoupledDrive, ModelSettings
 from robot_identification.regressors import prior as urdf_prior
@@ -68,7 +68,7 @@ def test_cones_hold_exactly_the_bodies_with_the_margin(arm):
     bodies = reference_bodies(robot, prior)
     scale = body_sizes(bodies, robot, prior.layout)
     margin = 0.1
-    functions = inertia_cones(bodies, prior.layout, scale, margin)
+    functions = inertia_constraints(bodies, prior.layout, scale, margin)
     for body, function in zip(bodies, functions, strict=True):
         for _ in range(20):
             values = prior.values + scale * rng.normal(size=len(scale)) * 0.3

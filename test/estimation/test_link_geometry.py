@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far links reach: boxes and hulls against closed forms, and the fits that they bound."""
+"""Tests of link bounds: boxes and hulls against closed forms, and the fits within them."""
 
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import from_rows
-from robot_identification.estimation.extent import box_faces, hull_faces, link_points
+from robot_identification.estimation.link_geometry import box_faces, hull_faces, link_points
 from robot_identification.estimation.physical import physical, PhysicalSettings
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, prior

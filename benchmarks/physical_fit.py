@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of real bodies: our conic program against the ways others solve the same one."""
+"""Physically consistent fit: our Newton method against other ways to solve the same program."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from typing import Any
 
 import numpy as np
 from robot_identification.estimation import physical, PhysicalSettings, wls
-from robot_identification.estimation.conic import Infeasible, minimise, svec, unpack
-from robot_identification.estimation.program import Program, program, whitened
+from robot_identification.estimation.interior_point import Infeasible, minimise
+from robot_identification.estimation.physical import physical_problem
+from robot_identification.estimation.semidefinite_program import (
+    SemidefiniteProgram,
+    svec,
+    unpack,
+)
 from robot_identification.pipeline import identify_sources
 from scipy.optimize import least_squares
 
@@ -26,14 +31,14 @@ TIGHT = {'tol_gap_abs': 1e-10, 'tol_gap_rel': 1e-10, 'tol_feas': 1e-10}
 TOLERANCE = 1e-3
 LARGEST = 50.0
 LOG_CHOLESKY = 'log-Cholesky least squares'
-OURS = 'ours (Clarabel, round coordinates)'
+OURS = "ours (Newton's method)"
 
 
 @dataclass(frozen=True)
 class Case:
     """The same program for everyone, and the whole of our estimation from the factor on."""
 
-    program: Program
+    program: SemidefiniteProgram
     estimate: Callable[[], object]
     settings: PhysicalSettings
 
@@ -43,13 +48,12 @@ class Case:
 
     def loss(self, z: np.ndarray) -> float:
         """Return what is minimised."""
-        return float(np.sum((self.program.matrix @ z - self.program.target) ** 2))
+        return self.program.loss(z)
 
     def violation(self, z: np.ndarray) -> float:
-        """Return how far an answer is outside of the cones, in the links' own sizes."""
-        cones = self.program.cones
-        least = [np.linalg.eigvalsh(unpack(f(z)))[0] for f in cones.semidefinite]
-        return float(max(0.0, -min([*least, *cones.nonnegative(z)])))
+        """Return how far an answer is outside of the constraints, in the links' own sizes."""
+        least = [np.linalg.eigvalsh(unpack(f(z)))[0] for f in self.program.semidefinite]
+        return float(max(0.0, -min([*least, *self.program.nonnegative(z)])))
 
 
 def case_of(name: str) -> Case:
@@ -58,22 +62,20 @@ def case_of(name: str) -> Case:
     found = identify_sources(by(robot, 'wls').problem, [robot.recording(7, duration=10.0)])
     system, settings = found.system, PhysicalSettings()
     free = wls(system, prior=found.prior)
-    given = program(
-        system, whitened(system, free), free, found.robot, found.prior, settings, found.model,
-        'body',
-    )  # fmt: skip
+    problem = physical_problem(
+        system, free, found.robot, found.prior, settings, found.model, 'body'
+    )
     return Case(
-        given,
+        problem.program,
         lambda: physical(system, found.robot, found.prior, settings, model=found.model),
         settings,
     )
 
 
 def ours(case: Case) -> np.ndarray:
-    """Clarabel in coordinates in which the loss is round."""
-    problem = case.program
+    """Solve by the interior point method of the package."""
     tolerance = case.settings.tolerance * np.sqrt(case.settings.weight)
-    return minimise(problem.matrix, problem.target, problem.cones, tolerance).z
+    return minimise(case.program, tolerance).z
 
 
 def by_cvxpy(case: Case, solver: str, **options: Any) -> np.ndarray:
@@ -82,8 +84,8 @@ def by_cvxpy(case: Case, solver: str, **options: Any) -> np.ndarray:
 
     problem = case.program
     z = cvxpy.Variable(problem.matrix.shape[1])
-    constraints = [problem.cones.nonnegative.matrix @ z + problem.cones.nonnegative.offset >= 0]
-    for function in problem.cones.semidefinite:
+    constraints = [problem.nonnegative.matrix @ z + problem.nonnegative.offset >= 0]
+    for function in problem.semidefinite:
         packed = function.matrix @ z + function.offset
         units = unpack(np.eye(len(function.offset))).reshape(len(function.offset), -1)
         square = cvxpy.reshape(units.T @ packed, (4, 4), order='C')
@@ -104,13 +106,12 @@ def by_log_cholesky(case: Case) -> np.ndarray:
     with SciPy and analytic derivatives, from the prior's bodies on.
     """
     problem = case.program
-    places = [np.flatnonzero(f.matrix.any(axis=0)) for f in problem.cones.semidefinite]
+    places = [np.flatnonzero(f.matrix.any(axis=0)) for f in problem.semidefinite]
     maps = [
-        np.linalg.inv(f.matrix[:, p])
-        for f, p in zip(problem.cones.semidefinite, places, strict=True)
+        np.linalg.inv(f.matrix[:, p]) for f, p in zip(problem.semidefinite, places, strict=True)
     ]
-    offsets = [f.offset for f in problem.cones.semidefinite]
-    signs = np.flatnonzero((problem.cones.nonnegative.matrix != 0.0).any(axis=0))
+    offsets = [f.offset for f in problem.semidefinite]
+    signs = np.flatnonzero((problem.nonnegative.matrix != 0.0).any(axis=0))
     lower = np.tril_indices(4)
     diagonal = lower[0] == lower[1]
 
@@ -200,12 +201,18 @@ def of_robot(name: str) -> tuple[Table, list[Figure]]:
                 f'{case.violation(answer):.0e}',
             ]
         rows.append(cells)
-    heads = ['way', 'ms', f'distance from {reference} [std]', 'loss above it', 'outside cones']
+    heads = [
+        'way',
+        'ms',
+        f'distance from {reference} [std]',
+        'loss above it',
+        'outside constraints',
+    ]
     own = answers[OURS]
     assert own is not None
     figures = [
         Figure(f'{name} method physical', timings['all of method physical'].median, 's', limit),
-        Figure(f'{name} conic program', timings[OURS].median, 's'),
+        Figure(f'{name} semidefinite program', timings[OURS].median, 's'),
     ]
     if reference != 'ours':
         figures.append(
@@ -221,7 +228,7 @@ def section() -> Section:
     """Compare on both robots."""
     tables, figures = zip(*(of_robot(name) for name in ROBOTS), strict=True)
     text = (
-        'The same program, least squares on the R factor within the cones of physical bodies, '
+        'The same program, least squares on the R factor with physically consistent inertias, '
         'given to everyone. *All of method physical* is our whole estimation from the factor of '
         'the recording on: weighted least squares, writing the program down, solving it, fit and '
         'notes. Distances are counted in standard deviations where the data tell, and in what '
@@ -229,4 +236,6 @@ def section() -> Section:
     )
     if find_spec('cvxpy') is None:
         text += ' cvxpy is not installed here, so that nothing is compared with it.'
-    return Section('The conic program', text, tables, [f for part in figures for f in part])
+    return Section(
+        'The physically consistent fit', text, tables, [f for part in figures for f in part]
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conic program's answer in other units of length: the same, to the tolerance told."""
+"""Physically consistent fit in other units of length: the same, to the documented tolerance."""
 
 from pathlib import Path
 

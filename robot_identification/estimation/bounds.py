@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Box constraints: from standard to base parameters, and least squares within them.
+Bounds of parameters: from standard to base parameters, and least squares within them.
 
 Lomakin and Deutscher (IROS 2020), section VI: intervals of standard parameters, eq. (54), are
 carried to base parameters by interval arithmetic, which is exact for each base parameter alone

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far each link reaches, by the shapes in its URDF: convex hulls in the joints' frames."""
+"""Convex hulls and boxes of the links' shapes in the URDF, in the joints' frames."""
 
 from __future__ import annotations
 
