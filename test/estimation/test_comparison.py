@@ -158,7 +158,7 @@ def test_nothing_in_common_is_told():
     one, two = rows_of(rng, 50), rows_of(rng, 50)
     one[0][:, :, :4] = 0.0
     two[0][:, :, 4] = 0.0
-    with pytest.raises(IdentifiabilityError, match='nothing in common'):
+    with pytest.raises(IdentifiabilityError, match='no parameters in common'):
         compare(factor_of(one), factor_of(two))
 
 
