@@ -317,7 +317,7 @@ def test_a_motion_is_carried_out_by_each_kind_of_controller(cell, kind):
 
 def test_a_plan_is_executed_and_recorded_and_a_motion_that_ends_early_is_marked(cell, tmp_path):
     ros, kind = cell.ros, KINDS[0]
-    ros.start('recorder', parameters={'use_sim_time': True, 'output': str(tmp_path)})
+    recorder = ros.start('recorder', parameters={'use_sim_time': True, 'output': str(tmp_path)})
     path, message = motion(*LONG)
     begun = cell.begin(kind, message, record=True, recording_name='short')
     begun.cancel()
@@ -343,6 +343,7 @@ def test_a_plan_is_executed_and_recorded_and_a_motion_that_ends_early_is_marked(
     assert stamps[-1] - stamps[0] > plan.planned_duration
     phases = {feedback.phase for feedback in begun.feedback}
     assert {'moving_to_start', 'exciting'} <= phases
+    assert recorder.stop() == 0
 
 
 def test_cancel_brings_the_robot_to_rest_on_the_path(cell):
@@ -444,9 +445,11 @@ def test_a_stream_that_hangs_is_ended_and_the_robot_stopped(cell):
 
 
 @pytest.mark.parametrize('kind', ['trajectory_topic', 'velocity_commands'])
-def test_a_node_that_is_killed_leaves_a_robot_that_comes_to_rest(cell, kind):
+def test_a_node_that_is_killed_leaves_a_robot_at_rest_and_a_whole_recording(cell, kind, tmp_path):
     path, message = motion(*LONG)
-    begun = cell.begin(kind, message)
+    parameters = {'use_sim_time': True, 'output': str(tmp_path)}
+    recorder = cell.ros.start('recorder', parameters=parameters)
+    begun = cell.begin(kind, message, record=True, recording_name='cut')
     node = cell.nodes.pop(kind)
     children = children_of(node.pid)
     assert bool(children) == (kind == 'velocity_commands')
@@ -454,6 +457,12 @@ def test_a_node_that_is_killed_leaves_a_robot_that_comes_to_rest(cell, kind):
     cell.ros.wait_until(lambda: not any(map(alive, children)), 120.0, 'the end of the stream')
     cell.require_rest_on(path)
     assert not begun.done
+    # nobody stops the recorder, so it goes on until it is ended itself
+    assert recorder.stop() == 0
+    with AnyReader([tmp_path / 'cut']) as bag:
+        states = [bag.deserialize(data, link.msgtype) for link, _, data in bag.messages()]
+    np.testing.assert_allclose(states[-1].position, cell.states[-1].position, atol=2e-3)
+    assert np.abs(states[0].position).max() < 2e-3
 
 
 def test_a_robot_that_dies_ends_the_motion(cell):
