@@ -56,10 +56,10 @@ ARGUMENTS = [
     ),
     DeclareLaunchArgument(
         'command_interface',
-        default_value='position',
+        default_value='effort',
         choices=list(CONTROLLERS),
-        description='What the controller commands: position, which Gazebo follows to the letter, '
-        'or effort, by a PID controller',
+        description='What the controller commands: effort, by a PID controller, or position, '
+        'whose torques are too rough to identify from',
     ),
     DeclareLaunchArgument(
         'controller',

@@ -47,6 +47,12 @@ STAMP_RATE = 3.0
 RATE_SPAN = 0.2
 """Time over which the rate of the stamps is determined, at least [s]."""
 
+KEPT_STATES = 128
+"""Accepted joint states that are kept, at least."""
+
+MOST_KEPT = 4096
+"""The same, at most."""
+
 
 @dataclass(frozen=True)
 class StateBounds:
@@ -122,7 +128,7 @@ class StateMonitor:
 
     def restart(self) -> None:
         """Forget the states so far: the next one within the position limits is accepted."""
-        self._accepted: deque[tuple[float, float, np.ndarray]] = deque(maxlen=128)
+        self._accepted: deque[tuple[float, float, np.ndarray]] = deque(maxlen=MOST_KEPT)
 
     def fault(self, stamp: float, published: float, position: np.ndarray) -> str:
         """
@@ -144,8 +150,15 @@ class StateMonitor:
                 stamp, published, position
             )
         if not fault:
-            self._accepted.append((stamp, published, position))
+            self._accept(stamp, published, position)
         return fault
+
+    def _accept(self, stamp: float, published: float, position: np.ndarray) -> None:
+        """Keep a joint state, and those before it for twice `RATE_SPAN`."""
+        accepted = self._accepted
+        accepted.append((stamp, published, position))
+        while len(accepted) > KEPT_STATES and published - accepted[1][1] >= 2.0 * RATE_SPAN:
+            accepted.popleft()
 
     def _outside(self, position: np.ndarray) -> str:
         lower, upper = self._bounds.lower, self._bounds.upper
@@ -175,7 +188,16 @@ class StateMonitor:
         passed = max(published - then, 0.0)
         if step <= slack + STAMP_RATE * max(rate, 1.0) * passed:
             return ''
+        # the last one may have been published late itself: the others tell
+        rate = self._rate_before_last()
+        if any(stamp - each[0] <= slack + rate * (published - each[1]) for each in self._accepted):
+            return ''
         return f'a stamp is {step:.3g} s after the one before it, which came {passed:.3g} s ago'
+
+    def _rate_before_last(self) -> float:
+        """Return how fast the time of the stamps passed up to the last accepted state but one."""
+        first, last = self._accepted[0], self._accepted[-2]
+        return (last[0] - first[0]) / max(last[1] - first[1], 1e-9)
 
     def _unreachable(self, stamp: float, published: float, position: np.ndarray) -> str:
         bounds, (_, _, before) = self._bounds, self._accepted[-1]

@@ -24,6 +24,9 @@ TIME_LIMIT = 8.0
 MEMORY_LIMIT = 1 << 30
 """Address space that it may take [bytes]."""
 
+PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
+"""Folder of this package, which an editable installation does not put on `sys.path`."""
+
 _PROGRAM = """
 import json, sys
 request = json.load(sys.stdin)
@@ -53,7 +56,7 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
     request = {
         'path': str(path),
         'arguments': {str(name): str(value) for name, value in arguments.items()},
-        'sys_path': sys.path,
+        'sys_path': [*sys.path, PACKAGE_FOLDER],
         'seconds': int(TIME_LIMIT) + 1,
         'bytes': MEMORY_LIMIT,
     }

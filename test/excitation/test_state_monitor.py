@@ -91,6 +91,29 @@ def test_stamps_that_do_not_fit_are_not_accepted(stamp, arrival, words):
     assert words in fault and bool(words) == bool(fault)
 
 
+@pytest.mark.parametrize('rate', [100.0, 1000.0])
+def test_a_state_that_was_published_late_does_not_discredit_those_that_follow(rate):
+    """A controller's thread that publishes may be held up while its stamps go on."""
+    monitor = StateMonitor(BOUNDS)
+    for stamp in np.arange(round(rate)) / rate:
+        assert not monitor.fault(stamp, stamp, np.zeros(2))
+    late = 1.0
+    assert not monitor.fault(late, late + 0.3, np.zeros(2))
+    for stamp in late + 0.3 + np.arange(1, 50) / rate:
+        assert not monitor.fault(stamp, stamp, np.zeros(2))
+
+
+@pytest.mark.parametrize('rate', [50.0, 250.0, 1000.0])
+def test_a_stamp_that_is_ahead_is_not_accepted_at_any_rate(rate):
+    monitor = StateMonitor(BOUNDS)
+    times = np.arange(round(rate)) / rate
+    for stamp in times:
+        assert not monitor.fault(stamp, stamp, np.zeros(2))
+    now = times[-1] + 1.0 / rate
+    assert '0.3' in monitor.fault(now + 0.3, now, np.zeros(2))
+    assert not monitor.fault(now, now, np.zeros(2))
+
+
 def test_position_limits_hold_for_the_first_state_too():
     monitor = StateMonitor(BOUNDS)
     assert "joint 'a' is at 4.5" in monitor.fault(1.0, 1.0, np.array([4.5, 0.0]))

@@ -18,8 +18,10 @@ import pytest
 from robot_identification.errors import ModelError
 from robot_identification.excitation import plan, PlannerSettings
 from robot_identification.packages import read_urdf
+from robot_identification.recording import Recording
 from robot_identification.regressors import ModelSettings, prior
 from robot_identification.robot import Robot
+from robot_identification.signals import process, SignalSettings
 from robot_identification.simulation.plant import Plant
 import yaml
 
@@ -273,3 +275,36 @@ def test_the_gains_hold_the_arm_on_its_excitation():
     tolerance = tolerance['/**/excitation']['ros__parameters']['tracking_tolerance']
     assert largest.max() < 0.03 < tolerance
     assert np.abs(motion.velocity).max() > 1.0, 'the arm does move'
+
+
+def test_the_signals_bear_the_stamps_of_a_clock_that_comes_late():
+    """
+    Controllers in Gazebo stamp by /clock, which reaches them by DDS.
+
+    So stamps are late by what that takes, in whole steps of the simulation: some are repeated,
+    others are skipped.
+    """
+    robot = Robot.from_urdf(PLAIN)
+    data = robot.model.createData()
+    random = np.random.default_rng(1)
+    time = np.arange(0.0, 10.0, 1e-3)
+    rates = 2 * np.pi * random.uniform(0.1, 0.4, (2, 6))
+    sizes, phases = 0.5 / rates, random.uniform(0.0, 2 * np.pi, (2, 6))
+    angles = time[:, None, None] * rates + phases
+    position = (sizes * np.sin(angles)).sum(1)
+    velocity = (sizes * rates * np.cos(angles)).sum(1)
+    acceleration = (-sizes * rates**2 * np.sin(angles)).sum(1)
+    states = zip(position, velocity, acceleration, strict=True)
+    effort = np.array([pin.rnea(robot.model, data, *state) for state in states])
+    steps = np.maximum.accumulate(np.arange(time.size) - random.integers(0, 4, time.size))
+    kept = np.append(np.diff(steps) > 0, True)  # of equal stamps the last one counts
+    recording = Recording(
+        1.0 + 1e-3 * steps[kept], position[kept], effort[kept], JOINTS, velocity[kept]
+    )
+    section = yaml.safe_load((ROOT / 'config' / 'gazebo.yaml').read_text())
+    signals = SignalSettings(**section['/**/identification']['ros__parameters']['signals'])
+    samples = process(recording, signals)
+    states = zip(samples.position, samples.velocity, samples.acceleration, strict=True)
+    model = np.array([pin.rnea(robot.model, data, *state) for state in states])
+    error = np.linalg.norm(model - samples.effort, axis=0)
+    assert (error < 0.03 * np.linalg.norm(samples.effort, axis=0)).all()

@@ -594,7 +594,7 @@ def test_gazebo_gets_the_arm_its_controllers_and_a_clock(ros, launch, stand_ins)
     assert asked(stand_ins, ros, 'create')[0][:2] == ['-topic', 'robot_description']
     yaml_file = share(stand_ins) / 'config' / 'demo_arm_controllers.yaml'
     assert asked(stand_ins, ros, 'spawner')[0] == [
-        *('joint_state_broadcaster', 'joint_trajectory_controller'),
+        *('joint_state_broadcaster', 'joint_trajectory_effort_controller'),
         *('--param-file', str(yaml_file)),
     ]
     for name in NODES['gazebo']:
@@ -603,7 +603,7 @@ def test_gazebo_gets_the_arm_its_controllers_and_a_clock(ros, launch, stand_ins)
     values = ros.get_parameters('/excitation', 'execute', 'controller_topic')
     assert values == {
         'execute': True,
-        'controller_topic': 'joint_trajectory_controller/joint_trajectory',
+        'controller_topic': 'joint_trajectory_effort_controller/joint_trajectory',
     }
     assert end(process) == 0
     assert 'Traceback' not in output(stand_ins, 'gazebo')

@@ -2,6 +2,8 @@
 """Xacro files are expanded within limits of time and memory, or refused in one line."""
 
 import os
+from pathlib import Path
+import sys
 import time
 
 import pytest
@@ -31,6 +33,15 @@ def test_a_file_expands_as_by_the_library(tmp_path):
     document = xacro.process_file(str(path), mappings={'side': 'right'})
     assert (text, where) == (document.toprettyxml(indent='  '), path)
     assert 'right_8' in text
+
+
+def test_a_file_expands_where_the_package_is_not_on_the_path(tmp_path, monkeypatch):
+    """An editable installation is found by an import hook, which the child does not have."""
+    root = Path(xacro_process.__file__).resolve().parents[2]
+    elsewhere = [entry for entry in sys.path if Path(entry).resolve() != root]
+    monkeypatch.setattr(sys, 'path', elsewhere)
+    monkeypatch.chdir(tmp_path)
+    assert 'left_8' in read_urdf(write(tmp_path, '2 ** 3'))[0]
 
 
 def refusal(path):
