@@ -70,13 +70,15 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
             timeout=TIME_LIMIT,
             check=False,
         )
-        answer = json.loads(done.stdout) if done.returncode == 0 else {}
+        answer = (
+            json.loads(done.stdout) if done.returncode == 0 else {'error': _end(done.returncode)}
+        )
     except subprocess.TimeoutExpired:
         answer = {'error': f'it takes longer than {TIME_LIMIT:.0f} s'}
     except OSError as error:
         answer = {'error': f'its process cannot be started ({error.strerror})'}
     except ValueError:
-        answer = {}
+        answer = {'error': 'its process gave no answer'}
     if answer.get('missing'):
         raise ModelError(
             f"'{path}' is a xacro file, and xacro is not installed",
@@ -85,11 +87,16 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
         )
     if 'text' not in answer:
         raise ModelError(
-            f"xacro cannot expand '{path}': {answer.get('error', 'its process was killed')}",
+            f"xacro cannot expand '{path}': {answer['error']}",
             file=str(path),
             remedy='correct the file, or give the arguments that it needs',
         )
     return str(answer['text'])
+
+
+def _end(code: int) -> str:
+    """Return how a process ended that gave no answer."""
+    return 'its process was killed' if code < 0 else f'its process ended with code {code}'
 
 
 def main(request: Mapping[str, Any]) -> None:
