@@ -50,6 +50,9 @@ _DEAR = 1.2
 _LEAST_NOISE = 1e-4
 """Residual that is counted at least, relative to the effort: no sensor is better than this."""
 
+_PROVEN = 1e-3
+"""Bound on the distance from the optimum, in standard deviations, above which a note gives it."""
+
 _ACTIVE = 1e-5
 _ROUNDS, _FACES, _OUTSIDE = 40, 3, 1e-9
 
@@ -427,6 +430,11 @@ def _notes(
     ]
     if held:
         notes.append(f'on the boundary of what is physical: {" and ".join(held)}')
+    if minimum.error > _PROVEN:
+        notes.append(
+            'rounding ended the iterations: the fit is proven to lie within '
+            f'{minimum.error:.1g} standard deviations of the optimum'
+        )
     repaired = [body.link for body in problem.bodies if body.repaired]
     if repaired:
         notes.append(

@@ -341,3 +341,11 @@ def test_rotors_of_coupled_drives_have_a_positive_definite_inertia():
 def test_notes_say_what_the_constraints_did(szabo):
     notes = ' '.join(szabo.physical().notes)
     assert 'standard deviations' in notes and 'on the boundary' in notes
+    assert 'rounding' not in notes
+
+
+def test_a_fit_that_rounding_ends_before_the_optimum_is_noted():
+    """Without noise, a margin of the whole prior is thousands of standard deviations away."""
+    case = Case('demo_arm', noise=1e-6, seed=2)
+    notes = ' '.join(case.physical(margin=1.0).notes)
+    assert 'rounding ended the iterations' in notes
