@@ -54,13 +54,13 @@ written for each joint.
 
 Held to bounds are: ours in microseconds (Panda 0.65, UR10 0.55); ours by zeros (2); the loops of
 Pinocchio by ours (4 in C++, 3 in Python; for the humanoid the one in Python alone); and what all
-columns cost more than rigid ones (20 %), both for entries and dense. Dense rows of all columns are about 1.4 times
-as wide, and already zeros take so much longer for them: what misses that bound is memory, not
-arithmetic, as the figure *each by its zeros* tells. Entries of all columns are a sixth to a fifth
-more numbers than rigid ones, which leaves little of that bound. Zeros are written at the speed of
-the memory, which differs from machine to machine; where ours by zeros misses its bound,
-arithmetic is what takes longer, as *entries* show, which write half as much. Ratios are medians
-over rounds in which every way has its turn; ways that take long have rounds of their own.
+columns cost more than rigid ones (20 %), both for entries and dense. Dense rows of all columns are
+about 1.4 times as wide, and already zeros take so much longer for them: what misses that bound is
+memory, not arithmetic, as the figure *each by its zeros* tells. Entries of all columns are a sixth
+to a fifth more numbers than rigid ones, which leaves little of that bound. Zeros are written at
+the speed of the memory, which differs from machine to machine; where ours by zeros misses its
+bound, arithmetic is what takes longer, as *entries* show, which write half as much. Ratios are
+medians over rounds in which every way has its turn; ways that take long have rounds of their own.
 
 The kernel is written in Numba as documented, which has no stores past the caches and leaves the
 width of vector registers to the compiler (256 bits on many processors that have 512), and a slice
