@@ -68,6 +68,8 @@ of an array takes some nanoseconds. A kernel in hand-written LLVM IR, which had 
 microseconds for the Panda's dense rows and 0.37 for their entries, where this one takes 1.0 and
 0.65 (Intel Xeon whose memory takes zeros in 0.45; best of several rounds): dense rows cost about
 2.3 times as much as they could, entries 1.7 times. On such a machine dense rows miss their bounds.
+The tables were last renewed while other work kept both cores busy: single times in them are too
+long, and ratios uncertain.
 
 Two threads are told in a table of their own, beside two processes that know nothing of each
 other.  Entries are bound by arithmetic and held to 1.6 times the speed of one thread.  Dense rows
