@@ -53,14 +53,23 @@ re-created in code of our own: a call of Pinocchio for each sample, and a row of
 written for each joint.
 
 Held to bounds are: ours in microseconds (Panda 0.65, UR10 0.55); ours by zeros (2); the loops of
-Pinocchio by ours (3; for the humanoid the one in Python alone); and what all columns cost more
-than rigid ones (20 %), both for entries and dense. Dense rows of all columns are about 1.4 times
-as wide, and already zeros take so much longer for them: what misses that bound is memory, not
-arithmetic, as the figure *each by its zeros* tells. Entries of all columns are a sixth to a fifth
-more numbers than rigid ones, which leaves little of that bound. Zeros are written at the speed of
-the memory, which differs from machine to machine; where ours by zeros misses its bound,
-arithmetic is what takes longer, as *entries* show, which write half as much. Ratios are medians
-over rounds in which every way has its turn; ways that take long have rounds of their own.
+Pinocchio by ours (4 in C++, 3 in Python; for the humanoid the one in Python alone); and what all
+columns cost more than rigid ones (20 %), both for entries and dense. Dense rows of all columns are
+about 1.4 times as wide, and already zeros take so much longer for them: what misses that bound is
+memory, not arithmetic, as the figure *each by its zeros* tells. Entries of all columns are a sixth
+to a fifth more numbers than rigid ones, which leaves little of that bound. Zeros are written at
+the speed of the memory, which differs from machine to machine; where ours by zeros misses its
+bound, arithmetic is what takes longer, as *entries* show, which write half as much. Ratios are
+medians over rounds in which every way has its turn; ways that take long have rounds of their own.
+
+The kernel is written in Numba as documented, which has no stores past the caches and leaves the
+width of vector registers to the compiler (256 bits on many processors that have 512), and a slice
+of an array takes some nanoseconds. A kernel in hand-written LLVM IR, which had both, took 0.43
+microseconds for the Panda's dense rows and 0.37 for their entries, where this one takes 1.0 and
+0.65 (Intel Xeon whose memory takes zeros in 0.45; best of several rounds): dense rows cost about
+2.3 times as much as they could, entries 1.7 times. On such a machine dense rows miss their bounds.
+The tables were last renewed while other work kept both cores busy: single times in them are too
+long, and ratios uncertain.
 
 Two threads are told in a table of their own, beside two processes that know nothing of each
 other.  Entries are bound by arithmetic and held to 1.6 times the speed of one thread.  Dense rows
@@ -223,7 +232,7 @@ def held(
         ),
     ]
     if CPP in times:
-        bound = 3.0 if case.most else None
+        bound = 4.0 if case.most else None
         value = ratio(times[CPP], times[OURS])
         figures.append(Figure(f'{name}: Pinocchio in a C++ loop by ours', value, at_least=bound))
     return figures

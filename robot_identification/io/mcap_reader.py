@@ -24,6 +24,7 @@ from .mcap_records import (
     MAGIC,
     read_string,
     read_summary,
+    read_within,
     records_of,
     SCHEMA,
     STATISTICS,
@@ -182,10 +183,8 @@ class _Held:
 
 def _loaded(stream: BinaryIO, chunk: ChunkPlace, channels: np.ndarray) -> Messages:
     """Read a chunk and its index; return its messages in the order of their times."""
-    stream.seek(chunk.start)
-    wanted = chunk.length + chunk.index_length
-    data = memoryview(stream.read(wanted))
-    if len(data) < wanted or data[0] != CHUNK:
+    data = read_within(stream, chunk.start, chunk.length + chunk.index_length)
+    if not len(data) or data[0] != CHUNK:
         raise ValueError('a chunk is not where the index places it')
     content = Chunk.of(data[9 : chunk.length])
     records = content.records()

@@ -95,6 +95,22 @@ def records_of(data: memoryview) -> Iterator[tuple[int, memoryview]]:
         place += length
 
 
+def read_within(stream: BinaryIO, start: int, length: int) -> memoryview:
+    """
+    Return the bytes of a part of a file, as its index names it.
+
+    Raises
+    ------
+    ValueError
+        where the part is not inside the file.
+
+    """
+    if start + length > stream.seek(0, 2):
+        raise ValueError(f'{length} bytes from byte {start} on are not in the file')
+    stream.seek(start)
+    return memoryview(stream.read(length))
+
+
 def read_summary(stream: BinaryIO) -> memoryview | None:
     """Return the records between a finished file's data and its footer; None for any other."""
     end = stream.seek(0, 2) - len(MAGIC) - _footer.size

@@ -43,6 +43,7 @@ from .mcap_records import (
     read_string,
     read_string_map,
     read_summary,
+    read_within,
     record_of,
     records_of,
     SCHEMA,
@@ -255,8 +256,7 @@ def _about(path: Path, stream: BinaryIO, data: memoryview) -> McapAbout | None:
     summary.counts = dict(struct.iter_unpack('<HQ', statistics[46 : 46 + size]))
     noted: Mapping[str, Any] = {}
     if place is not None:
-        stream.seek(place[0])
-        record = memoryview(stream.read(place[1]))
+        record = read_within(stream, *place)
         noted = _noted(read_string_map(record, read_string(record, _HEAD.size)[1]))
     span = FileSpan(path.name, first, last, struct.unpack_from('<Q', statistics)[0])
     return McapAbout(span, tuple(_topics(summary)), *_custom(noted))

@@ -6,7 +6,8 @@ The formulas are those of `rigid` and `state_functions`, written out joint by jo
 `BLOCK` samples.  A block's quantities are vectors of consecutive samples: component c of a motion
 has places ``c BLOCK`` to ``(c + 1) BLOCK - 1``.  So every innermost loop runs over contiguous
 numbers, which the compiler turns into vector instructions, and what is worked on stays in a core's
-first two caches.  The robot is data (`KernelData`): one machine code serves all robots.
+first two caches.  Slices are made outside of the innermost loops: each costs some nanoseconds.
+The robot is data (`KernelData`): one machine code serves all robots.
 
 A motion is a spatial vector (w, l) in the link's frame, as in `rigid`.
 """
@@ -18,8 +19,11 @@ import numpy as np
 
 from ..compiled import compiled, constant
 
-BLOCK = 64
-"""Samples of a block."""
+BLOCK = 72
+"""Samples of a block; nine lines of a cache, since a power of two would use few of its sets."""
+
+SMALL = 8
+"""Samples below which entries are copied one by one: a slice costs more than they do."""
 
 TILE = 8
 """Dense rows that are written at once."""
@@ -32,9 +36,8 @@ def place_frame(
     """Combine two functions of a joint's position into rotation (9, by rows) and translation."""
     for c in range(12):
         still, first, second = coefficients[c, 0], coefficients[c, 1], coefficients[c, 2]
-        entry = frame[c * BLOCK : (c + 1) * BLOCK]
         for t in range(count):
-            entry[t] = still + first * one[t] + second * other[t]
+            frame[c * BLOCK + t] = still + first * one[t] + second * other[t]
 
 
 @compiled()
@@ -152,9 +155,9 @@ def write_rows(
         rows = out[start + first : start + first + size]
         rows[:] = 0.0
         for k in range(places.size):
-            entry, place = entries[k, first : first + size], places[k]
+            place = places[k]
             for t in range(size):
-                rows[t, place] = entry[t]
+                rows[t, place] = entries[k, first + t]
 
 
 @compiled()
@@ -163,10 +166,15 @@ def write_entries(
 ) -> None:
     """Write the entries that have a place, each to its own row of the output."""
     for k in range(places.size):
-        if places[k] >= 0:
-            entry, target = entries[k], out[places[k], start : start + count]
+        if places[k] < 0:
+            continue
+        if count < SMALL:
             for t in range(count):
-                target[t] = entry[t]
+                out[places[k], start + t] = entries[k, t]
+            continue
+        entry, target = entries[k], out[places[k], start : start + count]
+        for t in range(count):
+            target[t] = entry[t]
 
 
 @compiled(

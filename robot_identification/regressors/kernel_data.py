@@ -20,7 +20,7 @@ from .rigid import into_frame, RigidBodies
 from .state_functions import ACCELERATION, Combination, ONE, OTHER, SIGN, SPEED_SIGN, VELOCITY
 from .tree import Tree
 
-PART = 1024
+PART = 1008
 """Samples that are evaluated at once, so that sines and cosines stay in a core's cache."""
 
 

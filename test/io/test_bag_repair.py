@@ -17,6 +17,8 @@ from robot_identification.io import bag_repair
 from robot_identification.io.bag_info import bag_info
 from robot_identification.io.bag_metadata import Qos
 from robot_identification.io.bag_repair import is_complete, recordings_in, repair_bag
+from robot_identification.io.mcap_records import METADATA_INDEX
+from robot_identification.io.mcap_repair import about_mcap
 from robot_identification.io.mcap_writer import BagWriter, Topic
 from robot_identification.io.message_definition import message_definition, type_hash
 from rosbags.highlevel import AnyReader
@@ -344,6 +346,18 @@ def test_without_room_nothing_is_changed(tmp_path, monkeypatch):
     with pytest.raises(RecordingError, match='no room for another copy'):
         repair_bag(tmp_path / 'run')
     assert [path.name for path in (tmp_path / 'run').iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize('place', [(0, 2**62), (2**63, 10), (2**64 - 1, 2**64 - 1)])
+def test_metadata_beyond_the_end_of_the_file_is_not_read(tmp_path, place):
+    our_bag(tmp_path / 'run')
+    file = file_of(tmp_path / 'run')
+    raw = bytearray(file.read_bytes())
+    index = next(at for at in boundaries(raw) if raw[at] == METADATA_INDEX)
+    assert about_mcap(file) is not None
+    struct.pack_into('<QQ', raw, index + 9, *place)
+    file.write_bytes(raw)
+    assert about_mcap(file) is None
 
 
 def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path):
