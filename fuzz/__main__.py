@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from robot_identification.compiled import available, compile_all
+
 from . import messages, workers
 from .targets import TARGETS
 
@@ -37,7 +39,9 @@ def numbers_of(inputs: int, seed: int, names: Sequence[str]) -> dict[str, list[i
 
 
 def prepared(names: Sequence[str]) -> None:
-    """Make the sound files here, so that the workers, which are forked, have them."""
+    """Compile, and make the sound files here, so that the workers, which are forked, have them."""
+    if available():
+        compile_all()
     for name in names:
         target = TARGETS[name]
         target.seeds()
