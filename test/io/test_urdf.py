@@ -214,7 +214,7 @@ def test_first_moment_without_mass_names_the_link(mass):
 def test_unphysical_parameters_are_written_faithfully_and_said():
     robot = arm()
     values = robot.prior.updated({'l2.mx': 0.3, 'l2.Ixx': -0.7, 'l2.Iyz': 3.0})
-    with pytest.warns(IdentificationWarning, match='inertia of l2;'):
+    with pytest.warns(IdentificationWarning, match='identified for l2;'):
         text = identified_urdf(robot, values)
     assert np.allclose(reread(robot, text).prior.values, values.values, rtol=1e-12, atol=1e-14)
 
