@@ -190,9 +190,9 @@ def process(request, ros_domain, arm, tmp_path_factory):
                 'online.publish_rate': 20.0,
                 'online.stale': 0.5,
                 'signals.trim': 0.0,
-                'online.change_detector.enabled': True,
-                'online.change_detector.window': 0.5,
-                'online.change_detector.learning': 4.0,
+                'online.changes.enabled': True,
+                'online.changes.window': 0.5,
+                'online.changes.learning': 4.0,
             },
         )
         live = Live(ros, arm, output)

@@ -67,9 +67,9 @@ class Cell:
                 'online.enabled': True,
                 'online.state_rate': RATE,
                 'online.publish_rate': 10.0,
-                'online.change_detector.enabled': True,
-                'online.change_detector.learning': 10.0,
-                'online.change_detector.accept_after': 3.0,
+                'online.changes.enabled': True,
+                'online.changes.learning': 10.0,
+                'online.changes.accept_after': 3.0,
                 'signals.dead_zone': 0.05,
             },
         )
