@@ -188,7 +188,7 @@ class StateMonitor:
         passed = max(published - then, 0.0)
         if step <= slack + STAMP_RATE * max(rate, 1.0) * passed:
             return ''
-        # the last one may have been published late itself: the others tell
+        # the last one may itself have been published late: compare with the others, too
         rate = self._rate_before_last()
         if any(stamp - each[0] <= slack + rate * (published - each[1]) for each in self._accepted):
             return ''
