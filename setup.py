@@ -18,7 +18,7 @@ NODES = ('excitation', 'identification', 'recorder', 'regressor', 'simulation')
 
 def version():
     """Read the version from the package, where it is written once for all of Python."""
-    text = (HERE / NAME / '__init__.py').read_text(encoding='utf-8')
+    text = (HERE / NAME / 'version.py').read_text(encoding='utf-8')
     return re.search(r"^__version__ = '([^']+)'$", text, re.MULTILINE).group(1)
 
 

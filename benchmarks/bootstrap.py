@@ -17,7 +17,7 @@ from robot_identification.estimation import (
     LinearSystem,
     wls,
 )
-from robot_identification.regressors import build
+from robot_identification.regressor import build
 from robot_identification.signals import SignalSettings
 from scipy.signal import lfilter
 

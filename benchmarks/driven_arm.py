@@ -19,6 +19,7 @@ from robot_identification.excitation.limits import Limits, motion_limits
 from robot_identification.excitation.points import PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.state_monitor import state_bounds
+from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation_errors import code_name, MotionError
 from robot_identification.nodes.excitation_motion import MotionRun
 from robot_identification.nodes.excitation_options import ExecutionOptions
@@ -26,7 +27,6 @@ from robot_identification.nodes.excitation_states import require_state, StateWat
 from robot_identification.nodes.motion_path import motion_path
 from robot_identification.nodes.motion_sender import CheckedSender
 from robot_identification.nodes.motion_watch import Report
-from robot_identification.robot import Robot
 from robot_identification.simulation import SimulationSettings
 from sensor_msgs.msg import JointState
 

@@ -22,12 +22,24 @@ from robot_identification.errors import RecordingError
 from robot_identification.excitation.command_player import CommandPlayer
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import Points, PointTrajectory
+from robot_identification.model.robot import Robot
 from robot_identification.nodes import excitation_states
-from robot_identification.nodes.motion_messages import joint_sample, nanoseconds, time_message
-from robot_identification.nodes.simulation_inputs import RAMP, SCALING_RATE, waypoints_of
+from robot_identification.nodes.motion_messages import (
+    joint_sample,
+    nanoseconds,
+    time_message,
+)
+from robot_identification.nodes.simulation_inputs import (
+    RAMP,
+    SCALING_RATE,
+    waypoints_of,
+)
 from robot_identification.nodes.trajectory_publisher import message_of
-from robot_identification.robot import Robot
-from robot_identification.simulation import SimulatedSample, SimulationSettings, Simulator
+from robot_identification.simulation import (
+    SimulatedSample,
+    SimulationSettings,
+    Simulator,
+)
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import time
 import warnings
 
+from robot_identification.config.experiment import Experiment
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import RecordingError
 from robot_identification.estimation import EnergySettings
-from robot_identification.io.experiment import Experiment, load_experiment
 from robot_identification.pipeline import IdentificationProblem, identify_sources
 
 from .harness import Section, Table

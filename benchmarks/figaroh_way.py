@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pinocchio as pin
-from robot_identification.recording import Recording
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Recording
+from robot_identification.model.robot import Robot
 from scipy import signal
 
 CUTOFF = 25.0  # Hz, as ours

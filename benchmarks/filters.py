@@ -16,16 +16,20 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import structure
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import ols, system_of
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, ModelSettings, prior
-from robot_identification.robot import Robot
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    ModelSettings,
+    prior,
+)
 from robot_identification.signals import SignalSettings, stream
 from robot_identification.signals.online import OnlineFilter
 from robot_identification.signals.polynomial_approximation import PolynomialOperator
-from robot_identification.signals.polynomial_settings import PolynomialApproximation
 from robot_identification.signals.responses import frequency_response
+from robot_identification.signals.settings import PolynomialApproximation
 
 from .harness import interleaved, Section, Table
 from .synthetic import panda

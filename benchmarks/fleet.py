@@ -23,17 +23,25 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import structure
+from robot_identification.config.fleet import FleetSettings
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.config.sources import open_recording
+from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.fleet.crew import Crew
 from robot_identification.fleet.crews import open_crew
 from robot_identification.fleet.factors import merge_robots, reduce_all
 from robot_identification.fleet.store import open_store
-from robot_identification.fleet.work import reduce_recording, ReductionPlan, unpacked
-from robot_identification.io.factors import merge_stored, pack, unpack
-from robot_identification.io.fleet import FleetSettings
-from robot_identification.io.recording_config import RecordingEntry
-from robot_identification.io.sources import open_recording
-from robot_identification.problem import IdentificationProblem
+from robot_identification.fleet.work import (
+    reduce_recording,
+    ReductionPlan,
+    unpacked,
+)
 from robot_identification.progress import silent
+from robot_identification.results.factor_file import (
+    merge_stored,
+    pack,
+    unpack,
+)
 
 from .document import machine
 from .fleet_growth import by_joints, by_recordings, by_samples, million, SECONDS, SIGNALS

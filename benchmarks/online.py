@@ -18,23 +18,23 @@ import warnings
 
 import numpy as np
 from robot_identification.base_parameters import structure
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import RecursiveLeastSquares
 from robot_identification.estimation.elimination import gauss_jordan
-from robot_identification.estimation.sample_steps import SampleRows
+from robot_identification.estimation.rls_step import SampleRows
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
 from robot_identification.online import (
     Change,
     ChangeDetector,
     ChangeSettings,
     OnlineIdentifier,
 )
+from robot_identification.online.filters import OnlineWindows
 from robot_identification.online.resampler import OnlineGrid
-from robot_identification.online.windows import OnlineWindows
-from robot_identification.parameters import ParameterSet
-from robot_identification.problem import IdentificationProblem
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import predict
-from robot_identification.regressors.pattern import entries
-from robot_identification.robot import Robot
+from robot_identification.regressor import predict
+from robot_identification.regressor.pattern import entries
 from robot_identification.signals import OnlineFilter, SignalSettings
 from robot_identification.signals.windows import Windows
 

@@ -9,7 +9,11 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from robot_identification.estimation import physical, PhysicalSettings, wls
+from robot_identification.estimation import (
+    physical,
+    PhysicalSettings,
+    wls,
+)
 from robot_identification.estimation.interior_point import Infeasible, minimise
 from robot_identification.estimation.physical import physical_problem
 from robot_identification.estimation.semidefinite_program import (

@@ -12,8 +12,8 @@ import tempfile
 
 import numpy as np
 import pinocchio as pin
-from robot_identification.recording import Motion
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Motion
+from robot_identification.model.robot import Robot
 
 SOURCE = Path(__file__).with_suffix('.cpp')
 BUILD = SOURCE.parents[1] / 'build' / 'benchmarks'

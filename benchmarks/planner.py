@@ -16,8 +16,8 @@ from robot_identification.base_parameters import structure
 from robot_identification.excitation import plan, PlannerSettings
 from robot_identification.excitation.objective import FeasibleSeries
 from robot_identification.excitation.planner import condition_number
-from robot_identification.regressors import build
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build
 
 from .harness import Section, Table
 

@@ -11,8 +11,8 @@ import struct
 from zlib import crc32
 
 import numpy as np
-from robot_identification.io import mcap_records as mcap
-from robot_identification.io.message_definition import message_definition
+from robot_identification.data import mcap_records as mcap
+from robot_identification.data.message_definition import message_definition
 
 KIND = 'sensor_msgs/msg/JointState'
 TOPIC = '/joint_states'

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Recording
 from robot_identification.pipeline import identify_sources
-from robot_identification.problem import IdentificationProblem
-from robot_identification.recording import Recording
 from robot_identification.signals import SignalSettings
 
 from .harness import Figure, Section, Table

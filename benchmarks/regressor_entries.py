@@ -9,10 +9,18 @@ import warnings
 
 import numpy as np
 from robot_identification.base_parameters import structure
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, InverseDynamicsRegressor, ModelSettings
-from robot_identification.regressors.pattern import entries, row_pattern, RowPattern
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Motion
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    InverseDynamicsRegressor,
+    ModelSettings,
+)
+from robot_identification.regressor.pattern import (
+    entries,
+    row_pattern,
+    RowPattern,
+)
 
 RIGID = ModelSettings(friction=(), rotor_inertia=False)
 

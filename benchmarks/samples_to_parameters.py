@@ -16,6 +16,8 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import BaseStructure, structure
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import (
     accumulate,
     EstimationSettings,
@@ -25,11 +27,13 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.pipeline import identify_sources
-from robot_identification.problem import IdentificationProblem
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import Regressor
-from robot_identification.regressors.pattern import entries, row_pattern
-from robot_identification.signals import process, SignalSettings, stretches
+from robot_identification.regressor import Regressor
+from robot_identification.regressor.pattern import entries, row_pattern
+from robot_identification.signals import (
+    process,
+    SignalSettings,
+    stretches,
+)
 
 from . import figaroh_way
 from .harness import Figure, interleaved, ratio, Section, Table, Timing

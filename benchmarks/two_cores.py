@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
-from robot_identification.recording import Motion
+from robot_identification.data.recording import Motion
 
 from .harness import Figure, interleaved, ratio, Table
 from .regressor_entries import base, base_entries, RIGID

@@ -13,8 +13,13 @@ import tempfile
 import warnings
 
 import numpy as np
-from robot_identification import identify, load_experiment, Robot, write_factor
-from robot_identification.io.results import write_result
+from robot_identification import (
+    identify,
+    load_experiment,
+    Robot,
+    write_factor,
+)
+from robot_identification.results.result import write_result
 
 URDF = Path(__file__).resolve().parents[1] / 'urdf'
 JOINTS = ('joint_1', 'joint_2')

@@ -24,15 +24,15 @@ from robot_identification import (
     Robot,
 )
 from robot_identification.base_parameters import structure
-from robot_identification.consistency import check
+from robot_identification.data.bag_info import bag_info
+from robot_identification.data.bag_repair import repair_bag
+from robot_identification.data.recording import Motion
 from robot_identification.estimation.bounds import read_boxes
 from robot_identification.estimation.prior import choose_prior
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.fleet.store import open_store
-from robot_identification.io.bag_info import bag_info
-from robot_identification.io.bag_repair import repair_bag
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, prior
+from robot_identification.model.consistency import check
+from robot_identification.regressor import build, prior
 
 from . import attacks, bombs, messages
 from .mutations import mutate_bytes, mutate_text
@@ -169,7 +169,7 @@ def _factor(folder: Path, random: Random) -> None:
 
 @cache
 def _sound_factor() -> object:
-    from robot_identification.io.factors import unpack
+    from robot_identification.results.factor_file import unpack
 
     return unpack(identified()['run.factor'])
 

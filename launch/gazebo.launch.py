@@ -23,7 +23,7 @@ from robot_identification.launching import (
     shared,
     SWITCH,
 )
-from robot_identification.packages import read_urdf, resolve_package_path
+from robot_identification.model.packages import read_urdf, resolve_package_path
 
 NODES = {
     # all get the robot from the topic robot_description

@@ -8,7 +8,14 @@ service ``identification/identify``.  Where the simulation ends, everything ends
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
-from robot_identification.launching import argument, own_nodes, preview, remapped, shared, SWITCH
+from robot_identification.launching import (
+    argument,
+    own_nodes,
+    preview,
+    remapped,
+    shared,
+    SWITCH,
+)
 
 NODES = {
     'simulation': {'robot_description': '{robot}', 'truth_file': '{truth}'},

@@ -5,11 +5,10 @@ Identification of a robot's dynamic parameters, after its URDF and recordings of
 The names below are imported when they are first used, so that importing the package costs nothing.
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Any, TYPE_CHECKING
 
-from .lazy import lazily
-
-__version__ = '0.1.0'
+from .version import __version__ as __version__
 
 __all__ = [
     'check',
@@ -39,45 +38,64 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .consistency import check
+    from .config.experiment_file import load_experiment
+    from .data.recording import Recording
     from .errors import IdentificationError
     from .estimation import EstimationSettings
+    from .estimation.validation import validate
     from .excitation import plan, PlannerSettings
-    from .io.experiment import load_experiment
-    from .io.factors import read_factor, write_factor
-    from .io.results import read_result, Result
-    from .io.urdf import identified_urdf
-    from .parameters import ParameterLayout, ParameterSet
-    from .pipeline import IdentificationProblem, identify, identify_factors, identify_sources
-    from .recording import Recording
+    from .model.consistency import check
+    from .model.parameters import ParameterLayout, ParameterSet
+    from .model.robot import Robot
+    from .pipeline import (
+        IdentificationProblem,
+        identify,
+        identify_factors,
+        identify_sources,
+    )
     from .reduction import FactorBuilder
-    from .regressors import ModelSettings
-    from .robot import Robot
-    from .saving import save
+    from .regressor import ModelSettings
+    from .results.factor_file import read_factor, write_factor
+    from .results.result import read_result, Result
+    from .results.saving import save
+    from .results.urdf_export import identified_urdf
     from .signals import SignalSettings
-    from .validation import validate
-else:
-    _MODULES = {
-        'consistency': ('check',),
-        'errors': ('IdentificationError',),
-        'estimation': ('EstimationSettings',),
-        'excitation': ('plan', 'PlannerSettings'),
-        'io.experiment': ('load_experiment',),
-        'io.factors': ('read_factor', 'write_factor'),
-        'io.results': ('read_result', 'Result'),
-        'io.urdf': ('identified_urdf',),
-        'parameters': ('ParameterLayout', 'ParameterSet'),
-        'pipeline': ('identify', 'identify_factors', 'identify_sources', 'IdentificationProblem'),
-        'recording': ('Recording',),
-        'reduction': ('FactorBuilder',),
-        'regressors': ('ModelSettings',),
-        'robot': ('Robot',),
-        'saving': ('save',),
-        'signals': ('SignalSettings',),
-        'validation': ('validate',),
-    }
 
-    __getattr__ = lazily(__name__, _MODULES)
+_MODULE_OF = {
+    'check': 'model.consistency',
+    'EstimationSettings': 'estimation',
+    'FactorBuilder': 'reduction',
+    'IdentificationError': 'errors',
+    'IdentificationProblem': 'pipeline',
+    'identified_urdf': 'results.urdf_export',
+    'identify': 'pipeline',
+    'identify_factors': 'pipeline',
+    'identify_sources': 'pipeline',
+    'load_experiment': 'config.experiment_file',
+    'ModelSettings': 'regressor',
+    'ParameterLayout': 'model.parameters',
+    'ParameterSet': 'model.parameters',
+    'plan': 'excitation',
+    'PlannerSettings': 'excitation',
+    'read_factor': 'results.factor_file',
+    'read_result': 'results.result',
+    'Recording': 'data.recording',
+    'Result': 'results.result',
+    'Robot': 'model.robot',
+    'save': 'results.saving',
+    'SignalSettings': 'signals',
+    'validate': 'estimation.validation',
+    'write_factor': 'results.factor_file',
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used (PEP 562)."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = getattr(import_module(f'.{_MODULE_OF[name]}', __name__), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@ import functools
 from importlib import import_module
 from typing import Any
 
-MODULES = ('regressors.kernel', 'estimation.stepping', 'online.filter_steps')
+MODULES = ('regressor.kernel', 'estimation.rls_kernel', 'online.filters')
 """Modules with compiled functions; importing one compiles them or loads them from the cache."""
 
 _OPTIONS: dict[str, Any] = {

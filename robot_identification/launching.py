@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from .errors import SettingsError
-from .packages import read_urdf, resolve_package_path
+from .model.packages import read_urdf, resolve_package_path
 
 PACKAGE = 'robot_identification'
 

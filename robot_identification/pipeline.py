@@ -12,8 +12,8 @@ from typing import Any
 import warnings
 
 from .base_parameters import BaseStructure, structure
-from .consistency import check
-from .drive_gains import DriveGains, identify_gains, load_on
+from .config.experiment import Experiment
+from .config.problem import IdentificationProblem
 from .errors import (
     collected_warnings,
     IdentifiabilityError,
@@ -41,19 +41,34 @@ from .estimation import (
     standard_std,
     Task,
 )
+from .estimation.drive_gains import identify_gains
+from .estimation.drive_gains_result import DriveGains, load_on
 from .estimation.energy import ENERGY
-from .io.experiment import Experiment
-from .io.factors import StoredFactor
-from .io.results import Result
-from .parameters import ParameterSet
-from .payload import Payload, payload
-from .problem import IdentificationProblem
-from .progress import part, Progress, silent
-from .reduction import FactorBuilder, is_factor, problem_of, require_factors
-from .regressors import Regressor
-from .sanity_checks import warn_of_implausible
+from .estimation.payload import payload
+from .estimation.payload_result import Payload
+from .estimation.sanity_checks import warn_of_implausible
+from .estimation.validation import (
+    validate,
+    Validation,
+    validation_of,
+)
+from .model.consistency import check
+from .model.parameters import ParameterSet
+from .progress import (
+    part,
+    Progress,
+    silent,
+)
+from .reduction import (
+    FactorBuilder,
+    is_factor,
+    problem_of,
+    require_factors,
+)
+from .regressor import Regressor
+from .results.factor_file import StoredFactor
+from .results.result import Result
 from .signals import source_name, WatchedSource
-from .validation import validate, Validation, validation_of
 
 
 def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
@@ -63,7 +78,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     Parameters
     ----------
     experiment:
-        See `robot_identification.io.experiment.load_experiment`.
+        See `robot_identification.config.experiment.load_experiment`.
     progress:
         Told about the progress.
 

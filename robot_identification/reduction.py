@@ -17,7 +17,13 @@ from typing import Any, cast
 import numpy as np
 
 from .base_parameters import BaseStructure, structure
-from .base_parameters.states import drawn_states
+from .base_parameters.grouping import drawn_states
+from .config.experiment import Experiment
+from .config.problem import IdentificationProblem
+from .config.sources import FactorSource
+from .data.bag_info import bag_info
+from .data.recording_config import RecordingEntry
+from .data.table import FACTOR
 from .errors import SettingsError
 from .estimation import (
     combine,
@@ -29,17 +35,21 @@ from .estimation import (
     open_slopes,
 )
 from .estimation.energy import ENERGY, require_movers
-from .io.bag_info import bag_info
-from .io.columns import FACTOR
-from .io.experiment import Experiment
-from .io.factors import FactorSettings, Origin, StoredFactor, told_of, warn_repeated
-from .io.recording_config import RecordingEntry
-from .io.sources import FactorSource
-from .io.stored_robot import robot_document
-from .problem import IdentificationProblem
-from .progress import part, Progress, silent
-from .regressors import Regressor
-from .regressors.settings import SLOPES
+from .model.stored_robot import robot_document
+from .progress import (
+    part,
+    Progress,
+    silent,
+)
+from .regressor import Regressor
+from .regressor.settings import SLOPES
+from .results.factor_file import (
+    FactorSettings,
+    Origin,
+    StoredFactor,
+    told_of,
+    warn_repeated,
+)
 from .signals import source_name, WatchedSource
 
 _MOTIONS = 4

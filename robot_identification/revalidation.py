@@ -8,14 +8,26 @@ from dataclasses import replace
 from typing import Any
 
 from .base_parameters import structure
-from .errors import collected_warnings, ModelError, once
-from .io.results import Result, StoredResult
-from .problem import IdentificationProblem
+from .config.problem import IdentificationProblem
+from .errors import (
+    collected_warnings,
+    ModelError,
+    once,
+)
+from .estimation.validation import (
+    validate,
+    Validation,
+    validation_of,
+)
 from .progress import Progress, silent
 from .reduction import FactorBuilder, is_factor
-from .regressors import build
-from .signals import SignalSettings, source_name, WatchedSource
-from .validation import validate, Validation, validation_of
+from .regressor import build
+from .results.result import Result, StoredResult
+from .signals import (
+    SignalSettings,
+    source_name,
+    WatchedSource,
+)
 
 
 def add_validation(result: Result, source: Any) -> Result:
@@ -59,7 +71,7 @@ def validate_stored(
     Parameters
     ----------
     stored:
-        What `robot_identification.io.results.read_result` gave.
+        What `robot_identification.results.result.read_result` gave.
     sources:
         The recordings.
     signals:

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 from robot_identification.errors import IdentificationWarning
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
 
 LINK = """
 <link name="{0}"><inertial><origin xyz="0.1 0 0"/><mass value="1"/>

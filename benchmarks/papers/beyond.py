@@ -9,12 +9,16 @@ import time
 
 import numpy as np
 import pinocchio as pin
-from robot_identification.estimation import EstimationSettings, physical, PhysicalSettings
-from robot_identification.io.experiment import load_experiment
-from robot_identification.io.load import PayloadRecordings
-from robot_identification.io.results import Result
-from robot_identification.io.urdf import identified_urdf
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.config.load import PayloadRecordings
+from robot_identification.estimation import (
+    EstimationSettings,
+    physical,
+    PhysicalSettings,
+)
 from robot_identification.pipeline import identify, identify_sources
+from robot_identification.results.result import Result
+from robot_identification.results.urdf_export import identified_urdf
 from robot_identification.signals import SignalSettings
 
 from . import gains_table, robust_table

@@ -9,15 +9,15 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pinocchio as pin
-from robot_identification.consistency import from_pseudo_inertia
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation.physical_constraints import reference_bodies
-from robot_identification.io.results import Result, StoredResult
-from robot_identification.parameters import INERTIAL_SYMBOLS, ParameterSet
+from robot_identification.model.consistency import from_pseudo_inertia
+from robot_identification.model.parameters import INERTIAL_SYMBOLS, ParameterSet
+from robot_identification.model.robot import Robot
 from robot_identification.pipeline import IdentificationProblem
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import predict
-from robot_identification.regressors import prior as urdf_prior
-from robot_identification.robot import Robot
+from robot_identification.regressor import predict
+from robot_identification.regressor import prior as urdf_prior
+from robot_identification.results.result import Result, StoredResult
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = Path(pin.__file__).parents[4] / 'share' / 'example-robot-data' / 'robots'

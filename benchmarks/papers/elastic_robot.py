@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pinocchio as pin
-from robot_identification.recording import Recording
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Recording
+from robot_identification.model.robot import Robot
 from scipy.integrate import solve_ivp
 from scipy.interpolate import BSpline, make_interp_spline
 

@@ -16,9 +16,20 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import BaseStructure, structure
-from robot_identification.estimation import energy_system, EnergySettings, Estimate, ols
-from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
-from robot_identification.excitation.conditioning import equilibrium, PointCost
+from robot_identification.data.recording import Recording
+from robot_identification.estimation import (
+    energy_system,
+    EnergySettings,
+    Estimate,
+    ols,
+)
+from robot_identification.excitation import (
+    Plan,
+    plan,
+    PlannerSettings,
+    Trajectory,
+)
+from robot_identification.excitation.criteria import equilibrium, PointCost
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.sequence import (
     Bounds,
@@ -30,10 +41,13 @@ from robot_identification.excitation.sequence import (
 )
 from robot_identification.excitation.settings import PointSettings
 from robot_identification.excitation.time_scaling import allowed_times, Segment
-from robot_identification.recording import Recording
-from robot_identification.regressors import build, ModelSettings, predict
-from robot_identification.regressors.energy import energy_of
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    ModelSettings,
+    predict,
+)
+from robot_identification.regressor.energy import energy_of
 from robot_identification.signals import SignalSettings
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'gautier_khalil_3r.urdf'

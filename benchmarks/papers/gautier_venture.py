@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
-from robot_identification.consistency import check
 from robot_identification.estimation import evaluate, standard_essential
-from robot_identification.io.results import Result
-from robot_identification.parameters import ParameterSet
+from robot_identification.model.consistency import check
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.results.result import Result
 
 from .page import figure, Page, Row, Table
 from .tx40_recording import as_printed, column_of, DATA, printed, run, TABLE_2

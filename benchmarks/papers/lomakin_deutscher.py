@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 from robot_identification.base_parameters import BaseStructure, structure
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import (
     EstimationSettings,
     ESTIMATORS,
@@ -21,11 +22,15 @@ from robot_identification.estimation import (
     Task,
 )
 from robot_identification.estimation.recursive import RecursiveSettings
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, DeltaSettings, ModelSettings, Regressor
-from robot_identification.regressors.delta_robot import ARMS, delta_robot
-from robot_identification.robot import Robot
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    DeltaSettings,
+    ModelSettings,
+    Regressor,
+)
+from robot_identification.regressor.delta_robot import ARMS, delta_robot
 from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.jacobi import orthonormal, weighted
 from robot_identification.signals.polynomial_approximation import (
@@ -34,8 +39,13 @@ from robot_identification.signals.polynomial_approximation import (
     PolynomialOperator,
     product,
 )
-from robot_identification.signals.polynomial_settings import PolynomialApproximation
-from robot_identification.simulation.delta import DeltaPlant, drive, multisine, track
+from robot_identification.signals.settings import PolynomialApproximation
+from robot_identification.simulation.delta import (
+    DeltaPlant,
+    drive,
+    multisine,
+    track,
+)
 from scipy.signal import savgol_filter
 
 from . import recursive_table

@@ -9,7 +9,7 @@ import time
 import numpy as np
 from robot_identification.estimation import RecursiveLeastSquares, RecursiveSettings
 from robot_identification.estimation.elimination import gauss_jordan
-from robot_identification.parameters import ParameterLayout
+from robot_identification.model.parameters import ParameterLayout
 
 from .page import figure, Row, Table
 

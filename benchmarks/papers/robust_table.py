@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from robot_identification.data.recording import Recording
 from robot_identification.estimation import EstimationSettings, IrlsSettings
-from robot_identification.io.results import Result
 from robot_identification.pipeline import IdentificationProblem, identify_sources
-from robot_identification.recording import Recording
+from robot_identification.results.result import Result
 from robot_identification.signals import SignalSettings
 
 from . import simulated_arm

@@ -6,11 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from robot_identification.drive_gains import Load
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, prior
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation.drive_gains_result import Load
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, prior
 
 ROOT = Path(__file__).resolve().parents[2]
 JOINTS = ('joint_1', 'joint_2', 'joint_3')

@@ -14,15 +14,20 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 from robot_identification.base_parameters import BaseStructure, structure
-from robot_identification.consistency import from_pseudo_inertia, pseudo_inertia
+from robot_identification.data.recording import Motion
 from robot_identification.excitation.criteria import frobenius_condition_number
-from robot_identification.excitation.fourier import FourierTrajectory
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.objective import FeasibleSeries, Objective
-from robot_identification.parameters import ParameterLayout, ParameterSet
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, ModelSettings, prior, Regressor
-from robot_identification.robot import Robot
+from robot_identification.excitation.trajectories import FourierTrajectory
+from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
+from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    ModelSettings,
+    prior,
+    Regressor,
+)
 from scipy.optimize import minimize
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'

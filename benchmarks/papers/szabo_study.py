@@ -6,10 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from robot_identification.estimation import find_slopes, from_rows, ols, wls
-from robot_identification.excitation.fourier import FourierTrajectory
-from robot_identification.recording import Recording
-from robot_identification.regressors import predict
+from robot_identification.data.recording import Recording
+from robot_identification.estimation import (
+    find_slopes,
+    from_rows,
+    ols,
+    wls,
+)
+from robot_identification.excitation.trajectories import FourierTrajectory
+from robot_identification.regressor import predict
 from robot_identification.signals import SignalSettings
 from scipy import stats
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import tempfile
 
 import numpy as np
-from robot_identification.io.experiment import load_experiment
-from robot_identification.io.results import Result
-from robot_identification.parameters import INERTIAL_SYMBOLS, ParameterSet
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from robot_identification.pipeline import identify
+from robot_identification.results.result import Result
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]

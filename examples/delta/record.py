@@ -15,11 +15,15 @@ from pathlib import Path
 import sys
 
 import numpy as np
-from robot_identification.io.document import read_document
-from robot_identification.io.experiment import experiment_from
-from robot_identification.parameters import ParameterSet
-from robot_identification.regressors import build
-from robot_identification.simulation.delta import DeltaPlant, multisine, track
+from robot_identification.config.experiment_file import experiment_from
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.options.document import read_document
+from robot_identification.regressor import build
+from robot_identification.simulation.delta import (
+    DeltaPlant,
+    multisine,
+    track,
+)
 
 HERE = Path(__file__).resolve().parent
 PERIOD = 0.004

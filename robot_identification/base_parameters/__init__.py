@@ -30,11 +30,8 @@ the coefficients of the reduced row echelon form (Szabo and Szadeczky-Kardoss 20
 other parameters into equally many combinations of the same span.
 """
 
-from .base_structure import BaseStructure, CATEGORIES
-from .dependences import reduced_row_echelon
-from .expressions import expression
-from .grouping import structure
-from .order import ECHELON_ORDER
+from .grouping import ECHELON_ORDER, reduced_row_echelon, structure
+from .structure import BaseStructure, CATEGORIES, expression
 
 __all__ = [
     'BaseStructure',

@@ -1,19 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimation of base parameters from the rows of recordings, in memory that does not grow."""
 
-from .accumulation import accumulate, from_rows
-from .bootstrap import Bootstrap, bootstrap, BootstrapSettings
-from .comparison import compare, Comparison, FTest
+from .bootstrap import bootstrap, BootstrapSettings
+from .comparison import (
+    compare,
+    Comparison,
+    FTest,
+)
 from .delay import effort_delay, EffortDelay
-from .energy import energy_blocks, energy_system, EnergySettings
-from .equations import Equations
+from .energy import (
+    energy_blocks,
+    energy_system,
+    EnergySettings,
+)
 from .essential import essential
-from .estimate import Estimate, Fit, JointFit, ParameterEstimate
+from .estimate import (
+    Bootstrap,
+    Estimate,
+    Fit,
+    JointFit,
+    ParameterEstimate,
+)
 from .factor import merge_all, QRFactor
-from .friction_slopes import find_slopes, FrictionSlopes, open_slopes
+from .friction_slopes import (
+    find_slopes,
+    FrictionSlopes,
+    open_slopes,
+)
 from .irls import irls, IrlsSettings
-from .least_squares import evaluate, ols, wls
-from .methods import ESTIMATORS, Task
+from .least_squares import (
+    evaluate,
+    ols,
+    wls,
+)
+from .methods import Equations, ESTIMATORS, Task
 from .model_signature import ModelSignature
 from .mrls import mrls
 from .outliers import Repair
@@ -27,10 +47,16 @@ from .prior import (
     standard_essential,
     standard_std,
 )
+from .qr_accumulator import accumulate, from_rows
 from .recursive import RecursiveLeastSquares, RecursiveSettings
 from .recursive_estimate import RecursiveEstimate
-from .rows import row_blocks, RowBlock, system_of
-from .settings import EssentialSettings, EstimationSettings, FROM_FACTORS
+from .row_block import RowBlock
+from .rows import row_blocks, system_of
+from .settings import (
+    EssentialSettings,
+    EstimationSettings,
+    FROM_FACTORS,
+)
 from .system import combine, LinearSystem
 
 __all__ = [

@@ -20,16 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from ..errors import IdentifiabilityError, SettingsError
-from ..options import option
-from .estimate import Estimate
+from ..options.fields import option
+from .estimate import Bootstrap, Estimate
 from .system import LinearSystem
-from .time_blocks import LEAST, MEMORY, Part, TimeBlocks
+from .time_blocks import (
+    LEAST,
+    MEMORY,
+    Part,
+    TimeBlocks,
+)
 
 LEAST_RCOND = 1e-7
 """Inverse condition number of a replicate's sum below which its rows are factorised."""
@@ -55,56 +59,6 @@ class BootstrapSettings:
         95.0, doc='Share of cases that the intervals hold', unit='%', minimum=50.0, maximum=99.9
     )
     seed: int = option(0, doc='Of the drawing; the same seed gives the same figures', minimum=0)
-
-
-@dataclass(frozen=True)
-class Bootstrap:
-    """
-    Scatter of the parameters over bootstrap replicates.
-
-    Attributes
-    ----------
-    std:
-        (b,) standard deviations; NaN where a parameter is not estimated.
-    low, high:
-        (b,) bounds of the percentile intervals.
-    level:
-        Share of the replicates between them [%].
-    replicates:
-        How many there are.
-    block:
-        Length of the stretches that were drawn [s].
-    stretches:
-        How many make a replicate.
-    lost:
-        Replicates that do not determine all parameters, left out.
-
-    """
-
-    std: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    level: float
-    replicates: int
-    block: float
-    stretches: int
-    lost: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return how it was done; the parameters' figures stand with the parameters."""
-        names = ('level', 'replicates', 'block', 'stretches', 'lost')
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def described(self) -> str:
-        """Description of the resampling, in words."""
-        lost = (
-            f', {self.lost} left out as they do not determine all parameters' if self.lost else ''
-        )
-        return (
-            f'{self.replicates} replicates of {self.stretches} stretches of {self.block:.3g} s'
-            f'{lost}; {self.level:g} % of them are between low and high'
-        )
 
 
 def bootstrap(

@@ -10,20 +10,22 @@ because it is a linear combination; that two of them share a standard parameter 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import scipy
 from scipy.linalg import solve_triangular
 import yaml
 
-from ..errors import one_of, reading_failure, SettingsError
-from ..parameters import ParameterLayout, ParameterSet
+from ..base_parameters import BaseStructure
+from ..errors import (
+    one_of,
+    reading_failure,
+    SettingsError,
+)
+from ..model.parameters import ParameterLayout, ParameterSet
 from ..untrusted.files import read_text, user_path
 from ..untrusted.yaml_loader import load_yaml
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
 
 Interval = tuple[float | None, float | None]
 """Lowest and highest value; None leaves an end open."""

@@ -26,7 +26,7 @@ from scipy.ndimage import convolve1d
 
 from .bootstrap import block_length
 from .plot_samples import PlotSamples
-from .triangle import append_rows, GrowingTriangle
+from .qr import append_rows, GrowingTriangle
 
 _ROUNDS = 5
 _FEWEST = 20

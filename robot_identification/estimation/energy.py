@@ -14,22 +14,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base_parameters import BaseStructure
+from ..data.recording import Samples
 from ..errors import IdentifiabilityError, SettingsError
-from ..options import option
+from ..options.fields import option
 from ..progress import Progress
-from ..recording import Samples
-from ..regressors.energy import energy_of, EnergyRegressor
-from ..signals import dead_zones, RecordingSource, sample_rate, SignalSettings, stretches
-from .rows import RowBlock, system_of
+from ..regressor import Regressor
+from ..regressor.energy import energy_of, EnergyRegressor
+from ..signals import (
+    dead_zones,
+    RecordingSource,
+    sample_rate,
+    SignalSettings,
+    stretches,
+)
+from .row_block import RowBlock
+from .rows import system_of
 from .system import LinearSystem
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
-    from ..regressors import Regressor
 
 ENERGY = 'energy'
 """What stands in place of a joint's name where rows are energy equations."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from .model_signature import ModelSignature
 from .plot_samples import read_only
-from .triangle import append_rows
+from .qr import append_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,26 +18,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.polynomial import chebyshev
 import scipy
 from scipy.linalg import block_diag
 
+from ..base_parameters import BaseStructure
+from ..data.recording import Motion
 from ..errors import one_of
-from ..parameters import ParameterLayout
-from ..recording import Motion
-from ..regressors.friction import arctan_shape, slopes_of, SYMBOLS
-from ..regressors.settings import ModelSettings, SLOPES
+from ..model.parameters import ParameterLayout
+from ..regressor import Regressor
+from ..regressor.friction import (
+    arctan_shape,
+    slopes_of,
+    SYMBOLS,
+)
+from ..regressor.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
 from .identifiability import TOLERANCE
-from .rows import driven_rows, require_order, row_blocks
-from .triangle import GrowingTriangle
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
-    from ..regressors import Regressor
+from .qr import GrowingTriangle
+from .rows import (
+    driven_rows,
+    require_order,
+    row_blocks,
+)
 
 RANGE = (0.5, 5000.0)
 """

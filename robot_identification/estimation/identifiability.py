@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import one_of
-from ..parameters import ParameterLayout
+from ..model.parameters import ParameterLayout
 
 TOLERANCE = 1e-10
 """Relative singular value of the column-scaled regressor below which columns are dependent."""

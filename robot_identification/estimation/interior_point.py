@@ -26,7 +26,12 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, null_space, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from .semidefinite_program import Affine, SemidefiniteProgram, svec, unpack
+from .semidefinite_program import (
+    Affine,
+    SemidefiniteProgram,
+    svec,
+    unpack,
+)
 
 TOLERANCE = 1e-4
 """Bound on the distance from the minimum, in the units of the loss."""

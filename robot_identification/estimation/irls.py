@@ -18,15 +18,25 @@ from functools import partial
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..options import option
-from ..parameters import ParameterSet
+from ..model.parameters import ParameterSet
+from ..options.fields import option
 from .estimate import Estimate
 from .identifiability import Identifiability, identifiability
-from .joint_triangles import JointTriangles
-from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
-from .outliers import Magnitudes, Repair, SpikeRepair
-from .row_cache import CachedRows, RowCache
-from .rows import RowBlock
+from .least_squares import (
+    assemble,
+    joint_weights,
+    prior_base,
+    require_motion,
+    Solution,
+    solve,
+)
+from .outliers import (
+    Magnitudes,
+    Repair,
+    SpikeRepair,
+)
+from .qr import JointTriangles
+from .row_block import CachedRows, RowBlock, RowCache
 from .system import LinearSystem
 
 LOSSES = ('huber', 'tukey')

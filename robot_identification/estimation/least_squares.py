@@ -11,20 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..errors import IdentifiabilityError, one_of, RecordingError
-from ..parameters import ParameterSet
-from .estimate import Estimate, Fit, JointFit
+from ..base_parameters import BaseStructure
+from ..errors import (
+    IdentifiabilityError,
+    one_of,
+    RecordingError,
+)
+from ..model.parameters import ParameterSet
+from .estimate import (
+    Estimate,
+    Fit,
+    JointFit,
+)
 from .factor import QRFactor
-from .identifiability import Identifiability, identifiability, TOLERANCE
+from .identifiability import (
+    Identifiability,
+    identifiability,
+    TOLERANCE,
+)
 from .system import LinearSystem
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
 
 STILL = 1e-3
 """A joint whose position stays within this [rad or m] has not moved."""

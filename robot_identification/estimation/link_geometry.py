@@ -10,8 +10,8 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from ..errors import SettingsError
-from ..robot import Robot
-from ..shapes import KINDS, read_shapes
+from ..model.collision_shapes import KINDS, read_shapes
+from ..model.robot import Robot
 
 _CORNERS = np.array(list(product((-1.0, 1.0), repeat=3)))
 _SIDES = 16

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from ..errors import IdentificationError, ModelError, one_of, SettingsError
+from ..base_parameters import BaseStructure
+from ..data.recording import Motion
+from ..errors import (
+    IdentificationError,
+    ModelError,
+    one_of,
+    SettingsError,
+)
+from ..regressor import Regressor
 from .plot_samples import read_only
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
-    from ..recording import Motion
-    from ..regressors import Regressor
 
 ROUNDING = 1e-7
 """Largest difference of numbers from arithmetic, relative to the largest of them."""

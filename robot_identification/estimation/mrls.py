@@ -9,24 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base_parameters import BaseStructure
 from ..errors import IdentifiabilityError, one_of
-from ..parameters import ParameterSet
+from ..model.parameters import ParameterSet
 from .bounds import base_box, read_boxes
 from .elimination import ACCEPTED
 from .estimate import Estimate
 from .identifiability import Identifiability
-from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
+from .least_squares import (
+    assemble,
+    joint_weights,
+    prior_base,
+    require_motion,
+    Solution,
+    solve,
+)
 from .recursive import RecursiveLeastSquares, RecursiveSettings
 from .recursive_estimate import RecursiveEstimate
-from .rows import RowBlock
+from .row_block import RowBlock
 from .system import LinearSystem
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
 
 GRAM_CONDITION = 1e4
 """Column-scaled condition number up to which a Gram matrix decides an estimate."""

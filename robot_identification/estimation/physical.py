@@ -24,14 +24,23 @@ import numpy as np
 from scipy.linalg import null_space
 
 from ..errors import one_of, SettingsError
-from ..options import option
-from ..parameters import ParameterLayout, ParameterSet
-from ..regressors.settings import ModelSettings
-from ..robot import Robot
+from ..model.parameters import ParameterLayout, ParameterSet
+from ..model.robot import Robot
+from ..options.fields import option
+from ..regressor.settings import ModelSettings
 from .estimate import Estimate
-from .interior_point import Infeasible, minimise, Minimum
+from .interior_point import (
+    Infeasible,
+    minimise,
+    Minimum,
+)
 from .least_squares import evaluate, wls
-from .link_geometry import box_faces, hull_faces, link_points, require_points
+from .link_geometry import (
+    box_faces,
+    hull_faces,
+    link_points,
+    require_points,
+)
 from .physical_constraints import (
     Body,
     body_sizes,
@@ -41,7 +50,11 @@ from .physical_constraints import (
     reference_bodies,
     total_mass,
 )
-from .semidefinite_program import Affine, SemidefiniteProgram, unpack
+from .semidefinite_program import (
+    Affine,
+    SemidefiniteProgram,
+    unpack,
+)
 from .system import LinearSystem
 
 _DEAR = 1.2

@@ -2,7 +2,7 @@
 """
 Constraints of physical consistency on standard parameters, as affine functions.
 
-A link's pseudo-inertia P (see `robot_identification.consistency`) is compared with that of a
+A link's pseudo-inertia P (see `robot_identification.model.consistency`) is compared with that of a
 reference body, ``P0 = L L^T``: the eigenvalues of ``X = L^-1 P L^-T`` have no units and do not
 depend on the frame that P is taken in, and X is the identity for the reference body itself.
 Wensing, Kim and Slotine, "Linear matrix inequalities for physically consistent inertial parameter
@@ -17,10 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..consistency import JOINT_SYMBOLS, pseudo_inertia
-from ..parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
-from ..regressors.settings import ModelSettings
-from ..robot import Robot
+from ..model.consistency import JOINT_SYMBOLS, pseudo_inertia
+from ..model.parameters import (
+    INERTIAL_SYMBOLS,
+    ParameterLayout,
+    ParameterSet,
+)
+from ..model.robot import Robot
+from ..regressor.settings import ModelSettings
 from .semidefinite_program import Affine, svec
 
 _LEAST_SPREAD = 1e-2

@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from ..regressors.pattern import RowPattern
-
-if TYPE_CHECKING:
-    from .rows import RowBlock
+from ..regressor.pattern import RowPattern
+from .row_block import RowBlock
 
 
 def read_only(instance: Any) -> None:

@@ -11,23 +11,20 @@ the same null space, is known from the structure, and carries no noise.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import yaml
 
+from ..base_parameters import BaseStructure
 from ..errors import reading_failure, SettingsError
-from ..options import LARGEST
-from ..parameters import ParameterLayout, ParameterSet
-from ..robot import Robot
+from ..model.parameters import ParameterLayout, ParameterSet
+from ..model.robot import Robot
+from ..options.fields import LARGEST
 from ..untrusted.files import read_text, user_path
 from ..untrusted.yaml_loader import load_yaml
 from .estimate import Estimate
 from .least_squares import solve
 from .system import LinearSystem
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
 
 _TOLERANCE = 1e-9
 

@@ -18,14 +18,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compiled import available
-from ..errors import one_of, RecordingError, SettingsError
-from ..options import option
-from ..parameters import ParameterLayout
-from .bounds import by_precedence, inverse_of_free, named, within
-from .elimination import ACCEPTED, Elimination, WEAK
-from .recursive_estimate import RecursiveEstimate, RecursiveSolution, RecursiveState
-from .recursive_rows import FactorRows, GramRows
-from .sample_steps import SampleRows, Stepper
+from ..errors import (
+    one_of,
+    RecordingError,
+    SettingsError,
+)
+from ..model.parameters import ParameterLayout
+from ..options.fields import option
+from .bounds import (
+    by_precedence,
+    inverse_of_free,
+    named,
+    within,
+)
+from .elimination import (
+    ACCEPTED,
+    Elimination,
+    WEAK,
+)
+from .recursive_estimate import (
+    FactorRows,
+    GramRows,
+    RecursiveEstimate,
+    RecursiveSolution,
+    RecursiveState,
+)
+from .rls_step import SampleRows, Stepper
 
 FORMULATIONS = ('factor', 'gram')
 """How rows are accumulated: as R of [Y | tau], or as the paper's Y^T Y and Y^T tau."""

@@ -9,18 +9,18 @@ dead zone are marked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from ..base_parameters import BaseStructure
+from ..data.recording import Samples
 from ..errors import one_of, RecordingError
 from ..progress import part, Progress
-from ..recording import Samples
-from ..regressors.pattern import RowPattern
-from ..regressors.projection import Projection
+from ..regressor import Regressor
+from ..regressor.projection import Projection
 from ..signals import (
     dead_zones,
     decimation_factor,
@@ -33,106 +33,17 @@ from ..signals import (
     stretches,
     WindowedSamples,
 )
-from .accumulation import accumulate
 from .outliers import Repair
+from .qr_accumulator import accumulate
+from .row_block import RowBlock, RowReader
 from .system import combine, LinearSystem
 from .time_blocks import BlockCollector
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
-    from ..regressors import Regressor
 
 BLOCK_SAMPLES = 512
 """Samples that the regressor is evaluated at in one call."""
 
 JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'ts', 'tsc', 'off')
 """Symbols of parameters that are named after their joint, joint by joint."""
-
-
-@dataclass(frozen=True)
-class RowBlock:
-    """
-    Consecutive rows of the linear system, and the samples before decimation that came with them.
-
-    Attributes
-    ----------
-    time:
-        (m,) [s].
-    position, velocity:
-        (m, n) at the rows [rad, rad/s; m, m/s].
-    pattern:
-        Which base columns of the regressor the rows of each joint see.
-    entries:
-        (K, m) these columns, samples last.
-    effort:
-        (m, n) [N m or N].
-    keep:
-        (m, n) bool, False where the row is left out because its joint is in the dead zone.
-    raw_entries:
-        (K, k) the columns at all samples, before decimation.
-    raw_effort:
-        (k, n) effort as measured at these samples [N m or N].
-    segment:
-        Number of the stretch without gaps that the rows belong to.
-    independence:
-        Independent rows that a row counts for, see `signals.independence`.
-
-    """
-
-    time: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray
-    pattern: RowPattern
-    entries: np.ndarray
-    effort: np.ndarray
-    keep: np.ndarray
-    raw_entries: np.ndarray
-    raw_effort: np.ndarray
-    segment: int = 0
-    independence: float = 1.0
-
-    @classmethod
-    def of(
-        cls, matrix: np.ndarray, raw_matrix: np.ndarray | None = None, **others: Any
-    ) -> RowBlock:
-        """
-        Make a block of whole rows.
-
-        Parameters
-        ----------
-        matrix:
-            (m, n, b) base columns.
-        raw_matrix:
-            (k, n, b) base columns before decimation; None for the same ones.
-        **others:
-            The attributes that are not about columns.
-
-        """
-        pattern = RowPattern.full(*matrix.shape[1:])
-        entries = pattern.gather(matrix)
-        raw = entries if raw_matrix is None else pattern.gather(raw_matrix)
-        return cls(pattern=pattern, entries=entries, raw_entries=raw, **others)
-
-    @cached_property
-    def matrix(self) -> np.ndarray:
-        """(m, n, b) base columns of the regressor."""
-        return self.pattern.expand(self.entries)
-
-    @cached_property
-    def raw_matrix(self) -> np.ndarray:
-        """(k, n, b) base columns at all samples, before decimation."""
-        return self.matrix if self.undecimated else self.pattern.expand(self.raw_entries)
-
-    @property
-    def undecimated(self) -> bool:
-        """True if the rows are the samples as they were measured."""
-        return self.raw_entries is self.entries and self.raw_effort is self.effort
-
-
-RowReader = Callable[
-    [RecordingSource, 'Regressor', 'BaseStructure', SignalSettings], Iterator[RowBlock]
-]
-"""Turns a recording into rows."""
 
 
 def row_blocks(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import SettingsError
-from ..options import option
+from ..options.fields import option
 from .bootstrap import BootstrapSettings
 from .energy import EnergySettings
 from .irls import IrlsSettings

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base_parameters import BaseStructure
 from .factor import merge_all, QRFactor
-from .plot_samples import EMPTY_TRACE, PlotSamples, TraceCollector
+from .plot_samples import (
+    EMPTY_TRACE,
+    PlotSamples,
+    TraceCollector,
+)
 from .time_blocks import TimeBlocks
-
-if TYPE_CHECKING:
-    from ..base_parameters import BaseStructure
 
 TRACE_POINTS = 20_000
 """Bound on the rows that are kept for plots, for all recordings together."""

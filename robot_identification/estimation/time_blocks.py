@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ..regressors.pattern import RowPattern
-    from .rows import RowBlock
+from ..regressor.pattern import RowPattern
+from .row_block import RowBlock
 
 SHORTEST = 0.1
 """What a part lasts at first [s]."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..recording import Motion
+from ..data.recording import Motion
 from .limits import Limits
 from .points import PointTrajectory
 from .trajectories import Trajectory

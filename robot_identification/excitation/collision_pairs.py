@@ -15,7 +15,7 @@ from collections.abc import Collection
 import numpy as np
 import pinocchio as pin
 
-from ..robot import Robot
+from ..model.robot import Robot
 
 RANDOM_POSITIONS = 200
 """Random positions in which pairs are looked at to find those that are permanently close."""

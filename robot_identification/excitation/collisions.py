@@ -12,9 +12,14 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
-from ..robot import Robot
-from ..shapes import read_shapes
+from ..errors import (
+    ExcitationError,
+    IdentificationWarning,
+    ModelError,
+    one_of,
+)
+from ..model.collision_shapes import read_shapes
+from ..model.robot import Robot
 from .collision_pairs import reach, set_pairs
 from .obstacles import FLOOR, Obstacle
 

@@ -12,11 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ExcitationError
-from ..robot import Robot
-from .collision_check import check_collisions, Nearest, nearest_first
+from ..model.robot import Robot
+from .collision_check import (
+    check_collisions,
+    Nearest,
+    nearest_first,
+)
 from .collisions import CollisionModel
-from .efforts import Effort, largest_efforts, LEAST_RATE, nominal_effort
-from .extremes import Extremes, extremes, QUANTITIES
+from .efforts import (
+    Effort,
+    largest_efforts,
+    LEAST_RATE,
+    nominal_effort,
+)
+from .extremes import (
+    Extremes,
+    extremes,
+    QUANTITIES,
+)
 from .limits import Limits
 from .trajectories import Trajectory
 

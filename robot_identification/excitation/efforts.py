@@ -16,9 +16,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..recording import Motion
-from ..regressors import build, predict, prior
-from ..robot import Robot
+from ..data.recording import Motion
+from ..model.robot import Robot
+from ..regressor import (
+    build,
+    predict,
+    prior,
+)
 from .points import PointTrajectory
 from .trajectories import Concatenation, Trajectory
 

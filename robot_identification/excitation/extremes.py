@@ -19,8 +19,7 @@ from math import comb
 
 import numpy as np
 
-from ..splines import spline_coefficients
-from .points import PointTrajectory
+from .points import PointTrajectory, spline_coefficients
 from .trajectories import Concatenation, Trajectory
 
 QUANTITIES = ('position', 'velocity', 'acceleration', 'jerk')

@@ -8,13 +8,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..data.recording import Motion
 from ..errors import ExcitationError
-from ..recording import Motion
-from ..regressors import build, predict, prior
-from ..robot import Robot
+from ..model.robot import Robot
+from ..regressor import (
+    build,
+    predict,
+    prior,
+)
 from .collision_check import Nearest, too_close
 from .collisions import CollisionModel
-from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
+from .limits import (
+    CONTINUOUS_RANGE,
+    Limits,
+    motion_limits,
+    start_position,
+)
 from .settings import PlannerSettings
 
 

@@ -15,14 +15,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..base_parameters import BaseStructure
+from ..data.recording import Motion
 from ..errors import ExcitationError
-from ..parameters import ParameterSet
-from ..recording import Motion
-from ..regressors import Regressor
+from ..model.parameters import ParameterSet
+from ..regressor import Regressor
 from .collisions import CollisionModel
 from .criteria import Criterion
-from .fourier import fourier_basis, FourierTrajectory, jerk_basis, rest_to_rest
 from .limits import Limits
+from .trajectories import (
+    fourier_basis,
+    FourierTrajectory,
+    jerk_basis,
+    rest_to_rest,
+)
 
 POINTS_PER_PERIOD = 40
 """Points of the grid on which limits are kept, for each period of the highest harmonic."""

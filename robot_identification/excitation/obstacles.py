@@ -15,7 +15,7 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import SettingsError
-from ..options import option
+from ..options.fields import option
 
 SIZES = {
     'box': ('lengths along x, y and z', 3),

@@ -15,9 +15,13 @@ import numpy as np
 import scipy
 
 from ..base_parameters import structure
+from ..model.robot import Robot
 from ..progress import Progress
-from ..regressors import build, ModelSettings, prior
-from ..robot import Robot
+from ..regressor import (
+    build,
+    ModelSettings,
+    prior,
+)
 from .collisions import collision_model, CollisionModel
 from .criteria import CRITERIA
 from .initial_state import limits_and_start

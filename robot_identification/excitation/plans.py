@@ -11,21 +11,24 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..base_parameters import BaseStructure
+from ..data.recording import Motion
 from ..errors import ExcitationError
-from ..parameters import ParameterSet
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
 from ..progress import Progress
-from ..recording import Motion
-from ..regressors import predict, Regressor
-from ..robot import Robot
+from ..regressor import predict, Regressor
 from .collision_check import CollisionError
 from .collisions import CollisionModel
-from .constraints import check_trajectory, Findings, LimitViolation
+from .constraints import (
+    check_trajectory,
+    Findings,
+    LimitViolation,
+)
 from .criteria import column_scaled_condition_number
-from .fourier import FourierTrajectory
 from .limits import Limits
 from .points import PointTrajectory
 from .settings import PlannerSettings
-from .trajectories import Trajectory
+from .trajectories import FourierTrajectory, Trajectory
 
 BUFFER = 0.03
 """How much more than the clearance the optimisers keep links apart [m]."""

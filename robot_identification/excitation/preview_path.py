@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
-from ..robot import Robot
+from ..model.robot import Robot
 from .trajectories import Trajectory
 
 RATE = 25.0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import SettingsError
-from ..options import option
+from ..options.fields import option
 from .obstacles import Obstacle, with_floor
 
 MOST_INSTANTS = 1_000_000

@@ -36,9 +36,8 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ..errors import ExcitationError
-from ..splines import spline_coefficients
 from .limits import Limits
-from .points import PointTrajectory
+from .points import PointTrajectory, spline_coefficients
 from .sequence import Sequence
 
 SHORTEST = 1e-2

@@ -15,11 +15,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..recording import Motion
-from ..splines import spline_coefficients
-from .braking import LONGEST, SHORTEST, slowed
+from ..data.recording import Motion
+from .braking import (
+    LONGEST,
+    SHORTEST,
+    slowed,
+)
 from .limits import Limits
-from .points import Points, PointTrajectory, to_points
+from .points import (
+    Points,
+    PointTrajectory,
+    spline_coefficients,
+    to_points,
+)
 
 STEP = 0.05
 """Time from one stop that is found to the next, at least; they begin at points of the path [s]."""

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many recordings of many robots, reduced on many processors, merged and compared."""
 
-from .result import Difference, Drift, FleetResult, RobotResult
+from .result import (
+    Difference,
+    Drift,
+    FleetResult,
+    RobotResult,
+)
 from .run import identify_fleet
 from .saving import save_fleet
 

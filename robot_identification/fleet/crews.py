@@ -15,7 +15,11 @@ import os
 
 from ..errors import SettingsError
 from .crew import Crew
-from .dask_crew import DASK, dask_client, DaskCrew
+from .dask_crew import (
+    DASK,
+    dask_client,
+    DaskCrew,
+)
 from .process_crew import ProcessCrew, PROCESSES
 
 

@@ -13,9 +13,14 @@ import threading
 import time
 from typing import Any
 
-from .. import __version__
 from ..errors import IdentificationError
-from .crew import Crew, KEPT_BYTES, LARGEST_BLOCK, Task
+from ..version import __version__
+from .crew import (
+    Crew,
+    KEPT_BYTES,
+    LARGEST_BLOCK,
+    Task,
+)
 from .lots import Lots, work_on
 
 DASK = 'dask'

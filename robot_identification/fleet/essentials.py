@@ -15,8 +15,8 @@ import numpy as np
 from ..estimation import QRFactor
 from ..estimation.identifiability import identifiability
 from ..estimation.least_squares import solve
-from ..io.factors import unpack
-from ..parameters import ParameterLayout
+from ..model.parameters import ParameterLayout
+from ..results.factor_file import unpack
 from .work import Group
 
 

@@ -10,15 +10,29 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from ..config.fleet import FleetSettings
 from ..errors import IdentificationError, RecordingError
-from ..io.factors import merge_stored, StoredFactor, unpack
-from ..io.fleet import FleetSettings
 from ..progress import Progress, silent
+from ..results.factor_file import (
+    merge_stored,
+    StoredFactor,
+    unpack,
+)
 from .carrying_out import carry_out, Done
 from .crew import Crew, Task
-from .recordings import key_of, serial_of, stamp_of
+from .recordings import (
+    key_of,
+    serial_of,
+    stamp_of,
+)
 from .store import Finished, Store
-from .work import Group, merge_group, reduce_recording, Reduced, Refused
+from .work import (
+    Group,
+    merge_group,
+    reduce_recording,
+    Reduced,
+    Refused,
+)
 
 GROUP = 16
 """Factors that are merged by one task."""

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 import numpy as np
 
-from ..report.drawing import (
+from ..results.report.drawing import (
     legend,
     MEASURED,
     name_width,
@@ -24,7 +24,11 @@ from ..report.drawing import (
     TEXT,
     WIDTH,
 )
-from .result import DAY, Drift, FleetComparison
+from .result import (
+    DAY,
+    Drift,
+    FleetComparison,
+)
 
 _LIMIT = 10.0
 """Differences of more standard deviations have the same colour."""

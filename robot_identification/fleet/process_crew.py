@@ -13,7 +13,12 @@ import signal
 import threading
 from typing import Any
 
-from .crew import Crew, KEPT_BYTES, LARGEST_BLOCK, Task
+from .crew import (
+    Crew,
+    KEPT_BYTES,
+    LARGEST_BLOCK,
+    Task,
+)
 
 PROCESSES = 'processes'
 

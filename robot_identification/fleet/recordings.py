@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 import re
 
+from ..config.fleet import FleetSettings
 from ..errors import RecordingError
-from ..io.fleet import FleetSettings
 
 SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
 """Endings by which recordings are found in folders; other files have to be named."""

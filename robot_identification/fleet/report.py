@@ -8,8 +8,14 @@ from typing import Any
 
 import yaml
 
-from ..io.config_paths import to_mapping
-from ..report.html import image, percent, render, seconds, Tile
+from ..options.keys import to_mapping
+from ..results.report.html import (
+    image,
+    percent,
+    render,
+    seconds,
+    Tile,
+)
 from .result import date, FleetResult
 
 _DRAWN = 24

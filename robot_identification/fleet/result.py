@@ -11,15 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__
 from ..base_parameters import BaseStructure
-from ..estimation import Estimate, Fit, QRFactor
-from ..io.config_paths import to_mapping
-from ..io.fleet import FleetSettings
-from ..io.results_yaml import plain
-from ..parameters import ParameterLayout
-from ..problem import IdentificationProblem
-from .comparison import Series, Tests, told
+from ..config.fleet import FleetSettings
+from ..config.problem import IdentificationProblem
+from ..estimation import (
+    Estimate,
+    Fit,
+    QRFactor,
+)
+from ..model.parameters import ParameterLayout
+from ..options.keys import to_mapping
+from ..results.result_yaml import plain
+from ..version import __version__
+from .comparison import (
+    Series,
+    Tests,
+    told,
+)
 from .factors import FleetRecording
 
 DAY = 86400.0

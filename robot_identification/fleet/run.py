@@ -11,7 +11,13 @@ import time
 
 import numpy as np
 
-from ..errors import collected_warnings, IdentifiabilityError, IdentificationError, once
+from ..config.experiment import Experiment
+from ..errors import (
+    collected_warnings,
+    IdentifiabilityError,
+    IdentificationError,
+    once,
+)
 from ..estimation import (
     essential,
     Estimate,
@@ -22,17 +28,46 @@ from ..estimation import (
     Task,
 )
 from ..estimation.least_squares import joint_weights
-from ..io.experiment import Experiment
-from ..io.factors import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
-from ..progress import part, Progress, silent
+from ..progress import (
+    part,
+    Progress,
+    silent,
+)
+from ..results.factor_file import (
+    merge_stored,
+    Origin,
+    pack,
+    read_factor,
+    StoredFactor,
+    SUFFIX,
+)
 from .comparison import compare, Series
 from .crew import Crew
 from .crews import open_crew
-from .essentials import estimate_essentials, estimate_group, Question
-from .factors import FleetRecording, in_groups, merge_robots, reduce_all, Reduction
+from .essentials import (
+    estimate_essentials,
+    estimate_group,
+    Question,
+)
+from .factors import (
+    FleetRecording,
+    in_groups,
+    merge_robots,
+    reduce_all,
+    Reduction,
+)
 from .recordings import find_recordings
-from .result import FleetComparison, FleetResult, RobotResult, Timing
-from .store import open_store, Store, write_bytes
+from .result import (
+    FleetComparison,
+    FleetResult,
+    RobotResult,
+    Timing,
+)
+from .store import (
+    open_store,
+    Store,
+    write_bytes,
+)
 from .work import ReductionPlan
 
 _ESSENTIAL = 30.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import warnings
 
 from ..errors import IdentificationWarning
-from ..io.results_yaml import dump
+from ..results.result_yaml import dump
 from .report import html
 from .result import FleetResult
 from .store import write_bytes

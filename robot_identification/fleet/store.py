@@ -28,8 +28,8 @@ import socket
 from typing import Any, IO
 
 from ..errors import IdentificationError
-from ..io.factors import FACTOR_SIZE, SUFFIX
-from ..io.results_yaml import dump, plain
+from ..results.factor_file import FACTOR_SIZE, SUFFIX
+from ..results.result_yaml import dump, plain
 from ..untrusted.files import read_bytes
 
 

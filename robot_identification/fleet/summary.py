@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..estimation.summary import number, percent, rule, wrapped
+from ..estimation.tables import number, percent, rule, wrapped
 from .result import date, FleetResult
 
 _SHOWN = 30

@@ -18,18 +18,38 @@ import threading
 import time
 from typing import Any
 
-from .. import __version__
 from ..base_parameters import BaseStructure, structure
-from ..errors import collected_warnings, IdentificationError, SettingsError
-from ..io.bag_info import bag_info
-from ..io.config_paths import to_mapping
-from ..io.experiment import Experiment
-from ..io.factors import merge_stored, Origin, pack, StoredFactor, SUFFIX, unpack
-from ..io.recording_config import RecordingEntry
-from ..io.results_yaml import plain
-from ..io.sources import ElasticSource, FactorSource, FileSource, open_recording
-from ..problem import IdentificationProblem
-from ..reduction import FactorBuilder, require_factors, settings_of
+from ..config.experiment import Experiment
+from ..config.problem import IdentificationProblem
+from ..config.sources import (
+    ElasticSource,
+    FactorSource,
+    FileSource,
+    open_recording,
+)
+from ..data.bag_info import bag_info
+from ..data.recording_config import RecordingEntry
+from ..errors import (
+    collected_warnings,
+    IdentificationError,
+    SettingsError,
+)
+from ..options.keys import to_mapping
+from ..reduction import (
+    FactorBuilder,
+    require_factors,
+    settings_of,
+)
+from ..results.factor_file import (
+    merge_stored,
+    Origin,
+    pack,
+    StoredFactor,
+    SUFFIX,
+    unpack,
+)
+from ..results.result_yaml import plain
+from ..version import __version__
 from .recordings import fingerprint_of
 
 _one_at_a_time = threading.Lock()

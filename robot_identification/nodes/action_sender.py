@@ -23,7 +23,11 @@ from ..excitation.points import Points
 from .control_interface import require_follow_joint_trajectory
 from .controller_options import ControllerOptions
 from .motion_sender import Tick
-from .trajectory_publisher import message_of, TrajectoryPartner, wait_for
+from .trajectory_publisher import (
+    message_of,
+    TrajectoryPartner,
+    wait_for,
+)
 
 
 class ActionSender:

@@ -25,8 +25,16 @@ from std_msgs.msg import Float64MultiArray
 from ..excitation.command_gate import CommandLimiter
 from ..excitation.limits import Limits
 from ..excitation.points import Points, PointTrajectory
-from .command_process import CommandHorizon, CommandTask, Heartbeat
-from .controller_joints import ControllerQuestion, difference, joints_differ
+from .command_process import (
+    CommandHorizon,
+    CommandTask,
+    Heartbeat,
+)
+from .controller_joints import (
+    ControllerQuestion,
+    difference,
+    joints_differ,
+)
 from .controller_options import ControllerOptions, VELOCITY_COMMANDS
 from .excitation_errors import Code, MotionError
 from .motion_sender import Tick

@@ -13,8 +13,16 @@ from pathlib import Path
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 from ..errors import SettingsError
-from .joint_states import FetchedJointStates, JOINT_STATES, JointStateSubscription
-from .node_main import answer, explain, run
+from .joint_states import (
+    FetchedJointStates,
+    JOINT_STATES,
+    JointStateSubscription,
+)
+from .node_main import (
+    answer,
+    explain,
+    run,
+)
 from .parameters import declare_options, read_options
 
 __all__ = [

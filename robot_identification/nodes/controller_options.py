@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..options import option
+from ..options.fields import option
 
 TRAJECTORY_TOPIC = 'trajectory_topic'
 FOLLOW_JOINT_TRAJECTORY = 'follow_joint_trajectory'

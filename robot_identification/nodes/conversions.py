@@ -14,10 +14,14 @@ from robot_identification_msgs import msg as messages
 from std_msgs.msg import Header
 
 from ..base_parameters import BaseStructure
-from ..consistency import ConsistencyReport, LinkConsistency
 from ..errors import IdentificationError, one_of
-from ..estimation.estimate import Estimate, Fit, JointFit
-from ..parameters import ParameterLayout, ParameterSet
+from ..estimation.estimate import (
+    Estimate,
+    Fit,
+    JointFit,
+)
+from ..model.consistency import ConsistencyReport, LinkConsistency
+from ..model.parameters import ParameterLayout, ParameterSet
 
 MOST_PARAMETERS = 10_000
 """Parameters that a request may bring."""

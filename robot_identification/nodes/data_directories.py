@@ -16,7 +16,7 @@ from pathlib import Path
 from rclpy.node import Node
 
 from ..errors import one_of, SettingsError
-from ..options import option
+from ..options.fields import option
 from .common import given_path
 
 

@@ -14,11 +14,15 @@ from trajectory_msgs.msg import JointTrajectory
 from ..errors import ExcitationError, IdentificationWarning
 from ..excitation.collision_check import CollisionError
 from ..excitation.collisions import collision_model, CollisionModel
-from ..excitation.constraints import check_trajectory, Findings, LimitViolation
+from ..excitation.constraints import (
+    check_trajectory,
+    Findings,
+    LimitViolation,
+)
 from ..excitation.limits import Limits, motion_limits
 from ..excitation.points import point_to_point, PointTrajectory
 from ..excitation.settings import MOST_INSTANTS, PlannerSettings
-from ..robot import Robot
+from ..model.robot import Robot
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
 from .motion_messages import trajectory_points

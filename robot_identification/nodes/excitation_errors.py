@@ -6,7 +6,11 @@ from __future__ import annotations
 from rclpy.action.server import ServerGoalHandle
 from robot_identification_msgs.action import Excite, PlanExcitation
 
-from ..errors import ExcitationError, ModelError, SettingsError
+from ..errors import (
+    ExcitationError,
+    ModelError,
+    SettingsError,
+)
 
 Code = Excite.Result
 """Has the codes as its constants."""

@@ -19,10 +19,18 @@ from dataclasses import dataclass
 import numpy as np
 from rclpy.node import Node
 
-from ..excitation.braking import ACCELERATION_SHARE, SHORTEST, to_rest
+from ..data.recording import Motion
+from ..excitation.braking import (
+    ACCELERATION_SHARE,
+    SHORTEST,
+    to_rest,
+)
 from ..excitation.points import point_to_point, Points
-from ..excitation.trajectory_segments import diverted, Horizon, STOP_RATE
-from ..recording import Motion
+from ..excitation.trajectory_segments import (
+    diverted,
+    Horizon,
+    STOP_RATE,
+)
 from .excitation_errors import (
     Code,
     MotionError,
@@ -34,7 +42,11 @@ from .excitation_states import StateWatch
 from .motion_clock import PathClock, Patience
 from .motion_path import MotionPath, STOP_LEAD
 from .motion_sender import CheckedSender, Tick
-from .motion_watch import MotionWatch, PAUSED, Report
+from .motion_watch import (
+    MotionWatch,
+    PAUSED,
+    Report,
+)
 from .recorder_client import MotionRecording
 
 START_LEAD = 0.2

@@ -34,24 +34,42 @@ from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.points import to_points
 from ..excitation.settings import PlannerSettings
 from ..excitation.state_monitor import state_bounds
-from ..options import from_mapping
-from ..regressors import ModelSettings
-from ..robot import Robot
-from .common import declare_options, explain, read_options, run
+from ..model.robot import Robot
+from ..options.fields import from_mapping
+from ..regressor import ModelSettings
+from .common import (
+    declare_options,
+    explain,
+    read_options,
+    run,
+)
 from .controller_factory import sender_of
 from .controller_options import ControllerOptions
 from .controller_state import ControllerState
 from .excitation_checks import KeptPlan, MotionChecks
 from .excitation_clients import ClientWatch
-from .excitation_errors import Code, end_early, MotionError, plan_code
+from .excitation_errors import (
+    Code,
+    end_early,
+    MotionError,
+    plan_code,
+)
 from .excitation_motion import MotionRun
 from .excitation_options import ExecutionOptions
 from .excitation_states import require_state, StateWatch
-from .motion_checking import MotionCheck, place_of_rest, wanted
+from .motion_checking import (
+    MotionCheck,
+    place_of_rest,
+    wanted,
+)
 from .motion_path import MotionPath
 from .motion_sender import Tick
 from .motion_watch import Report
-from .plan_files import PlanFileOptions, points_message, save_plan
+from .plan_files import (
+    PlanFileOptions,
+    points_message,
+    save_plan,
+)
 from .preview import PreviewService
 from .requests import SERVICES
 from .robot_description import RobotDescription

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..drives import EFFORT_KINDS
-from ..options import option
+from ..data.drives import EFFORT_KINDS
+from ..options.fields import option
 
 
 @dataclass(frozen=True)

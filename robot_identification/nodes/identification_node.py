@@ -31,7 +31,7 @@ from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
 from .. import pipeline
-from ..consistency import check
+from ..config.experiment import Experiment
 from ..errors import (
     IdentificationError,
     IdentificationWarning,
@@ -40,13 +40,19 @@ from ..errors import (
     SettingsError,
 )
 from ..estimation import ESTIMATORS
-from ..io.experiment import Experiment
-from ..io.results import Result
-from ..io.results_yaml import write_whole
-from ..io.urdf import identified_urdf
+from ..model.consistency import check
+from ..results.result import Result
+from ..results.result_yaml import write_whole
+from ..results.saving import require_writable, save
+from ..results.urdf_export import identified_urdf
 from ..revalidation import add_validation
-from ..saving import require_writable, save
-from .common import answer, explain, given_path, LATCHED, run
+from .common import (
+    answer,
+    explain,
+    given_path,
+    LATCHED,
+    run,
+)
 from .conversions import (
     base_parameters_message,
     fit_message,
@@ -56,7 +62,11 @@ from .conversions import (
     standard_parameters_message,
 )
 from .identification_diagnostics import State, status_message
-from .identification_settings import method_name, result_name, Settings
+from .identification_settings import (
+    method_name,
+    result_name,
+    Settings,
+)
 from .online_service import OnlineService
 from .requests import RequestQueue, SERVICES
 

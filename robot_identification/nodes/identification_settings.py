@@ -17,23 +17,35 @@ from typing import Any
 
 from rclpy.node import Node
 
-from ..drives import EFFORT_KINDS
-from ..errors import IdentificationError, RecordingError, SettingsError
+from ..config.experiment import DataSettings, Experiment
+from ..config.experiment_file import experiment_from
+from ..config.sources import FileSource
+from ..data.drives import EFFORT_KINDS
+from ..data.recognition import require_kind
+from ..data.recording_config import RecordingEntry, unusable
+from ..data.table import MotorSide
+from ..errors import (
+    IdentificationError,
+    RecordingError,
+    SettingsError,
+)
 from ..estimation.settings import EstimationSettings
-from ..io.columns import MotorSide
-from ..io.config_paths import override, set_key, to_mapping
-from ..io.document import read_document
-from ..io.experiment import Experiment, experiment_from
-from ..io.experiment_sections import DataSettings
-from ..io.recognition import require_kind
-from ..io.recording_config import RecordingEntry, unusable
-from ..io.sources import FileSource
-from ..options import option
-from ..packages import resolve_package_path
-from ..regressors.settings import ModelSettings
-from ..robot import Robot
+from ..model.packages import resolve_package_path
+from ..model.robot import Robot
+from ..options.document import read_document
+from ..options.fields import option
+from ..options.keys import (
+    override,
+    set_key,
+    to_mapping,
+)
+from ..regressor.settings import ModelSettings
 from ..signals.settings import SignalSettings
-from .common import declare_options, given_path, read_options
+from .common import (
+    declare_options,
+    given_path,
+    read_options,
+)
 from .data_directories import DataDirectories, FileOptions
 from .robot_description import RobotDescription, RobotOptions
 

@@ -21,12 +21,21 @@ from ..excitation.constraints import Findings
 from ..excitation.points import PointTrajectory
 from ..excitation.settings import PlannerSettings
 from ..excitation.trajectories import concatenate, Trajectory
-from ..robot import Robot
-from .excitation_checks import approach_to, KeptPlan, MotionChecks, received
+from ..model.robot import Robot
+from .excitation_checks import (
+    approach_to,
+    KeptPlan,
+    MotionChecks,
+    received,
+)
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions
 from .excitation_states import require_state, StateWatch
-from .motion_path import at_speed, motion_path, MotionPath
+from .motion_path import (
+    at_speed,
+    motion_path,
+    MotionPath,
+)
 from .motion_sender import Tick
 
 Position = Callable[[], Awaitable[np.ndarray | None]]

@@ -19,7 +19,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from ..errors import ExcitationError, one_of, RecordingError
+from ..errors import (
+    ExcitationError,
+    one_of,
+    RecordingError,
+)
 
 _NANOSECONDS = 1_000_000_000
 

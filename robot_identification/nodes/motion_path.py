@@ -11,7 +11,7 @@ from ..excitation.constraints import nominal_effort
 from ..excitation.limits import Limits
 from ..excitation.points import PointTrajectory, to_points
 from ..excitation.trajectory_segments import stoppable, StoppablePath
-from ..robot import Robot
+from ..model.robot import Robot
 from .excitation_checks import LONGEST, MOST_POINTS
 from .excitation_errors import Code, MotionError
 from .excitation_options import ExecutionOptions

@@ -8,7 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from ..excitation.command_gate import CommandGate, Reference, UnsafeCommandError
+from ..excitation.command_gate import (
+    CommandGate,
+    Reference,
+    UnsafeCommandError,
+)
 from ..excitation.limits import Limits
 from ..excitation.points import Points
 from .excitation_errors import Code, NoMoreCommandsError

@@ -9,7 +9,12 @@ import time
 
 import numpy as np
 
-from .excitation_errors import Code, MotionError, NoMoreCommandsError, OffPathError
+from .excitation_errors import (
+    Code,
+    MotionError,
+    NoMoreCommandsError,
+    OffPathError,
+)
 from .excitation_options import ExecutionOptions
 from .excitation_states import DISTRUST_COUNT, StateWatch
 from .motion_clock import PathClock

@@ -17,20 +17,31 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base_parameters import BaseStructure, structure
-from ..drives import Drives
-from ..errors import RecordingError
-from ..estimation import EffortDelay, RecursiveEstimate
-from ..io.joint_state_stream import (
+from ..data.clock import StampStatistics
+from ..data.drives import Drives
+from ..data.joint_state import (
     ForeignStateError,
     JointStateStream,
     JointValues,
     MissingEffortError,
 )
-from ..io.stamps import StampStatistics
-from ..online import Change, ChangeDetector, DelayWatch, OnlineIdentifier, StreamCounts, Update
+from ..data.sampling import GAP
+from ..errors import RecordingError
+from ..estimation import EffortDelay, RecursiveEstimate
+from ..online import (
+    Change,
+    ChangeDetector,
+    DelayWatch,
+    OnlineIdentifier,
+    StreamCounts,
+    Update,
+)
 from ..online.resampler import BEYOND
-from ..signals.sampling import GAP
-from .online_options import online_signals, OnlineTask, require_live
+from .online_options import (
+    online_signals,
+    OnlineTask,
+    require_live,
+)
 from .online_timing import Durations, Sequences
 
 FIRST_SAMPLES = 200

@@ -16,7 +16,12 @@ from ..base_parameters import BaseStructure
 from ..estimation.elimination import ACCEPTED, WEAK
 from ..online.change import PAYLOAD
 from .motion_messages import time_message
-from .online_follower import Account, ChangeWatch, Follower, Snapshot
+from .online_follower import (
+    Account,
+    ChangeWatch,
+    Follower,
+    Snapshot,
+)
 
 STATES = {
     OnlineStatus.OFF: 'off',

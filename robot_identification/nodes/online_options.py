@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..config.problem import IdentificationProblem
 from ..errors import SettingsError
 from ..online import ChangeSettings
-from ..options import option
-from ..problem import IdentificationProblem
+from ..options.fields import option
 from ..signals import SignalSettings
 
 

@@ -34,7 +34,11 @@ from std_msgs.msg import Header
 
 from ..errors import IdentificationError
 from ..online import DelayRows
-from .common import explain, LATCHED, run
+from .common import (
+    explain,
+    LATCHED,
+    run,
+)
 from .motion_messages import time_message
 from .node_main import EXIT_USER_ERROR
 from .online_follower import Delays, Follower

@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from ..config.problem import IdentificationProblem
 from ..errors import collected_warnings, IdentificationError
 from ..estimation import body_scale, standard
 from ..estimation.elimination import ACCEPTED, WEAK
-from ..io.results_yaml import dump, plain, write_together
-from ..io.urdf import identified_urdf
-from ..parameters import ParameterSet
-from ..problem import IdentificationProblem
-from ..saving import told_failures
+from ..model.parameters import ParameterSet
+from ..results.result_yaml import (
+    dump,
+    plain,
+    write_together,
+)
+from ..results.saving import told_failures
+from ..results.urdf_export import identified_urdf
 from .online_follower import Snapshot
 
 _WORDS = {ACCEPTED: 'IDENTIFIED', WEAK: 'NOT_EXCITED'}

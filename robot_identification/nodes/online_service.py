@@ -18,11 +18,19 @@ from robot_identification_msgs.msg import OnlineStatus
 from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
 
+from ..config.problem import IdentificationProblem
 from ..errors import IdentificationError, ModelError
-from ..problem import IdentificationProblem
-from .common import answer, declare_options, LATCHED
+from .common import (
+    answer,
+    declare_options,
+    LATCHED,
+)
 from .online_messages import diagnostic
-from .online_options import OnlineOptions, OnlineTask, require_live
+from .online_options import (
+    OnlineOptions,
+    OnlineTask,
+    require_live,
+)
 from .online_saving import fresh_folder, save_live
 from .online_worker import OnlineWorker
 from .requests import SERVICES

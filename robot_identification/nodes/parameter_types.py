@@ -14,7 +14,7 @@ from typing import Any
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.parameter import Parameter
 
-from ..options import OptionInfo
+from ..options.fields import OptionInfo
 
 _SCALARS: dict[Any, Parameter.Type] = {
     bool: Parameter.Type.BOOL,

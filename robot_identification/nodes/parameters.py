@@ -31,7 +31,11 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from ..errors import IdentificationError, SettingsError
-from ..options import check, describe, OptionInfo
+from ..options.fields import (
+    check,
+    describe,
+    OptionInfo,
+)
 from .parameter_types import (
     descriptor_of,
     listed,
@@ -73,7 +77,7 @@ def declare_options(
     node:
         The node that gets the parameters.
     cls:
-        An options dataclass (see `robot_identification.options`).
+        An options dataclass (see `robot_identification.options.fields`).
     prefix:
         Put before the names with a dot, for example ``signals``.
     defaults:

@@ -13,7 +13,7 @@ from rclpy.node import Node
 from trajectory_msgs.msg import JointTrajectory
 
 from ..excitation.points import Points
-from ..options import option
+from ..options.fields import option
 from .common import read_options
 from .motion_messages import trajectory_message
 

@@ -24,8 +24,12 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from ..errors import IdentificationError, RecordingError, SettingsError
-from ..io.bag import bag_duration, joint_state_messages
+from ..data.bag import bag_duration, joint_state_messages
+from ..errors import (
+    IdentificationError,
+    RecordingError,
+    SettingsError,
+)
 from ..progress import Progress, silent
 from .motion_messages import time_message
 from .readiness import Readiness
@@ -109,7 +113,7 @@ def play(
     Raises
     ------
     RecordingError
-        as `io.bag.joint_state_messages`; where the bag is missing or has no message.
+        as `data.bag.joint_state_messages`; where the bag is missing or has no message.
     SettingsError
         where the rate is not above 0, or the offset is beyond the recording's end.
     IdentificationError

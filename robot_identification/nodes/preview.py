@@ -17,14 +17,19 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
+from ..data.recording import Motion
 from ..excitation.collision_check import CollisionError, Nearest
 from ..excitation.constraints import LimitViolation
 from ..excitation.points import Points, to_points
 from ..excitation.preview_path import outline
 from ..excitation.trajectories import Trajectory
-from ..options import option
-from ..recording import Motion
-from .common import declare_options, explain, LATCHED, read_options
+from ..options.fields import option
+from .common import (
+    declare_options,
+    explain,
+    LATCHED,
+    read_options,
+)
 from .excitation_errors import MotionError
 from .motion_checking import MotionCheck
 from .plan_files import points_message

@@ -10,7 +10,11 @@ from typing import Any
 from rclpy.node import Node
 from robot_identification_msgs.srv import StartRecording, StopRecording
 
-from .excitation_errors import Code, code_name, MotionError
+from .excitation_errors import (
+    Code,
+    code_name,
+    MotionError,
+)
 from .motion_sender import Tick
 from .motion_watch import Report
 from .requests import SERVICES

@@ -27,10 +27,10 @@ from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from std_msgs.msg import Header
 
+from ..data.bag_metadata import Qos, Topic
+from ..data.bag_recorder import BagRecorder, RecordingStatus
 from ..errors import RecordingError, SettingsError
-from ..io.bag_metadata import Qos, Topic
-from ..io.bag_recorder import BagRecorder, RecordingStatus
-from ..options import option
+from ..options.fields import option
 from .common import (
     answer,
     declare_options,
@@ -42,7 +42,11 @@ from .common import (
 )
 from .data_directories import DataDirectories, FileOptions
 from .processes import prioritise
-from .receive_buffers import enlarge_receive_buffers, overflowed_packets, prefer_sockets
+from .receive_buffers import (
+    enlarge_receive_buffers,
+    overflowed_packets,
+    prefer_sockets,
+)
 from .recorder_repair import RepairProcess
 from .requests import SERVICES
 

@@ -16,8 +16,12 @@ import subprocess
 import sys
 import threading
 
+from ..data.bag_repair import (
+    is_complete,
+    recordings_in,
+    repair_bag,
+)
 from ..errors import RecordingError
-from ..io.bag_repair import is_complete, recordings_in, repair_bag
 
 LIMIT = 600.0
 """Time after which it is ended [s]."""

@@ -27,11 +27,15 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
-from ..problem import IdentificationProblem
-from ..robot import Robot
+from ..config.problem import IdentificationProblem
+from ..model.robot import Robot
 from .excitation_node import ExcitationNode
 from .identification_node import IdentificationNode
-from .interfaces import Interface, INTERFACES, Role
+from .interfaces import (
+    Interface,
+    INTERFACES,
+    Role,
+)
 from .online_follower import Follower
 from .online_options import OnlineOptions, OnlineTask
 from .online_process import OnlineNode

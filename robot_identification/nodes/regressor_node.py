@@ -23,12 +23,20 @@ from robot_identification_msgs.msg import Regressor as RegressorMessage
 from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState
 
+from ..data.recording import Motion
 from ..errors import IdentificationError, RecordingError
-from ..options import option
-from ..recording import Motion
-from ..regressors import build, ModelSettings, Regressor
-from ..robot import Robot
-from ..signals.local_fit import FEWEST_SAMPLES, LocalFit, LocalState
+from ..model.robot import Robot
+from ..options.fields import option
+from ..regressor import (
+    build,
+    ModelSettings,
+    Regressor,
+)
+from ..signals.local_fit import (
+    FEWEST_SAMPLES,
+    LocalFit,
+    LocalState,
+)
 from .common import (
     answer,
     declare_options,
@@ -37,7 +45,11 @@ from .common import (
     run,
 )
 from .conversions import regressor_message
-from .motion_messages import joint_sample, require_finite, time_message
+from .motion_messages import (
+    joint_sample,
+    require_finite,
+    time_message,
+)
 from .requests import SERVICES
 from .robot_description import RobotDescription
 

@@ -13,11 +13,16 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import String
 
-from ..errors import IdentificationError, IdentificationWarning, ModelError, SettingsError
-from ..options import option
-from ..regressors import ModelSettings
-from ..regressors.delta_robot import delta_robot
-from ..robot import Robot
+from ..errors import (
+    IdentificationError,
+    IdentificationWarning,
+    ModelError,
+    SettingsError,
+)
+from ..model.robot import Robot
+from ..options.fields import option
+from ..regressor import ModelSettings
+from ..regressor.delta_robot import delta_robot
 from .common import declare_options, LATCHED
 
 ON_ITS_WAY_SECONDS = 3.0

@@ -25,8 +25,17 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from ..errors import ExcitationError, IdentificationError
 from ..simulation import SimulatedSample
 from .common import explain
-from .motion_messages import duration_message, seconds, time_message
-from .simulation_inputs import SimulatedRobot, START, start_of, waypoints_of
+from .motion_messages import (
+    duration_message,
+    seconds,
+    time_message,
+)
+from .simulation_inputs import (
+    SimulatedRobot,
+    START,
+    start_of,
+    waypoints_of,
+)
 
 MONITOR_SECONDS = 0.05
 """Time between two messages of feedback; a goal's end is told as late [s]."""

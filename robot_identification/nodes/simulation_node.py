@@ -32,7 +32,7 @@ from std_srvs.srv import Trigger
 import yaml
 
 from ..errors import IdentificationError, SettingsError
-from ..options import option
+from ..options.fields import option
 from ..simulation import (
     Disturbances,
     Payload,
@@ -54,7 +54,11 @@ from .motion_messages import time_message
 from .requests import SERVICES
 from .robot_description import RobotOptions
 from .simulation_action import TrajectoryAction
-from .simulation_inputs import Inputs, SimulatedRobot, START
+from .simulation_inputs import (
+    Inputs,
+    SimulatedRobot,
+    START,
+)
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
 

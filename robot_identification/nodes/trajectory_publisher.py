@@ -15,7 +15,11 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ..excitation.limits import Limits
 from ..excitation.points import Points
-from .controller_joints import ControllerQuestion, difference, joints_differ
+from .controller_joints import (
+    ControllerQuestion,
+    difference,
+    joints_differ,
+)
 from .controller_options import ControllerOptions
 from .excitation_errors import Code, MotionError
 from .joint_states import BEST_EFFORT, waited

@@ -39,10 +39,25 @@ import numpy as np
 
 from ..errors import ModelError
 from ..estimation.physical_constraints import body_links
-from .baseline import Baseline, Learner
-from .change import Carried, Change, COLLISION, FRICTION, PAYLOAD, Spike, UNEXPLAINED
-from .change_settings import BATCHES, ChangeSettings
-from .change_statistics import change_of, ChangeColumns, Scores, total
+from .change import (
+    Carried,
+    Change,
+    ChangeSettings,
+    COLLISION,
+    FRICTION,
+    PAYLOAD,
+    Spike,
+    UNEXPLAINED,
+)
+from .change_statistics import (
+    Baseline,
+    BATCHES,
+    change_of,
+    ChangeColumns,
+    Learner,
+    Scores,
+    total,
+)
 from .identifier import OnlineIdentifier, Update
 
 _EXPLAINED = 0.5

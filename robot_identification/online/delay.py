@@ -14,8 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..estimation import effort_delay, EffortDelay, PlotSamples
-from ..regressors.pattern import RowPattern
+from ..estimation import (
+    effort_delay,
+    EffortDelay,
+    PlotSamples,
+)
+from ..regressor.pattern import RowPattern
 from .identifier import OnlineIdentifier, Update
 
 ROWS = 1500

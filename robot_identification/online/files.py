@@ -8,7 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import IdentificationError, ModelError, SettingsError
+from ..errors import (
+    IdentificationError,
+    ModelError,
+    SettingsError,
+)
 from ..estimation import ModelSignature
 from ..estimation.recursive_estimate import RecursiveState
 from ..untrusted.archives import DAMAGED, open_archive

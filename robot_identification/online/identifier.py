@@ -20,24 +20,40 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base_parameters import BaseStructure
+from ..data.recording import Motion
 from ..errors import SettingsError
-from ..estimation import ModelSignature, RecursiveEstimate, RecursiveSettings
+from ..estimation import (
+    ModelSignature,
+    RecursiveEstimate,
+    RecursiveSettings,
+)
 from ..estimation.least_squares import prior_base
 from ..estimation.model_signature import probe
 from ..estimation.mrls import learner_of
+from ..estimation.rls_step import SampleRows
 from ..estimation.rows import driven_rows
-from ..estimation.sample_steps import SampleRows
-from ..parameters import ParameterLayout, ParameterSet
-from ..recording import Motion
-from ..regressors import Regressor
-from ..regressors.pattern import entries, row_pattern, RowPattern
-from ..regressors.projection import forms
-from ..signals import dead_zones, decimation_factor, independence, SignalSettings
+from ..model.parameters import ParameterLayout, ParameterSet
+from ..regressor import Regressor
+from ..regressor.pattern import (
+    entries,
+    row_pattern,
+    RowPattern,
+)
+from ..regressor.projection import forms
+from ..signals import (
+    dead_zones,
+    decimation_factor,
+    independence,
+    SignalSettings,
+)
 from ..signals.windows import Windows
-from .decimation import OnlineDecimator
 from .files import load_state, save_state
-from .resampler import GridRow, OnlineGrid, StreamCounts
-from .windows import OnlineWindows
+from .filters import OnlineDecimator, OnlineWindows
+from .resampler import (
+    GridRow,
+    OnlineGrid,
+    StreamCounts,
+)
 
 
 class Update(NamedTuple):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Stamped samples onto a uniform time grid, one by one, as `signals.sampling` does it offline.
+Stamped samples onto a uniform time grid, one by one, as `data.sampling` does it offline.
 
 A sample on the grid passes unchanged; elsewhere, because stamps jitter, a sample was lost or the
 clock drifts, the cubic through its neighbours is evaluated.  A row of the grid is settled once
@@ -15,7 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..signals.sampling import GAP, interpolated, ON_GRID
+from ..data.sampling import (
+    GAP,
+    interpolated,
+    ON_GRID,
+)
 
 _KEPT = 5
 """Samples that the cubic and the test for jitter look at."""

@@ -17,13 +17,16 @@ import warnings
 
 import numpy as np
 
-from ..errors import IdentificationWarning, RecordingError, SettingsError
-from ..recording import Samples
+from ..data.recording import RecordingSource, Samples, source_name
+from ..data.sampling import begun, grid_blocks
+from ..errors import (
+    IdentificationWarning,
+    RecordingError,
+    SettingsError,
+)
 from .methods import METHODS, Rows
 from .polynomial_approximation import KEY
-from .sampling import begun, grid_blocks
 from .settings import SignalSettings
-from .source import RecordingSource, source_name
 from .windows import Windows
 
 FASTEST = 20.0

@@ -18,9 +18,9 @@ import math
 
 import numpy as np
 
-from ..recording import Motion, Samples
+from ..data.recording import Motion, Samples
 from .polynomial_approximation import apply, PolynomialOperator
-from .polynomial_settings import PolynomialApproximation
+from .settings import PolynomialApproximation
 
 _ON_SAMPLE = 1e-6  # periods
 _LONGER = 1.5  # times the window, for the motion without phase shift

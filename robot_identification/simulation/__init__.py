@@ -6,12 +6,20 @@ A simulated robot made from the same URDF: what a real one would send, with a kn
 whole trajectory.
 """
 
-from .disturbances import Disturbances, Payload, Wear
+from .disturbances import (
+    Disturbances,
+    Payload,
+    Wear,
+)
 from .following import TrajectoryFollower, Waypoints
 from .plant import mujoco_model, Plant
 from .servo import Servo
 from .settings import SimulationSettings
-from .simulator import simulate, SimulatedSample, Simulator
+from .simulator import (
+    simulate,
+    SimulatedSample,
+    Simulator,
+)
 from .truth import perturb, truth
 
 __all__ = [

@@ -4,7 +4,7 @@ A delta robot to try things on: its thirteen-parameter model run forward, many r
 
     M(q) ddq = effort - bias(q, dq) - fv dq - fc sign(dq) - off,    M = diag(J) + m4 Jp^T Jp
 
-in the notation of `regressors.delta`.  Efforts are constant over a period of the drives.  The
+in the notation of `regressor.delta`.  Efforts are constant over a period of the drives.  The
 period is cut into steps: what is smooth is integrated by the fourth-order Runge-Kutta scheme, with
 dry friction constant over a step and such that a joint that comes to rest sticks.
 """
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..parameters import ParameterSet
-from ..recording import Motion, Recording
-from ..regressors.delta import DeltaKinematics, PLATFORM
-from ..regressors.mechanisms import DeltaSettings
+from ..data.recording import Motion, Recording
+from ..model.mechanisms import DeltaSettings
+from ..model.parameters import ParameterSet
+from ..regressor.delta import DeltaKinematics, PLATFORM
 
 SWEEPS = 12
 """Rounds over the joints in which dry friction is found; each takes off most of the error."""

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 
-from ..options import option
+from ..options.fields import option
 from .plant import set_inertia
 from .simulator import Simulator
 from .truth import per_joint

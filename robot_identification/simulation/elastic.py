@@ -18,9 +18,9 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import SettingsError
-from ..parameters import ParameterSet
-from ..regressors import ElasticJoints
-from ..robot import Robot
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..regressor import ElasticJoints
 from .plant import Plant, set_inertia
 from .servo import CREEP
 from .truth import central

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ..data.recording import Motion
 from ..errors import ExcitationError, one_of
-from ..recording import Motion
-from ..splines import spline_coefficients
+from ..excitation.points import spline_coefficients
 
 AT_REST = float(np.finfo(np.float32).eps)
 """Largest velocity with which a trajectory may end [rad/s or m/s]."""

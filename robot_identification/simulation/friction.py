@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..regressors.friction import arctan_shape
+from ..regressor.friction import arctan_shape
 
 NEWTON, HALVINGS = 60, 30
 """Most steps to a step's static friction, and how often one is halved; a few are the rule."""

@@ -23,8 +23,8 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import ModelError
-from ..parameters import ParameterSet
-from ..robot import Robot
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
 from .friction import coulomb, StaticFriction
 from .truth import central
 

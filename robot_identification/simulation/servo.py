@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
-from ..parameters import ParameterSet
-from ..robot import Robot
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
 
 CREEP = 0.02
 """Reference velocity at which the friction feed-forward reaches three quarters [rad/s]."""

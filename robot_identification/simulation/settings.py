@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import SettingsError
-from ..options import option
-from ..regressors import ElasticJoints
+from ..options.fields import option
+from ..regressor import ElasticJoints
 
 
 @dataclass(frozen=True)

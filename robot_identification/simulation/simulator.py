@@ -8,19 +8,31 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..data.recording import Recording
 from ..errors import ModelError, SettingsError
-from ..parameters import ParameterSet
-from ..recording import Recording
-from ..regressors import ModelSettings, prior
-from ..regressors.friction import slopes_of
-from ..robot import Robot
-from .commands import checked_command, PositionCommands, VelocityCommands
-from .elastic import ElasticPlant, ElasticServo, require_rotors
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..regressor import ModelSettings, prior
+from ..regressor.friction import slopes_of
+from .commands import (
+    checked_command,
+    PositionCommands,
+    VelocityCommands,
+)
+from .elastic import (
+    ElasticPlant,
+    ElasticServo,
+    require_rotors,
+)
 from .following import TrajectoryFollower, Waypoints
 from .plant import Plant
 from .servo import Servo
 from .settings import SimulationSettings
-from .truth import per_joint, true_model, truth
+from .truth import (
+    per_joint,
+    true_model,
+    truth,
+)
 
 RUNAWAY = 1e6
 """Velocity that no robot has [rad/s or m/s]; MuJoCo would go on for a while and then reset."""

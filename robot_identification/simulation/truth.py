@@ -9,10 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import ModelError, SettingsError
-from ..parameters import ParameterSet
-from ..regressors import ElasticJoints, ModelSettings, prior
-from ..regressors.friction import slopes_of
-from ..robot import Robot
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..regressor import (
+    ElasticJoints,
+    ModelSettings,
+    prior,
+)
+from ..regressor.friction import slopes_of
 from .settings import SimulationSettings
 
 ROTOR_ACCELERATION = 500.0

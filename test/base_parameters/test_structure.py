@@ -10,19 +10,27 @@ from hypothesis import strategies as st
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import expression, reduced_row_echelon, structure
-from robot_identification.base_parameters.order import left_to_right
+from robot_identification.base_parameters import (
+    expression,
+    reduced_row_echelon,
+    structure,
+)
+from robot_identification.base_parameters.grouping import left_to_right
+from robot_identification.data.recording import Motion
 from robot_identification.errors import (
     IdentifiabilityError,
     IdentificationError,
     IdentificationWarning,
     SettingsError,
 )
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, CoupledDrive, ModelSettings
-from robot_identification.regressors.settings import GROUPINGS
-from robot_identification.robot import Robot
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    CoupledDrive,
+    ModelSettings,
+)
+from robot_identification.regressor.settings import GROUPINGS
 
 RIGID = ModelSettings(friction=(), rotor_inertia=False)
 PI = np.pi

@@ -6,8 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from robot_identification.base_parameters import structure
-from robot_identification.regressors import build, ElasticJoints, ModelSettings
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    ElasticJoints,
+    ModelSettings,
+)
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 

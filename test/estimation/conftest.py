@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.base_parameters import BaseStructure
 from robot_identification.estimation import from_rows, LinearSystem
-from robot_identification.parameters import ParameterLayout
+from robot_identification.model.parameters import ParameterLayout
 
 
 def plain_structure(b: int) -> BaseStructure:

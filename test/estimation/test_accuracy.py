@@ -4,9 +4,14 @@
 from mpmath import mp
 import numpy as np
 import pytest
-from robot_identification.estimation import from_rows, ols, RecursiveSettings, wls
+from robot_identification.estimation import (
+    from_rows,
+    ols,
+    RecursiveSettings,
+    wls,
+)
 from robot_identification.estimation.mrls import mrls
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 
 from .conftest import plain_structure
 

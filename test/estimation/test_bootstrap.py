@@ -15,7 +15,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.estimation.bootstrap import block_length
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.time_blocks import BlockCollector
 from scipy.signal import lfilter
 from scipy.stats import binom

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.estimation.bounds import base_box, read_boxes, standard_box, within
-from robot_identification.parameters import ParameterLayout, ParameterSet
+from robot_identification.estimation.bounds import (
+    base_box,
+    read_boxes,
+    standard_box,
+    within,
+)
+from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from scipy.optimize import nnls
 
 LAYOUT = ParameterLayout(

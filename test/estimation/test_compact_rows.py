@@ -9,14 +9,28 @@ import warnings
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.estimation import accumulate, row_blocks, RowBlock, system_of
+from robot_identification.data.recording import Recording
+from robot_identification.estimation import (
+    accumulate,
+    row_blocks,
+    RowBlock,
+    system_of,
+)
 from robot_identification.estimation.rows import driven_rows
-from robot_identification.recording import Recording
-from robot_identification.regressors import build, DeltaSettings, ElasticJoints, ModelSettings
-from robot_identification.regressors.delta_robot import delta_robot
-from robot_identification.regressors.projection import Projection
-from robot_identification.robot import Robot
-from robot_identification.signals import PolynomialApproximation, SignalSettings, stretches
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    DeltaSettings,
+    ElasticJoints,
+    ModelSettings,
+)
+from robot_identification.regressor.delta_robot import delta_robot
+from robot_identification.regressor.projection import Projection
+from robot_identification.signals import (
+    PolynomialApproximation,
+    SignalSettings,
+    stretches,
+)
 from scipy.signal import firwin
 
 RATE = 250.0

@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import ols, system_of
 from robot_identification.estimation.delay import effort_delay
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, ModelSettings, prior
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    ModelSettings,
+    prior,
+)
 from robot_identification.signals import SignalSettings
 from scipy.interpolate import CubicSpline
 from scipy.signal import lfilter
@@ -109,7 +113,11 @@ def test_standard_deviations_are_those_over_repeated_recordings(noise, memory):
 
 def simulated(delay, seed=1, seconds=20.0):
     """Record the demo arm, with Coulomb friction, in MuJoCo."""
-    from robot_identification.simulation import SimulationSettings, Simulator, Waypoints
+    from robot_identification.simulation import (
+        SimulationSettings,
+        Simulator,
+        Waypoints,
+    )
 
     robot = Robot.from_urdf(DEMO_ARM)
     rng, n = np.random.default_rng(seed), robot.n_joints

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentifiabilityError, SettingsError
 from robot_identification.estimation import (
     energy_blocks,
@@ -18,13 +19,17 @@ from robot_identification.estimation import (
 )
 from robot_identification.estimation.energy import quadrature_weights
 from robot_identification.estimation.methods import ESTIMATORS
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, CoupledDrive, ModelSettings, predict
-from robot_identification.regressors.energy import energy_of
-from robot_identification.robot import Robot
+from robot_identification.estimation.validation import validate
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    CoupledDrive,
+    ModelSettings,
+    predict,
+)
+from robot_identification.regressor.energy import energy_of
 from robot_identification.signals import SignalSettings
-from robot_identification.validation import validate
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'gautier_khalil_3r.urdf'
 MODEL = ModelSettings(

@@ -4,7 +4,11 @@
 import numpy as np
 import pytest
 from robot_identification.errors import RecordingError
-from robot_identification.estimation import from_rows, ols, wls
+from robot_identification.estimation import (
+    from_rows,
+    ols,
+    wls,
+)
 from robot_identification.estimation.least_squares import evaluate, joint_weights
 
 TRUTH = np.array([1.5, -2.0, 0.7, 3.0])

@@ -4,7 +4,11 @@
 import numpy as np
 import pytest
 from robot_identification.errors import IdentifiabilityError
-from robot_identification.estimation import essential, ols, wls
+from robot_identification.estimation import (
+    essential,
+    ols,
+    wls,
+)
 
 
 def eliminate(W: np.ndarray, tau: np.ndarray, limit: float) -> list[int]:

@@ -7,7 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.estimation import from_rows, LinearSystem, ols, wls
+from robot_identification.estimation import (
+    from_rows,
+    LinearSystem,
+    ols,
+    wls,
+)
 from robot_identification.estimation.factor import merge_all, QRFactor
 
 from .conftest import plain_structure

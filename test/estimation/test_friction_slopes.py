@@ -9,19 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import RecordingError
-from robot_identification.estimation import find_slopes, friction_slopes, open_slopes
-from robot_identification.io.results import read_result, write_result
+from robot_identification.estimation import (
+    find_slopes,
+    friction_slopes,
+    open_slopes,
+)
+from robot_identification.model.robot import Robot
 from robot_identification.pipeline import IdentificationProblem, identify_sources
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import (
+from robot_identification.regressor import (
     build,
     ElasticJoints,
     ModelSettings,
     predict,
     prior,
 )
-from robot_identification.robot import Robot
+from robot_identification.results.result import read_result, write_result
 from robot_identification.signals import SignalSettings
 from scipy.optimize import least_squares
 

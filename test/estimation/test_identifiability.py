@@ -4,8 +4,14 @@
 import numpy as np
 import pytest
 from robot_identification.errors import IdentifiabilityError
-from robot_identification.estimation import essential, from_rows, ols, standard_std, wls
-from robot_identification.parameters import ParameterSet
+from robot_identification.estimation import (
+    essential,
+    from_rows,
+    ols,
+    standard_std,
+    wls,
+)
+from robot_identification.model.parameters import ParameterSet
 
 
 def rows(seed=0, m=200, n=2, b=5):

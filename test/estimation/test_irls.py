@@ -13,12 +13,12 @@ from robot_identification.estimation import (
     IrlsSettings,
     ols,
     outliers,
-    row_cache,
+    row_block,
     RowBlock,
     wls,
 )
 from robot_identification.estimation.irls import Loss
-from robot_identification.options import from_mapping
+from robot_identification.options.fields import from_mapping
 from scipy.optimize import minimize
 from scipy.stats import norm
 
@@ -191,7 +191,7 @@ def test_rows_that_do_not_fit_into_memory_are_read_again(spoilt, loss, monkeypat
     chosen = IrlsSettings(loss=loss)
     held = irls(bad.system, start, chosen)
     assert len(passes) == 1
-    monkeypatch.setattr(row_cache, 'CACHE_BYTES', 1000)
+    monkeypatch.setattr(row_block, 'CACHE_BYTES', 1000)
     again = irls(bad.system, start, chosen)
     assert len(passes) > 4
     np.testing.assert_array_equal(held.base.values, again.base.values)

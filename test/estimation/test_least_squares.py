@@ -5,7 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.errors import IdentifiabilityError, ModelError, RecordingError
+from robot_identification.errors import (
+    IdentifiabilityError,
+    ModelError,
+    RecordingError,
+)
 from robot_identification.estimation import (
     combine,
     EstimationSettings,
@@ -17,7 +21,7 @@ from robot_identification.estimation import (
 )
 from robot_identification.estimation.least_squares import joint_weights
 from robot_identification.estimation.settings import METHODS
-from robot_identification.parameters import ParameterSet
+from robot_identification.model.parameters import ParameterSet
 
 
 def test_every_method_of_the_settings_has_an_estimator():
@@ -149,7 +153,7 @@ def test_standard_deviations_are_those_of_repeated_experiments(problem_of, metho
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(-6, 6))
 def test_units_of_the_parameters_do_not_matter(seed, scale):
     from robot_identification.base_parameters import BaseStructure
-    from robot_identification.parameters import ParameterLayout
+    from robot_identification.model.parameters import ParameterLayout
 
     layout = ParameterLayout(('a.x', 'a.y', 'a.z'), ('kg', 'kg m', 'N m'))
     structure = BaseStructure(

@@ -4,13 +4,17 @@
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
+from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import from_rows
-from robot_identification.estimation.link_geometry import box_faces, hull_faces, link_points
+from robot_identification.estimation.link_geometry import (
+    box_faces,
+    hull_faces,
+    link_points,
+)
 from robot_identification.estimation.physical import physical, PhysicalSettings
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, prior
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, prior
 
 INERTIAL = (
     '<inertial><origin xyz="0.1 0 0"/><mass value="2"/>'

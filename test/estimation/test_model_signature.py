@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.base_parameters.states import drawn_states
+from robot_identification.base_parameters.grouping import drawn_states
 from robot_identification.errors import ModelError, SettingsError
 from robot_identification.estimation import ModelSignature, QRFactor
 from robot_identification.estimation.model_signature import probe
-from robot_identification.regressors import build, ModelSettings
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, ModelSettings
 
 from .conftest import plain_structure
 

@@ -7,9 +7,14 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.consistency import check, from_pseudo_inertia, pseudo_inertia
+from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
-from robot_identification.estimation import body_scale, from_rows, standard, wls
+from robot_identification.estimation import (
+    body_scale,
+    from_rows,
+    standard,
+    wls,
+)
 from robot_identification.estimation.interior_point import minimise
 from robot_identification.estimation.physical import (
     physical,
@@ -17,11 +22,19 @@ from robot_identification.estimation.physical import (
     PhysicalSettings,
 )
 from robot_identification.estimation.physical_constraints import body_sizes, reference_bodies
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, CoupledDrive, ModelSettings
-from robot_identification.regressors import prior as urdf_prior
-from robot_identification.robot import Robot
+from robot_identification.model.consistency import (
+    check,
+    from_pseudo_inertia,
+    pseudo_inertia,
+)
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    CoupledDrive,
+    ModelSettings,
+)
+from robot_identification.regressor import prior as urdf_prior
 
 URDF = Path(__file__).parents[2] / 'urdf'
 DRAWN = 'estimation.physical.'

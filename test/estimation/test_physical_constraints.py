@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.consistency import pseudo_inertia
 from robot_identification.estimation.physical_constraints import (
     body_links,
     body_sizes,
@@ -17,10 +16,11 @@ from robot_identification.estimation.physical_constraints import (
     total_mass,
 )
 from robot_identification.estimation.semidefinite_program import unpack
-from robot_identification.parameters import ParameterLayout, ParameterSet
-from robot_identification.regressors import CoupledDrive, ModelSettings
-from robot_identification.regressors import prior as urdf_prior
-from robot_identification.robot import Robot
+from robot_identification.model.consistency import pseudo_inertia
+from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import CoupledDrive, ModelSettings
+from robot_identification.regressor import prior as urdf_prior
 
 URDF = Path(__file__).parents[2] / 'urdf'
 

@@ -7,12 +7,12 @@ from lxml import etree
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
+from robot_identification.data.recording import Motion
 from robot_identification.estimation import from_rows
 from robot_identification.estimation.physical import physical, PhysicalSettings
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, ModelSettings
-from robot_identification.regressors import prior as urdf_prior
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, ModelSettings
+from robot_identification.regressor import prior as urdf_prior
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'szabo_3r.urdf'
 TOLERANCE = 1e-3

@@ -8,8 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.estimation.plot_samples import EMPTY_TRACE, PlotSamples, TraceCollector
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.plot_samples import (
+    EMPTY_TRACE,
+    PlotSamples,
+    TraceCollector,
+)
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.system import combine
 
 

@@ -23,11 +23,11 @@ from robot_identification.estimation import (
     standard_std,
 )
 from robot_identification.estimation.bounds import read_boxes
-from robot_identification.options import from_mapping
-from robot_identification.parameters import ParameterLayout, ParameterSet
-from robot_identification.regressors import build, ModelSettings
-from robot_identification.regressors import prior as urdf_prior
-from robot_identification.robot import Robot
+from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.options.fields import from_mapping
+from robot_identification.regressor import build, ModelSettings
+from robot_identification.regressor import prior as urdf_prior
 import yaml
 
 TX40 = Path(__file__).parents[2] / 'urdf' / 'tx40.urdf'
@@ -84,7 +84,7 @@ def test_equals_the_papers_formula_on_the_stacked_regressor(tx40):
     """Eq. (30) with the singular value decomposition of W itself."""
     base_structure, prior = tx40
     robot = Robot.from_urdf(TX40)
-    from robot_identification.recording import Motion
+    from robot_identification.data.recording import Motion
 
     rng = np.random.default_rng(1)
     motion = Motion(*rng.uniform(-2, 2, (3, 200, 6)))

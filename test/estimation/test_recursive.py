@@ -15,7 +15,7 @@ from robot_identification.estimation.recursive import (
     RecursiveLeastSquares,
     RecursiveSettings,
 )
-from robot_identification.parameters import ParameterLayout
+from robot_identification.model.parameters import ParameterLayout
 
 forms = pytest.mark.parametrize('form', FORMULATIONS)
 

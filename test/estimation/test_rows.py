@@ -10,16 +10,27 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.errors import IdentifiabilityError, RecordingError, SettingsError
-from robot_identification.estimation import accumulate, ols, row_blocks, rows, system_of, wls
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, ModelSettings
-from robot_identification.regressors import prior as urdf_prior
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Motion, Recording
+from robot_identification.errors import (
+    IdentifiabilityError,
+    RecordingError,
+    SettingsError,
+)
+from robot_identification.estimation import (
+    accumulate,
+    ols,
+    row_blocks,
+    rows,
+    system_of,
+    wls,
+)
+from robot_identification.estimation.validation import validate
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, ModelSettings
+from robot_identification.regressor import prior as urdf_prior
 from robot_identification.signals import process, SignalSettings
 from robot_identification.signals.decimation import ParallelDecimator
-from robot_identification.validation import validate
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'gautier_khalil_3r.urdf'
 RATE = 500.0

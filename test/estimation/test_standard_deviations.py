@@ -6,11 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.estimation import ols, system_of, wls
-from robot_identification.recording import Motion, Recording
-from robot_identification.regressors import build, prior
-from robot_identification.regressors.settings import ModelSettings
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation import (
+    ols,
+    system_of,
+    wls,
+)
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, prior
+from robot_identification.regressor.settings import ModelSettings
 from robot_identification.signals import SignalSettings
 
 SEEDS = 80

@@ -5,7 +5,11 @@ from dataclasses import replace
 import math
 
 import numpy as np
-from robot_identification.estimation import essential, ols, wls
+from robot_identification.estimation import (
+    essential,
+    ols,
+    wls,
+)
 
 
 def test_everything_is_in_the_summary(problem_of):

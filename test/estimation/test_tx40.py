@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.consistency import check
+from robot_identification.data.recording import Recording
 from robot_identification.estimation import (
     essential,
     ESTIMATORS,
@@ -19,10 +19,14 @@ from robot_identification.estimation import (
     Task,
     wls,
 )
-from robot_identification.recording import Recording
-from robot_identification.regressors import build, CoupledDrive, ModelSettings
-from robot_identification.regressors import prior as urdf_prior
-from robot_identification.robot import Robot
+from robot_identification.model.consistency import check
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    CoupledDrive,
+    ModelSettings,
+)
+from robot_identification.regressor import prior as urdf_prior
 from robot_identification.signals import SignalSettings
 
 ROOT = Path(__file__).parents[2]

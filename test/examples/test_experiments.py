@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from robot_identification.config.experiment_file import experiment_from, load_experiment
 from robot_identification.errors import IdentificationError
-from robot_identification.io.document import read_document
-from robot_identification.io.experiment import experiment_from, load_experiment
+from robot_identification.options.document import read_document
 
 EXAMPLES = Path(__file__).resolve().parents[2] / 'examples'
 TX40 = EXAMPLES / 'tx40'

@@ -12,9 +12,9 @@ from robot_identification.excitation.braking import (
     SlowedTrajectory,
     to_rest,
 )
-from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import point_to_point
+from robot_identification.excitation.trajectories import FourierTrajectory, rest_to_rest
 
 JOINTS = ('a', 'b')
 BASIS = rest_to_rest(10.0, 0.1, 5)

@@ -12,7 +12,7 @@ from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.points import point_to_point, PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
 

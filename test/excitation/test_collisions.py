@@ -10,7 +10,7 @@ import pytest
 from robot_identification.errors import IdentificationWarning
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.obstacles import with_floor
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from robot_identification.data.recording import Motion
 from robot_identification.excitation.braking import to_rest
 from robot_identification.excitation.command_gate import (
     BEHIND,
@@ -21,7 +22,6 @@ from robot_identification.excitation.points import (
     to_points,
 )
 from robot_identification.excitation.trajectory_segments import diverted, stoppable
-from robot_identification.recording import Motion
 
 JOINTS = ('a', 'b')
 LIMITS = Limits(

@@ -3,7 +3,11 @@
 
 import numpy as np
 import pytest
-from robot_identification.excitation.command_player import CommandPlayer, LATE, MISTRUST_COUNT
+from robot_identification.excitation.command_player import (
+    CommandPlayer,
+    LATE,
+    MISTRUST_COUNT,
+)
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import point_to_point
 

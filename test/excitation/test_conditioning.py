@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.excitation.conditioning import (
+from robot_identification.excitation.criteria import (
     equilibrium,
     log_spread,
     MEASURES,

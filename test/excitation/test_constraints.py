@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.data.recording import Motion
 from robot_identification.errors import ExcitationError
-from robot_identification.excitation.collision_check import check_collisions, CollisionError, sweep
+from robot_identification.excitation.collision_check import (
+    check_collisions,
+    CollisionError,
+    sweep,
+)
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory, LimitViolation
 from robot_identification.excitation.efforts import check_times, nominal_effort
@@ -18,8 +23,7 @@ from robot_identification.excitation.limits import Limits, motion_limits
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.points import point_to_point, PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.recording import Motion
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 

@@ -7,9 +7,12 @@ import numpy as np
 from numpy.polynomial import Polynomial
 import pytest
 from robot_identification.excitation.extremes import extremes
-from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.points import point_to_point, PointTrajectory
-from robot_identification.excitation.trajectories import concatenate
+from robot_identification.excitation.trajectories import (
+    concatenate,
+    FourierTrajectory,
+    rest_to_rest,
+)
 
 ORDERS = range(4)
 

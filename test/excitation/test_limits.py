@@ -9,7 +9,7 @@ import pytest
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation.limits import motion_limits, start_position
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
 
 URDF = """
 <robot name="r">

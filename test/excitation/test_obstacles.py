@@ -7,7 +7,11 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import ExcitationError, SettingsError
-from robot_identification.excitation.collision_check import check_collisions, CollisionError, sweep
+from robot_identification.excitation.collision_check import (
+    check_collisions,
+    CollisionError,
+    sweep,
+)
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.initial_state import limits_and_start
 from robot_identification.excitation.limits import motion_limits
@@ -15,8 +19,8 @@ from robot_identification.excitation.obstacles import Obstacle, with_floor
 from robot_identification.excitation.planner import plan
 from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings, PointSettings
-from robot_identification.options import from_mapping
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.options.fields import from_mapping
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 LINK = (

@@ -23,9 +23,9 @@ from robot_identification.excitation.planner import plan
 from robot_identification.excitation.plans import PlanningCanceled
 from robot_identification.excitation.points import to_points
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.options import from_mapping
-from robot_identification.regressors import build, ModelSettings
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.options.fields import from_mapping
+from robot_identification.regressor import build, ModelSettings
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 QUICK = PlannerSettings(duration=6.0, harmonics=5, max_iterations=15)

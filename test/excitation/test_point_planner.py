@@ -14,12 +14,16 @@ from robot_identification.excitation.planner import plan
 from robot_identification.excitation.plans import PlanningCanceled
 from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.points import PointTrajectory, to_points
-from robot_identification.excitation.sequence import Bounds, EnergyEquations, Sequence
+from robot_identification.excitation.sequence import (
+    Bounds,
+    EnergyEquations,
+    Sequence,
+)
 from robot_identification.excitation.settings import PlannerSettings, PointSettings
 from robot_identification.excitation.trajectories import Trajectory
-from robot_identification.options import from_mapping
-from robot_identification.regressors import ModelSettings
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.options.fields import from_mapping
+from robot_identification.regressor import ModelSettings
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 QUICK = PlannerSettings(

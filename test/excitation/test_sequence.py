@@ -5,14 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.excitation.conditioning import PointCost
+from robot_identification.excitation.criteria import PointCost
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.path import PathProblem
 from robot_identification.excitation.point_planner import energy_equations
-from robot_identification.excitation.sequence import Bounds, point_problem, search, Sequence
+from robot_identification.excitation.sequence import (
+    Bounds,
+    point_problem,
+    search,
+    Sequence,
+)
 from robot_identification.excitation.time_scaling import shortest_times, through
-from robot_identification.regressors import ModelSettings
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import ModelSettings
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 BOUNDS = Bounds(np.array([-2.5, -2.3, 0.6]), np.array([2.5, -0.4, 3.0]), np.array([0.9, 0.6, 4.0]))

@@ -14,7 +14,7 @@ from robot_identification.excitation.state_monitor import (
     StateBounds,
     StateMonitor,
 )
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
 
 BOUNDS = StateBounds(
     ('a', 'b'), np.full(2, -2.0), np.full(2, 2.0), np.array([1.0, 3.0]), np.array([5.0, 12.0])

@@ -6,14 +6,18 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError
-from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.points import (
     point_to_point,
     Points,
     PointTrajectory,
     to_points,
 )
-from robot_identification.excitation.trajectories import concatenate, Trajectory
+from robot_identification.excitation.trajectories import (
+    concatenate,
+    FourierTrajectory,
+    rest_to_rest,
+    Trajectory,
+)
 from scipy.interpolate import BPoly
 
 JOINTS = ('a', 'b', 'c')

@@ -10,12 +10,16 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.excitation.constraints import nominal_effort
-from robot_identification.excitation.fourier import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.limits import motion_limits
-from robot_identification.excitation.points import point_to_point, PointTrajectory, to_points
+from robot_identification.excitation.points import (
+    point_to_point,
+    PointTrajectory,
+    to_points,
+)
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.trajectories import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.trajectory_segments import stoppable
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
 from robot_identification.simulation.following import TrajectoryFollower, Waypoints
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf'

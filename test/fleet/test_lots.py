@@ -6,7 +6,12 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 import pytest
-from robot_identification.fleet.lots import LOT_SECONDS, Lots, SENT, work_on
+from robot_identification.fleet.lots import (
+    LOT_SECONDS,
+    Lots,
+    SENT,
+    work_on,
+)
 
 WORKERS = 2
 

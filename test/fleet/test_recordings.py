@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from robot_identification.config.fleet import FleetSettings
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.fleet.recordings import (
     find_recordings,
@@ -13,7 +14,6 @@ from robot_identification.fleet.recordings import (
     serial_of,
     stamp_of,
 )
-from robot_identification.io.fleet import FleetSettings
 
 
 def touch(path: Path, text: str = '') -> Path:

@@ -8,20 +8,24 @@ import signal
 
 import numpy as np
 import pytest
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.config.sources import open_recording
 from robot_identification.errors import (
     IdentificationError,
     IdentificationWarning,
     RecordingError,
     SettingsError,
 )
-from robot_identification.fleet import identify_fleet, plots, save_fleet
+from robot_identification.fleet import (
+    identify_fleet,
+    plots,
+    save_fleet,
+)
 from robot_identification.fleet.work import ReductionPlan
-from robot_identification.io.experiment import load_experiment
-from robot_identification.io.factors import read_factor
-from robot_identification.io.results_yaml import load
-from robot_identification.io.sources import open_recording
 from robot_identification.pipeline import identify_sources
-from robot_identification.report.html import image
+from robot_identification.results.factor_file import read_factor
+from robot_identification.results.report.html import image
+from robot_identification.results.result_yaml import load
 
 
 def run(fleet, out, recordings=None, **options):

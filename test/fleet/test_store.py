@@ -9,7 +9,7 @@ import sys
 import pytest
 from robot_identification.errors import IdentificationError
 from robot_identification.fleet.store import Finished, open_store
-from robot_identification.io.results_yaml import load
+from robot_identification.results.result_yaml import load
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = Finished('key', '/data/Ärm 1/run.csv', '', 1.5, 10.0, {'a': 'b'}, 7, 0.1, ('odd',))

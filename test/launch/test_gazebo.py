@@ -15,12 +15,12 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.data.recording import Recording
 from robot_identification.errors import ModelError
 from robot_identification.excitation import plan, PlannerSettings
-from robot_identification.packages import read_urdf
-from robot_identification.recording import Recording
-from robot_identification.regressors import ModelSettings, prior
-from robot_identification.robot import Robot
+from robot_identification.model.packages import read_urdf
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import ModelSettings, prior
 from robot_identification.signals import process, SignalSettings
 from robot_identification.simulation.plant import Plant
 import yaml

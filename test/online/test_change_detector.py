@@ -6,12 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.data.recording import Motion
 from robot_identification.errors import ModelError
-from robot_identification.online import ChangeDetector, ChangeSettings, Update
-from robot_identification.recording import Motion
-from robot_identification.regressors.inverse_dynamics import predict
-from robot_identification.regressors.pattern import entries
-from robot_identification.signals.polynomial_settings import PolynomialApproximation
+from robot_identification.online import (
+    ChangeDetector,
+    ChangeSettings,
+    Update,
+)
+from robot_identification.regressor.inverse_dynamics import predict
+from robot_identification.regressor.pattern import entries
+from robot_identification.signals.settings import PolynomialApproximation
 from scipy.signal import lfilter
 from scipy.stats import poisson
 

@@ -7,9 +7,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from robot_identification.data.recording import Recording
 from robot_identification.online import delay, DelayWatch
-from robot_identification.recording import Recording
-from robot_identification.regressors.inverse_dynamics import predict
+from robot_identification.regressor.inverse_dynamics import predict
 from scipy.signal import lfilter
 
 RATE = 250.0

@@ -5,9 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.errors import IdentificationError, ModelError, SettingsError
-from robot_identification.problem import IdentificationProblem
-from robot_identification.robot import Robot
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.errors import (
+    IdentificationError,
+    ModelError,
+    SettingsError,
+)
+from robot_identification.model.robot import Robot
 
 
 def test_an_identifier_goes_on_where_another_has_stopped(case, tmp_path):

@@ -11,8 +11,16 @@ from robot_identification.estimation import (
     RecursiveSettings,
     row_blocks,
 )
-from robot_identification.online import decimation, OnlineIdentifier, windows
-from robot_identification.signals.polynomial_settings import PolynomialApproximation
+from robot_identification.online import (
+    filters as decimation,
+)
+from robot_identification.online import (
+    filters as windows,
+)
+from robot_identification.online import (
+    OnlineIdentifier,
+)
+from robot_identification.signals.settings import PolynomialApproximation
 
 
 def test_rows_are_those_of_the_offline_method(case):

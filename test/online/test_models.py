@@ -6,12 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Recording
 from robot_identification.estimation import row_blocks
-from robot_identification.problem import IdentificationProblem
-from robot_identification.recording import Recording
-from robot_identification.regressors import DeltaSettings, ElasticJoints, ModelSettings
-from robot_identification.regressors.delta_robot import delta_robot
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    DeltaSettings,
+    ElasticJoints,
+    ModelSettings,
+)
+from robot_identification.regressor.delta_robot import delta_robot
 from robot_identification.signals import PolynomialApproximation, SignalSettings
 
 RATE = 250.0

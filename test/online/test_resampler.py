@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from robot_identification.data.recording import Recording
+from robot_identification.data.sampling import grid_blocks
 from robot_identification.estimation import row_blocks
-from robot_identification.online.decimation import OnlineDecimator
+from robot_identification.online.filters import OnlineDecimator
 from robot_identification.online.resampler import OnlineGrid
-from robot_identification.recording import Recording
 from robot_identification.signals import ParallelDecimator
-from robot_identification.signals.sampling import grid_blocks
 
 PERIOD = 1e-3
 

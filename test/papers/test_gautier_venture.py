@@ -8,11 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.consistency import check
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, CoupledDrive, ModelSettings, predict, prior
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Motion
+from robot_identification.model.consistency import check
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    CoupledDrive,
+    ModelSettings,
+    predict,
+    prior,
+)
 
 from benchmarks.papers import gautier_venture
 from benchmarks.papers import tx40_recording as tx40

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.parameters import ParameterSet
-from robot_identification.recording import Motion
-from robot_identification.regressors import ModelSettings, prior
-from robot_identification.robot import Robot
+from robot_identification.data.recording import Motion
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import ModelSettings, prior
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
 RATE, DURATION = 250.0, 12.0

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
+from robot_identification.data.recording import Motion
 from robot_identification.excitation.points import Points
 from robot_identification.nodes.command_sender import CommandSender
 from robot_identification.nodes.controller_options import ControllerOptions
-from robot_identification.recording import Motion
 
 
 def test_a_robot_that_was_left_gets_no_further_motion(ros):

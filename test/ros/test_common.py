@@ -27,7 +27,7 @@ from robot_identification.nodes.common import (
     answer, declare_options, read_options, run
 )
 from robot_identification.nodes.robot_description import RobotDescription
-from robot_identification.options import option
+from robot_identification.options.fields import option
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
-from robot_identification.consistency import check
 from robot_identification.errors import IdentificationError
+from robot_identification.model.consistency import check
+from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.nodes import conversions
-from robot_identification.parameters import ParameterLayout, ParameterSet
 from robot_identification_msgs.msg import Parameter
 
 NOW = Time(sec=12, nanosec=345)

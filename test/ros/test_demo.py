@@ -15,8 +15,8 @@ import time
 
 import numpy as np
 import pytest
-from robot_identification.io.recording_config import RecordingEntry
-from robot_identification.io.sources import open_recording
+from robot_identification.config.sources import open_recording
+from robot_identification.data.recording_config import RecordingEntry
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]

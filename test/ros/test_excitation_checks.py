@@ -12,10 +12,10 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation_checks import approach_to
 from robot_identification.nodes.excitation_errors import Code, MotionError
 from robot_identification.nodes.excitation_options import ExecutionOptions
-from robot_identification.robot import Robot
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf'
 OPTIONS = ExecutionOptions()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.io.results import read_result
+from robot_identification.results.result import read_result
 
 pytest.importorskip('rclpy')
 pytest.importorskip('rosbags')

@@ -14,7 +14,7 @@ METHODS = yaml.safe_load((Path(__file__).parents[1] / 'methods.yaml').read_text(
 
 @pytest.mark.parametrize('name', METHODS['reached'])
 def test_a_method_is_reached(node, identify, bags, name):
-    from robot_identification.io.results import read_result
+    from robot_identification.results.result import read_result
 
     case = METHODS['reached'][name]
     answer = identify(node, bags['short'], options=case['options'].items())

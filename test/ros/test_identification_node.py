@@ -11,7 +11,7 @@ pytest.importorskip('rosbags')
 
 def base_truth(robot, truth):
     from robot_identification.base_parameters import structure
-    from robot_identification.regressors import build, ModelSettings
+    from robot_identification.regressor import build, ModelSettings
 
     return structure(build(robot, ModelSettings()), robot).project(truth).as_dict()
 
@@ -72,8 +72,8 @@ def test_whole_round(node, identify, arm, output, tmp_path):
 
 def check_export(urdf, robot, truth):
     """Compare what the exported document says about friction with the truth."""
-    from robot_identification.regressors import ModelSettings, prior
-    from robot_identification.robot import Robot
+    from robot_identification.model.robot import Robot
+    from robot_identification.regressor import ModelSettings, prior
 
     exported = Robot.from_urdf(urdf)
     assert exported.joints == robot.joints

@@ -13,7 +13,12 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.nodes import excitation_clients, motion_clock, motion_watch
+from robot_identification.model.robot import Robot
+from robot_identification.nodes import (
+    excitation_clients,
+    motion_clock,
+    motion_watch,
+)
 from robot_identification.nodes.excitation_errors import (
     Code,
     MotionError,
@@ -23,7 +28,6 @@ from robot_identification.nodes.excitation_errors import (
 from robot_identification.nodes.excitation_options import ExecutionOptions
 from robot_identification.nodes.motion_messages import JointSample
 from robot_identification.nodes.motion_path import motion_path
-from robot_identification.robot import Robot
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf'
 OPTIONS = ExecutionOptions(tracking_lag=0.0)

@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 import pytest
+from robot_identification.config.problem import IdentificationProblem
 from robot_identification.nodes.online_follower import Follower
 from robot_identification.nodes.online_options import OnlineOptions, OnlineTask
-from robot_identification.problem import IdentificationProblem
 from robot_identification.signals import SignalSettings
 
 RATE = 250.0

@@ -13,9 +13,9 @@ import pinocchio as pin
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.obstacles import Obstacle
 from robot_identification.excitation.points import point_to_point, to_points
+from robot_identification.model.robot import Robot
 from robot_identification.nodes.common import LATCHED
 from robot_identification.nodes.motion_messages import trajectory_message, trajectory_points
-from robot_identification.robot import Robot
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 from sensor_msgs.msg import JointState

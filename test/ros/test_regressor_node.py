@@ -12,11 +12,15 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
+from robot_identification.data.recording import Motion
+from robot_identification.model.robot import Robot
 from robot_identification.nodes.conversions import regressor_matrix
 from robot_identification.nodes.motion_messages import nanoseconds
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, ModelSettings, prior
-from robot_identification.robot import Robot
+from robot_identification.regressor import (
+    build,
+    ModelSettings,
+    prior,
+)
 from robot_identification_msgs.msg import Regressor
 from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState

@@ -9,7 +9,7 @@ import pytest
 from robot_identification.errors import SettingsError
 from robot_identification.estimation.settings import EstimationSettings
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.options import from_mapping
+from robot_identification.options.fields import from_mapping
 from robot_identification.signals.settings import SignalSettings
 
 pytest.importorskip('rclpy')

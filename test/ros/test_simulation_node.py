@@ -136,8 +136,8 @@ def test_it_follows_trajectories_and_refuses_bad_ones(ros):
 
 
 def test_reset_and_truth(ros, tmp_path):
+    from robot_identification.model.robot import Robot
     from robot_identification.nodes.simulation_node import DEMO_ARM
-    from robot_identification.robot import Robot
     from robot_identification.simulation import SimulationSettings, truth
     from std_srvs.srv import Trigger
     import yaml

@@ -23,15 +23,23 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.parameter import Parameter
 from rclpy.task import Future
+from robot_identification.data.recording import Motion
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.points import point_to_point, Points, to_points
+from robot_identification.excitation.points import (
+    point_to_point,
+    Points,
+    to_points,
+)
 from robot_identification.nodes import trajectory_publisher
-from robot_identification.nodes.command_process import CommandHorizon, CommandTask, Heartbeat
+from robot_identification.nodes.command_process import (
+    CommandHorizon,
+    CommandTask,
+    Heartbeat,
+)
 from robot_identification.nodes.controller_factory import SENDERS
 from robot_identification.nodes.controller_options import ControllerOptions
 from robot_identification.nodes.excitation_errors import Code, MotionError
 from robot_identification.nodes.motion_messages import seconds, time_message
-from robot_identification.recording import Motion
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory

@@ -28,7 +28,7 @@ def root(tmp_path):
     shutil.copy(ROOT / 'setup.py', tmp_path)
     shutil.copy(ROOT / 'setup.cfg', tmp_path)
     (tmp_path / 'robot_identification').mkdir()
-    (tmp_path / 'robot_identification' / '__init__.py').write_text("__version__ = '1.0'\n")
+    (tmp_path / 'robot_identification' / 'version.py').write_text("__version__ = '1.0'\n")
     shutil.copytree(ROOT / 'test' / 'interfaces', tmp_path / 'test' / 'interfaces')
     (tmp_path / 'launch').mkdir()
     (tmp_path / 'launch' / 'simulation.launch.py').touch()

@@ -3,15 +3,14 @@
 
 import numpy as np
 import pytest
-from robot_identification.recording import Recording
+from robot_identification.data.recording import Recording
 from robot_identification.signals import process, SignalSettings
-from robot_identification.signals.polynomial_settings import PolynomialApproximation
 from robot_identification.signals.responses import (
     decimated_nyquist,
     frequency_response,
     SIGNALS,
 )
-from robot_identification.signals.settings import METHODS
+from robot_identification.signals.settings import METHODS, PolynomialApproximation
 
 RATE = 500.0
 CASES = [

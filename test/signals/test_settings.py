@@ -4,8 +4,12 @@
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.options import from_mapping
-from robot_identification.signals import dead_zones, decimation_factor, SignalSettings
+from robot_identification.options.fields import from_mapping
+from robot_identification.signals import (
+    dead_zones,
+    decimation_factor,
+    SignalSettings,
+)
 from robot_identification.signals.methods import METHODS
 from robot_identification.signals.settings import METHODS as NAMES
 

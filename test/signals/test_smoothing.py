@@ -5,7 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.signals.smoothing import Butterworth, MARGIN, smooth, window_products
+from robot_identification.signals.smoothing import (
+    Butterworth,
+    MARGIN,
+    smooth,
+    window_products,
+)
 from scipy import signal
 
 

@@ -7,10 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
-from robot_identification.recording import Recording
-from robot_identification.signals import process, SignalSettings, stream, stretches
-from robot_identification.signals.polynomial_settings import PolynomialApproximation
+from robot_identification.data.recording import Recording
+from robot_identification.errors import (
+    IdentificationWarning,
+    RecordingError,
+    SettingsError,
+)
+from robot_identification.signals import (
+    process,
+    SignalSettings,
+    stream,
+    stretches,
+)
+from robot_identification.signals.settings import PolynomialApproximation
 
 FIELDS = ('time', 'position', 'velocity', 'acceleration', 'effort')
 METHODS = ('butterworth', 'measured_velocity', 'savitzky_golay', 'polynomial_approximation')

@@ -7,13 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
-from robot_identification.options import from_mapping
-from robot_identification.recording import Recording
-from robot_identification.signals import process, SignalSettings, stream, stretches
+from robot_identification.data.recording import Recording
+from robot_identification.errors import (
+    IdentificationWarning,
+    RecordingError,
+    SettingsError,
+)
+from robot_identification.options.fields import from_mapping
+from robot_identification.signals import (
+    process,
+    SignalSettings,
+    stream,
+    stretches,
+)
 from robot_identification.signals.online import OnlineFilter
 from robot_identification.signals.polynomial_approximation import apply, PolynomialOperator
-from robot_identification.signals.polynomial_settings import PolynomialApproximation
+from robot_identification.signals.settings import PolynomialApproximation
 
 RATE = 250.0
 FIELDS = ('time', 'position', 'velocity', 'acceleration', 'effort', 'measured_effort')

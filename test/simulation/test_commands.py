@@ -6,8 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError
-from robot_identification.robot import Robot
-from robot_identification.simulation import SimulationSettings, Simulator, Waypoints
+from robot_identification.model.robot import Robot
+from robot_identification.simulation import (
+    SimulationSettings,
+    Simulator,
+    Waypoints,
+)
 
 PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
 

@@ -8,8 +8,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.parameters import ParameterSet
-from robot_identification.robot import Robot
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
 from robot_identification.simulation import (
     Disturbances,
     Payload,

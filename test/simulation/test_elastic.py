@@ -7,11 +7,20 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, ElasticJoints, predict
-from robot_identification.robot import Robot
-from robot_identification.simulation import SimulationSettings, Simulator, truth, Waypoints
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    ElasticJoints,
+    predict,
+)
+from robot_identification.simulation import (
+    SimulationSettings,
+    Simulator,
+    truth,
+    Waypoints,
+)
 from robot_identification.simulation.elastic import ElasticPlant
 from robot_identification.simulation.truth import true_model
 

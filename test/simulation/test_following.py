@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from robot_identification.data.recording import Motion
 from robot_identification.errors import ExcitationError
-from robot_identification.recording import Motion
 from robot_identification.simulation import TrajectoryFollower, Waypoints
 
 JOINTS = ('a', 'b')

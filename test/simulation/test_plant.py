@@ -10,10 +10,14 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import ModelError
-from robot_identification.parameters import ParameterSet
-from robot_identification.regressors import prior
-from robot_identification.robot import Robot
-from robot_identification.simulation import Plant, SimulationSettings, truth
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import prior
+from robot_identification.simulation import (
+    Plant,
+    SimulationSettings,
+    truth,
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'
 ROBOTS = ('demo_arm', 'tx40', 'szabo_3r', 'zollo_planar_2r', 'gautier_khalil_3r')

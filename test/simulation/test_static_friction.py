@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
+from robot_identification.model.robot import Robot
 from robot_identification.pipeline import IdentificationProblem, identify_sources
-from robot_identification.regressors import ModelSettings, prior
-from robot_identification.robot import Robot
+from robot_identification.regressor import ModelSettings, prior
 from robot_identification.signals import SignalSettings
-from robot_identification.simulation import Plant, simulate, SimulationSettings, truth, Waypoints
+from robot_identification.simulation import (
+    Plant,
+    simulate,
+    SimulationSettings,
+    truth,
+    Waypoints,
+)
 from robot_identification.simulation.friction import StaticFriction
 from scipy.integrate import solve_ivp
 from scipy.interpolate import make_interp_spline

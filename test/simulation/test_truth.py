@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.consistency import check
 from robot_identification.errors import ModelError, SettingsError
-from robot_identification.regressors import prior
-from robot_identification.robot import Robot
-from robot_identification.simulation import perturb, SimulationSettings, truth
+from robot_identification.model.consistency import check
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import prior
+from robot_identification.simulation import (
+    perturb,
+    SimulationSettings,
+    truth,
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'
 

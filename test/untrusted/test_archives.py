@@ -8,11 +8,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from robot_identification.config.sources import open_recording
+from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.errors import IdentificationError, RecordingError
-from robot_identification.io.factors import unpack
-from robot_identification.io.recording_config import RecordingEntry
-from robot_identification.io.sources import open_recording
-from robot_identification.options import from_mapping
+from robot_identification.options.fields import from_mapping
+from robot_identification.results.factor_file import unpack
 from robot_identification.untrusted.archives import DAMAGED, open_archive
 
 SIZE = 32 << 20

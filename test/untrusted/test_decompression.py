@@ -8,9 +8,9 @@ import warnings
 
 import lz4.frame
 import pytest
+from robot_identification.data.bag import joint_state_messages
+from robot_identification.data.mcap_chunks import beginning, Chunk
 from robot_identification.errors import IdentificationWarning, RecordingError
-from robot_identification.io.bag import joint_state_messages
-from robot_identification.io.mcap_chunks import beginning, Chunk
 from robot_identification.untrusted.decompression import (
     decompress,
     decompress_file,

@@ -6,12 +6,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
+from robot_identification.data.bag_info import bag_info, BagInfo
+from robot_identification.data.bag_summary import contents_of
 from robot_identification.errors import IdentificationError, SettingsError
 from robot_identification.estimation.bounds import read_boxes
-from robot_identification.io.bag_info import bag_info, BagInfo
-from robot_identification.io.bag_summary import contents_of
-from robot_identification.io.document import parse_document, parse_scalar
-from robot_identification.io.results import read_result
+from robot_identification.options.document import parse_document, parse_scalar
+from robot_identification.results.result import read_result
 from robot_identification.untrusted.yaml_loader import load_yaml, MAX_DEPTH
 import yaml
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from robot_identification.errors import ModelError
-from robot_identification.robot import Robot
+from robot_identification.model.robot import Robot
 
 TEXT = Path(__file__).resolve().parents[2].joinpath('urdf', 'zollo_planar_2r.urdf').read_text()
 

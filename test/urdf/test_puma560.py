@@ -9,9 +9,14 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.consistency import check
-from robot_identification.regressors import build, ElasticJoints, ModelSettings, prior
-from robot_identification.robot import Robot
+from robot_identification.model.consistency import check
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    ElasticJoints,
+    ModelSettings,
+    prior,
+)
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'puma560.urdf'
 HALF_PI = np.pi / 2.0

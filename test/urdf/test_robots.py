@@ -11,9 +11,14 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.consistency import check
-from robot_identification.regressors import build, CoupledDrive, ModelSettings, prior
-from robot_identification.robot import Robot
+from robot_identification.model.consistency import check
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import (
+    build,
+    CoupledDrive,
+    ModelSettings,
+    prior,
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'
 NAMES = ('demo_arm', 'gautier_khalil_3r', 'puma560', 'szabo_3r', 'tx40', 'zollo_planar_2r')

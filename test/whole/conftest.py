@@ -12,9 +12,9 @@ import sys
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.parameters import ParameterSet
-from robot_identification.regressors import prior
-from robot_identification.robot import Robot
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import prior
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import IdentificationError
-from robot_identification.io.experiment import load_experiment
 from robot_identification.pipeline import identify
 
 

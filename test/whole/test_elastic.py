@@ -11,19 +11,24 @@ import sys
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Recording
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import ESTIMATORS
-from robot_identification.io.experiment import load_experiment
-from robot_identification.io.factors import pack, unpack
-from robot_identification.io.results import read_result
+from robot_identification.model.robot import Robot
 from robot_identification.pipeline import identify, identify_factors
-from robot_identification.problem import IdentificationProblem
-from robot_identification.recording import Recording
 from robot_identification.reduction import FactorBuilder
-from robot_identification.regressors import build, ElasticJoints
-from robot_identification.regressors import prior as urdf_prior
-from robot_identification.robot import Robot
-from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
+from robot_identification.regressor import build, ElasticJoints
+from robot_identification.regressor import prior as urdf_prior
+from robot_identification.results.factor_file import pack, unpack
+from robot_identification.results.result import read_result
+from robot_identification.simulation import (
+    simulate,
+    SimulationSettings,
+    truth,
+    Waypoints,
+)
 from robot_identification.simulation.truth import true_model
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores

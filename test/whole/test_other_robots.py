@@ -4,12 +4,17 @@
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.excitation import plan, PlannerSettings
-from robot_identification.io.experiment import load_experiment
+from robot_identification.model.robot import Robot
 from robot_identification.pipeline import identify
-from robot_identification.robot import Robot
-from robot_identification.saving import save
-from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
+from robot_identification.results.saving import save
+from robot_identification.simulation import (
+    simulate,
+    SimulationSettings,
+    truth,
+    Waypoints,
+)
 
 pytestmark = pytest.mark.filterwarnings(
     'ignore::robot_identification.errors.IdentificationWarning'

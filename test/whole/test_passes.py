@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from robot_identification.cli import main
-from robot_identification.io.experiment import load_experiment
-from robot_identification.io.results import read_result
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.pipeline import IdentificationProblem, identify_sources
+from robot_identification.results.result import read_result
 import yaml
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
-from robot_identification.io.experiment import load_experiment
 from robot_identification.pipeline import identify
-from robot_identification.saving import save
+from robot_identification.results.saving import save
 import yaml
 
 from .conftest import make_recording

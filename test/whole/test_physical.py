@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.cli import main
-from robot_identification.consistency import check
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.estimation import PhysicalSettings, wls
 from robot_identification.estimation.interior_point import minimise
 from robot_identification.estimation.physical import physical_problem
-from robot_identification.io.experiment import load_experiment
-from robot_identification.io.results import read_result
+from robot_identification.model.consistency import check
 from robot_identification.pipeline import identify
+from robot_identification.results.result import read_result
 import yaml
 
 from benchmarks.papers.beyond import processor_time

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import body_scale
-from robot_identification.io.experiment import load_experiment
-from robot_identification.io.results import read_result
 from robot_identification.pipeline import IdentificationProblem, identify
+from robot_identification.results.result import read_result
+from robot_identification.results.saving import save
 from robot_identification.revalidation import add_validation, validate_stored
-from robot_identification.saving import save
 
 
 def test_the_true_base_parameters_are_found_within_their_uncertainty(workspace):

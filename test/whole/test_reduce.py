@@ -8,14 +8,28 @@ import shutil
 import numpy as np
 import pytest
 from robot_identification.cli import main
-from robot_identification.errors import IdentificationError, ModelError, SettingsError
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.errors import (
+    IdentificationError,
+    ModelError,
+    SettingsError,
+)
 from robot_identification.estimation import BootstrapSettings, EstimationSettings
-from robot_identification.io.experiment import load_experiment
-from robot_identification.io.factors import merge_stored, pack, read_factor, unpack, write_factor
-from robot_identification.io.results import result_document
 from robot_identification.pipeline import identify, identify_factors
-from robot_identification.problem import IdentificationProblem
-from robot_identification.reduction import FactorBuilder, problem_of, with_factors
+from robot_identification.reduction import (
+    FactorBuilder,
+    problem_of,
+    with_factors,
+)
+from robot_identification.results.factor_file import (
+    merge_stored,
+    pack,
+    read_factor,
+    unpack,
+    write_factor,
+)
+from robot_identification.results.result import result_document
 
 ROOT = Path(__file__).parents[2]
 TX40 = ROOT.parent / 'shared' / 'data' / 'tx40'
@@ -142,7 +156,7 @@ def test_factor_gives_every_methods_result(workspace, settings):
 
 
 def test_result_of_factors_is_saved_without_plots_of_samples(workspace, reduced):
-    from robot_identification.saving import save
+    from robot_identification.results.saving import save
 
     *_, first = reduced
     saved = save(identify_factors([first]), workspace.folder / 'results')

@@ -20,10 +20,10 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 import rclpy
 from rclpy.signals import SignalHandlerOptions
-from robot_identification.demo import story as demo
+from robot_identification import demo
+from robot_identification.model.packages import resolve_package_path
 from robot_identification.nodes.processes import NodeProcesses, NodeStoppedError
 from robot_identification.nodes.service_caller import RequestFailedError
-from robot_identification.packages import resolve_package_path
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.srv import StopRecording
 

@@ -17,11 +17,11 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 pytest.importorskip('rosbags')
 
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from robot_identification.data.recording import Motion
+from robot_identification.model.robot import Robot
 from robot_identification.nodes.conversions import regressor_matrix
 from robot_identification.nodes.motion_messages import nanoseconds, time_message
-from robot_identification.recording import Motion
-from robot_identification.regressors import build, ModelSettings
-from robot_identification.robot import Robot
+from robot_identification.regressor import build, ModelSettings
 from robot_identification_msgs.msg import RecorderStatus, Regressor
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosbags.highlevel import AnyReader

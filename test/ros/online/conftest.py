@@ -14,10 +14,10 @@ pytest.importorskip('rclpy')
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from robot_identification.base_parameters import structure
+from robot_identification.config.problem import IdentificationProblem
 from robot_identification.nodes.motion_messages import time_message
 from robot_identification.nodes.online_options import online_signals
 from robot_identification.online import OnlineIdentifier
-from robot_identification.problem import IdentificationProblem
 from robot_identification.signals import SignalSettings
 from robot_identification_msgs.msg import OnlineStatus, ParameterSet
 from sensor_msgs.msg import JointState

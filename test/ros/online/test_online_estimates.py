@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip('rclpy')
 
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from robot_identification.data.clock import clock_of
 from robot_identification.nodes.motion_messages import time_message
-from robot_identification.signals.clock import clock_of
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from sensor_msgs.msg import JointState
 

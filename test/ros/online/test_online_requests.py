@@ -43,8 +43,8 @@ def test_freeze_and_resume(live):
 
 def test_save(live):
     from robot_identification.estimation import choose_prior
-    from robot_identification.regressors import ModelSettings, prior
-    from robot_identification.robot import Robot
+    from robot_identification.model.robot import Robot
+    from robot_identification.regressor import ModelSettings, prior
     import yaml
 
     before = set(live.output.iterdir())
@@ -66,7 +66,7 @@ def test_save(live):
     robot = Robot.from_urdf(folders[0] / 'identified.urdf')
     told = choose_prior(str(folders[0] / 'online.yaml'), prior(robot, ModelSettings()))
     from robot_identification.base_parameters import structure
-    from robot_identification.regressors import build
+    from robot_identification.regressor import build
 
     base = structure(build(live.arm.robot, ModelSettings()), live.arm.robot)
     np.testing.assert_allclose(base.project(told).values, values, rtol=1e-6, atol=1e-9)

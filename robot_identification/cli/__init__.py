@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The command ``robot-identification``.
+
+Exit codes: 0 done; 1 stopped by the user, or a fault of the program; 2 bad input, reported in one
+line; 3 the parameters are not physically consistent and ``--require-physical`` was given; 4
+recordings of a fleet were set aside.
+"""
+
+from .main import main
+
+__all__ = ['main']

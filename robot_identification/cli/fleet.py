@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command ``fleet``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..progress import progress_bar
+from .options import (
+    add_command,
+    add_overrides,
+    add_quiet,
+    count,
+    output_folder,
+    overrides_of,
+    whole,
+)
+from .output import EXIT_OK, EXIT_SET_ASIDE, EXIT_STOPPED, fail, warn
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``fleet`` to the commands."""
+    parser = add_command(
+        commands,
+        'fleet',
+        run,
+        'identify many robots from many recordings, and test which differ from the others',
+        description="""
+            Reduce thousands of recordings to factors on many processors, merge them by robot and
+            over the fleet, identify each robot, and tell which robots differ significantly from
+            the others and which change over time. The experiment file says what the robot is and
+            how its first recording is read; all recordings are read like that one.
+
+            A run that was stopped or killed goes on where it was when the same command is given
+            again: finished factors are kept. Recordings that cannot be used are set aside with
+            their reasons, and tried again by the next run.
+
+            Writes into the folder:
+              fleet.yaml        everything that was found, for programs
+              fleet.html        plots and tables, for people
+              set-aside.yaml    recordings that cannot be used, and why
+              fleet.factor      all recordings, merged; robots/*.factor those of each robot
+              factors/          one factor a recording; journal.jsonl lists them
+
+            Whose a recording is: the name of the folder that it is in, or what --serial finds in
+            its path, or its bag's custom data (fleet.serial_key in the experiment file). When it
+            was made: its bag's first message, or fleet.stamp, or the file's last change.
+            """,
+        epilog="""
+            exit codes: 0 all recordings were used; 4 some were set aside; 2 bad input; 1 stopped
+
+            examples:
+              robot-identification fleet recordings/ --experiment arm.yaml --out fleet
+              robot-identification fleet 'data/*/*.mcap' --experiment arm.yaml --out fleet \\
+                  --serial 'data/([^/]+)/' --scheduler tcp://cluster:8786
+            """,
+    )
+    parser.add_argument(
+        'recordings',
+        nargs='+',
+        metavar='RECORDING',
+        help='files, rosbag2 folders, folders with them, or quoted patterns',
+    )
+    parser.add_argument(
+        '--experiment',
+        type=Path,
+        required=True,
+        metavar='FILE',
+        help='the experiment file (docs/experiment.md)',
+    )
+    parser.add_argument('--out', type=Path, metavar='DIR', help="default: the file's own folder")
+    parser.add_argument(
+        '--scheduler',
+        metavar='NAME',
+        help='processes; dask, for processes of this machine under Dask; or the address of a Dask '
+        'scheduler, tcp://HOST:PORT (default: dask where it is installed, else processes)',
+    )
+    parser.add_argument(
+        '--workers',
+        type=count,
+        metavar='N',
+        help='processes on this machine (default: its cores)',
+    )
+    parser.add_argument(
+        '--retries',
+        type=whole,
+        default=2,
+        metavar='N',
+        help='times that a recording is tried again when its worker was lost or the file system '
+        'failed (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--serial',
+        metavar='REGEX',
+        help="finds the robot's serial number in a recording's path: its first group, or all that "
+        'it matches (default: fleet.serial of the experiment file, or the folder)',
+    )
+    parser.add_argument(
+        '--keep-going',
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help='set aside recordings that cannot be used (default), or end with the first one',
+    )
+    add_overrides(parser)
+    add_quiet(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do ``fleet`` and return the exit code."""
+    from dataclasses import replace
+
+    from ..config.experiment_file import load_experiment
+    from ..fleet import identify_fleet, save_fleet
+
+    overrides = overrides_of(options.overrides)
+    experiment = load_experiment(options.experiment, overrides, check_data=False)
+    if options.serial is not None:
+        # not by an override: a regular expression is no YAML
+        settings = replace(experiment.fleet, serial=options.serial, serial_key=None)
+        experiment = replace(experiment, fleet=settings)
+    folder = output_folder(options, experiment)
+    try:
+        with progress_bar(enabled=not options.quiet) as progress:
+            result = identify_fleet(
+                experiment,
+                options.recordings,
+                folder,
+                scheduler=options.scheduler,
+                workers=options.workers,
+                retries=options.retries,
+                keep_going=options.keep_going,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        return fail('stopped; the same command goes on with what is left', EXIT_STOPPED)
+    saved = save_fleet(result, folder)
+    if options.quiet:
+        warn(result.warnings)
+    else:
+        print(result.summary())
+    for path in saved:
+        print(f'wrote {path}')
+    if not result.set_aside:
+        return EXIT_OK
+    count = len(result.set_aside)
+    what = '1 recording is' if count == 1 else f'{count} recordings are'
+    warn([f"{what} set aside: see '{folder / 'set-aside.yaml'}'"])
+    return EXIT_SET_ASIDE

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command ``identify``."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..progress import progress_bar
+from .options import add_command, add_overrides, add_quiet, output_folder, overrides_of
+from .output import require_physical, warn
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``identify`` to the commands."""
+    parser = add_command(
+        commands,
+        'identify',
+        run,
+        'identify the parameters from the recordings that an experiment file names',
+        description="""
+            Identify a robot's dynamic parameters as an experiment file says: read the recordings,
+            filter them, build the regressor from the URDF, estimate the base parameters with their
+            standard deviations, find the standard parameters nearest to the prior, check whether a
+            physical body can have them, and predict the recordings kept for validation.
+
+            Writes into the output folder:
+              result.yaml       everything that was found, for programs
+              identified.urdf   the robot's URDF with the identified inertials and joint dynamics
+              report.html       plots and tables, for people
+            """,
+        epilog="""
+            examples:
+              robot-identification identify experiment.yaml
+              robot-identification identify experiment.yaml --out results/try \\
+                  --set signals.cutoff=20 --set estimation.method=ols
+              robot-identification identify experiment.yaml --factors runs/*.factor
+              robot-identification identify all.factor --out results
+            """,
+    )
+    parser.add_argument(
+        'experiment',
+        type=Path,
+        help='the experiment file (docs/experiment.md), or a factor, which brings robot and '
+        'settings with it (docs/factor_files.md)',
+    )
+    parser.add_argument(
+        '--factors',
+        type=Path,
+        nargs='+',
+        default=[],
+        metavar='FILE',
+        help='identify from these factors in place of data.identification',
+    )
+    parser.add_argument(
+        '--out', type=Path, metavar='DIR', help="folder for the results (default: the file's own)"
+    )
+    add_overrides(parser)
+    parser.add_argument(
+        '--require-physical',
+        action='store_true',
+        help='exit with code 3 if the parameters are physically inconsistent',
+    )
+    add_quiet(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do ``identify`` and return the exit code."""
+    from ..config.experiment_file import load_experiment
+    from ..estimation import EstimationSettings
+    from ..options.keys import read_section
+    from ..pipeline import identify, identify_factors
+    from ..reduction import with_factors
+    from ..results.factor_file import read_factor, SUFFIX
+    from ..results.saving import require_writable, save
+
+    overrides = overrides_of(options.overrides)
+    if options.experiment.suffix == SUFFIX:
+        factors = [read_factor(path) for path in (options.experiment, *options.factors)]
+        estimation = read_section(EstimationSettings, 'estimation', overrides)
+        run = partial(identify_factors, factors, estimation)
+        folder = output_folder(options, None)
+    else:
+        experiment = load_experiment(options.experiment, overrides, check_data=not options.factors)
+        experiment = with_factors(experiment, options.factors)
+        run = partial(identify, experiment)
+        folder = output_folder(options, experiment)
+    require_writable(folder)
+    with progress_bar(enabled=not options.quiet) as progress:
+        result = run(progress=progress)
+    saved = save(result, folder)
+    if not options.quiet:
+        print(result.estimate.summary())
+        for validation in result.validations:
+            print(f'\n{validation.summary()}')
+        print(f'\n{result.consistency.summary()}')
+        if result.drive_gains is not None:
+            print(f'\n{result.drive_gains.summary()}')
+        if result.payload is not None:
+            print(f'\n{result.payload.summary()}')
+    # the summary has those of the estimate
+    shown = () if options.quiet else result.estimate.warnings
+    warn(text for text in result.warnings if text not in shown)
+    warn(saved.warnings)
+    for path in (saved.result, saved.urdf, saved.report):
+        if path is not None:
+            print(f'wrote {path}')
+    return require_physical(result.consistency.physical, options.require_physical)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``robot-identification``: its parser, and its end."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+import os
+import sys
+
+from ..errors import ConsistencyError, IdentificationError
+from ..version import __version__
+from . import (
+    check,
+    demo,
+    export,
+    filters,
+    fleet,
+    identify,
+    play,
+    reduce,
+    repair,
+    structure,
+    validate,
+    wait,
+)
+from .options import Parser
+from .output import EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_STOPPED, fail, plain_warnings
+
+COMMANDS = (
+    identify,
+    reduce,
+    validate,
+    check,
+    export,
+    structure,
+    filters,
+    fleet,
+    play,
+    wait,
+    repair,
+    demo,
+)
+"""In the order of the help text."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run the command line.
+
+    Parameters
+    ----------
+    arguments:
+        Without the program's name; None takes the process's own.
+
+    Returns
+    -------
+    int
+        The exit code.
+
+    """
+    options = build_parser().parse_args(arguments)
+    # small matrices: threads of the linear algebra cost more than they give (read by NumPy later)
+    os.environ.setdefault('OMP_NUM_THREADS', '1')
+    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+    try:
+        with plain_warnings():
+            return options.run(options)
+    except ConsistencyError as error:
+        return fail(error, EXIT_NOT_PHYSICAL)
+    except IdentificationError as error:
+        return fail(error, EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        return fail('stopped', EXIT_STOPPED)
+    except BrokenPipeError:
+        # the reader of our output has gone (as `| head` does): nothing is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_STOPPED
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of ``robot-identification``; the parsed options have ``run``."""
+    parser = Parser(
+        prog='robot-identification',
+        description="""
+            Find out what a robot weighs: identify the dynamic parameters of its model from
+            recordings of positions and efforts.
+            """,
+        epilog="'robot-identification COMMAND --help' explains a command.",
+    )
+    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
+    commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return parser

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiment: sections on the robot, the recordings, signals and estimation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+import os
+from pathlib import Path
+
+from ..data.drives import Drives, EFFORT_KINDS
+from ..data.recording_config import RecordingEntry
+from ..errors import (
+    SettingsError,
+)
+from ..estimation.settings import EstimationSettings
+from ..model.robot import Robot
+from ..options.fields import option
+from ..regressor.delta_robot import delta_robot
+from ..regressor.settings import ModelSettings
+from ..signals.settings import SignalSettings
+from ..untrusted.files import user_path
+from .fleet import FleetSettings
+from .load import (
+    KnownLoad,
+    LoadRecordings,
+    PayloadRecordings,
+)
+from .sources import open_recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotSettings(ModelSettings):
+    """
+    Settings of the robot: its URDF, the terms of its model, and the meaning of its data.
+
+    The fields of `ModelSettings` (friction, rotor inertia, coupled drives) belong to it, too.
+    """
+
+    urdf: str = option(
+        '',
+        doc='URDF or xacro file, relative to the experiment file, or package://<package>/<path>; '
+        'has to be given but for a delta robot, whose geometry stands in delta',
+        read_only=True,
+    )
+    xacro_arguments: Mapping[str, str] = option(
+        factory=dict, doc='Arguments for a xacro file, by name', read_only=True
+    )
+    joints: tuple[str, ...] | None = option(
+        None,
+        doc="Identified joints, in the order of the data's columns; null takes every moving joint "
+        "in the URDF's order",
+        read_only=True,
+    )
+    locked: Mapping[str, float] = option(
+        factory=dict,
+        doc='Other moving joints and the position that they are held at; those that are named '
+        'nowhere are held at 0 with a warning',
+        unit='rad or m',
+        read_only=True,
+    )
+    gravity: tuple[float, float, float] = option(
+        (0.0, 0.0, -9.81),
+        doc='Acceleration of free fall in the base frame',
+        unit='m/s^2',
+        read_only=True,
+    )
+    effort_kind: str = option(
+        doc='What the recorded effort is: joint_torque, motor_torque or motor_current; never '
+        'guessed, since drivers differ; the last two need drives.effort',
+        choices=EFFORT_KINDS,
+        read_only=True,
+    )
+    drives: Drives | None = option(
+        None,
+        doc='How motor-side signals become joint-side ones; null where the data are at the joints',
+        read_only=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.urdf and self.delta is None:
+            raise SettingsError(
+                "key 'robot.urdf' is missing",
+                key='robot.urdf',
+                remedy='name the URDF or xacro file of the robot',
+            )
+        for key in ('urdf', 'locked'):
+            if self.delta is not None and getattr(self, key):
+                raise SettingsError(
+                    f"'robot.{key}' is given beside 'robot.delta'",
+                    key=f'robot.{key}',
+                    remedy='leave one of them out: delta makes a URDF of its own',
+                )
+
+    @property
+    def model(self) -> ModelSettings:
+        """The part that says which terms the dynamic model has."""
+        return ModelSettings(**{f.name: getattr(self, f.name) for f in fields(ModelSettings)})
+
+    def build(self, base: str | os.PathLike = '.') -> Robot:
+        """
+        Read the robot.
+
+        Parameters
+        ----------
+        base:
+            Folder at which a relative path starts.
+
+        Raises
+        ------
+        ModelError
+            naming the file, joint or link that is wrong.
+
+        """
+        if self.delta is not None:
+            return delta_robot(self.delta, self.joints, gravity=self.gravity)
+        source = self.urdf
+        if not source.lstrip().startswith('<') and '://' not in source:
+            source = str(Path(base) / user_path(source))
+        return Robot.from_urdf(
+            source,
+            self.joints,
+            locked=self.locked,
+            passive=None if self.loops else (),
+            gravity=self.gravity,
+            xacro_arguments=self.xacro_arguments,
+        )
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """The recordings to identify from, and those to validate on."""
+
+    identification: tuple[RecordingEntry, ...] = option(
+        (), doc='Recordings to identify from; at least one'
+    )
+    validation: tuple[RecordingEntry, ...] = option(
+        (), doc='Recordings that the identification does not see, to validate it on'
+    )
+    known_load: KnownLoad | None = option(
+        None,
+        doc='Recordings with a load of known mass, to identify the gains of the drives; null for '
+        'none',
+    )
+    payload: PayloadRecordings | None = option(
+        None,
+        doc='Recordings with a load that is to be identified, while those of `identification` are '
+        'without it; null for none',
+    )
+
+    def entries(self, kind: str) -> tuple[tuple[str, RecordingEntry], ...]:
+        """
+        Return the recordings of one kind with their key paths.
+
+        Parameters
+        ----------
+        kind:
+            Name of a field.
+
+        """
+        section = getattr(self, kind)
+        path = f'data.{kind}'
+        if isinstance(section, LoadRecordings):
+            section, path = section.recordings, f'{path}.recordings'
+        return tuple((f'{path}[{i}]', entry) for i, entry in enumerate(section or ()))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the fields."""
+        return tuple(f.name for f in fields(self))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """
+    An experiment file's content; made by `load_experiment`.
+
+    Attributes
+    ----------
+    robot, data, signals, estimation, fleet:
+        The file's sections.
+    output:
+        Folder for the results, relative to `base`, or None.
+    path:
+        The file, or None where the settings came from elsewhere.
+    base:
+        Folder at which relative paths start.
+
+    """
+
+    robot: RobotSettings = option(doc='The robot, its model and the meaning of its data')
+    data: DataSettings = option(factory=DataSettings, doc='The recordings')
+    signals: SignalSettings = option(
+        factory=SignalSettings, doc='How recordings become filtered samples with derivatives'
+    )
+    estimation: EstimationSettings = option(
+        factory=EstimationSettings, doc='How the parameters are estimated'
+    )
+    fleet: FleetSettings = option(
+        factory=FleetSettings, doc='Of many recordings of many robots, for the command fleet'
+    )
+    output: str | None = option(
+        None, doc='Folder for result.yaml, identified.urdf and report.html'
+    )
+    path: Path | None = field(default=None)
+    base: Path = field(default=Path())
+
+    @property
+    def name(self) -> str:
+        """Name of the results: that of the file, without its ending."""
+        return 'experiment' if self.path is None else self.path.stem
+
+    def build_robot(self) -> Robot:
+        """Read the robot; raises `ModelError` as `Robot.from_urdf` does."""
+        return self.robot.build(self.base)
+
+    def sources(
+        self, kind: str = 'identification', joints: tuple[str, ...] | None = None
+    ) -> tuple:
+        """
+        Open the recordings of one kind; nothing is read before their blocks are asked for.
+
+        Parameters
+        ----------
+        kind:
+            ``identification``, ``validation``, ``known_load`` or ``payload``.
+        joints:
+            The identified joints where the caller has built the robot; None: those of the file, or
+            the URDF's.
+
+        Returns
+        -------
+        tuple
+            Sources with ``joints`` (and behind them the motors where joints are elastic) and
+            ``blocks(size)``.
+
+        Raises
+        ------
+        RecordingError
+            naming the file that cannot be read.
+
+        """
+        joints = joints or self.robot.joints or self.build_robot().joints
+        return tuple(
+            open_recording(
+                entry,
+                joints,
+                self.robot.drives,
+                self.base,
+                path,
+                self.robot.elastic,
+            )
+            for path, entry in self.data.entries(kind)
+        )
+
+    @property
+    def output_folder(self) -> Path | None:
+        """`output` as a path that starts at the file, or None."""
+        return None if self.output is None else self.base / user_path(self.output)

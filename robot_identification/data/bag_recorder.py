@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Record serialised messages into a bag while they arrive.
+
+Whoever receives messages only appends them to a bounded queue; a thread of its own reads their
+stamps and writes them, in batches, so that neither a slow disk nor the interpreter's lock holds up
+the next message.  Another thread has the disk take what was written, once a second: a disk that
+takes its time over that does not keep messages from the operating system, where they outlive a
+killed process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+import os
+from pathlib import Path
+import shutil
+import struct
+import threading
+import time
+
+from ..errors import RecordingError
+from .bag_metadata import (
+    MARK,
+    Qos,
+    Topic,
+)
+from .clock import StampStatistics
+from .mcap_writer import BagWriter
+
+_BATCH_SECONDS = 0.1
+_SCARCE_SECONDS = 600.0
+_RATE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class RecordingStatus:
+    """
+    Status of a recording.
+
+    Attributes
+    ----------
+    path:
+        Folder of the bag.
+    messages:
+        Messages written.
+    lost:
+        Messages that the middleware lost on the way here.
+    overflowed:
+        Messages that the disk did not take in time, or not at all.
+    waiting:
+        Messages that wait for the disk.
+    disordered:
+        Stamps that are not later than the one before.
+    gaps:
+        Times at which the stamps skip one or more samples, over all topics.
+    rate:
+        Mean message rate of the first topic by its stamps [Hz].
+    jitter:
+        What steps between the first topic's stamps are longer or shorter than whole periods, root
+        mean square [s]; NaN for fewer than two stamps.
+    longest_gap:
+        Longest time between two successive stamps of a topic [s].
+    duration:
+        Time covered by the stamps of the first topic [s].
+    size:
+        Size of the file so far [bytes].
+    message:
+        What the user should know; empty where nothing is wrong.
+
+    """
+
+    path: Path
+    messages: int = 0
+    lost: int = 0
+    overflowed: int = 0
+    waiting: int = 0
+    disordered: int = 0
+    gaps: int = 0
+    rate: float = 0.0
+    jitter: float = 0.0
+    longest_gap: float = 0.0
+    duration: float = 0.0
+    size: int = 0
+    message: str = ''
+
+    @property
+    def dropped(self) -> int:
+        """Messages known to be missing."""
+        return self.lost + self.overflowed
+
+
+class BagRecorder:
+    """
+    Writes what `offer` takes into a bag, from its making until `stop`.
+
+    Parameters
+    ----------
+    folder:
+        The bag's directory; must not exist.
+    topics:
+        What is recorded; messages start with a ``std_msgs/Header``.
+    capacity:
+        Messages that may wait for the disk; more are dropped and counted.
+    flush_period:
+        Time between two hand-overs to the operating system [s].  A killed process loses at most
+        what came after the last one.
+    sync_period:
+        Time between two waits until the disk has it all [s]; 0 leaves that to the system.  A power
+        loss takes at most what came after the last one.
+
+    Attributes
+    ----------
+    error:
+        Why it ended by itself; None while all is well.
+    lost:
+        Messages that the middleware lost on the way here, as whoever offers them knows.
+
+    Raises
+    ------
+    RecordingError
+        where the bag cannot be made.
+
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        topics: Sequence[Topic],
+        *,
+        capacity: int = 100_000,
+        flush_period: float = 0.5,
+        sync_period: float = 1.0,
+    ) -> None:
+        self.error: RecordingError | None = None
+        self.lost = 0
+        self._trouble: RecordingError | None = None
+        self._writer = BagWriter(folder, topics)
+        self._stamps = [StampStatistics() for _ in topics]
+        self._reading = threading.Lock()
+        self._queue: deque[tuple[int, int, int, bytes]] = deque()
+        self._capacity = capacity
+        self._flush_period = flush_period
+        self._overflow = self._taken = 0
+        self._broken = 0
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._began = self._offered = time.monotonic()
+        self._syncing = threading.Thread(
+            target=self._sync, args=(sync_period or None,), name='bag sync', daemon=True
+        )
+        self._writing = threading.Thread(target=self._run, name='bag writer', daemon=True)
+        self._syncing.start()
+        self._writing.start()
+
+    @property
+    def folder(self) -> Path:
+        """The bag's directory, where it is now."""
+        return self._writer.folder
+
+    def offer(self, topic: int, log_time: int, publish_time: int, data: bytes) -> None:
+        """
+        Take a message; never waits.
+
+        Parameters
+        ----------
+        topic:
+            Its place among the topics.
+        log_time, publish_time:
+            When it was received and sent [ns].
+        data:
+            CDR with its encapsulation header.
+
+        """
+        if self._waiting >= self._capacity or self.error is not None:
+            self._overflow += 1
+            return
+        self._taken += 1
+        self._queue.append((topic, log_time, publish_time, data))
+        self._offered = time.monotonic()
+
+    def offered(self, topic: int, qos: Sequence[Qos]) -> None:
+        """Say what the publishers of a topic offer, before its first message."""
+        self._writer.offered(topic, qos)
+
+    def stop(self, mark: str = '') -> RecordingStatus:
+        """
+        Write everything that was offered, close the bag and return how it went.
+
+        Parameters
+        ----------
+        mark:
+            What later readers should know; kept in the bag.
+
+        Raises
+        ------
+        RecordingError
+            where the disk failed; what was written before stays readable.
+
+        """
+        self._stop.set()
+        self._writing.join()
+        if mark:
+            self._writer.custom_data[MARK] = mark
+        if self.error is None:
+            try:
+                self._writer.close()
+            except RecordingError as error:
+                self.error = error
+        if self.error is not None:
+            self._writer.abandon()
+            raise self.error
+        return self.status()
+
+    def status(self) -> RecordingStatus:
+        """Return how the recording goes."""
+        first = self._stamps[0]
+        # what the disk refused when it failed was taken, but is not there
+        refused = 0 if self.error is None else self._waiting
+        with self._reading:
+            return RecordingStatus(
+                path=self.folder,
+                messages=self._writer.messages,
+                lost=self.lost,
+                overflowed=self._overflow + refused,
+                waiting=0 if self.error else self._waiting,
+                disordered=sum(stamps.backward for stamps in self._stamps),
+                gaps=sum(stamps.gaps for stamps in self._stamps),
+                rate=first.rate,
+                jitter=first.jitter,
+                longest_gap=max(1e-9 * stamps.longest for stamps in self._stamps),
+                duration=first.duration,
+                size=self._writer.size,
+                message=self._remarks(),
+            )
+
+    @property
+    def _waiting(self) -> int:
+        return self._taken - self._writer.messages
+
+    def _remarks(self) -> str:
+        if self.error is not None:
+            return str(self.error)
+        remarks = []
+        silence = time.monotonic() - self._offered
+        if not self._stop.is_set() and silence > 1.0:
+            remarks.append(f'no message for {silence:.1f} s')
+        if self.lost:
+            remarks.append(f'the middleware lost {self.lost} messages')
+        if self._overflow:
+            remarks.append(f'the disk was too slow for {self._overflow} messages')
+        if gaps := sum(stamps.gaps for stamps in self._stamps):
+            remarks.append(f'the stamps have {gaps} gaps')
+        if backward := sum(stamps.backward for stamps in self._stamps):
+            remarks.append(f'{backward} stamps are not later than the one before')
+        if self._broken:
+            remarks.append(f'{self._broken} messages are too short to have a stamp')
+        room = self._room()
+        if room is not None:
+            remarks.append(f'the disk has room for {room / 60.0:.1f} min more')
+        return '; '.join(remarks)
+
+    def _room(self) -> float | None:
+        """Time until the disk is full [s]; None where that is far, or not known."""
+        elapsed = time.monotonic() - self._began
+        if self._stop.is_set() or elapsed < _RATE_SECONDS or not self._writer.size:
+            return None
+        try:
+            free = shutil.disk_usage(self.folder).free
+        except OSError:
+            return None
+        seconds = free * elapsed / self._writer.size
+        return seconds if seconds < _SCARCE_SECONDS else None
+
+    def _run(self) -> None:
+        try:
+            self._write()
+        except RecordingError as error:
+            self._trouble = error
+        finally:
+            self._ended.set()
+            self._syncing.join()
+            if self._trouble is not None:
+                # closed, so that it can be repaired as soon as there is room
+                self._writer.abandon()
+                self.error = self._trouble
+
+    def _write(self) -> None:
+        flushed = time.monotonic()
+        while not self._stop.wait(_BATCH_SECONDS) and self._trouble is None:
+            self._write_waiting()
+            if time.monotonic() - flushed >= self._flush_period:
+                self._writer.flush()
+                flushed = time.monotonic()
+        if self._trouble is None:
+            self._write_waiting()
+            self._writer.flush()
+
+    def _write_waiting(self) -> None:
+        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        with self._reading:
+            for topic, _, _, data in batch:
+                stamp = header_stamp(data)
+                if stamp is None:
+                    self._broken += 1
+                else:
+                    self._stamps[topic].add(stamp)
+        for topic, log_time, publish_time, data in batch:
+            self._writer.write(topic, log_time, data, publish_time=publish_time)
+
+    def _sync(self, period: float | None) -> None:
+        while not self._ended.wait(period):
+            try:
+                self._writer.sync()
+            except OSError as error:
+                self._trouble = RecordingError(
+                    f"the disk failed under the bag '{self.folder}': {error.strerror or error}",
+                    file=str(self.folder),
+                    remedy='record on another disk',
+                )
+                return
+
+
+def header_stamp(data: bytes) -> int | None:
+    """Return the stamp of a serialised message that starts with a Header [ns]; None if cut."""
+    if len(data) < 12:
+        return None
+    # the second byte of the encapsulation header tells the byte order
+    form = '<iI' if data[1] & 1 else '>iI'
+    seconds, nanoseconds = struct.unpack_from(form, data, 4)
+    return seconds * 1_000_000_000 + nanoseconds

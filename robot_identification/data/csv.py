@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Recordings in text files with one sample a line.
+
+Columns are named by the header, or counted from 0 where there is none.  The delimiter is found
+out; lines that are empty or start with ``#`` do not count as rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import csv
+from dataclasses import dataclass
+from functools import partial
+from io import TextIOWrapper
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import one_of, RecordingError
+from ..untrusted.files import open_regular
+from .recording_config import (
+    Column,
+    RecordingEntry,
+    Signal,
+    SignalColumns,
+)
+from .table import Counts, Table
+
+MAX_LINE = 1 << 20
+"""Largest length of a line [characters]."""
+
+_COMMENT = '#'
+_QUOTE = '"'
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Layout of the lines of a file; ``delimiter`` None stands for white space."""
+
+    file: Path
+    delimiter: str | None
+    header: tuple[str, ...] | None
+    width: int
+
+    def split(self, line: str) -> list[str]:
+        if self.delimiter is not None and _QUOTE in line:
+            rows = csv.reader([line.strip()], delimiter=self.delimiter, skipinitialspace=True)
+            try:
+                cells = next(rows)
+            except csv.Error as error:
+                raise RecordingError(
+                    f'{self.file}: a line cannot be parted into cells ({error})',
+                    file=str(self.file),
+                    remedy='write plain numbers without quotes',
+                ) from error
+        else:
+            cells = line.strip().split(self.delimiter)
+        return [cell.strip().strip(_QUOTE) for cell in cells]
+
+    def label(self, index: int) -> str:
+        return str(index) if self.header is None else self.header[index]
+
+    def index(self, column: Column) -> int:
+        """Place of a column; raises `RecordingError` that lists what there is."""
+        if isinstance(column, str):
+            if self.header is not None and self.header.count(column) > 1:
+                raise RecordingError(
+                    f"{self.file}: its header has several columns '{column}'",
+                    file=str(self.file),
+                    value=column,
+                    remedy='name the column by its 0-based index',
+                )
+            if self.header is not None and column in self.header:
+                return self.header.index(column)
+        elif 0 <= column < self.width:
+            return column
+        known = (
+            f'it has no header; columns are 0 to {self.width - 1}'
+            if self.header is None
+            else f'its columns are {one_of(self.header, 20)}'
+        )
+        raise RecordingError(
+            f"{self.file}: there is no column '{column}'",
+            file=str(self.file),
+            value=column,
+            remedy=known,
+        )
+
+
+def read_csv(
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
+) -> Iterator[Table]:
+    """
+    Read a recording from one or several text files, in parallel and block by block.
+
+    Parameters
+    ----------
+    entry:
+        Where the columns are.
+    joints:
+        Names of the joints; here the columns are told by the entry alone.
+    counts:
+        How many columns each signal has to have; 0 where it is not wanted.
+    base:
+        Folder at which relative paths start.
+    size:
+        Rows of a block.
+
+    Yields
+    ------
+    The blocks, in order.
+
+    Raises
+    ------
+    RecordingError
+        naming the file and the column, row or cell that cannot be read.
+
+    """
+    files = entry.files(base)
+    used = {
+        name: file
+        for name, file in files.items()
+        if getattr(entry, name) is not None and counts.get(name) != 0
+    }
+    layouts = {file: _layout(file, entry.delimiter) for file in dict.fromkeys(used.values())}
+    columns = {
+        name: _columns(layouts[file], getattr(entry, name), counts.get(name, 1), name)
+        for name, file in used.items()
+    }
+    labels = {
+        name: tuple(layouts[used[name]].label(index) for index in indices)
+        for name, indices in columns.items()
+    }
+    labels.setdefault('time', ('time',))
+    wanted = {
+        file: sorted({i for name in used if used[name] == file for i in columns[name]})
+        for file in layouts
+    }
+    readers = [_blocks(layouts[file], wanted[file], size) for file in layouts]
+    row = 0
+    for parts in _in_step(readers, list(layouts)):
+        arrays = dict(zip(layouts, parts, strict=True))
+        n_rows = len(parts[0])
+        signals = {
+            name: arrays[file][:, np.searchsorted(wanted[file], columns[name])]
+            for name, file in used.items()
+        }
+        rows = np.arange(row, row + n_rows)
+        time = signals['time'][:, 0] if 'time' in signals else entry.stamps(rows)
+        yield Table(
+            rows=rows,
+            time=time,
+            position=signals['position'],
+            velocity=signals.get('velocity'),
+            effort=signals.get('effort', np.empty((n_rows, 0))),
+            labels=labels,
+        )
+        row += n_rows
+
+
+def estimated_rows(file: Path) -> float:
+    """
+    Estimate how many rows a text file has, from its size and its first lines.
+
+    Parameters
+    ----------
+    file:
+        The file.
+
+    Returns
+    -------
+    Number of rows, right to some per cent.
+
+    """
+    with _named(file), open_regular(file) as stream:
+        lines = stream.read(1 << 16).splitlines(keepends=True)[1:]
+        size = stream.seek(0, 2)
+    length = sum(map(len, lines)) / len(lines) if lines else 0.0
+    return size / length if length else 0.0
+
+
+def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) -> list[int]:
+    columns = signal.columns if isinstance(signal, SignalColumns) else signal
+    if columns is None:
+        columns = tuple(range(layout.width))
+    elif isinstance(columns, (str, int)):
+        columns = (columns,)
+    if len(columns) != count:
+        raise RecordingError(
+            f'{layout.file}: {name} has {len(columns)} columns, expected {count}',
+            file=str(layout.file),
+            value=columns,
+            remedy=f"name the columns with 'columns' of {name}",
+        )
+    return [layout.index(column) for column in columns]
+
+
+def _in_step(readers: list[Iterator[np.ndarray]], files: list[Path]) -> Iterator[list[np.ndarray]]:
+    """Take one block of every file at a time; they have to end together."""
+    nothing = np.empty((0, 0))
+    while True:
+        parts = [next(reader, nothing) for reader in readers]
+        lengths = [len(part) for part in parts]
+        if len(set(lengths)) != 1:
+            short = int(np.argmin(lengths))
+            raise RecordingError(
+                f'{files[short]}: has fewer rows than {files[int(np.argmax(lengths))]}',
+                file=str(files[short]),
+                remedy='give files of the same recording',
+            )
+        if lengths[0] == 0:
+            return
+        yield parts
+
+
+@contextmanager
+def _lines(file: Path) -> Iterator[Iterator[str]]:
+    """Open a file and give its lines; one that is longer than `MAX_LINE` is refused."""
+    with _named(file), TextIOWrapper(open_regular(file), 'utf-8-sig', 'replace') as stream:
+        yield map(partial(_checked, file), iter(partial(stream.readline, MAX_LINE), ''))
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Turn errors of the system into one that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordingError(
+            f'{file}: cannot be read ({error.strerror})',
+            file=str(file),
+            remedy='check path and permissions',
+        ) from error
+
+
+def _checked(file: Path, line: str) -> str:
+    if len(line) == MAX_LINE:
+        raise RecordingError(
+            f'{file}: has a line of more than {MAX_LINE} characters',
+            file=str(file),
+            remedy='write one sample a line',
+        )
+    return line
+
+
+def _layout(file: Path, delimiter: str | None) -> _Layout:
+    """Find delimiter and header in the first lines."""
+    comment: str | None = None
+    lines: list[str] = []
+    with _lines(file) as found:
+        for line in found:
+            if '\0' in line:
+                raise RecordingError(
+                    f'{file}: is no text in UTF-8',
+                    file=str(file),
+                    remedy='save it as CSV in UTF-8, or give its real format with the key format',
+                )
+            if line.lstrip().startswith(_COMMENT) and not lines:
+                comment = line.lstrip().lstrip(_COMMENT)
+            elif line.strip():
+                lines.append(line)
+            if len(lines) == 2:
+                break
+    if not lines:
+        raise RecordingError(f'{file}: is empty', file=str(file), remedy='record it again')
+    delimiter = _delimiter(lines[-1]) if delimiter is None else delimiter
+    layout = _Layout(
+        file, None if delimiter.isspace() and delimiter != '\t' else delimiter, None, 0
+    )
+    first = layout.split(lines[0])
+    header: tuple[str, ...] | None
+    if _counts_columns(first):
+        header = tuple(first)
+    elif not all(_is_number(cell) for cell in first):
+        # a line that has no number at all can only be a header
+        header = tuple(first) if not any(_is_number(cell) for cell in first if cell) else None
+    else:
+        header = None if comment is None else tuple(layout.split(comment))
+        header = header if header is not None and len(header) == len(first) else None
+    width = len(first)
+    if header is not None and len(lines) == 2:
+        second = layout.split(lines[1])
+        if len(second) == width + 1 and not second[-1]:
+            header, width = (*header, ''), width + 1  # every row ends in a delimiter
+    return _Layout(file, layout.delimiter, header, width)
+
+
+def _counts_columns(cells: list[str]) -> bool:
+    """Return whether the line is a header of column numbers, as data frames write for arrays."""
+    numbers = cells[1:] if cells[0] == '' else cells
+    return len(numbers) > 2 and numbers == [str(i) for i in range(len(numbers))]
+
+
+def _delimiter(line: str) -> str:
+    for candidate in ('\t', ';', ','):
+        if candidate in line:
+            return candidate
+    return ' '
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarray]:
+    """Iterate over the file in arrays of up to ``size`` rows and ``len(columns)`` columns."""
+    with _lines(layout.file) as found:
+        lines: Iterator[str] = (
+            line for line in found if line.strip() and not line.lstrip().startswith(_COMMENT)
+        )
+        if layout.header is not None:
+            first = next(lines)
+            cells = layout.split(first)
+            if all(_is_number(cell) for cell in cells) and not _counts_columns(cells):
+                lines = chain((first,), lines)  # the header was a comment
+        row = 0
+        while block := list(islice(lines, size)):
+            yield _parse(layout, columns, block, row)
+            row += len(block)
+
+
+def _parse(layout: _Layout, columns: list[int], block: list[str], row: int) -> np.ndarray:
+    if layout.delimiter is None:
+        widths = [len(line.split()) for line in block]
+    else:
+        widths = [line.count(layout.delimiter) + 1 for line in block]
+    if widths.count(layout.width) != len(widths):
+        at = next(i for i, width in enumerate(widths) if width != layout.width)
+        many = widths[at] > layout.width
+        raise RecordingError(
+            f'{layout.file}: row {row + at} has {widths[at]} columns, expected {layout.width}',
+            file=str(layout.file),
+            value=widths[at],
+            remedy='write numbers with a decimal point, and a name for every column'
+            if many and row + at == 0
+            else 'repair this line'
+            if many
+            else 'repair this line; it may be cut off',
+        )
+    try:
+        return np.loadtxt(
+            block,
+            delimiter=layout.delimiter,
+            usecols=columns,
+            ndmin=2,
+            comments=None,
+            quotechar=_QUOTE if any(_QUOTE in line for line in block) else None,
+        )
+    except ValueError as error:
+        raise _unreadable(layout, columns, block, row, error) from error
+
+
+def _unreadable(
+    layout: _Layout, columns: list[int], block: list[str], row: int, cause: ValueError
+) -> RecordingError:
+    for at, line in enumerate(block):
+        cells = layout.split(line)
+        for column in columns:
+            # quotes may have joined cells
+            cell = cells[column][:60] if column < len(cells) else ''
+            if not _is_number(cell):
+                comma = ',' in cell and layout.delimiter != ','
+                return RecordingError(
+                    f"{layout.file}: '{cell}' in row {row + at}, column "
+                    f"'{layout.label(column)}' is not a number",
+                    file=str(layout.file),
+                    value=cell,
+                    remedy='write numbers with a decimal point'
+                    if comma
+                    else 'repair or remove this line',
+                )
+    return RecordingError(
+        f'{layout.file}: rows {row} to {row + len(block) - 1} cannot be read ({cause})',
+        file=str(layout.file),
+        remedy='write plain numbers with one delimiter',
+    )

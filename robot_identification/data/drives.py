@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+From the drives' side to the joints: gear ratios, couplings, offsets and torque constants.
+
+Joint positions are ``q = A p + b`` and joint efforts ``tau = T c``, with the positions p and the
+efforts c (motor torques or currents) as they were recorded.  Velocities go with A alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import SettingsError
+from ..options.fields import option
+from .recording import Recording
+
+EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
+"""What a recorded effort may be."""
+
+
+@dataclass(frozen=True)
+class PositionDrive:
+    """Joint positions from recorded ones."""
+
+    matrix: tuple[tuple[float, ...], ...] = option(
+        doc='Matrix A of q = A p + b, one row a joint and one column a recorded position',
+    )
+    offset: tuple[float, ...] | None = option(
+        None, doc='Offset b of q = A p + b, one entry a joint; null for zero', unit='rad or m'
+    )
+
+
+@dataclass(frozen=True)
+class EffortDrive:
+    """Joint efforts from recorded ones."""
+
+    matrix: tuple[tuple[float, ...], ...] = option(
+        doc='Matrix T of tau = T c, one row a joint and one column a recorded effort',
+    )
+
+
+@dataclass(frozen=True)
+class Drives:
+    """Map from drive positions and efforts to joint positions and efforts."""
+
+    position: PositionDrive | None = option(
+        None, doc='Positions: q = matrix p + offset; null where they are recorded at the joints'
+    )
+    effort: EffortDrive | None = option(
+        None, doc='Efforts: tau = matrix c; null where they are recorded at the joints'
+    )
+
+    def check(self, n_joints: int, path: str = 'robot.drives') -> None:
+        """
+        Raise where a matrix has not one row a joint, or rows of different lengths.
+
+        Parameters
+        ----------
+        n_joints:
+            Number of joints.
+        path:
+            Key path of the drives, for the message.
+
+        Raises
+        ------
+        SettingsError
+            naming the key of the matrix or offset.
+
+        """
+        if self.position is not None:
+            _matrix(self.position.matrix, n_joints, f'{path}.position.matrix')
+            offset = self.position.offset
+            if offset is not None and len(offset) != n_joints:
+                raise SettingsError(
+                    f"'{path}.position.offset' has {len(offset)} entries for {n_joints} joints",
+                    key=f'{path}.position.offset',
+                    value=offset,
+                    remedy='give one entry a joint',
+                )
+        if self.effort is not None:
+            _matrix(self.effort.matrix, n_joints, f'{path}.effort.matrix')
+
+    def recorded(self, n_joints: int) -> dict[str, int]:
+        """
+        Tell how many columns have to be recorded.
+
+        Parameters
+        ----------
+        n_joints:
+            Number of joints.
+
+        Returns
+        -------
+        Number of columns by signal (``position``, ``velocity``, ``effort``).
+
+        """
+        positions = n_joints if self.position is None else len(self.position.matrix[0])
+        efforts = n_joints if self.effort is None else len(self.effort.matrix[0])
+        return {'position': positions, 'velocity': positions, 'effort': efforts}
+
+    def joint_position(self, position: np.ndarray) -> np.ndarray:
+        """Return (n_samples, n_joints) positions from (n_samples, k) recorded ones."""
+        if self.position is None:
+            return position
+        joints = position @ np.array(self.position.matrix).T
+        return joints if self.position.offset is None else joints + np.array(self.position.offset)
+
+    def joint_velocity(self, velocity: np.ndarray | None) -> np.ndarray | None:
+        """Return (n_samples, n_joints) velocities from (n_samples, k) recorded ones."""
+        if self.position is None or velocity is None:
+            return velocity
+        return velocity @ np.array(self.position.matrix).T
+
+    def joint_effort(self, effort: np.ndarray) -> np.ndarray:
+        """Return (n_samples, n_joints) efforts from (n_samples, k) recorded ones."""
+        return effort if self.effort is None else effort @ np.array(self.effort.matrix).T
+
+    def to_joints(self, recording: Recording, joints: tuple[str, ...] | None = None) -> Recording:
+        """
+        Convert a recording made at the drives.
+
+        Parameters
+        ----------
+        recording:
+            One column a drive.
+        joints:
+            Names of the joints; those of the recording's columns where left out.
+
+        Returns
+        -------
+        The recording at the joints.
+
+        Raises
+        ------
+        SettingsError
+            where the shapes of the matrices do not fit.
+
+        """
+        joints = recording.joints if joints is None else tuple(joints)
+        self.check(len(joints))
+        n_columns = len(recording.joints)
+        for name, expected in self.recorded(len(joints)).items():
+            if n_columns != expected:
+                key = f'robot.drives.{"effort" if name == "effort" else "position"}.matrix'
+                raise SettingsError(
+                    f"'{key}' takes {expected} columns, {recording.source} has {n_columns}",
+                    key=key,
+                    file=recording.source,
+                    remedy='give the matrix one column for each recorded signal',
+                )
+        return Recording(
+            time=recording.time,
+            position=self.joint_position(recording.position),
+            velocity=self.joint_velocity(recording.velocity),
+            effort=self.joint_effort(recording.effort),
+            joints=joints,
+            source=recording.source,
+        )
+
+
+def _matrix(rows: tuple[tuple[float, ...], ...], n_joints: int, key: str) -> None:
+    widths = {len(row) for row in rows}
+    if len(rows) != n_joints or len(widths) != 1 or not all(widths):
+        shape = f'{len(rows)} rows of {", ".join(str(w) for w in sorted(widths)) or 0} entries'
+        raise SettingsError(
+            f"'{key}' has {shape}, expected {n_joints} rows of equal length",
+            key=key,
+            value=rows,
+            remedy='give one row a joint and one column a recorded signal',
+        )

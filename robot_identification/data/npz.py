@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings in NumPy's npz files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import one_of, RecordingError
+from ..untrusted.archives import DAMAGED, open_archive
+from ..untrusted.files import open_regular
+from .recording_config import (
+    Column,
+    RecordingEntry,
+    Signal,
+    SignalColumns,
+)
+from .table import Counts, Table
+
+
+def read_npz(
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
+) -> Iterator[Table]:
+    """
+    Read a recording from npz files.
+
+    A signal is one array ``(n_samples, n_columns)``, or several arrays ``(n_samples,)``.  An npz
+    archive cannot be read in parts, so its arrays are in memory while the blocks are taken.
+
+    Parameters
+    ----------
+    entry:
+        Where the arrays are.
+    joints:
+        Names of the joints; here the columns are told by the entry alone.
+    counts:
+        How many columns each signal has to have; 0 where it is not wanted.
+    base:
+        Folder at which relative paths start.
+    size:
+        Rows of a block.
+
+    Yields
+    ------
+    The blocks, in order.
+
+    Raises
+    ------
+    RecordingError
+        naming the file and the array that is missing or has the wrong shape.
+
+    """
+    files = entry.files(base)
+    signals: dict[str, np.ndarray] = {}
+    labels: dict[str, tuple[str, ...]] = {'time': ('time',)}
+    for name, count in counts.items():
+        signal = getattr(entry, name)
+        if signal is not None and count:
+            signals[name], labels[name] = _signal(files[name], signal, name, count)
+    n_samples = len(signals['position'])
+    signals.setdefault('effort', np.empty((n_samples, 0)))
+    if entry.time is not None:
+        time = _array(files['time'], entry.time)
+        if time.ndim != 1:
+            raise _wrong_shape(files['time'], str(entry.time), time.shape, '(n_samples,)')
+    else:
+        time = entry.stamps(np.arange(n_samples))
+    for name, array in (('time', time), *signals.items()):
+        if len(array) != n_samples:
+            raise _wrong_shape(files[name], name, array.shape, f'{n_samples} rows as the position')
+    for start in range(0, n_samples, size):
+        part = slice(start, min(start + size, n_samples))
+        velocity = signals.get('velocity')
+        yield Table(
+            rows=np.arange(part.start, part.stop),
+            time=time[part],
+            position=signals['position'][part],
+            velocity=None if velocity is None else velocity[part],
+            effort=signals['effort'][part],
+            labels=labels,
+        )
+
+
+def _signal(
+    file: Path, signal: Signal, name: str, count: int
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    keys = signal.columns if isinstance(signal, SignalColumns) else signal
+    keys = (name,) if keys is None else (keys,) if isinstance(keys, str) else keys
+    arrays = [_array(file, key) for key in keys]
+    if len(arrays) == 1 and arrays[0].ndim == 2:
+        array = arrays[0]
+        labels = tuple(f'{keys[0]}[:, {i}]' for i in range(array.shape[1]))
+    else:
+        for key, array in zip(keys, arrays, strict=True):
+            if array.shape != arrays[0].shape or array.ndim != 1:
+                raise _wrong_shape(file, str(key), array.shape, '(n_samples,)')
+        array, labels = np.stack(arrays, axis=1), tuple(str(key) for key in keys)
+    if array.shape[1] != count:
+        raise _wrong_shape(file, str(keys[0]), array.shape, f'{count} columns')
+    return array, labels
+
+
+def _array(file: Path, key: Column) -> np.ndarray:
+    try:
+        with open_regular(file) as stream, open_archive(stream) as archive:
+            if key not in archive.arrays:
+                raise RecordingError(
+                    f"{file}: there is no array '{key}'",
+                    file=str(file),
+                    value=key,
+                    remedy=f'its arrays are {one_of(archive.arrays)}',
+                )
+            array = archive.array(str(key))
+            if array.dtype.kind == 'U':
+                raise ValueError(f"'{key}' is text")
+    except DAMAGED as error:
+        raise RecordingError(
+            f'{file}: cannot be read as npz ({getattr(error, "strerror", None) or error})',
+            file=str(file),
+            remedy='write it with numpy.savez, numbers only',
+        ) from error
+    return np.asarray(array, dtype=float)
+
+
+def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -> RecordingError:
+    return RecordingError(
+        f"{file}: '{name}' has shape {shape}, expected {expected}",
+        file=str(file),
+        value=shape,
+        remedy='give one column a joint and one row a sample in every signal',
+    )

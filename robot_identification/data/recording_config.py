@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One recording of ``data.identification`` or ``data.validation`` in the experiment file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+import os
+from pathlib import Path
+import stat
+
+import numpy as np
+
+from ..errors import (
+    one_of,
+    RecordingError,
+    SettingsError,
+)
+from ..options.fields import option
+from ..untrusted.files import user_path
+from .drives import Drives
+from .table import (
+    Column,
+    Counts,
+    FACTOR,
+    FORMATS,
+    MotorSide,
+    Signal,
+    SignalColumns,
+)
+
+_SUFFIXES = {
+    '.csv': 'csv',
+    '.txt': 'csv',
+    '.dat': 'csv',
+    '.tsv': 'csv',
+    '.npz': 'npz',
+    '.mcap': 'rosbag2',
+    '.db3': 'rosbag2',
+    '.factor': FACTOR,
+}
+
+
+@dataclass(frozen=True)
+class RecordingEntry:
+    """
+    Location of a recording and layout of its columns.
+
+    The attributes are described by `robot_identification.options.describe`.
+
+    """
+
+    file: str | None = option(
+        None,
+        doc='File or rosbag2 folder; relative paths start at the experiment file. Null where each '
+        'signal names its own',
+    )
+    format: str | None = option(
+        None,
+        doc="Kind of file; null for what the file's name says; a factor is a recording that "
+        '`robot-identification reduce` has reduced already',
+        choices=(*FORMATS, FACTOR),
+    )
+    topic: str = option(
+        '/joint_states', doc='Topic with sensor_msgs/msg/JointState messages (rosbag2)'
+    )
+    time: Column | None = option(
+        None, doc='Column or array with the time stamps in seconds (csv, npz)'
+    )
+    rate: float | None = option(
+        None,
+        doc='Sampling rate where there is no time column (csv, npz)',
+        unit='Hz',
+        minimum=1e-3,
+        maximum=1e7,
+    )
+    position: Signal = option(
+        None,
+        doc='Columns, array or (rosbag2) names of the positions, in the order of the joints',
+    )
+    velocity: Signal = option(
+        None, doc='Likewise for measured velocities; null where there are none'
+    )
+    effort: Signal = option(
+        None, doc="Likewise for efforts; with elastic joints they are the motors'"
+    )
+    motor: MotorSide | None = option(
+        None, doc="The motors' side of a robot with elastic joints (robot.elastic)"
+    )
+    delimiter: str | None = option(
+        None, doc='Character between the cells; null to find it out (csv)'
+    )
+    rows: tuple[int | None, int | None] | None = option(
+        None, doc='First row and the row after the last to use, 0-based; null for an open end'
+    )
+    time_range: tuple[float | None, float | None] | None = option(
+        None,
+        doc='First and last time to use, in the time of the file (rosbag2: since the first '
+        'message); null for an open end',
+        unit='s',
+    )
+
+    @property
+    def name(self) -> str:
+        """Name of the recording in messages and results."""
+        if self.file is not None:
+            return self.file
+        for signal in (self.position, self.effort, self.velocity):
+            if isinstance(signal, SignalColumns) and signal.file is not None:
+                return signal.file
+        return 'recording'
+
+    def kind(self, base: Path = Path('.'), path: str = '') -> str:
+        """
+        Find out the format.
+
+        Parameters
+        ----------
+        base:
+            Folder at which relative paths start.
+        path:
+            Key path of this entry, for messages.
+
+        Returns
+        -------
+        One of `FORMATS`, or `FACTOR`.
+
+        Raises
+        ------
+        SettingsError
+            where neither ``format`` nor the file's name tells.
+
+        """
+        if self.format is not None:
+            return self.format
+        file = base / self.name
+        if os.path.isdir(file):  # unlike Path.is_dir, it holds where one may not look
+            return 'rosbag2'
+        try:
+            return _SUFFIXES[file.suffix.lower()]
+        except KeyError:
+            key = _join(path, 'format')
+            raise SettingsError(
+                f"'{key}' is missing and the name of '{self.name}' does not imply it",
+                key=key,
+                file=self.name,
+                remedy=f'set it to one of {one_of((*FORMATS, FACTOR))}',
+            ) from None
+
+    @property
+    def is_factor(self) -> bool:
+        """True if the file is a QR factor."""
+        if self.format is not None:
+            return self.format == FACTOR
+        return Path(self.name).suffix.lower() == '.factor'
+
+    def check_factor(self, base: Path = Path('.'), path: str = '') -> None:
+        """
+        Raise where a factor is asked for what only recordings have.
+
+        Parameters
+        ----------
+        base:
+            Folder at which relative paths start.
+        path:
+            Key path of this entry, for messages.
+
+        Raises
+        ------
+        SettingsError
+            naming a key that says nothing about a factor.
+        RecordingError
+            naming a file that does not exist.
+
+        """
+        if self.file is None:
+            raise _missing(path, 'file', 'name the factor')
+        for f in fields(self):
+            if f.name not in ('file', 'format') and getattr(self, f.name) != f.default:
+                key = _join(path, f.name)
+                raise SettingsError(
+                    f"'{key}' is given, but '{self.file}' is a factor, whose rows are folded "
+                    'already',
+                    key=key,
+                    remedy='leave it out, or give the recording',
+                )
+        file = base / user_path(self.file)
+        why = unusable(file) or ('is a folder' if file.is_dir() else None)
+        if why is not None:
+            raise _no_file(file, why, base, path)
+
+    def stamps(self, rows: np.ndarray) -> np.ndarray:
+        """
+        Return the times of rows where there is no time column.
+
+        Parameters
+        ----------
+        rows:
+            (n,) 0-based numbers of the rows.
+
+        Returns
+        -------
+        (n,) times [s].
+
+        """
+        if self.rate is None:
+            raise _missing('', 'rate', 'give the sampling rate where there is no time column')
+        return rows / self.rate
+
+    def files(self, base: Path = Path('.')) -> dict[str, Path]:
+        """
+        Files that the recording is read from.
+
+        Returns
+        -------
+        Path by signal (``time``, ``position``, ``velocity``, ``effort``); the recording's own
+        file, where there is one, stands for those signals that name no other, and the
+        position's file for the time.
+
+        """
+        files = {}
+        for name in ('time', 'position', 'velocity', 'effort'):
+            signal = getattr(self, name)
+            file = signal.file if isinstance(signal, SignalColumns) else None
+            file = self.file if file is None else file
+            if file is not None:
+                files[name] = base / user_path(file)
+        if 'position' in files:
+            files.setdefault('time', files['position'])
+        return files
+
+    def check(
+        self,
+        joints: tuple[str, ...],
+        drives: Drives | None = None,
+        base: Path = Path('.'),
+        path: str = '',
+    ) -> None:
+        """
+        Raise where the entry does not make sense, before anything is read.
+
+        Parameters
+        ----------
+        joints:
+            Names of the joints, which are stiff; `motor_side.check_sides` is for elastic ones.
+        drives:
+            How recorded signals become those at the joints, which says how many there are.
+        base:
+            Folder at which relative paths start.
+        path:
+            Key path of this entry for messages, for example ``data.identification[0]``.
+
+        Raises
+        ------
+        SettingsError
+            naming a key that is missing or has the wrong number of columns.
+        RecordingError
+            naming a file that does not exist.
+
+        """
+        if self.motor is not None:
+            key = _join(path, 'motor')
+            raise SettingsError(
+                f"'{key}' is given, but 'robot.elastic' is not",
+                key=key,
+                remedy='describe the elastic joints there, or leave the motors out here',
+            )
+        drives = Drives() if drives is None else drives
+        self.check_columns(joints, drives.recorded(len(joints)), base, path)
+
+    def check_columns(
+        self, joints: tuple[str, ...], counts: Counts, base: Path = Path('.'), path: str = ''
+    ) -> None:
+        """
+        Raise as `check` does, where the signals do not have the columns that are wanted.
+
+        Parameters
+        ----------
+        joints, base, path:
+            As for `check`.
+        counts:
+            How many columns each signal has to have; 0 where it is not wanted.
+
+        """
+        kind = self.kind(base, path)
+        if kind == 'rosbag2':
+            if self.file is None:
+                raise _missing(path, 'file', 'name the bag')
+        else:
+            for name in ('position', 'effort'):
+                if getattr(self, name) is None and counts[name]:
+                    raise _missing(path, name, 'name its columns')
+            if (self.time is None) == (self.rate is None):
+                key = _join(path, 'time')
+                raise SettingsError(
+                    f"'{key}' and '{_join(path, 'rate')}': exactly one of them is needed",
+                    key=key,
+                    remedy='name the time column, or give the sampling rate where there is none',
+                )
+        _check_counts(self, kind, len(joints), counts, path)
+        self._check_delimiter(path)
+        self._check_cuts(path)
+        self._check_files(base, path)
+
+    def _check_delimiter(self, path: str) -> None:
+        given = self.delimiter
+        if given is not None and (len(given) != 1 or given.isalnum() or given in '"#+-.\n\r\0'):
+            key = _join(path, 'delimiter')
+            raise SettingsError(
+                f"'{key}' is {given[:20]!r}",
+                key=key,
+                value=given[:20],
+                remedy='give one character that is in no number, or null to find it out',
+            )
+
+    def _check_cuts(self, path: str) -> None:
+        for name in ('rows', 'time_range'):
+            cut = getattr(self, name)
+            if cut is None or None in cut:
+                continue
+            if not cut[0] < cut[1]:
+                key = _join(path, name)
+                raise SettingsError(
+                    f"'{key}' is {list(cut)}",
+                    key=key,
+                    value=cut,
+                    remedy='the first has to be below the second',
+                )
+        if self.rows is not None and any(row is not None and row < 0 for row in self.rows):
+            key = _join(path, 'rows')
+            raise SettingsError(
+                f"'{key}' is {list(self.rows)}",
+                key=key,
+                value=self.rows,
+                remedy='count the rows from 0 at the start; null leaves an end open',
+            )
+
+    def _check_files(self, base: Path, path: str) -> None:
+        files = self.files(base)
+        for name in ('position', 'effort', 'velocity', 'time'):
+            if getattr(self, name) is None:
+                continue
+            if name not in files:
+                raise _missing(path, 'file', f'name the file of the {name}')
+        for file in dict.fromkeys(files.values()):
+            why = unusable(file)
+            if why is not None:
+                raise _no_file(file, why, base, path)
+
+
+def _check_counts(
+    entry: RecordingEntry, kind: str, n_joints: int, counts: Counts, path: str
+) -> None:
+    for name, count in counts.items():
+        if count == 0:
+            continue
+        signal = getattr(entry, name)
+        columns = signal.columns if isinstance(signal, SignalColumns) else signal
+        if columns is None and kind == 'rosbag2' and name != 'velocity':
+            given = n_joints  # the joints' own names
+        elif columns is None or (isinstance(columns, str) and kind == 'npz'):
+            continue  # the file says how many
+        else:
+            given = 1 if isinstance(columns, str) else len(columns)
+        if given != count:
+            key = _join(path, name)
+            raise SettingsError(
+                f"'{key}' has {given} columns, expected {count}",
+                key=key,
+                value=columns,
+                remedy='give one column a joint, in the order of robot.joints '
+                '(with drives: one a column of their matrix)',
+            )
+
+
+def unusable(file: Path) -> str | None:
+    """
+    Say why a path cannot be that of a recording; None where it may be.
+
+    What is neither a file nor a folder is not even opened: reading a pipe, a terminal or a device
+    may never end.
+    """
+    try:
+        mode = file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 'does not exist'
+    except (OSError, ValueError) as error:
+        return f'cannot be opened ({getattr(error, "strerror", None) or error})'
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    return 'is neither a file nor a folder'
+
+
+def _no_file(file: Path, why: str, base: Path, path: str) -> RecordingError:
+    key = _join(path, 'file')
+    return RecordingError(
+        f"'{key}': {file} {why}",
+        file=str(file),
+        key=key,
+        remedy=f'relative paths start at {base.resolve()}',
+    )
+
+
+def _missing(path: str, name: str, remedy: str) -> SettingsError:
+    key = _join(path, name)
+    return SettingsError(f"key '{key}' is missing", key=key, remedy=remedy)
+
+
+def _join(path: str, key: str) -> str:
+    return f'{path}.{key}' if path else key

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Recordings in rosbag2 files: joint states in rows.
+
+Names are matched, whatever their order.  The header's stamp is the time, counted from the first
+message.  Messages with the same stamp become one row, in which the last value of each joint
+counts: this joins publishers that share the joints among them, and keeps one of a message sent
+twice.  Messages that have none of the joints are passed over; rows that have only some of them are
+left out with a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+import warnings
+
+import numpy as np
+
+from ..errors import (
+    IdentificationWarning,
+    one_of,
+    RecordingError,
+    SettingsError,
+)
+from .bag import joint_state_messages
+from .joint_state import (
+    decode,
+    JointStates,
+    SIGNALS,
+)
+from .messages import Messages
+from .recording_config import RecordingEntry, SignalColumns
+from .table import Counts, Table
+
+_NANOSECOND = 1e-9
+_NEEDED = ('position', 'effort')
+
+
+def read_rosbag(
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
+) -> Iterator[Table]:
+    """
+    Read a recording from a bag, block by block.
+
+    Parameters
+    ----------
+    entry:
+        Bag, topic and, where they differ from the joints' names, names by signal.
+    joints:
+        Names that are looked for.
+    counts:
+        How many columns each signal has to have; 0 where it is not wanted.
+    base:
+        Folder at which relative paths start.
+    size:
+        Rows of a block.
+
+    Yields
+    ------
+    The blocks, in order.
+
+    Raises
+    ------
+    RecordingError
+        naming the bag and what is wrong or missing in it: topic, joint, effort, stamps.
+    SettingsError
+        where the names of the drives' signals are needed and not given.
+
+    """
+    bag = entry.files(base)['position']
+    wanted = _wanted(entry, joints, counts)
+    rows = _Rows(str(bag), entry.topic, wanted)
+    number = 0
+    for several in _lots(joint_state_messages(bag, entry.topic), size):
+        states = []
+        for messages in several:
+            try:
+                states.append(decode(messages, wanted, number))
+            except ValueError as error:
+                raise RecordingError(
+                    f"{bag}: topic '{entry.topic}': {error}",
+                    file=str(bag),
+                    remedy='the bag is damaged; cut it before this message',
+                ) from error
+            number += len(messages)
+        table = rows.push(states)
+        if table is not None:
+            yield table
+    table = rows.finish()
+    if table is not None:
+        yield table
+
+
+def _lots(messages: Iterator[Messages], size: int) -> Iterator[Iterator[Messages]]:
+    """Part messages into lots of ``size``, each of which has to be gone through at once."""
+    held: Messages | None = next(messages, None)
+
+    def lot() -> Iterator[Messages]:
+        nonlocal held
+        room = size
+        while room and held is not None:
+            part, rest = held.select(slice(0, room)), held.select(slice(room, None))
+            room -= len(part)
+            yield part
+            held = rest if len(rest) else next(messages, None)
+
+    while held is not None:
+        yield lot()
+
+
+def _wanted(
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts
+) -> dict[str, tuple[str, ...]]:
+    wanted: dict[str, tuple[str, ...]] = {}
+    for name in SIGNALS:
+        if counts[name] == 0:
+            wanted[name] = ()
+            continue
+        signal = getattr(entry, name)
+        names = signal.columns if isinstance(signal, SignalColumns) else signal
+        if names is None:
+            names = wanted['position'] if name == 'velocity' else joints
+        names = (names,) if isinstance(names, str) else tuple(str(n) for n in names)
+        if len(names) != counts[name]:
+            raise SettingsError(
+                f"'{name}' of {entry.name} has {len(names)} names, expected {counts[name]}",
+                key=name,
+                value=names,
+                remedy="list the messages' names in the order of the drives' matrix columns",
+            )
+        wanted[name] = names
+    return wanted
+
+
+class _Rows:
+    """Messages on their way to rows; keeps the messages whose stamp may occur again."""
+
+    def __init__(self, source: str, topic: str, wanted: dict[str, tuple[str, ...]]) -> None:
+        self._source = source
+        self._topic = topic
+        self._labels = {**wanted, 'time': ('header.stamp',)}
+        self._wanted = wanted
+        self._held: JointStates | None = None
+        self._names: dict[str, None] = {}
+        self._origin: int | None = None
+        self._count = 0
+        self._ever = {name: np.zeros(len(wanted[name]), dtype=bool) for name in SIGNALS}
+        self._incomplete = 0
+        self._first_incomplete = 0
+        self._messages = 0
+
+    def push(self, several: Sequence[JointStates]) -> Table | None:
+        """Take the next messages and return the rows that they complete, None for none."""
+        parts = [] if self._held is None else [self._held]
+        for states in several:
+            self._names.update(dict.fromkeys(states.names))
+            self._messages += len(states.stamp)
+            for name in SIGNALS:
+                self._ever[name] |= states.present[name].any(axis=0)
+            if not all(states.present[name].all() for name in _NEEDED):
+                concerned = np.any([states.present[name].any(axis=1) for name in _NEEDED], axis=0)
+                states = _selected(states, concerned)
+            parts.append(states)
+        if not parts:
+            return None
+        states = _joined(parts)
+        if len(states.stamp) == 0:
+            return None
+        # runs of equal stamps; the last one may go on in the next batch
+        starts = np.flatnonzero(np.diff(states.stamp, prepend=states.stamp[0] - 1))
+        self._held = _selected(states, slice(starts[-1], None))
+        return self._table(_selected(states, slice(0, starts[-1])), starts[:-1])
+
+    def finish(self) -> Table | None:
+        """Return the last row, None for none, after checking that there were any at all."""
+        held, self._held = self._held, None
+        table = None
+        if held is not None and len(held.stamp):
+            table = self._table(held, np.array([0]))
+        if self._count == 0:
+            self._raise_empty()
+        if self._incomplete:
+            warnings.warn(
+                IdentificationWarning(
+                    f"{self._source}: {self._incomplete} stamps of topic '{self._topic}' have "
+                    'only some of the joints or no effort and are left out, the first one at '
+                    f'{self._first_incomplete * _NANOSECOND:.9f} s'
+                ),
+                stacklevel=2,
+            )
+        if self._count == 1 and self._messages > 2 and self._origin is not None:
+            raise RecordingError(
+                f"{self._source}: all messages of topic '{self._topic}' have the same stamp "
+                f'{self._origin * _NANOSECOND:.9g} s',
+                file=self._source,
+                remedy='the driver has to set header.stamp; record again',
+            )
+        return table
+
+    def _table(self, states: JointStates, starts: np.ndarray) -> Table | None:
+        if len(starts) == 0:
+            return None
+        merged = states if len(starts) == len(states.stamp) else _merged(states, starts)
+        if not all(merged.present[name].all() for name in _NEEDED):
+            complete = np.all([merged.present[name].all(axis=1) for name in _NEEDED], axis=0)
+            if not self._incomplete and not complete.all():
+                self._first_incomplete = int(merged.stamp[~complete][0])
+            self._incomplete += int((~complete).sum())
+            merged = _selected(merged, complete)
+        n_rows = len(merged.stamp)
+        if n_rows == 0:
+            return None
+        if self._origin is None:
+            self._origin = int(merged.stamp[0])
+        rows = np.arange(self._count, self._count + n_rows)
+        self._count += n_rows
+        velocity = merged.values['velocity']
+        # drivers that know no velocity leave it out or send NaN; not every method needs it
+        measured = merged.present['velocity'].all() and not np.isnan(velocity).any()
+        return Table(
+            rows=rows,
+            time=(merged.stamp - self._origin) * _NANOSECOND,
+            position=merged.values['position'],
+            velocity=velocity if measured else None,
+            effort=merged.values['effort'],
+            labels=self._labels,
+            origin=self._origin,
+        )
+
+    def _raise_empty(self) -> None:
+        where = f"{self._source}: topic '{self._topic}'"
+        if not self._names:
+            raise RecordingError(
+                f'{where} has no messages', file=self._source, remedy='record it again'
+            )
+        for name in _NEEDED:
+            for joint, ever in zip(self._wanted[name], self._ever[name], strict=True):
+                if not ever and joint not in self._names:
+                    raise RecordingError(
+                        f"{where} has no joint '{joint}'",
+                        file=self._source,
+                        joint=joint,
+                        remedy=f'its joints are {one_of(self._names)}',
+                    )
+                if not ever:
+                    raise RecordingError(
+                        f"{where} has no {name} of joint '{joint}'",
+                        file=self._source,
+                        joint=joint,
+                        remedy='the driver does not report it: record a robot state that has it',
+                    )
+        raise RecordingError(
+            f'{where} never has all joints at one stamp',
+            file=self._source,
+            remedy='record one publisher that has them all',
+        )
+
+
+def _selected(states: JointStates, rows: np.ndarray | slice) -> JointStates:
+    return JointStates(
+        states.stamp[rows],
+        {name: array[rows] for name, array in states.values.items()},
+        {name: array[rows] for name, array in states.present.items()},
+        states.names,
+    )
+
+
+def _joined(parts: Sequence[JointStates]) -> JointStates:
+    if len(parts) == 1:
+        return parts[0]
+    return JointStates(
+        np.concatenate([part.stamp for part in parts]),
+        {k: np.concatenate([part.values[k] for part in parts]) for k in SIGNALS},
+        {k: np.concatenate([part.present[k] for part in parts]) for k in SIGNALS},
+        parts[-1].names,
+    )
+
+
+def _merged(states: JointStates, starts: np.ndarray) -> JointStates:
+    """Make one row of each run of messages; in it the last value present counts."""
+    ends = np.append(starts[1:], len(states.stamp)) - 1
+    row = np.arange(len(states.stamp))[:, None]
+    values, present = {}, {}
+    for name in SIGNALS:
+        latest = np.maximum.accumulate(np.where(states.present[name], row, -1), axis=0)[ends]
+        present[name] = latest >= starts[:, None]
+        columns = np.arange(latest.shape[1])
+        picked = states.values[name][np.maximum(latest, 0), columns]
+        values[name] = np.where(present[name], picked, np.nan)
+    return JointStates(states.stamp[starts], values, present, states.names)

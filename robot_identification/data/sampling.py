@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+From stamped samples to gap-free stretches on a uniform time grid.
+
+A grid point at which there is a sample (to within 0.5 % of a period, which covers the rounding of
+stamps) takes it unchanged, if the samples beside it are on the grid too.  Elsewhere, because
+stamps jitter, samples are missing or another rate is wanted, a cubic polynomial through the
+neighbours is evaluated: Hermite's form with the slopes of the parabolas through three samples.
+Its error is of third order in the distance of the samples, whereas a straight line would leave
+errors of second order that differ from sample to sample, and that the derivatives amplify.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+import warnings
+
+import numpy as np
+
+from ..errors import IdentificationWarning, RecordingError
+from .recording import Recording, RecordingSource, source_name
+
+GAP = 5.0
+"""A step between stamps of more periods than this ends a stretch."""
+
+ON_GRID = 0.005
+"""How far a stamp may be from a grid point to count as being there, in periods."""
+
+_FIRST_BLOCK = 16384
+_ENOUGH = 1000  # stamps to find a rate
+
+
+@dataclass(frozen=True)
+class GridBlock:
+    """
+    Consecutive rows of a stretch on the uniform grid.
+
+    Attributes
+    ----------
+    stretch:
+        Number of the gap-free stretch, from 0.
+    start:
+        Time of the stretch's first row [s].
+    values:
+        (n_rows, n_columns) position, measured velocity (where wanted) and effort side by side.
+
+    """
+
+    stretch: int
+    start: float
+    values: np.ndarray
+
+
+def sample_rate(source: RecordingSource) -> float:
+    """
+    Rate at which a recording was sampled, after its first stamps.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+
+    Returns
+    -------
+    Rate [Hz]: the inverse of the median step, made precise by a straight line through the stamps.
+
+    Raises
+    ------
+    RecordingError
+        where there are fewer than two samples.
+
+    """
+    with warnings.catch_warnings():
+        # what there is to warn of is said when the recording is read
+        warnings.simplefilter('ignore', IdentificationWarning)
+        first = _first_parts(iter(source.blocks(_FIRST_BLOCK)))
+    return _rate_after(source, first)
+
+
+def _rate_after(source: RecordingSource, first: list[Recording]) -> float:
+    time = np.concatenate([part.time for part in first]) if first else np.empty(0)
+    if len(time) < 2:
+        name = source_name(source)
+        raise RecordingError(
+            f'{name}: has {len(time)} samples, a rate takes two',
+            file=name,
+            remedy='record for longer, or widen rows and time_range',
+        )
+    return rate_of(time)
+
+
+def _first_parts(blocks: Iterator[Recording]) -> list[Recording]:
+    parts: list[Recording] = []
+    for part in blocks:
+        parts.append(part)
+        # a block of a bag in which others are on the topic too may have a few rows only
+        if sum(map(len, parts)) >= _ENOUGH:
+            break
+    return parts
+
+
+@dataclass(frozen=True)
+class Begun:
+    """
+    A recording whose first blocks are read already; it can be read once.
+
+    Attributes
+    ----------
+    joints, source:
+        As of the recording.
+    rate:
+        Its rate [Hz], see `sample_rate`.
+    parts:
+        All its blocks.
+
+    """
+
+    joints: tuple[str, ...]
+    source: str
+    rate: float
+    parts: Iterator[Recording]
+
+    def blocks(self, size: int) -> Iterator[Recording]:
+        """Return the blocks; their size was chosen when it was begun."""
+        return self.parts
+
+
+def begun(source: RecordingSource, size: int) -> Begun:
+    """
+    Begin to read a recording, as far as it takes to know its rate.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+    size:
+        Rows of a block.
+
+    Raises
+    ------
+    RecordingError
+        where there are fewer than two samples.
+
+    """
+    blocks = iter(source.blocks(size))
+    first = _first_parts(blocks)
+    rate = _rate_after(source, first)
+    return Begun(source.joints, source_name(source), rate, chain(first, blocks))
+
+
+def rate_of(time: np.ndarray) -> float:
+    """
+    Rate of time stamps.
+
+    Parameters
+    ----------
+    time:
+        (n,) increasing stamps, two or more [s].
+
+    Returns
+    -------
+    Rate [Hz], as `sample_rate` describes it.
+
+    """
+    step = np.diff(time)
+    period = float(np.median(step))
+    gaps = np.flatnonzero(step > GAP * period)
+    ends = np.concatenate(([-1], gaps, [step.size]))
+    longest = int(np.argmax(np.diff(ends)))
+    run = slice(ends[longest] + 1, ends[longest + 1])
+    # counting whole periods keeps the line straight across single missing samples
+    counts = np.rint(step[run] / period)
+    if counts.size < 2 or (counts < 1.0).any():
+        return 1.0 / period
+    index = np.concatenate(([0.0], np.cumsum(counts)))
+    index -= index.mean()
+    stamps = time[run.start : run.stop + 1] - time[run.start]
+    stamps = stamps - stamps.mean()
+    spread = float(index @ index)
+    slope = float(index @ stamps) / spread
+    error = np.sqrt(np.mean((stamps - slope * index) ** 2) / spread)
+    rate = 1.0 / slope
+    # a whole number of hertz that the stamps cannot tell from the estimate is what was meant
+    nearest = round(rate)
+    uncertainty = max(2.0 * error / slope, 1e-9) * rate
+    return float(nearest) if nearest and abs(rate - nearest) <= uncertainty else rate
+
+
+def grid_blocks(
+    source: RecordingSource, rate: float, recorded: float, *, velocity: bool, block: int
+) -> Iterator[GridBlock]:
+    """
+    Put a recording on a uniform grid, block by block.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+    rate:
+        Rate of the grid [Hz].
+    recorded:
+        Rate of the recording [Hz], see `sample_rate`.
+    velocity:
+        Whether the measured velocities are wanted.
+    block:
+        Rows to read at a time.
+
+    Yields
+    ------
+    Blocks in order; a gap of more than `GAP` recorded periods starts a new stretch, whose grid
+    starts at its first stamp.
+
+    Raises
+    ------
+    RecordingError
+        where velocities are wanted and missing, or stamps go back from one block to the next.
+
+    """
+    longest = GAP / recorded
+    stretch = -1
+    grid: _Grid | None = None
+    last: float | None = None
+    for part in source.blocks(block):
+        if len(part) == 0:
+            continue
+        time, values = part.time, _columns(part, velocity)
+        _require_later(part, last)
+        cuts = np.flatnonzero(np.diff(time) > longest) + 1
+        if last is not None and time[0] - last > longest:
+            cuts = np.concatenate(([0], cuts))
+        for begin, end in _pieces(cuts, len(time)):
+            if grid is None or begin in cuts:
+                if grid is not None:
+                    yield GridBlock(stretch, grid.start, grid.finish())
+                grid, stretch = _Grid(time[begin], 1.0 / rate), stretch + 1
+            yield GridBlock(stretch, grid.start, grid.push(time[begin:end], values[begin:end]))
+        last = float(time[-1])
+    if grid is not None:
+        yield GridBlock(stretch, grid.start, grid.finish())
+
+
+def _columns(part: Recording, velocity: bool) -> np.ndarray:
+    if not velocity:
+        return np.hstack((part.position, part.effort))
+    if part.velocity is None:
+        raise RecordingError(
+            f'{part.source}: there is no measured velocity, or there is NaN in it',
+            file=part.source,
+            remedy="name its columns, or set 'signals.method' to butterworth",
+        )
+    return np.hstack((part.position, part.velocity, part.effort))
+
+
+def _require_later(part: Recording, last: float | None) -> None:
+    if last is not None and part.time[0] <= last:
+        raise RecordingError(
+            f'{part.source}: time stamp {part.time[0]:.9g} s does not follow {last:.9g} s',
+            file=part.source,
+            value=float(part.time[0]),
+            remedy='sort the rows by time and keep one row a stamp',
+        )
+
+
+def _pieces(cuts: np.ndarray, n_rows: int) -> list[tuple[int, int]]:
+    bounds = sorted({0, *cuts.tolist(), n_rows})
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+class _Grid:
+    """One stretch on its way to the grid; keeps the few samples that interpolation still needs."""
+
+    def __init__(self, start: float, period: float) -> None:
+        self.start = float(start)
+        self._period = period
+        self._next = 0
+        self._time: np.ndarray = np.empty(0)
+        self._values: np.ndarray = np.empty((0, 0))
+
+    def push(self, time: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Take the next samples and return the grid rows that they settle."""
+        if len(self._time) == 0:
+            self._time, self._values = time, values
+        else:
+            self._time = np.concatenate((self._time, time))
+            self._values = np.concatenate((self._values, values))
+        if len(self._time) < 3:
+            return self._values[:0]
+        # the cubic before the last but one sample takes the last one too
+        rows = self._evaluate(float(self._time[-3]))
+        settled = np.searchsorted(self._time, self.start + (self._next - 1) * self._period)
+        keep = max(0, int(settled) - 3)
+        self._time, self._values = self._time[keep:], self._values[keep:]
+        return rows
+
+    def finish(self) -> np.ndarray:
+        """Return the rows up to the last sample."""
+        return self._evaluate(float(self._time[-1]))
+
+    def _evaluate(self, until: float) -> np.ndarray:
+        """Rows from the next one to the one at or before the time ``until``."""
+        stop = int(np.floor((until - self.start) / self._period + ON_GRID)) + 1
+        if stop <= self._next:
+            return self._values[:0]
+        index = np.arange(self._next, stop)
+        self._next = stop
+        return _at(self._time, self._values, self.start + index * self._period, self._period)
+
+
+def _at(time: np.ndarray, values: np.ndarray, wanted: np.ndarray, period: float) -> np.ndarray:
+    """Values at the times ``wanted``, which lie within ``time`` to within the tolerance."""
+    tolerance = ON_GRID * period
+    found = np.minimum(np.searchsorted(time, wanted - tolerance), len(time) - 1)
+    # a stamp that meets the grid by chance, amid jitter, is interpolated like its neighbours
+    step = np.diff(time)
+    off_grid = np.abs(step - np.maximum(1.0, np.rint(step / period)) * period) > 2.0 * tolerance
+    jitters = np.zeros(len(time), dtype=bool)
+    jitters[1:] |= off_grid
+    jitters[:-1] |= off_grid
+    off = np.flatnonzero(jitters[found] | (np.abs(time[found] - wanted) > tolerance))
+    if off.size == 0 and found[-1] - found[0] + 1 == found.size:
+        return values[found[0] : found[-1] + 1]
+    rows = values[found]
+    if off.size:
+        rows[off] = interpolated(time, values, wanted[off])
+    return rows
+
+
+def interpolated(time: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """
+    Interpolate samples by cubic polynomials (Hermite's form with the slopes of parabolas).
+
+    Parameters
+    ----------
+    time:
+        (n,) increasing stamps of the samples, two or more [s].
+    values:
+        (n, k) samples.
+    wanted:
+        (m,) times within ``time`` [s].
+
+    Returns
+    -------
+    (m, k) values; at a stamp the sample itself, to within rounding.
+
+    """
+    left = np.clip(np.searchsorted(time, wanted, side='right') - 1, 0, len(time) - 2)
+    step = np.diff(time)[:, None]
+    secant = np.diff(values, axis=0) / step
+    slope = np.empty_like(values)
+    slope[0], slope[-1] = secant[0], secant[-1]
+    slope[1:-1] = (step[1:] * secant[:-1] + step[:-1] * secant[1:]) / (step[1:] + step[:-1])
+    h = step[left]
+    u = (wanted - time[left])[:, None] / h
+    from_left = values[left] + u * (1 - u) ** 2 * h * slope[left]
+    rise = values[left + 1] - values[left]
+    return from_left + u**2 * (3 - 2 * u) * rise - u**2 * (1 - u) * h * slope[left + 1]

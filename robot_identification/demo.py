@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The demonstration: a simulated arm, from its first motion to its identified parameters.
+
+All that happens here a user can do with the same nodes, services and actions on a robot of their
+own; this program only calls them, from a process that is none of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+import os
+from pathlib import Path
+import signal
+import sys
+import textwrap
+import time
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.signals import SignalHandlerOptions
+from robot_identification_msgs.action import Excite, PlanExcitation
+from robot_identification_msgs.srv import CheckConsistency, ExportUrdf, Identify, Validate
+from trajectory_msgs.msg import JointTrajectory
+import yaml
+
+from .base_parameters import structure
+from .errors import IdentificationError
+from .model.packages import resolve_package_path
+from .model.parameters import ParameterSet
+from .nodes.processes import NodeProcesses
+from .nodes.service_caller import ServiceCaller
+from .progress import progress_bar
+from .regressor import build
+from .results.result import read_result, StoredResult
+
+SIGNIFICANT = 5.0
+"""A parameter is significant where its relative standard deviation is below this [%]."""
+
+BAND = 3.0
+"""How many standard deviations an identified value may be away from the true one."""
+
+
+@dataclass(frozen=True)
+class TruthComparison:
+    """
+    Identified base parameters against the true ones.
+
+    Attributes
+    ----------
+    expressions, units:
+        (b,) of the base parameters.
+    true, identified, std:
+        (b,) in those units; ``std`` is NaN where the recording does not tell the parameter.
+
+    """
+
+    expressions: tuple[str, ...]
+    units: tuple[str, ...]
+    true: np.ndarray
+    identified: np.ndarray
+    std: np.ndarray
+
+    @property
+    def relative_std(self) -> np.ndarray:
+        """(b,) 100 std / |identified| [%]."""
+        with np.errstate(divide='ignore'):
+            return 100.0 * self.std / np.abs(self.identified)
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """(b,) distance from the true value in standard deviations."""
+        with np.errstate(divide='ignore', invalid='ignore'):
+            return np.abs(self.identified - self.true) / self.std
+
+    @property
+    def significant(self) -> np.ndarray:
+        """(b,) bool, whether the data tell the parameter well."""
+        return self.relative_std < SIGNIFICANT
+
+    @property
+    def outside(self) -> np.ndarray:
+        """(b,) bool, significant parameters more than three standard deviations off."""
+        return self.significant & (self.deviation > BAND)
+
+    def table(self, width: int = 46) -> str:
+        """Return the table as text; ``*`` marks what is significant, ``!`` what is off."""
+        lines = [
+            f'    {"base parameter":{width}} {"true":>11} {"identified":>11} {"std":>9} '
+            f'{"%std":>7} {"off by":>8}'
+        ]
+        for i, expression in enumerate(self.expressions):
+            mark = '!' if self.outside[i] else '*' if self.significant[i] else ' '
+            known = np.isfinite(self.std[i])
+            spread = f'{self.std[i]:9.2g} {self.relative_std[i]:7.1f}' if known else f'{"-":>17}'
+            off = f'{self.deviation[i]:4.1f} std' if known else ''
+            lines.append(
+                f'  {mark} {_short(expression, width):{width}} {self.true[i]:11.5f} '
+                f'{self.identified[i]:11.5f} {spread} {off:>8}'
+            )
+        return '\n'.join(lines)
+
+
+def compare(result: StoredResult, truth: Mapping[str, float]) -> TruthComparison:
+    """
+    Hold a result against the simulated robot's true standard parameters.
+
+    Parameters
+    ----------
+    result:
+        The identification's result file.
+    truth:
+        True standard parameters by name; those not named are 0.
+
+    """
+    base = structure(
+        build(result.robot, result.model), result.robot, grouping=result.model.grouping
+    )
+    values = np.array([truth.get(name, 0.0) for name in base.layout.names])
+    standard = ParameterSet(base.layout, values)
+    return TruthComparison(
+        expressions=result.expressions,
+        units=result.base.layout.units,
+        true=base.project(standard).values,
+        identified=result.base.values,
+        std=result.base_std,
+    )
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else f'{text[: width - 3]}...'
+
+
+EXIT_OK, EXIT_STOPPED = 0, 1
+
+VALIDATION_BOUND = 3.0
+"""What the relative error of each joint on the second motion is held against [%]."""
+
+PLANNER_ITERATIONS = 150
+STEPS = 8
+WIDTH = 96
+
+
+def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> int:
+    """
+    Run the demonstration and print its story.
+
+    Parameters
+    ----------
+    folder:
+        Receives recordings, results, and the nodes' logs.
+    seed:
+        Of the planner's start values and of all that is random in the simulation.
+    duration:
+        Length of each of the two motions [s].
+
+    Returns
+    -------
+    int
+        0 where the whole way was gone, 1 where something stopped it (told in one line).
+
+    """
+    folder = Path(folder).resolve()
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        (folder / 'logs').mkdir(parents=True, exist_ok=True)
+        _isolate(folder)
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+        with NodeProcesses(folder / 'logs') as processes:
+            Story(folder, processes, seed, duration).tell()
+    except IdentificationError as error:
+        return _stopped(str(error), folder)
+    except OSError as error:
+        return _stopped(f"cannot write to '{folder}': {error.strerror}", folder)
+    except KeyboardInterrupt:
+        return _stopped('interrupted', folder)
+    finally:
+        rclpy.try_shutdown()
+        signal.signal(signal.SIGTERM, previous)
+    return EXIT_OK
+
+
+class Story:
+    """The steps in order; each prints its title, what came out, and how long it took."""
+
+    def __init__(self, folder: Path, processes: NodeProcesses, seed: int, duration: float) -> None:
+        self.folder = folder
+        self.processes = processes
+        self.seed = seed
+        self.duration = duration
+        self.caller = ServiceCaller(rclpy.create_node('demo'), processes.require_alive)
+        self.step = 0
+        self.began = time.monotonic()
+
+    def tell(self) -> None:
+        """Go the whole way."""
+        urdf = resolve_package_path('package://robot_identification/urdf/demo_arm.urdf')
+        _say('A simulated six-joint arm whose true parameters differ from its URDF; every step')
+        _say('below is a service or action call to nodes in processes of their own.')
+        _say(f'  robot    {urdf}')
+        _say(f'  results  {self.folder}')
+        _say(f'  ROS_DOMAIN_ID={os.environ["ROS_DOMAIN_ID"]}')
+        with self._titled('start the nodes'):
+            self.start(urdf)
+        with self._titled('plan two exciting motions'):
+            plans = [self.plan(seed) for seed in (self.seed, self.seed + 1000)]
+        with self._titled('play and record the first'):
+            first = self.excite(plans[0], 'identification')
+        with self._titled('identify the parameters'):
+            result_folder = self.identify(first)
+        with self._titled('check their physical consistency'):
+            self.check()
+        with self._titled('play and record the second'):
+            second = self.excite(plans[1], 'validation')
+        with self._titled('predict the efforts of the second motion'):
+            self.validate(second)
+        with self._titled('write the identified URDF'):
+            self.export()
+        self._compare(result_folder)
+        _say(f'\nwhole way in {time.monotonic() - self.began:.0f} s; written:')
+        for path in (first, second, *sorted(Path(result_folder).iterdir())):
+            _say(f'  {path}')
+
+    # ----------------------------------------------------------------------------------- steps
+
+    def nodes(self, urdf: Path) -> dict[str, dict[str, Any]]:
+        """Return the parameters of each node, in the order in which they are started."""
+        clock = {'use_sim_time': True}
+        simulation = {'urdf': str(urdf), 'seed': self.seed, 'truth_file': str(self.truth_file)}
+        identification = {
+            **clock,
+            'output': str(self.folder / 'results'),
+            'recordings': str(self.folder / 'recordings'),
+            'signals.cutoff': 10.0,
+            'signals.decimate_to': 50.0,
+            'signals.dead_zone': 0.1,
+        }
+        return {
+            'simulation': simulation,
+            'recorder': {**clock, 'output': str(self.folder / 'recordings')},
+            'regressor': clock,
+            'identification': identification,
+            # the arm stands on the ground: no link may touch it
+            # nothing can be hurt: a machine that is busy with other things may be late for longer
+            'excitation': {
+                **clock,
+                'execute': True,
+                'planner.floor': 0.0,
+                'horizon': 2.0,
+                'output': str(self.folder / 'plans'),
+            },
+        }
+
+    def start(self, urdf: Path) -> None:
+        """Start the nodes, and wait until all are there."""
+        nodes = self.nodes(urdf)
+        for name, parameters in nodes.items():
+            self.processes.start(name, parameters)
+        names = tuple(nodes)
+        node = self.caller.node
+        self.caller.wait_for(
+            lambda: set(names) <= set(node.get_node_names()), 30.0, 'start of the nodes'
+        )
+        _say(', '.join(f'{name} ({self.processes.pid(name)})' for name in names))
+
+    def plan(self, seed: int) -> str:
+        """Plan a motion and return the name of the plan."""
+        with progress_bar() as progress:
+            plan = self.caller.act(
+                PlanExcitation,
+                'excitation/plan',
+                300.0,
+                lambda feedback: progress(
+                    feedback.iteration / PLANNER_ITERATIONS,
+                    f'planning, condition number {feedback.criterion:.1f}',
+                ),
+                seed=seed,
+                duration=self.duration,
+                max_iterations=PLANNER_ITERATIONS,
+            )
+        _say(
+            f'{plan.plan_id}: {plan.planned_duration:.0f} s, condition number '
+            f'{plan.criterion_history[0]:.0f} at first, {plan.condition_number:.1f} in the end'
+        )
+        return plan.plan_id
+
+    def excite(self, plan: str, name: str) -> str:
+        """Play a plan and return the path of its recording."""
+        with progress_bar() as progress:
+            done = self.caller.act(
+                Excite,
+                'excitation/excite',
+                300.0,
+                lambda feedback: progress(feedback.progress, feedback.phase.replace('_', ' ')),
+                plan_id=plan,
+                trajectory=JointTrajectory(),
+                record=True,
+                recording_name=name,
+            )
+        _say(
+            f'checked, played, recorded in {done.recording_path}; '
+            f'largest tracking error {done.max_tracking_error:.4f} rad'
+        )
+        return done.recording_path
+
+    def identify(self, recording: str) -> str:
+        """Identify from a recording and return the folder of the result."""
+        answer = self.caller.call(
+            Identify, 'identification/identify', 120.0, method=Identify.Request.WLS,
+            source=recording,
+        )  # fmt: skip
+        _say(
+            f'{answer.rank} base parameters from the recording, condition number '
+            f'{answer.condition_number:.1f}, relative error {answer.relative_error:.2f} %'
+        )
+        return answer.result_path
+
+    def check(self) -> None:
+        """Tell whether a physical body can have the parameters."""
+        answer = self.caller.call(CheckConsistency, 'identification/check_consistency')
+        wrong = [link.link for link in answer.links if not link.pseudo_inertia_positive_definite]
+        _say('yes' if answer.physical else f'not those of {", ".join(wrong)} (see the report)')
+
+    def validate(self, recording: str) -> None:
+        """Predict the efforts of a recording."""
+        answer = self.caller.call(Validate, 'identification/validate', 120.0, source=recording)
+        for fit in answer.joints:
+            mark = '' if fit.relative_error < VALIDATION_BOUND else '  above the bound'
+            _say(f'{fit.joint:10} relative error {fit.relative_error:5.2f} %{mark}')
+        _say(f'{"all":10} relative error {answer.relative_error:5.2f} %')
+
+    def export(self) -> None:
+        """Write the identified URDF."""
+        answer = self.caller.call(ExportUrdf, 'identification/export_urdf', path='')
+        _say(f'{len(answer.urdf.splitlines())} lines')
+        _say(textwrap.fill(answer.message, WIDTH))
+
+    def _compare(self, result_folder: str) -> None:
+        truth = yaml.safe_load(self.truth_file.read_text(encoding='utf-8'))
+        comparison = compare(read_result(Path(result_folder) / 'result.yaml'), truth)
+        _say('\nTrue and identified base parameters (m, mx, ... in SI units):\n')
+        _say(comparison.table())
+        count, outside = int(comparison.significant.sum()), int(comparison.outside.sum())
+        _say(
+            f'\n* {count} of {len(comparison.true)} are significant (relative standard deviation '
+            f'below {SIGNIFICANT:g} %);\n  {count - outside} of these lie within {BAND:g} '
+            'standard deviations of the true value.'
+        )
+
+    @property
+    def truth_file(self) -> Path:
+        """Path of the simulation's true parameters."""
+        return self.folder / 'truth.yaml'
+
+    @contextmanager
+    def _titled(self, title: str) -> Iterator[None]:
+        self.step += 1
+        began = time.monotonic()
+        _say(f'\n[{self.step}/{STEPS}] {title}')
+        yield
+        _say(f'({time.monotonic() - began:.1f} s)')
+
+
+def _isolate(folder: Path) -> None:
+    """Keep the demonstration's messages on this machine, away from other robots and demos."""
+    os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
+    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    os.environ.setdefault('ROS_LOG_DIR', str(folder / 'logs' / 'ros'))
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _stopped(reason: str, folder: Path) -> int:
+    _say(f'error: {reason}', sys.stderr)
+    recordings = sorted((folder / 'recordings').glob('*')) if folder.is_dir() else []
+    if recordings:
+        _say(f'kept: {", ".join(map(str, recordings))}', sys.stderr)
+    return EXIT_STOPPED
+
+
+def _say(text: str, stream: Any = None) -> None:
+    print(text, file=stream or sys.stdout, flush=True)

@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Gains of current-controlled drives from runs with and without a load that was weighed.
+
+The model is linear in the parameters and in the efforts alike, so that parameters and gains share
+one unknown factor: only something of known size settles it.  Gautier and Briot, "Global
+identification of joint drive gains and dynamic parameters" (J. Dyn. Sys. Meas. Control 136(5),
+2014), take a load of known mass.  With the efforts as they were assumed, tau = sum_k T_k c_k over
+the drives' currents c and the columns T_k of the assumed gains, and the true gains x_k T_k,
+
+    sum_k x_k T_k c_k = W beta            without the load,
+    sum_k x_k T_k c_k = W beta + W_L p    with it,
+
+where W_L are the columns of the link that carries the load.  Parameters p of the load that are
+known make the right-hand side; the others are unknown like beta and x.  The noise is in the
+currents, hence in the columns of x: least squares (``constrained``) shrinks x, the more the weaker
+the load is beside the noise; total least squares (``total``) does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import scipy
+from scipy.linalg import eigh
+
+from ..base_parameters import BaseStructure
+from ..data.drives import Drives
+from ..errors import IdentifiabilityError, SettingsError
+from ..regressor import Regressor
+from ..signals import SignalSettings, source_name
+from . import row_blocks, RowBlock
+from .drive_gains_result import DriveGains, Load
+from .qr import GrowingTriangle
+
+METHODS = ('total', 'constrained')
+"""Total least squares, or least squares with gains as unknowns and the load on the right."""
+
+NOT_TOLD = 0.25
+"""Relative standard deviation from which a gain counts as not told."""
+
+_TOLERANCE = 1e-9
+_SEPARATE = 1e-6
+_EXACT = 1e-12
+_ROUNDS = 6
+_LEAST = 0.05
+
+
+@dataclass(frozen=True)
+class GainRows:
+    """
+    R factors of rows [W_j | T_jk c_k] of each joint j: base columns, then the drives' efforts.
+
+    Attributes
+    ----------
+    factors:
+        (n, b + n, b + n).
+    rows, independent_rows:
+        (n,) numbers of rows, see `LinearSystem`.
+
+    """
+
+    factors: np.ndarray
+    rows: np.ndarray
+    independent_rows: np.ndarray
+
+
+def gain_rows(
+    blocks: Iterable[RowBlock], structure: BaseStructure, assumed: np.ndarray
+) -> GainRows:
+    """
+    Fold rows for `drive_gains`, in constant memory.
+
+    Parameters
+    ----------
+    blocks:
+        Rows with efforts by the assumed gains.
+    structure:
+        Their base parameters.
+    assumed:
+        (n, n) matrix T of tau = T c.
+
+    Raises
+    ------
+    SettingsError
+        where T has no inverse.
+
+    """
+    n, b = len(assumed), structure.n_base
+    to_drives = _inverse(assumed).T
+    factors = [GrowingTriangle(b + n) for _ in range(n)]
+    independent = np.zeros(n)
+    for block in blocks:
+        drives = (block.effort @ to_drives)[:, None, :] * assumed
+        joined = np.concatenate([block.matrix, drives], axis=2)
+        independent += block.independence * block.keep.sum(axis=0)
+        for j in range(n):
+            factors[j].push(joined[block.keep[:, j], j])
+    return GainRows(
+        np.array([factor.result() for factor in factors]),
+        np.array([factor.rows for factor in factors]),
+        independent,
+    )
+
+
+def drive_gains(
+    without: GainRows,
+    loaded: GainRows,
+    load: Load,
+    structure: BaseStructure,
+    drives: Sequence[str],
+    assumed: np.ndarray,
+    *,
+    method: str = 'total',
+    recordings: Sequence[str] = (),
+) -> DriveGains:
+    """
+    Identify drive gains.
+
+    Parameters
+    ----------
+    without, loaded:
+        Rows of the runs without and with the load, of `gain_rows`.
+    load:
+        What is known of it.
+    structure:
+        The base parameters.
+    drives:
+        Names of the drives.
+    assumed:
+        (n, n) matrix T of tau = T c that the rows were made with.
+    method:
+        One of `METHODS`.
+    recordings:
+        Names of the runs with the load.
+
+    Raises
+    ------
+    IdentifiabilityError
+        where what is known of the load cannot be told from what is not.
+    RecordingError
+        where there are fewer rows than unknowns.
+
+    """
+    n, b = len(drives), structure.n_base
+    columns = structure.regrouping[:, structure.layout.of(load.link)]
+    known, unknown = columns[:, load.known] @ load.parameters[load.known], columns[:, ~load.known]
+    runs = _Runs(without, loaded, known, unknown, load.link)
+    factors, shrinkage, std = (np.full(n, np.nan) for _ in range(3))
+    covariance = np.full((n, n), np.nan)
+    told = np.ones(n, dtype=bool)
+    while told.any():
+        # a drive that is not told is noise in all rows that it acts on
+        joints = ~(assumed[:, ~told] != 0.0).any(axis=1)
+        told &= (assumed[joints] != 0.0).any(axis=0)
+        if not told.any():
+            break
+        found = _iterated(runs.part(joints, told, b), assumed[np.ix_(joints, told)], method)
+        relative = np.sqrt(np.diag(found.covariance)) / np.maximum(found.factors, 1e-9)
+        if relative.max() > NOT_TOLD or found.factors.min() < _LEAST:
+            told[np.flatnonzero(told)[relative.argmax()]] = False
+            continue
+        factors[told], shrinkage[told] = found.factors, found.shrinkage
+        covariance[np.ix_(told, told)] = found.covariance
+        std = np.sqrt(np.diag(covariance))
+        break
+    return DriveGains(
+        drives=tuple(drives),
+        factors=factors,
+        covariance=covariance,
+        assumed=assumed,
+        method=method,
+        recordings=tuple(recordings),
+        warnings=_warnings(drives, factors, std, shrinkage),
+    )
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """
+    Rows without and with the load, and what the load adds to the base parameters.
+
+    Attributes
+    ----------
+    without, loaded:
+        The rows.
+    known:
+        (b,) what the known parameters of the load add.
+    unknown:
+        (b, u) what each of the others adds for one unit of it.
+    link:
+        The carrier, for messages.
+
+    """
+
+    without: GainRows
+    loaded: GainRows
+    known: np.ndarray
+    unknown: np.ndarray
+    link: str
+
+    def part(self, joints: np.ndarray, drives: np.ndarray, b: int) -> _Runs:
+        """Return the rows of some joints with the columns of some drives, (n,) bool each."""
+        columns = np.append(np.ones(b, dtype=bool), drives)
+
+        def few(rows: GainRows) -> GainRows:
+            return GainRows(
+                rows.factors[joints][:, :, columns],
+                rows.rows[joints],
+                rows.independent_rows[joints],
+            )
+
+        return replace(self, without=few(self.without), loaded=few(self.loaded))
+
+
+@dataclass(frozen=True)
+class _Solution:
+    """(n,) factors, their (n, n) covariance, and (n,) by how much noise has shrunk them."""
+
+    factors: np.ndarray
+    covariance: np.ndarray
+    shrinkage: np.ndarray
+
+
+def _iterated(runs: _Runs, assumed: np.ndarray, method: str) -> _Solution:
+    """Solve again and again with the noise in the rows as it is at the gains found so far."""
+    n = assumed.shape[1]
+    found = _Solution(np.ones(n), np.eye(n), np.zeros(n))
+    for _ in range(_ROUNDS):
+        gains = np.maximum(found.factors, _LEAST)
+        # each kind of run has its own noise: a heavy load makes gears and currents rougher
+        noise = np.array(
+            [
+                _drive_noise(_row_spread(rows, len(runs.known), gains), assumed * gains)
+                for rows in (runs.without, runs.loaded)
+            ]
+        )
+        found = _weighted(runs, assumed, noise, gains, method)
+        if method == 'constrained':
+            # shrunk gains would give their rows more and more weight
+            break
+    return found
+
+
+def _weighted(
+    runs: _Runs, assumed: np.ndarray, noise: np.ndarray, gains: np.ndarray, method: str
+) -> _Solution:
+    """Solve with rows weighted by the currents' (2, n) noise, without and with load."""
+    # what the currents' noise amounts to in the rows of each run and joint
+    variances = (noise * gains**2) @ (assumed**2).T
+    nuisance, right, efforts = _stack(runs, 1.0 / np.sqrt(variances))
+    right, efforts, rank = _projected(nuisance, right, efforts, runs.link)
+    weights = np.array([runs.without.rows, runs.loaded.rows]) / variances
+    C = np.diag((noise * (weights @ assumed**2)).sum(axis=0))
+    x, inverse, shrinkage = _solve(efforts, right, C, method)
+    rows = (runs.without.independent_rows + runs.loaded.independent_rows).sum()
+    residual = efforts @ x - right
+    scale = float(residual @ residual) / max(rows - rank - x.size, 1.0)
+    return _Solution(x, scale * inverse, shrinkage)
+
+
+def _inverse(assumed: np.ndarray) -> np.ndarray:
+    if assumed.shape[0] != assumed.shape[1] or np.linalg.cond(assumed) > 1e8:
+        raise SettingsError(
+            f"'robot.drives.effort.matrix' has the shape {assumed.shape} or no inverse",
+            key='robot.drives.effort.matrix',
+            remedy='drive gains need one recorded effort for each joint; give a square matrix',
+        )
+    return np.asarray(np.linalg.inv(assumed))
+
+
+def _row_spread(rows: GainRows, b: int, gains: np.ndarray) -> np.ndarray:
+    """(n,) residual variance of each joint's own least squares at given gains."""
+    variances = np.empty(len(rows.factors))
+    for j, factor in enumerate(rows.factors):
+        matrix, effort = factor[:, :b], factor[:, b:] @ gains
+        basis = _range(matrix)
+        residual = effort - basis @ (basis.T @ effort)
+        freedom = max(1.0, rows.independent_rows[j] - basis.shape[1])
+        floor = _EXACT * (effort @ effort) / max(1, rows.rows[j])
+        variances[j] = max(residual @ residual / freedom, floor)
+    return variances
+
+
+def _drive_noise(spread: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """(n,) variances of the drives' efforts c that explain those of the rows ``matrix @ c``."""
+    size = np.abs(matrix).max(axis=0)
+    noise, _ = scipy.optimize.nnls((matrix / size) ** 2, spread)
+    # no drive is without noise of its own because its neighbour's explains all
+    return np.maximum(noise, 1e-3 * spread.min()) / size**2
+
+
+def _stack(runs: _Runs, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns of beta and the load's unknown parameters; effort of the known ones; drives'."""
+    b, width = len(runs.known), runs.without.factors.shape[2]
+    light = (weights[0, :, None, None] * runs.without.factors).reshape(-1, width)
+    heavy = (weights[1, :, None, None] * runs.loaded.factors).reshape(-1, width)
+    nuisance = np.block(
+        [
+            [light[:, :b], np.zeros((len(light), runs.unknown.shape[1]))],
+            [heavy[:, :b], heavy[:, :b] @ runs.unknown],
+        ]
+    )
+    right = np.concatenate([np.zeros(len(light)), heavy[:, :b] @ runs.known])
+    return nuisance, right, np.concatenate([light[:, b:], heavy[:, b:]])
+
+
+def _projected(
+    nuisance: np.ndarray, right: np.ndarray, efforts: np.ndarray, link: str
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Take away what parameters that are not asked for can explain; tell how many there are."""
+    basis = _range(nuisance)
+    left = right - basis @ (basis.T @ right)
+    if np.linalg.norm(left) <= _SEPARATE * np.linalg.norm(right):
+        raise IdentifiabilityError(
+            f"the known parameters of the load on '{link}' cannot be separated from the "
+            'unknown ones',
+            link=link,
+            remedy='give its centre of mass (data.known_load.center_of_mass), or move more joints '
+            'in the recordings with and without it',
+        )
+    return left, efforts - basis @ (basis.T @ efforts), basis.shape[1]
+
+
+def _solve(
+    efforts: np.ndarray, right: np.ndarray, C: np.ndarray, method: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """
+    Solve ``efforts @ x = right`` with errors of covariance C in the columns of ``efforts``.
+
+    With the smallest eigenvalue lambda of what is left of the efforts beside the right-hand side,
+    total least squares is (A - lambda C) x = efforts^T right, A = efforts^T efforts; the
+    right-hand side and all columns projected away are exact (Van Huffel and Vandewalle, "The Total
+    Least Squares Problem", SIAM 1991, section 3.6).
+
+    Returns
+    -------
+    tuple
+        (n,) x; the (n, n) inverse of A - lambda C, which its covariance is proportional to; and
+        (n,) by how much the errors make x too small.
+
+    """
+    A, product = efforts.T @ efforts, efforts.T @ right
+    alone = A - np.outer(product, product) / (right @ right)
+    smallest = float(eigh(alone, C, eigvals_only=True, subset_by_index=(0, 0))[0])
+    exact = A - max(0.0, smallest) * C
+    size = np.sqrt(np.diag(A))
+    values, vectors = np.linalg.eigh(exact / np.outer(size, size))
+    # a direction with less than rounding in it is not told: a huge variance, not a negative one
+    vectors /= size[:, None]
+    inverse = (vectors / np.maximum(values, _TOLERANCE)) @ vectors.T
+    total = inverse @ product
+    if method == 'total':
+        return total, inverse, np.zeros(total.size)
+    x = np.linalg.lstsq(efforts / size, right, rcond=None)[0] / size
+    return x, inverse, total - x
+
+
+def _range(matrix: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of the columns' span."""
+    norms = np.linalg.norm(matrix, axis=0)
+    seen = norms > 1e-12 * norms.max(initial=0.0)
+    u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
+    return np.asarray(u[:, s > _TOLERANCE * s.max(initial=0.0)])
+
+
+def _warnings(
+    drives: Sequence[str], factors: np.ndarray, std: np.ndarray, shrinkage: np.ndarray
+) -> tuple[str, ...]:
+    notes = []
+    for k, drive in enumerate(drives):
+        if np.isnan(factors[k]):
+            notes.append(
+                f"the load does not determine the gain of drive '{drive}': take a heavier one, or "
+                'a motion that loads this drive'
+            )
+            continue
+        change = factors[k] - 1.0
+        if abs(change) > max(0.01, 3.0 * std[k]):
+            notes.append(
+                f"the gain of drive '{drive}' differs by {100.0 * change:+.1f} % from the assumed "
+                'one, and so do the parameters: put the matrix of drive_gains into '
+                'robot.drives.effort.matrix and identify again'
+            )
+        if shrinkage[k] > std[k]:
+            notes.append(
+                f"noise makes the gain of drive '{drive}' about {100.0 * shrinkage[k]:.1f} % "
+                'too small in the constrained fit: use data.known_load.method: total'
+            )
+    return tuple(notes)
+
+
+def identify_gains(
+    without: Sequence[Any],
+    loaded: Sequence[Any],
+    load: Load,
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    *,
+    drives: Drives | None = None,
+    method: str = 'total',
+) -> DriveGains:
+    """
+    Identify drive gains from recordings of a robot without and with a load.
+
+    Parameters
+    ----------
+    without, loaded:
+        Recordings, at the joints by the assumed gains.
+    load:
+        What is known of the load.
+    regressor, structure, signals:
+        The model, and how recordings become its rows.
+    drives:
+        Holds the assumed gains; None where the recorded efforts are taken for the joints'.
+    method:
+        One of `METHODS`.
+
+    Raises
+    ------
+    SettingsError
+        where there is not one recorded effort for each joint.
+    IdentifiabilityError
+        where what is known of the load cannot be told from what is not.
+    RecordingError
+        where a recording cannot be used.
+
+    """
+    names = tuple(without[0].joints)
+    effort = None if drives is None else drives.effort
+    assumed = np.eye(len(names)) if effort is None else np.array(effort.matrix)
+
+    def rows(sources: Sequence[Any]) -> GainRows:
+        blocks = (row_blocks(source, regressor, structure, signals) for source in sources)
+        return gain_rows(chain.from_iterable(blocks), structure, assumed)
+
+    return drive_gains(
+        rows(without),
+        rows(loaded),
+        load,
+        structure,
+        names,
+        assumed,
+        method=method,
+        recordings=[source_name(source) for source in loaded],
+    )

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The inertial parameters of a load, from runs with and without it.
+
+A load that is fixed to a link adds its ten parameters p to the link's, so that with the columns
+G_L of the regrouping that belong to the link, the rows of both runs are
+
+    W_b beta = tau                 without the load,
+    W_b beta + W_b G_L p = tau     with it.
+
+Robot and load are estimated together: what the run without the load tells of beta enters with its
+own uncertainty, and the covariance of p is right although beta is not known exactly.  Everything
+comes from the R factors of the two systems.  The approach with all rows in one system is that of
+Khalil, Gautier and Lemoine, "Identification of the payload inertial parameters of industrial
+manipulators" (ICRA 2007).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from ..base_parameters import expression
+from ..base_parameters.grouping import coefficients, greedy_basis
+from ..errors import (
+    IdentifiabilityError,
+    ModelError,
+    RecordingError,
+)
+from ..model.consistency import (
+    check,
+    from_pseudo_inertia,
+    LinkConsistency,
+    pseudo_inertia,
+)
+from ..model.parameters import (
+    INERTIAL_SYMBOLS,
+    ParameterLayout,
+    ParameterSet,
+)
+from ..model.robot import Robot
+from ..options.fields import option
+from . import (
+    evaluate,
+    Fit,
+    LinearSystem,
+)
+from .identifiability import identifiability
+from .interior_point import minimise
+from .least_squares import joint_weights, solve
+from .payload_result import Payload
+from .physical_constraints import (
+    Body,
+    body_links,
+    inertia_constraints,
+)
+from .semidefinite_program import Affine, SemidefiniteProgram
+
+_TOLERANCE = 1e-6
+_RANGE, _READABLE = 1e-9, 1e-3
+_MARGIN = 1e-3
+_RADIUS = 0.05
+_CLOSENESS = 1e-2
+_FRICTION = ('fv', 'fc', 'off', 'ts', 'tsc', 'fvm', 'fcm')
+_ORDER = (0, 1, 2, 3, 4, 6, 9, 5, 7, 8)
+
+
+@dataclass(frozen=True)
+class PayloadSettings:
+    """Settings of the identification of a payload."""
+
+    own_friction: bool = option(
+        False,
+        doc='Whether friction may be another one in the runs with the load (another temperature, '
+        'another day); costs certainty',
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """
+    Rows of the load alone, with the robot's parameters projected out.
+
+    Attributes
+    ----------
+    factor:
+        (11, 11) R of [columns of the ten parameters | effort].
+    independent:
+        Number of independent rows less that of the robot's parameters.
+
+    """
+
+    factor: np.ndarray
+    independent: float
+
+
+def payload(
+    without: LinearSystem,
+    loaded: LinearSystem,
+    robot: Robot,
+    *,
+    frame: str | None = None,
+    settings: PayloadSettings | None = None,
+) -> Payload:
+    """
+    Identify a load.
+
+    Parameters
+    ----------
+    without, loaded:
+        Rows of the runs without and with it, of the same regressor and base parameters.
+    robot:
+        The robot.
+    frame:
+        Link of the URDF that the load is fixed to and in whose frame it is wanted; None for the
+        last identified joint's link.
+    settings:
+        See `PayloadSettings`.
+
+    Raises
+    ------
+    ModelError
+        where the URDF has no such link, no identified joint moves it, or the model does not have
+        the ten inertial parameters of the link that carries it.
+    IdentifiabilityError
+        where the recordings tell nothing of the load.
+    RecordingError
+        where there are too few rows.
+
+    """
+    settings = settings or PayloadSettings()
+    structure = without.structure
+    link, placement = robot.attachment(frame)
+    if link not in body_links(structure.layout):
+        raise ModelError(
+            f"the model does not have the ten inertial parameters of link '{link}'",
+            link=link,
+            remedy='name another link in data.payload.frame',
+        )
+    columns = structure.regrouping[:, structure.layout.of(link)] @ _moved(placement)
+    layout = ParameterLayout.inertial(('load',))
+    weights = _weights(without, loaded)
+    rows = _rows(without, loaded, weights, columns, settings)
+    chosen, regrouping = _combinations(columns)
+    told_layout = layout.select(chosen)
+    factor = np.column_stack([rows.factor[:, chosen], rows.factor[:, -1]])
+    known = identifiability(factor, int(rows.independent), told_layout)
+    if not known.excited.any():
+        raise IdentifiabilityError(
+            f"the recordings do not determine the load on '{link}'",
+            link=link,
+            remedy='move the joints before it, with and without the load',
+        )
+    solution = solve(factor, known.excited, np.zeros(len(chosen)), rows.independent)
+    regrouping = _recorded(factor[:, :-1], known.excited) @ regrouping
+    alone = (np.count_nonzero(regrouping, axis=1) == 1) & known.excited
+    told = np.isin(np.arange(len(INERTIAL_SYMBOLS)), chosen[alone])
+    free = np.zeros(len(INERTIAL_SYMBOLS))
+    free[chosen] = solution.base
+    consistency = _consistency(free, layout) if told.all() else None
+    standard, warnings = _body(rows, free, solution.residual_std, told, consistency)
+    fit, fit_without = _fit(without, loaded, weights, columns @ free, settings)
+    return Payload(
+        link=link,
+        frame=frame or link,
+        base=ParameterSet(told_layout, solution.base),
+        expressions=tuple(
+            expression(row, layout.names, first=int(place))
+            for row, place in zip(regrouping, chosen, strict=True)
+        ),
+        covariance=solution.covariance,
+        reasons=known.reasons,
+        standard=standard,
+        told=told,
+        consistency=consistency,
+        physical=_consistency(standard, layout).physical,
+        residual_std=solution.residual_std,
+        fit=fit,
+        fit_without=fit_without,
+        recordings=loaded.sources,
+        warnings=warnings,
+    )
+
+
+def _weights(without: LinearSystem, loaded: LinearSystem) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the joints in both runs, which may be noisy to different degrees."""
+    weights = joint_weights(without)
+    try:
+        return weights, joint_weights(loaded)
+    except RecordingError:
+        # so short that its residuals tell nothing of its noise
+        return weights, weights
+
+
+def _moved(placement: pin.SE3) -> np.ndarray:
+    """(10, 10) that takes inertial parameters in a frame to those in the frame it is placed in."""
+    transform = placement.homogeneous
+    units = np.eye(len(INERTIAL_SYMBOLS))
+    return np.array(
+        [from_pseudo_inertia(transform @ pseudo_inertia(e) @ transform.T) for e in units]
+    ).T
+
+
+def _robot_columns(
+    without: LinearSystem, settings: PayloadSettings, light: np.ndarray, heavy: np.ndarray
+) -> np.ndarray:
+    """Columns of what is unknown about the robot, over the rows of both runs."""
+    both = np.vstack([light[:, :-1], heavy[:, :-1]])
+    if not settings.own_friction:
+        return both
+    own = _friction(without)
+    extra = np.vstack([np.zeros((len(light), len(own))), heavy[:, own]])
+    return np.hstack([both, extra])
+
+
+def _rows(
+    without: LinearSystem,
+    loaded: LinearSystem,
+    weights: tuple[np.ndarray, np.ndarray],
+    columns: np.ndarray,
+    settings: PayloadSettings,
+) -> _Rows:
+    light, heavy = without.stacked(weights[0]), loaded.stacked(weights[1])
+    robot = _robot_columns(without, settings, light, heavy)
+    load = np.vstack([np.zeros((len(light), columns.shape[1])), heavy[:, :-1] @ columns])
+    effort = np.concatenate([light[:, -1], heavy[:, -1]])
+    norms = np.linalg.norm(robot, axis=0)
+    seen = norms > 0.0
+    u, s, _ = np.linalg.svd(robot[:, seen] / norms[seen], full_matrices=False)
+    basis = u[:, s > _RANGE * s[0]]
+    rest = np.column_stack([load, effort])
+    for _ in range(2):
+        rest = rest - basis @ (basis.T @ rest)
+    factor = np.asarray(np.linalg.qr(rest, mode='r'))
+    return _Rows(factor, without.n_independent + loaded.n_independent - basis.shape[1])
+
+
+def _combinations(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the load's parameters that any motion tells, and what combines with them, (k, 10)."""
+    norms = np.linalg.norm(columns, axis=0)
+    living = norms > _TOLERANCE * norms.max(initial=0.0)
+    scaled = columns / np.where(living, norms, 1.0)
+    chosen = greedy_basis(scaled, [i for i in _ORDER if living[i]], _TOLERANCE)
+    rest = np.setdiff1d(np.flatnonzero(living), chosen)
+    regrouping = np.zeros((chosen.size, columns.shape[1]))
+    regrouping[np.arange(chosen.size), chosen] = 1.0
+    part = coefficients(scaled, chosen, rest)
+    regrouping[:, rest] = part * norms[rest] / norms[chosen, None]
+    return chosen, regrouping
+
+
+def _recorded(matrix: np.ndarray, excited: np.ndarray) -> np.ndarray:
+    """
+    Return what the parameters that the recordings tell stand for, (k, k).
+
+    Those that they do not tell are held at 0, and others take over what they explain of them.
+    """
+    norms = np.linalg.norm(matrix, axis=0)
+    scaled = matrix / np.where(norms > 0.0, norms, 1.0)
+    lost = np.flatnonzero(~excited)
+    regrouping = np.eye(excited.size)
+    part = np.linalg.lstsq(scaled[:, excited], scaled[:, lost], rcond=None)[0]
+    part[np.abs(part) < _READABLE] = 0.0
+    regrouping[np.ix_(excited, lost)] = part * norms[lost] / norms[excited, None]
+    return regrouping
+
+
+def _consistency(vector: np.ndarray, layout: ParameterLayout) -> LinkConsistency:
+    return check(ParameterSet(layout, vector)).links[0]
+
+
+def _body(
+    rows: _Rows,
+    free: np.ndarray,
+    residual_std: float,
+    told: np.ndarray,
+    consistency: LinkConsistency | None,
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the parameters of the physical body that fits best, and what is to be said of it."""
+    if consistency is not None and consistency.physical:
+        return free, ()
+    mass = abs(free[0]) if told[0] and free[0] != 0.0 else 1.0
+    radius = _RADIUS
+    ball = Body('load', mass, np.diag([mass * radius**2] * 3 + [mass]), repaired=False)
+    layout = ParameterLayout.inertial(('load',))
+    scale = np.array([mass, *[mass * radius] * 3, *[2.0 * mass * radius**2] * 6])
+    prior = from_pseudo_inertia(ball.pseudo_inertia)
+    # what the recordings do not tell stays near a ball at the frame's origin
+    away = _CLOSENESS * np.eye(len(scale))
+    noise = max(residual_std, 1e-9 * abs(float(rows.factor[-1, -1])))
+    matrix = np.vstack([rows.factor[:, :-1] * scale / noise, away])
+    target = np.concatenate([rows.factor[:, -1] / noise, away @ (prior / scale)])
+    nothing = Affine(np.zeros((0, len(scale))), np.zeros(0))
+    program = SemidefiniteProgram(
+        matrix,
+        target,
+        semidefinite=inertia_constraints((ball,), layout, scale, _MARGIN),
+        nonnegative=nothing,
+        zero=nothing,
+    )
+    found = minimise(program).z * scale
+    notes = []
+    if not told.all():
+        names = [name for name, known in zip(layout.names, told, strict=True) if not known]
+        notes.append(
+            'not determined by these recordings alone, and taken from a ball of 0.05 m: '
+            + ', '.join(names)
+        )
+    elif consistency is not None:
+        notes.append(
+            f'the best fit of the load is physically inconsistent ({consistency.message}); the '
+            'nearest consistent one is given beside it'
+        )
+    return found, tuple(notes)
+
+
+def _fit(
+    without: LinearSystem,
+    loaded: LinearSystem,
+    weights: tuple[np.ndarray, np.ndarray],
+    load: np.ndarray,
+    settings: PayloadSettings,
+) -> tuple[Fit, Fit]:
+    """
+    Return the fit of the run with the load, with it and by the run without it alone.
+
+    ``load`` is what the load adds to the base parameters, (b,).
+    """
+    light, heavy = without.stacked(weights[0]), loaded.stacked(weights[1])
+    robot = _robot_columns(without, settings, light, heavy)
+    effort = np.concatenate([light[:, -1], heavy[:, -1] - heavy[:, :-1] @ load])
+    together = _least_squares(robot, effort)
+    base = together[: load.size] + load
+    if together.size > load.size:
+        base[_friction(without)] += together[load.size :]
+    return evaluate(loaded, base), evaluate(loaded, _least_squares(light[:, :-1], light[:, -1]))
+
+
+def _least_squares(matrix: np.ndarray, effort: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(matrix, axis=0)
+    norms[norms == 0.0] = 1.0
+    return np.asarray(np.linalg.lstsq(matrix / norms, effort, rcond=_RANGE)[0]) / norms
+
+
+def _friction(system: LinearSystem) -> np.ndarray:
+    """Places of the base parameters that are friction."""
+    names = system.structure.base_layout.names
+    return np.array(
+        [i for i, name in enumerate(names) if name.rpartition('.')[2] in _FRICTION], dtype=int
+    )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shapes of a robot's links, as its URDF draws them for collision checks or for the eye."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import os
+from pathlib import Path
+
+from lxml import etree
+import numpy as np
+import pinocchio as pin
+
+from ..errors import ModelError
+from .packages import resolve_package_path
+from .robot import Robot
+
+KINDS = {'collision': pin.GeometryType.COLLISION, 'visual': pin.GeometryType.VISUAL}
+"""What a URDF has shapes for."""
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """
+    Shapes that move with the identified joints.
+
+    Attributes
+    ----------
+    geometry:
+        Pinocchio's geometry model, reduced to the robot's joints.
+    missing:
+        Pairs of link and mesh file for meshes that are not found; they are left out.
+
+    """
+
+    geometry: pin.GeometryModel
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def read_shapes(robot: Robot, kind: str = 'collision') -> Shapes:
+    """
+    Read the shapes of a robot's URDF.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    kind:
+        ``collision`` or ``visual``.
+
+    Raises
+    ------
+    ModelError
+        where the shapes cannot be read.
+
+    """
+    text, missing = _without_missing_meshes(robot, kind)
+    full = pin.buildModelFromXML(robot.urdf)
+    try:
+        geometry = pin.buildGeomFromUrdfString(full, text, KINDS[kind])
+    except Exception as error:
+        raise ModelError(
+            f"{kind} shapes of robot '{robot.name}' cannot be read: {error}",
+            remedy='correct them',
+        ) from error
+    if robot.locked:
+        geometry = _reduce(full, geometry, robot)
+    return Shapes(geometry, tuple(missing))
+
+
+def _without_missing_meshes(robot: Robot, kind: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the URDF with absolute mesh paths and without shapes whose mesh is not found."""
+    document = etree.fromstring(robot.urdf.encode())
+    missing = []
+    base = robot.path.parent if robot.path else Path.cwd()
+    for link in document.iterfind('link'):
+        for shape in link.findall(kind):
+            mesh = shape.find('geometry/mesh')
+            if mesh is None:
+                continue
+            path = _mesh_path(mesh.get('filename', ''), base)
+            if path is None:
+                missing.append((link.get('name'), mesh.get('filename')))
+                link.remove(shape)
+            else:
+                mesh.set('filename', str(path))
+    return etree.tostring(document, encoding='unicode'), missing
+
+
+def _mesh_path(name: str, base: Path) -> Path | None:
+    for prefix in ('file://', 'model://'):
+        if name.startswith(prefix):
+            name = name[len(prefix) :]
+    try:
+        path = resolve_package_path(name)
+    except ModelError:
+        return _beside(name, base)
+    path = path if path.is_absolute() else base / path
+    return path if path.is_file() else None
+
+
+def _beside(name: str, base: Path) -> Path | None:
+    """Look for ``package://<package>/<rest>`` in the folders above the URDF."""
+    package, _, rest = name.partition('://')[2].partition('/')
+    for folder in (base, *base.parents):
+        for candidate in (folder / package / rest, folder / rest):
+            if folder != Path(os.sep) and candidate.is_file():
+                return candidate
+    return None
+
+
+def _reduce(full: pin.Model, geometry: pin.GeometryModel, robot: Robot) -> pin.GeometryModel:
+    reference = pin.neutral(full)
+    ids = []
+    for name, position in robot.locked.items():
+        joint = full.joints[full.getJointId(name)]
+        if joint.nq == 1:
+            reference[joint.idx_q] = position
+        elif joint.nv == 1:
+            reference[joint.idx_q : joint.idx_q + 2] = np.cos(position), np.sin(position)
+        ids.append(full.getJointId(name))
+    return pin.buildReducedModel(full, geometry, ids, reference)[1]

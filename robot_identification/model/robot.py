@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A robot's kinematics, prior inertias and limits, read from its URDF and reduced to its joints.
+
+The identified joints stand in the order that the caller gives; Pinocchio's own order stays inside
+this module (`Robot.configuration`, `Robot.columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+import os
+from pathlib import Path
+import warnings
+
+import numpy as np
+import pinocchio as pin
+
+from ..errors import (
+    IdentificationWarning,
+    ModelError,
+    one_of,
+)
+from .packages import read_urdf
+from .parameters import (
+    INERTIAL_SYMBOLS,
+    ParameterLayout,
+    ParameterSet,
+)
+from .urdf_joints import (
+    build,
+    identified_joints,
+    joint_limits,
+    JointLimits,
+    locked_joints,
+    moving_joints,
+    parse,
+    passive_joints,
+    reduced,
+    require_inertias,
+)
+from .urdf_limits import MAX_GRAVITY
+
+
+@dataclass(frozen=True)
+class Robot:
+    """
+    A URDF reduced to the joints that are identified; made by `Robot.from_urdf`.
+
+    Attributes
+    ----------
+    name:
+        The URDF's robot name.
+    urdf:
+        The URDF document as text (after xacro).
+    joints:
+        Identified joints, in the order of all data.
+    links:
+        The link that each identified joint carries; names its inertial parameters.
+    locked:
+        The other moving joints and the position they are held at [rad or m].
+    gravity:
+        (3,) in the base frame [m/s^2].
+    model:
+        Pinocchio's model with the other joints locked and fixed links lumped.
+    limits:
+        Limits of the identified joints.
+    path:
+        The file that the URDF was read from, if any.
+    opened:
+        The same robot with its passive joints among the identified ones, after these: a tree
+        whose loops are cut open.  The robot itself where it has no passive joints.
+
+    """
+
+    name: str
+    urdf: str
+    joints: tuple[str, ...]
+    links: tuple[str, ...]
+    locked: Mapping[str, float]
+    gravity: np.ndarray
+    model: pin.Model
+    limits: JointLimits
+    path: Path | None = None
+    warnings: tuple[str, ...] = field(default=())
+    opened: Robot = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.opened is None:
+            object.__setattr__(self, 'opened', self)
+
+    @classmethod
+    def from_urdf(
+        cls,
+        source: str | os.PathLike,
+        joints: Sequence[str] | None = None,
+        *,
+        locked: Mapping[str, float] | None = None,
+        passive: Sequence[str] | None = (),
+        gravity: Sequence[float] = (0.0, 0.0, -9.81),
+        xacro_arguments: Mapping[str, str] | None = None,
+    ) -> Robot:
+        """
+        Read a robot from a URDF.
+
+        Parameters
+        ----------
+        source:
+            URDF text, a path to a URDF or xacro file, or ``package://<package>/<path>``.
+        joints:
+            Joints to identify, in the order of the data; None takes every moving joint, in the
+            order of Pinocchio's tree.
+        locked:
+            Other moving joints and the position to hold them at [rad or m].  Moving joints that
+            are named nowhere are held at 0 and give a warning, but those that mimic a locked one
+            follow it.
+        passive:
+            Joints without a drive that closed loops move; they keep moving in `model`.  None
+            takes all that are neither in ``joints`` nor in ``locked``.
+        gravity:
+            (3,) acceleration of free fall in the base frame [m/s^2].
+        xacro_arguments:
+            Arguments for a xacro file.
+
+        Raises
+        ------
+        ModelError
+            naming the file, joint or link that is wrong.
+
+        """
+        text, path = read_urdf(source, xacro_arguments)
+        where = str(path) if path else 'URDF'
+        document = parse(text, where)
+        full = build(text, where)
+        moving = moving_joints(document)
+        joints = identified_joints(full, moving, joints, where)
+        locked = dict(locked or {})
+        passive = passive_joints(full, moving, joints, locked, passive, where)
+        free = (*joints, *passive)
+        held, notes = locked_joints(moving, free, locked, where)
+        checked_gravity = _gravity(gravity)
+        model = reduced(full, held)
+        model.gravity.linear = checked_gravity
+        links = tuple(moving[joint].find('child').get('link') for joint in free)
+        notes += require_inertias(document, free, links, where, massless=passive)
+        for note in notes:
+            warnings.warn(note, IdentificationWarning, stacklevel=2)
+        opened = cls(
+            name=document.get('name', 'robot'),
+            urdf=text,
+            joints=free,
+            links=links,
+            locked=held,
+            gravity=checked_gravity,
+            model=model,
+            limits=joint_limits(moving, free),
+            path=path,
+            warnings=tuple(notes),
+        )
+        if not passive:
+            return opened
+        n = len(joints)
+        limits = joint_limits(moving, joints)
+        return replace(opened, joints=joints, links=links[:n], limits=limits, opened=opened)
+
+    @property
+    def n_joints(self) -> int:
+        """Number of identified joints."""
+        return len(self.joints)
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """Joints that closed loops move, in the order of the tree."""
+        return self.opened.joints[self.n_joints :]
+
+    @cached_property
+    def joint_ids(self) -> tuple[int, ...]:
+        """Pinocchio's index of each identified joint in `model`."""
+        return tuple(self.model.getJointId(joint) for joint in self.joints)
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """(n_joints,) place of each identified joint in Pinocchio's velocity vector."""
+        return np.array([self.model.joints[i].idx_v for i in self.joint_ids], dtype=int)
+
+    @cached_property
+    def layout(self) -> ParameterLayout:
+        """Inertial parameters of the links, in the order of the joints that carry them."""
+        return ParameterLayout.inertial(self.links)
+
+    @cached_property
+    def prior(self) -> ParameterSet:
+        """Inertial parameters that the URDF gives, fixed and locked links lumped."""
+        values = [self.model.inertias[i].toDynamicParameters() for i in self.joint_ids]
+        return ParameterSet(self.layout, np.concatenate(values))
+
+    def joint_index(self, joint: str) -> int:
+        """Place of ``joint`` among the identified ones; raises `ModelError` where it is not."""
+        try:
+            return self.joints.index(joint)
+        except ValueError:
+            raise ModelError(
+                f"joint '{joint}' is not among the identified joints",
+                joint=joint,
+                remedy=f'they are {one_of(self.joints)}',
+            ) from None
+
+    def attachment(self, frame: str | None = None) -> tuple[str, pin.SE3]:
+        """
+        Say which identified link carries a link of the URDF, and where on it that one is.
+
+        Parameters
+        ----------
+        frame:
+            A link of the URDF; None for the last identified joint's own.
+
+        Returns
+        -------
+        tuple
+            The identified link, and the pose of ``frame`` in that link's joint frame.
+
+        Raises
+        ------
+        ModelError
+            where the URDF has no such link, or no identified joint moves it.
+
+        """
+        if frame is None:
+            return self.links[-1], pin.SE3.Identity()
+        bodies = [f for f in self.model.frames if f.type == pin.FrameType.BODY]
+        found = [body for body in bodies if body.name == frame]
+        if not found:
+            raise ModelError(
+                f"the URDF has no link '{frame}'",
+                link=frame,
+                remedy=f'links are {one_of(body.name for body in bodies)}',
+            )
+        (body,) = found
+        if body.parentJoint not in self.joint_ids:
+            raise ModelError(
+                f"no identified joint moves link '{frame}'",
+                link=frame,
+                remedy=f'name one of {one_of(self.links)}, or a link that is fixed to one of them',
+            )
+        return self.links[self.joint_ids.index(body.parentJoint)], body.placement
+
+    def configuration(self, position: np.ndarray) -> np.ndarray:
+        """
+        Turn joint positions into Pinocchio's configuration vectors.
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) or (n_joints,), in the order of `joints` [rad or m].
+
+        Returns
+        -------
+        np.ndarray
+            (n_samples, nq) or (nq,); a continuous joint takes two entries (cosine, sine).
+
+        """
+        self.require_tree()
+        position = np.asarray(position, dtype=float)
+        q = np.empty((*position.shape[:-1], self.model.nq))
+        for column, index in enumerate(self.joint_ids):
+            joint = self.model.joints[index]
+            if joint.nq == 1:
+                q[..., joint.idx_q] = position[..., column]
+            else:
+                q[..., joint.idx_q] = np.cos(position[..., column])
+                q[..., joint.idx_q + 1] = np.sin(position[..., column])
+        return q
+
+    def tangent(self, vectors: np.ndarray) -> np.ndarray:
+        """Reorder (..., n_joints) velocities, accelerations or efforts into Pinocchio's order."""
+        self.require_tree()
+        vectors = np.asarray(vectors, dtype=float)
+        reordered = np.empty_like(vectors)
+        reordered[..., self.columns] = vectors
+        return reordered
+
+    def require_tree(self) -> None:
+        """Raise `ModelError` where the robot has passive joints, hence more than its own."""
+        if self.passive:
+            raise ModelError(
+                f"robot '{self.name}' has passive joints: their positions follow from its loops",
+                joint=self.passive[0],
+                remedy='robots with closed loops can be identified from recordings, by inverse '
+                'dynamics; plan and simulate their motions elsewhere',
+            )
+
+    def with_parameters(self, parameters: ParameterSet) -> pin.Model:
+        """
+        Return a copy of `model` with the inertial parameters of ``parameters``.
+
+        Links that ``parameters`` does not name keep what the URDF gives.  Friction and rotor
+        inertia are not part of Pinocchio's rigid-body model.
+        """
+        model = self.model.copy()
+        for index, link in zip(self.joint_ids, self.links, strict=True):
+            if f'{link}.{INERTIAL_SYMBOLS[0]}' in parameters.layout:
+                vector = parameters.inertial(link)
+                # without a body, as a frame between joints is, the centre would be 0 / 0
+                some = vector.any()
+                model.inertias[index] = (
+                    pin.Inertia.FromDynamicParameters(vector) if some else pin.Inertia.Zero()
+                )
+        return model
+
+
+def _gravity(values: Sequence[float]) -> np.ndarray:
+    gravity = np.array(values, dtype=float)
+    if gravity.shape != (3,) or not (np.abs(gravity) <= MAX_GRAVITY).all():
+        raise ModelError(
+            f'gravity is {gravity.tolist()}, expected three finite numbers',
+            value=gravity,
+            remedy=f'give three numbers of at most {MAX_GRAVITY:g} m/s^2',
+        )
+    gravity.setflags(write=False)
+    return gravity

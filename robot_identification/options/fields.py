@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Options declared once: a frozen dataclass field with default, unit, range and description.
+
+From such a class come the validation of the experiment file, the ROS parameter declarations, the
+command line's help and the tables in the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, MISSING
+import types
+import typing
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import one_of, SettingsError
+
+Options = TypeVar('Options')
+
+LARGEST = 1e100
+"""Largest absolute value of a number: its square is one, too."""
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """
+    Metadata of one option.
+
+    Attributes
+    ----------
+    name, default, doc, unit:
+        As declared; ``default`` is `dataclasses.MISSING` where the option is required.
+    minimum, maximum:
+        Inclusive range of a number, or of each entry of a list of numbers.
+    choices:
+        Allowed values, or None.
+    read_only:
+        Whether a running node refuses to change it.
+    type:
+        The annotated type.
+
+    """
+
+    name: str
+    default: Any
+    doc: str
+    unit: str
+    minimum: float | None
+    maximum: float | None
+    choices: tuple | None
+    read_only: bool
+    type: Any
+
+    @property
+    def clause(self) -> str:
+        """The words of `doc` in the middle of a sentence: acronyms keep their capitals."""
+        acronym = self.doc[1:2].isupper()
+        return self.doc if acronym else self.doc[:1].lower() + self.doc[1:]
+
+
+def option(
+    default: Any = MISSING,
+    *,
+    doc: str,
+    unit: str = '',
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: Sequence | None = None,
+    read_only: bool = False,
+    factory: Any = MISSING,
+) -> Any:
+    """
+    Declare a field of an options dataclass.
+
+    Parameters
+    ----------
+    default, factory:
+        As for `dataclasses.field`; neither makes the option required.
+    doc:
+        A sentence for help texts and tables, with a capital and without a full stop.
+    unit:
+        In SI, empty for none.
+    minimum, maximum, choices:
+        What values are allowed.
+    read_only:
+        Whether a running node refuses to change it.
+
+    """
+    metadata = {
+        'doc': doc,
+        'unit': unit,
+        'minimum': minimum,
+        'maximum': maximum,
+        'choices': None if choices is None else tuple(choices),
+        'read_only': read_only,
+    }
+    if factory is not MISSING:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def describe(cls: type) -> Iterator[OptionInfo]:
+    """Iterate over the options of ``cls`` in order."""
+    hints = typing.get_type_hints(cls)
+    for f in fields(cls):
+        if 'doc' not in f.metadata:
+            continue
+        default = f.default
+        if default is MISSING and f.default_factory is not MISSING:
+            default = f.default_factory()
+        yield OptionInfo(f.name, default, type=hints[f.name], **f.metadata)
+
+
+def from_mapping(cls: type[Options], mapping: Any, path: str = '') -> Options:
+    """
+    Make an options object from a mapping such as a section of a YAML file.
+
+    Parameters
+    ----------
+    cls:
+        The options dataclass; fields that are options dataclasses themselves are read likewise.
+    mapping:
+        Values by name; what is missing takes its default.
+    path:
+        Key path of ``mapping`` for messages, for example ``signals``.
+
+    Raises
+    ------
+    SettingsError
+        with the key path of an unknown key, a missing required key, a wrong type or a value out
+        of range.
+
+    """
+    if mapping is None:
+        mapping = {}
+    if not isinstance(mapping, Mapping):
+        raise SettingsError(
+            f"'{path or cls.__name__}' is {_shown(mapping)}, expected a mapping of keys",
+            key=path,
+            value=mapping,
+        )
+    infos = {info.name: info for info in describe(cls)}
+    for key in mapping:
+        if key not in infos:
+            raise SettingsError(
+                f"unknown key '{_join(path, key)}'",
+                key=_join(path, key),
+                remedy=f'known keys are {one_of(infos, 20)}',
+            )
+    values = {}
+    for name, info in infos.items():
+        key = _join(path, name)
+        if name in mapping:
+            values[name] = check(info, mapping[name], key)
+        elif info.default is MISSING:
+            raise SettingsError(f"key '{key}' is missing", key=key, remedy=info.clause)
+    return cls(**values)
+
+
+def check(info: OptionInfo, value: Any, key: str) -> Any:
+    """Return ``value`` converted to the option's type; raise `SettingsError` naming ``key``."""
+    value = _convert(info.type, value, key)
+    if info.choices is not None and value is not None:
+        for item in value if isinstance(value, tuple) else (value,):
+            if item not in info.choices:
+                raise SettingsError(
+                    f"'{key}' is {_shown(item)}",
+                    key=key,
+                    value=item,
+                    remedy=f'it has to be one of {one_of(info.choices)}',
+                )
+    _check_range(info, value, key)
+    return value
+
+
+def _check_range(info: OptionInfo, value: Any, key: str) -> None:
+    if isinstance(value, (str, bool, Mapping)) or value is None or is_dataclass(value):
+        return
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return
+    low, high = info.minimum, info.maximum
+    if (low is not None and (numbers < low).any()) or (
+        high is not None and (numbers > high).any()
+    ):
+        bounds = f'[{"-inf" if low is None else low}, {"inf" if high is None else high}]'
+        unit = f' {info.unit}' if info.unit else ''
+        raise SettingsError(
+            f"'{key}' is {_shown(value)}",
+            key=key,
+            value=value,
+            remedy=f'allowed is {bounds}{unit}',
+        )
+
+
+def _convert(kind: Any, value: Any, key: str) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return _convert_union(arguments, value, key)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return value if isinstance(value, kind) else from_mapping(kind, value, key)
+    if origin is tuple:
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            raise _wrong(key, value, 'a list')
+        if arguments[-1] is Ellipsis:
+            return tuple(_convert(arguments[0], v, f'{key}[{i}]') for i, v in enumerate(value))
+        if len(value) != len(arguments):
+            raise _wrong(key, value, f'a list of {len(arguments)}')
+        pairs = zip(arguments, value, strict=True)
+        return tuple(_convert(t, v, f'{key}[{i}]') for i, (t, v) in enumerate(pairs))
+    if origin in (dict, Mapping) or kind in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            raise _wrong(key, value, 'a mapping')
+        inner = arguments[1] if len(arguments) == 2 else Any
+        return {str(k): _convert(inner, v, _join(key, k)) for k, v in value.items()}
+    return _convert_scalar(kind, value, key)
+
+
+def _convert_union(arguments: tuple, value: Any, key: str) -> Any:
+    if value is None and type(None) in arguments:
+        return None
+    kinds = [kind for kind in arguments if kind is not type(None)]
+    first: SettingsError | None = None
+    for kind in kinds:
+        try:
+            return _convert(kind, value, key)
+        except SettingsError as error:
+            # the error of the alternative that has the value's own form says most
+            if first is None or isinstance(value, Mapping) == is_dataclass(kind):
+                first = error
+    assert first is not None
+    raise first
+
+
+def _convert_scalar(kind: Any, value: Any, key: str) -> Any:
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        # comparisons with NaN are false; larger whole numbers have no float
+        if not -LARGEST <= value <= LARGEST:
+            raise _wrong(key, value, f'a finite number of at most {LARGEST:g}')
+        return float(value)
+    if kind is int and isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**63:
+            raise _wrong(key, value, 'a whole number of 64 bits')
+        return value
+    if kind in (str, bool) and isinstance(value, kind):
+        return value
+    names = {float: 'a number', int: 'a whole number', str: 'text', bool: 'true or false'}
+    if kind in names:
+        raise _wrong(key, value, names[kind])
+    raise TypeError(f'options of type {kind!r} are not supported ({key})')
+
+
+def _wrong(key: str, value: Any, expected: str) -> SettingsError:
+    return SettingsError(f"'{key}' is {_shown(value)}, expected {expected}", key=key, value=value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f'{text[:57]}...'
+
+
+def _join(path: str, key: Any) -> str:
+    return f'{path}.{key}' if path else str(key)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Regressors: efforts that are linear in the dynamic parameters, ``effort = W(q, dq, ddq) p``.
+
+`build` makes a robot's inverse dynamics regressor, `prior` what its URDF says about the
+parameters.
+"""
+
+from ..model.mechanisms import DeltaSettings, LoopSettings
+from .elastic import ElasticJoints, ElasticRegressor
+from .inverse_dynamics import (
+    build,
+    InverseDynamicsRegressor,
+    MechanismRegressor,
+    predict,
+    prior,
+    Regressor,
+)
+from .settings import CoupledDrive, ModelSettings
+
+__all__ = [
+    'CoupledDrive',
+    'DeltaSettings',
+    'ElasticJoints',
+    'ElasticRegressor',
+    'InverseDynamicsRegressor',
+    'LoopSettings',
+    'MechanismRegressor',
+    'ModelSettings',
+    'Regressor',
+    'build',
+    'predict',
+    'prior',
+]

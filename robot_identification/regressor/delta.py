@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The delta robot with the thirteen parameters of Lomakin and Deutscher's Table I.
+
+Arm i turns by q_i about a level axis, from level outwards (0) downwards; g is gravity, s_i leads
+from the elbow e_i to the platform p, so |s_i| is the length of the forearm, and b_i = de_i/dq_i.
+The paper does not print the equations; they are
+
+    tau_i = fc_i sign(dq_i) + fv_i dq_i + J_i ddq_i - mr_i (b_i / L)^T g + m4 [Jp^T (ddp - g)]_i,
+
+with the arm's length L and, from the derivatives of s_i^T s_i = const,
+
+    S dp = diag(s_i^T b_i) dq = S Jp dq,    S = (s_1, s_2, s_3)^T,
+    s_i^T ddp = s_i^T b_i ddq_i + (ds_i^T b_i + s_i^T db_i) dq_i - ds_i^T dp.
+
+J_i holds the arm and its drive, mr_i the arm's first moment along itself, m4 is the platform.  The
+rods of a forearm count as two halves: one at the elbow, in J_i and mr_i, and one in m4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.recording import Motion
+from ..errors import ModelError, RecordingError
+from ..model.mechanisms import DeltaSettings
+from ..model.parameters import ParameterLayout
+from ..model.robot import Robot
+from .kinematics import cross
+
+PLATFORM = 'platform'
+"""What the platform's parameter m4 is named after."""
+
+SINGULAR = 1e-4
+"""Volume of the three forearms' directions below which they do not determine the platform."""
+
+REGULAR = 0.1
+"""The same volume that random states have at least."""
+
+
+@dataclass(frozen=True)
+class PlatformMotion:
+    """
+    Motion of the platform.
+
+    Attributes
+    ----------
+    position, velocity, acceleration:
+        (n_samples, 3) of its centre in the base frame [m, m/s, m/s^2].
+    jacobian:
+        (n_samples, 3, 3) velocity by the arms' velocities [m].
+    arm:
+        (n_samples, 3, 3) b_i, by arm and coordinate [m].
+
+    """
+
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jacobian: np.ndarray
+    arm: np.ndarray
+
+
+@dataclass(frozen=True)
+class DeltaKinematics:
+    """
+    Platform position of a delta robot, by the intersection of three spheres.
+
+    Attributes
+    ----------
+    settings:
+        The geometry.
+
+    """
+
+    settings: DeltaSettings
+
+    def elbows(self, position: np.ndarray) -> np.ndarray:
+        """
+        Return the spheres' centres: the elbows, moved inwards by the platform's radius.
+
+        Parameters
+        ----------
+        position:
+            (n_samples, 3) angles of the arms [rad].
+
+        Returns
+        -------
+        np.ndarray
+            (n_samples, 3, 3) by arm and coordinate [m].
+
+        """
+        reach = self.settings.radius + self.settings.arm_length * np.cos(position)
+        return self._outwards(reach, -self.settings.arm_length * np.sin(position))
+
+    def platform(self, position: np.ndarray) -> np.ndarray:
+        """Return the platform's centre below the arms, (n_samples, 3) [m]; NaN out of reach."""
+        elbows = self.elbows(position)
+        a, b = elbows[:, 1] - elbows[:, 0], elbows[:, 2] - elbows[:, 0]
+        normal = cross(a, b)
+        area = _dot(normal, normal)
+        with np.errstate(invalid='ignore', divide='ignore'):
+            centre = cross(_dot(a, a)[:, None] * b - _dot(b, b)[:, None] * a, normal)
+            centre /= 2.0 * area[:, None]
+            height = np.sqrt((self.settings.forearm_length**2 - _dot(centre, centre)) / area)
+        return elbows[:, 0] + centre + self._side * height[:, None] * normal
+
+    def motion(self, motion: Motion) -> PlatformMotion:
+        """Return the platform's motion; NaN out of reach."""
+        q, dq, ddq = motion.position, motion.velocity, motion.acceleration
+        length = self.settings.arm_length
+        level, down = length * np.cos(q), length * np.sin(q)
+        b, db = self._outwards(-down, -level), self._outwards(-level, down) * dq[:, :, None]
+        p = self.platform(q)
+        s = p[:, None] - self.elbows(q)
+        slope = _dots(s, b)
+        inverse = self._inverse(s)
+        dp = (inverse @ (slope * dq)[:, :, None])[:, :, 0]
+        ds = dp[:, None] - b * dq[:, :, None]
+        right = slope * ddq + (_dots(ds, b) + _dots(s, db)) * dq - _dots(ds, dp[:, None])
+        ddp = (inverse @ right[:, :, None])[:, :, 0]
+        return PlatformMotion(p, dp, ddp, inverse * slope[:, None], b)
+
+    def volume(self, position: np.ndarray) -> np.ndarray:
+        """Volume that the directions of the forearms span, 0 to 1, (n_samples,); NaN likewise."""
+        s = self.platform(position)[:, None] - self.elbows(position)
+        volume = _dot(s[:, 0], cross(s[:, 1], s[:, 2]))
+        return np.abs(volume) / self.settings.forearm_length**3
+
+    @property
+    def _side(self) -> float:
+        """Sign of the normal that points down with level arms; the branch keeps it."""
+        outwards = self._outwards(np.ones((1, 3)), np.zeros((1, 3)))[0]
+        return -float(np.sign(np.linalg.det(outwards + [0.0, 0.0, 1.0])))
+
+    def _outwards(self, reach: np.ndarray, up: np.ndarray) -> np.ndarray:
+        """Vectors in the arms' planes from their parts outwards and up, (n_samples, 3, 3)."""
+        angles = np.array(self.settings.angles)
+        return np.stack([reach * np.cos(angles), reach * np.sin(angles), up], axis=2)
+
+    def _inverse(self, s: np.ndarray) -> np.ndarray:
+        """Inverse of S by cofactors, which are cross products of its rows; NaN where singular."""
+        with np.errstate(invalid='ignore', divide='ignore'):
+            columns = cross(s[:, [1, 2, 0]], s[:, [2, 0, 1]])
+            determinant = _dot(s[:, 0], columns[:, 0])
+            return columns.transpose(0, 2, 1) / determinant[:, None, None]
+
+
+@dataclass(frozen=True)
+class DeltaBodies:
+    """
+    Columns ``<joint>.J`` and ``<joint>.mr`` of the arms and ``platform.m4``.
+
+    Attributes
+    ----------
+    layout:
+        Arm by arm, then the platform.
+    joints:
+        Names of the arms' joints.
+    kinematics:
+        The geometry.
+    gravity:
+        (3,) in the base frame [m/s^2].
+
+    """
+
+    layout: ParameterLayout
+    joints: tuple[str, ...]
+    kinematics: DeltaKinematics
+    gravity: np.ndarray
+
+    @classmethod
+    def of(cls, robot: Robot, settings: DeltaSettings) -> DeltaBodies:
+        """
+        Make the columns.
+
+        Raises
+        ------
+        ModelError
+            where the robot has not three identified joints.
+
+        """
+        if robot.n_joints != 3:
+            raise ModelError(
+                f'a delta robot has three arms, but {robot.n_joints} joints are identified',
+                value=robot.joints,
+                remedy='name the joints of its three arms in robot.joints',
+            )
+        names = [f'{joint}.{symbol}' for joint in robot.joints for symbol in ('J', 'mr')]
+        layout = ParameterLayout((*names, f'{PLATFORM}.m4'), ('kg m^2', 'kg m') * 3 + ('kg',))
+        return cls(layout, robot.joints, DeltaKinematics(settings), np.array(robot.gravity))
+
+    def fill(self, motion: Motion, out: np.ndarray) -> None:
+        """
+        Write the columns of a motion.
+
+        Parameters
+        ----------
+        motion:
+            States of n_samples.
+        out:
+            (n_samples, 3, >= 7), zero in the first 7 columns.
+
+        Raises
+        ------
+        RecordingError
+            naming the sample where the forearms do not reach the platform, or do not determine it.
+
+        """
+        self._require_regular(motion)
+        platform = self.kinematics.motion(motion)
+        arms = np.arange(3)
+        out[:, arms, 2 * arms] = motion.acceleration
+        length = self.kinematics.settings.arm_length
+        out[:, arms, 2 * arms + 1] = -(platform.arm @ self.gravity) / length
+        lifted = platform.acceleration - self.gravity
+        out[:, :, 6] = (platform.jacobian.transpose(0, 2, 1) @ lifted[:, :, None])[:, :, 0]
+
+    def random_motion(self, random: np.random.Generator, samples: int) -> Motion:
+        """Return random states well away from singular ones."""
+        found = np.empty((0, 3))
+        while len(found) < samples:
+            position = random.uniform(-0.5 * np.pi, 0.5 * np.pi, (samples, 3))
+            regular = np.nan_to_num(self.kinematics.volume(position)) >= REGULAR
+            found = np.concatenate([found, position[regular]])
+        return Motion(
+            position=found[:samples],
+            velocity=random.uniform(-3.0, 3.0, (samples, 3)),
+            acceleration=random.uniform(-10.0, 10.0, (samples, 3)),
+        )
+
+    def _require_regular(self, motion: Motion) -> None:
+        volume = self.kinematics.volume(motion.position)
+        bad = ~(volume >= SINGULAR)
+        if not bad.any():
+            return
+        row = int(np.argmax(bad))
+        angles = ', '.join(
+            f'{joint} = {angle:.4g}'
+            for joint, angle in zip(self.joints, motion.position[row], strict=True)
+        )
+        what = (
+            'the forearms do not reach the platform'
+            if np.isnan(volume[row])
+            else 'the forearms do not determine the platform'
+        )
+        raise RecordingError(
+            f'{what} at {motion.where(row)} ({angles})',
+            value=row,
+            remedy='check units, signs and offsets of the positions, and the lengths in '
+            'robot.delta',
+        )
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.einsum('sc,sc->s', a, b)
+
+
+def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.einsum('sic,sic->si', a, np.broadcast_to(b, a.shape))

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""
+The energy of a robot as a linear function of its parameters, which takes no accelerations.
+
+Between two instants the efforts' work is what the energy H = E + U (kinetic and potential) grows
+by and what friction takes (Gautier and Khalil 1992, equations (1) to (8)):
+
+.. math:: \int \tau^T \dot q \, dt = [h(q, \dot q)]_a^b X + \int \dot q^T W_f(q, \dot q) \, dt X
+
+with h the row of energies of a unit of each parameter and W_f the columns of the inverse dynamics
+regressor that do not come from an energy.  Both are over the standard parameters in the layout of
+that regressor, so base parameters, priors and results are the same whichever equations they come
+from.
+
+With the velocity v of a link's origin, its angular velocity W and the gravity g, all in the link's
+frame, and the height ``-g . p`` of the origin, the energy of a link is
+
+    m (v.v / 2 - g.p) + mc . (v x W - g) + W . I W / 2.
+
+Velocities and the unit motions of the joints are those of `rigid.RigidBodies`.  The gradient goes
+backwards through these formulas: what an energy gains by a change of v and W is a momentum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..data.recording import Motion
+from ..errors import SettingsError
+from ..model.parameters import ParameterLayout
+from .inverse_dynamics import (
+    InverseDynamicsRegressor,
+    Regressor,
+    Term,
+)
+from .kinematics import TreeJoint
+from .rigid import BLOCK, RigidBodies
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class EnergyRegressor:
+    """
+    Energies, and powers of friction, of a unit of each standard parameter; made by `energy_of`.
+
+    Attributes
+    ----------
+    layout:
+        The standard parameters, as those of the inverse dynamics regressor.
+    n_joints:
+        Number of joints.
+    rigid:
+        The columns of the links.
+    terms:
+        What fills the other columns.
+
+    """
+
+    layout: ParameterLayout
+    n_joints: int
+    rigid: RigidBodies
+    terms: tuple[Term, ...]
+    _inertias: np.ndarray = field(init=False, repr=False, compare=False)
+    _inert: np.ndarray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        inertias = self._constant_inertias()
+        object.__setattr__(self, '_inert', np.flatnonzero(inertias.any(axis=(1, 2))))
+        object.__setattr__(self, '_inertias', inertias[self._inert])
+
+    @property
+    def _joints(self) -> tuple[TreeJoint, ...]:
+        return self.rigid.tree.joints
+
+    @property
+    def stored(self) -> np.ndarray:
+        """(p,) bool, parameters that have an energy; the others take work for good."""
+        stored = np.zeros(len(self.layout), dtype=bool)
+        stored[: len(self.rigid.layout)] = True
+        stored[self._inert] = True
+        return stored
+
+    def rows(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+        """
+        Return h: the energy of a unit of each parameter.
+
+        The energy of gravity is 0 at the height of the base's origin; differences of rows do not
+        depend on that.
+
+        Parameters
+        ----------
+        position, velocity:
+            (n_samples, n_joints) [rad, rad/s; m, m/s].
+
+        Returns
+        -------
+        np.ndarray
+            (n_samples, p), in J for SI units of the parameters.
+
+        """
+        return self.linearised(position, velocity)[0]
+
+    def linearised(
+        self, position: np.ndarray, velocity: np.ndarray
+    ) -> tuple[np.ndarray, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]:
+        """
+        Return `rows` and what takes a gradient by the rows back to the states.
+
+        Parameters
+        ----------
+        position, velocity:
+            (n_samples, n_joints).
+
+        Returns
+        -------
+        tuple of np.ndarray and callable
+            The rows, and a function of weights (n_samples, p) that gives the gradients of
+            ``(weights * rows).sum()`` by position and velocity, (n_samples, n_joints) each.
+
+        """
+        position, velocity = self._checked(position, velocity)
+        parts = [slice(start, start + BLOCK) for start in range(0, len(position), BLOCK)]
+        blocks = [self._links(position[part], velocity[part]) for part in parts]
+        columns = [slice(10 * joint.column, 10 * joint.column + 10) for joint in self._joints]
+        out = np.zeros((len(position), len(self.layout)))
+        for part, links in zip(parts, blocks, strict=True):
+            for place, link in zip(columns, links, strict=True):
+                out[part, place] = link.energies().T
+        momenta = np.tensordot(velocity, self._inertias, axes=(1, 2))
+        out[:, self._inert] = 0.5 * (momenta @ velocity[:, :, None])[:, :, 0]
+
+        def pull_back(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            by_velocity = np.einsum('sc,sci->si', weights[:, self._inert], momenta)
+            by_position = np.zeros(position.shape)
+            for part, links in zip(parts, blocks, strict=True):
+                for joint, place, link in zip(self._joints, columns, links, strict=True):
+                    by_q, by_dq = link.pull_back(np.ascontiguousarray(weights[part, place].T))
+                    path = [self._joints[i].column for i in joint.path]
+                    by_position[part, path] += by_q.T
+                    by_velocity[part, path] += by_dq.T
+            return by_position, by_velocity
+
+        return out, pull_back
+
+    def powers(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+        """
+        Return what a unit of each parameter takes out of the energy per second, such as friction.
+
+        Parameters
+        ----------
+        position, velocity:
+            (n_samples, n_joints).
+
+        Returns
+        -------
+        np.ndarray
+            (n_samples, p) [W]; 0 for parameters that have an energy.
+
+        """
+        position, velocity = self._checked(position, velocity)
+        out = np.zeros((len(position), len(self.layout)))
+        taking = ~self.stored
+        for start in range(0, len(position), BLOCK):
+            part = slice(start, start + BLOCK)
+            columns = self._columns(position[part], velocity[part], np.zeros_like(position[part]))
+            out[part, taking] = np.einsum('sj,sjc->sc', velocity[part], columns[:, :, taking])
+        return out
+
+    def _checked(
+        self, position: np.ndarray, velocity: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        position, velocity = np.asarray(position, dtype=float), np.asarray(velocity, dtype=float)
+        if position.shape != velocity.shape or position.shape[1:] != (self.n_joints,):
+            raise ValueError(
+                f'position and velocity have shapes {position.shape} and {velocity.shape}, '
+                f'expected (n_samples, {self.n_joints})'
+            )
+        return position, velocity
+
+    def _columns(self, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> np.ndarray:
+        """Columns of the inverse dynamics that are not the links', (n_samples, n_joints, p)."""
+        out = np.zeros((*q.shape, len(self.layout)))
+        motion = Motion(q, dq, ddq)
+        for term in self.terms:
+            term.fill(motion, out)
+        return out
+
+    def _constant_inertias(self) -> np.ndarray:
+        """(p, n_joints, n_joints) what the other columns do with accelerations, such as rotors."""
+        zero = np.zeros((self.n_joints, self.n_joints))
+        pushed = self._columns(zero, zero, np.eye(self.n_joints)) - self._columns(zero, zero, zero)
+        inertias = np.ascontiguousarray(pushed.transpose(2, 1, 0))
+        asymmetry = np.abs(inertias - inertias.transpose(0, 2, 1)).max(initial=0.0)
+        if asymmetry > _ROUNDING * np.abs(inertias).max(initial=1.0):
+            raise ValueError('a term of the regressor has an inertia that is not symmetric')
+        return inertias
+
+    def _links(self, position: np.ndarray, velocity: np.ndarray) -> list[_LinkState]:
+        """States of the links of a block, in the order of the tree's joints."""
+        samples = len(position)
+        # without velocities, what accelerates the links is gravity alone
+        q = np.ascontiguousarray(np.concatenate([position, position]).T)
+        dq = np.zeros_like(q)
+        dq[:, :samples] = velocity.T
+        motions = self.rigid.motions(q, dq, np.zeros_like(q))
+        links: list[_LinkState] = []
+        upward = -self.rigid.tree.gravity[:, None] * np.ones(samples)
+        for joint, motion in zip(self._joints, motions, strict=True):
+            parent = links[joint.parent] if joint.parent >= 0 else None
+            step = joint.translation[:, None]
+            if not joint.revolute:
+                step = step + (joint.rotation @ joint.axis)[:, None] * q[joint.column, :samples]
+            axes = upward if parent is None else parent.upward
+            height = (axes * step).sum(axis=0) + (0.0 if parent is None else parent.height)
+            links.append(
+                _LinkState(
+                    velocity=motion[:, 0, :samples],
+                    upward=motion[3:, 1, samples:],
+                    height=height,
+                    units=motion[:, 2:, :samples],
+                    speeds=dq[[self._joints[i].column for i in joint.path], :samples],
+                )
+            )
+        return links
+
+
+@dataclass(frozen=True)
+class _LinkState:
+    """
+    Variables of a link's energy in its frame, samples last.
+
+    Attributes
+    ----------
+    velocity:
+        (6, n_samples) angular velocity and velocity of the origin.
+    upward:
+        (3, n_samples) gravity with the sign changed.
+    height:
+        (n_samples,) potential of the origin, ``-g . p``.
+    units:
+        (6, k, n_samples) unit motions of the k joints on the path.
+    speeds:
+        (k, n_samples) their speeds.
+
+    """
+
+    velocity: np.ndarray
+    upward: np.ndarray
+    height: np.ndarray
+    units: np.ndarray
+    speeds: np.ndarray
+
+    def energies(self) -> np.ndarray:
+        """(10, n_samples) energies of a unit of each inertial parameter."""
+        (wx, wy, wz), (vx, vy, vz) = self.velocity[:3], self.velocity[3:]
+        ux, uy, uz = self.upward
+        return np.stack(
+            [
+                0.5 * (vx * vx + vy * vy + vz * vz) + self.height,
+                vy * wz - vz * wy + ux,
+                vz * wx - vx * wz + uy,
+                vx * wy - vy * wx + uz,
+                0.5 * wx * wx,
+                wx * wy,
+                0.5 * wy * wy,
+                wx * wz,
+                wy * wz,
+                0.5 * wz * wz,
+            ]
+        )
+
+    def pull_back(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """
+        Gradient of ``(weights * energies()).sum()`` by the positions and velocities of the path.
+
+        Weights (10, n_samples) are like the inertial parameters of a body: they give it a momentum
+        in its motion and a weight in the field of gravity.
+        """
+        mass, first, (xx, xy, yy, xz, yz, zz) = weights[0], weights[1:4], weights[4:]
+        wx, wy, wz = W = self.velocity[:3]
+        v = self.velocity[3:]
+        turned = np.stack(
+            [
+                xx * wx + xy * wy + xz * wz,
+                xy * wx + yy * wy + yz * wz,
+                xz * wx + yz * wy + zz * wz,
+            ]
+        )
+        # of rotation and of translation, as a unit motion has them
+        momentum = np.concatenate([turned + _cross(first, v), mass * v + _cross(W, first)])
+        by_velocity = np.einsum('ckn,cn->kn', self.units, momentum)
+        # a joint's position changes, in the link's frame, what the joints before it give to the
+        # velocity: by its cross product with the unit motion, where the joint's own part is zero
+        given = np.cumsum(self.units * self.speeds, axis=1)
+        changed = np.concatenate(
+            [
+                _cross(given[:3], self.units[:3]),
+                _cross(given[:3], self.units[3:]) + _cross(given[3:], self.units[:3]),
+            ]
+        )
+        by_position = np.einsum('ckn,cn->kn', changed, momentum)
+        upward = self.upward[:, None]
+        by_position += np.einsum('ckn,cn->kn', _cross(upward, self.units[:3]), first)
+        by_position += mass * np.einsum('ckn,cn->kn', self.units[3:], self.upward)
+        return by_position, by_velocity
+
+
+def energy_of(regressor: Regressor, key: str = 'estimation.equations') -> EnergyRegressor:
+    """
+    Return the energies that belong to an inverse dynamics regressor.
+
+    Parameters
+    ----------
+    regressor:
+        As `build` makes it for a tree of rigid links.
+    key:
+        Setting that asks for energies, for the error.
+
+    Raises
+    ------
+    SettingsError
+        where the model is of another kind.
+
+    """
+    terms = regressor.terms if isinstance(regressor, InverseDynamicsRegressor) else ()
+    rigid = [term for term in terms if isinstance(term, RigidBodies)]
+    if len(rigid) != 1:
+        raise SettingsError(
+            f"'{key}' asks for energy equations, which are made for trees of rigid links",
+            key=key,
+            remedy='robots with loops or elastic joints take what needs no energies',
+        )
+    others = tuple(term for term in terms if not isinstance(term, RigidBodies))
+    return EnergyRegressor(regressor.layout, regressor.n_joints, rigid[0], others)
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Cross product along the first axis."""
+    return np.stack(
+        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    )

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Columns that belong to one joint: rotor inertia, friction and other functions of its state.
+
+Rotor inertia, friction and coupled drives are of that form: ``sum_f c_f f(dq, ddq)`` with the
+functions ``ddq_j``, ``dq_j``, ``sign(dq_j)`` (sign(0) is 0), 1, the signs of a motor's speeds
+``sign(sum_k r_k dq_k)``, and what else a term brings.
+
+The effort of a joint beside its rigid bodies is ``Ia ddq + fv dq + fc sign(dq) + off``, as in
+Gautier and Venture (2013), equation (2); sign(0) is 0.
+
+In place of Coulomb friction there may be the static friction of Szabo and Szadeczky-Kardoss (Acta
+IMEKO 10(3), 2021), equation (9): ``ts 2/pi atan(K dq) + tsc 2/pi atan(d dq)``.  It rises to the
+stiction ts within a velocity of a few 1/K and, as tsc is negative, falls to the Coulomb friction
+ts + tsc within a few 1/d (the Stribeck effect).  K and d are the slopes of `slopes_of`; the model
+is linear in all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from ..data.recording import Motion
+from ..errors import one_of, SettingsError
+from ..model.parameters import ParameterLayout
+from .settings import ModelSettings, SLOPES
+
+ACCELERATION, VELOCITY, SIGN, ONE, SPEED_SIGN, OTHER = range(6)
+"""Kinds of functions; joint j's, but for 1, and for the j-th speed or other of the term."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """
+    An entry of the rows: a sum of functions of the state.
+
+    Attributes
+    ----------
+    row:
+        Place of the joint in all data.
+    column:
+        Place of the parameter in the whole vector.
+    parts:
+        Kind, place and coefficient of each function.
+
+    """
+
+    row: int
+    column: int
+    parts: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """
+    The entries of a term.
+
+    Attributes
+    ----------
+    entries:
+        Those that are not zero for every motion.
+    speeds:
+        For each speed whose sign is a function: joints and ratios that it is the sum of.
+    other:
+        Gives (m, x) values of the term's own functions for velocities (m, n); None for no such
+        functions.
+
+    """
+
+    entries: tuple[Entry, ...]
+    speeds: tuple[tuple[tuple[int, float], ...], ...] = ()
+    other: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def speed_signs(self, velocity: np.ndarray) -> np.ndarray:
+        """Return (m, s) signs of the speeds for velocities (m, n)."""
+        speeds = [sum(ratio * velocity[:, k] for k, ratio in speed) for speed in self.speeds]
+        return np.sign(np.array(speeds).reshape(len(speeds), len(velocity))).T
+
+
+def fill(combination: Combination, motion: Motion, out: np.ndarray) -> None:
+    """
+    Add entries to rows.
+
+    Parameters
+    ----------
+    combination:
+        The entries.
+    motion:
+        States of n_samples.
+    out:
+        (n_samples, n_joints, n_parameters).
+
+    """
+    velocity = motion.velocity
+    other = None if combination.other is None else combination.other(velocity)
+    signs = combination.speed_signs(velocity)
+    for entry in combination.entries:
+        for kind, place, coefficient in entry.parts:
+            values = signs[:, place] if kind == SPEED_SIGN else _values(kind, place, motion, other)
+            out[:, entry.row, entry.column] += coefficient * values
+
+
+def _values(kind: int, place: int, motion: Motion, other: np.ndarray | None) -> np.ndarray | float:
+    if kind == ACCELERATION:
+        return np.asarray(motion.acceleration[:, place])
+    if kind == VELOCITY:
+        return np.asarray(motion.velocity[:, place])
+    if kind == SIGN:
+        return np.asarray(np.sign(motion.velocity[:, place]))
+    if kind == ONE:
+        return 1.0
+    assert other is not None
+    return np.asarray(other[:, place])
+
+
+SYMBOLS = {
+    'rotor_inertia': 'Ia',
+    'viscous': 'fv',
+    'coulomb': 'fc',
+    'stiction': 'ts',
+    'stribeck': 'tsc',
+    'offset': 'off',
+}
+"""Symbol of each term, in the order of the columns."""
+
+_DRY = ('fc', 'ts', 'tsc', 'off')
+REVOLUTE_UNITS = {'Ia': 'kg m^2', 'fv': 'N m s/rad', **dict.fromkeys(_DRY, 'N m')}
+PRISMATIC_UNITS = {'Ia': 'kg', 'fv': 'N s/m', **dict.fromkeys(_DRY, 'N')}
+
+USUAL_SLOPES = {'stiction': 100.0, 'stribeck': 5.0}
+"""
+Slopes [s/rad or s/m] where none are given and no recording has told them yet.
+
+Which parameters can be identified does not depend on them.
+"""
+
+
+def joint_terms(settings: ModelSettings) -> tuple[str, ...]:
+    """Terms of every joint that the settings ask for, in the order of the columns."""
+    wanted = {*settings.friction, *(('rotor_inertia',) if settings.rotor_inertia else ())}
+    return tuple(term for term in SYMBOLS if term in wanted)
+
+
+def unit_of(symbol: str, *, revolute: bool) -> str:
+    """Return the unit of a joint's parameter."""
+    return (REVOLUTE_UNITS if revolute else PRISMATIC_UNITS)[symbol]
+
+
+def slopes_of(settings: ModelSettings, joints: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """
+    Return the slopes that shape stiction and Stribeck friction.
+
+    Parameters
+    ----------
+    settings:
+        Give them, or leave them to `USUAL_SLOPES`.
+    joints:
+        Names of the joints.
+
+    Returns
+    -------
+    dict of str to np.ndarray
+        (n_joints,) for each of the two terms [s/rad or s/m], whether the settings have it or not.
+
+    Raises
+    ------
+    SettingsError
+        where there is neither one slope nor one a joint, or Stribeck friction is to rise as
+        steeply as stiction.
+
+    """
+    steep, slow = settings.stiction_slope, settings.stribeck_slope
+    # a slope that is not given keeps clear of the one that is
+    usual = {
+        'stiction': np.maximum(USUAL_SLOPES['stiction'], 20.0 * np.max(slow or 0.0)),
+        'stribeck': np.minimum(USUAL_SLOPES['stribeck'], 0.05 * np.min(steep or np.inf)),
+    }
+    slopes = {}
+    for term, key in SLOPES.items():
+        given = getattr(settings, key)
+        values = np.atleast_1d(usual[term] if given is None else given)
+        if values.size not in (1, len(joints)):
+            raise SettingsError(
+                f"'{key}' has {values.size} values, but the robot has {len(joints)} joints",
+                key=key,
+                value=given,
+                remedy=f'give one value for each of {one_of(joints)}, or one for all',
+            )
+        slopes[term] = np.broadcast_to(values, len(joints)).astype(float)
+    if {*SLOPES} <= {*settings.friction}:
+        _require_order(slopes, joints)
+    return slopes
+
+
+def _require_order(slopes: dict[str, np.ndarray], joints: tuple[str, ...]) -> None:
+    for joint, steep, slow in zip(joints, slopes['stiction'], slopes['stribeck'], strict=True):
+        if steep <= slow:
+            raise SettingsError(
+                f"'stribeck_slope' of joint '{joint}' is {slow:g}, 'stiction_slope' {steep:g}",
+                joint=joint,
+                key='stribeck_slope',
+                value=slow,
+                remedy='stiction has to rise more steeply than the Stribeck effect takes it away',
+            )
+
+
+def arctan_shape(velocity: np.ndarray, slope: np.ndarray | float) -> np.ndarray:
+    """Return 2/pi atan(slope velocity), from -1 to 1; Szabo and Szadeczky-Kardoss, eq. (8)."""
+    return (2.0 / np.pi) * np.arctan(slope * velocity)
+
+
+@dataclass(frozen=True)
+class JointTerms:
+    """
+    Columns of rotor inertia and friction, joint by joint.
+
+    Attributes
+    ----------
+    layout:
+        ``<joint>.Ia``, ``.fv``, ``.fc``, ``.ts``, ``.tsc``, ``.off``, as far as they are asked
+        for.
+    terms:
+        Which these are.
+    start:
+        Place of the first of them in the whole vector.
+    slopes:
+        As `slopes_of` gives them.
+
+    """
+
+    layout: ParameterLayout
+    terms: tuple[str, ...]
+    start: int
+    slopes: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(
+        cls,
+        joints: tuple[str, ...],
+        revolute: tuple[bool, ...],
+        settings: ModelSettings,
+        start: int,
+    ) -> JointTerms:
+        """Make the columns for joints of the given kinds."""
+        terms = joint_terms(settings)
+        pairs = [
+            (f'{joint}.{SYMBOLS[term]}', unit_of(SYMBOLS[term], revolute=turns))
+            for joint, turns in zip(joints, revolute, strict=True)
+            for term in terms
+        ]
+        names, units = zip(*pairs, strict=True) if pairs else ((), ())
+        return cls(ParameterLayout(names, units), terms, start, slopes_of(settings, joints))
+
+    @cached_property
+    def combination(self) -> Combination:
+        """The entries as functions of the state."""
+        arctans = tuple(term for term in self.terms if term in SLOPES)
+        count = len(self.layout) // max(1, len(self.terms))
+        entries = []
+        for joint in range(count):
+            for i, term in enumerate(self.terms):
+                column = self.start + len(self.terms) * joint + i
+                if term in SLOPES:
+                    part = OTHER, count * arctans.index(term) + joint, 1.0
+                else:
+                    part = _FUNCTIONS[term], joint, 1.0
+                entries.append(Entry(joint, column, (part,)))
+        slopes = [self.slopes[term] for term in arctans]
+        return Combination(tuple(entries), other=partial(_arctans, slopes) if slopes else None)
+
+    def fill(self, motion: Motion, out: np.ndarray) -> None:
+        """
+        Write the columns of a motion; entries that are zero for every motion are left alone.
+
+        Parameters
+        ----------
+        motion:
+            States of n_samples.
+        out:
+            (n_samples, n_joints, n_parameters), zero in these columns.
+
+        """
+        fill(self.combination, motion, out)
+
+
+def _arctans(slopes: list[np.ndarray], velocity: np.ndarray) -> np.ndarray:
+    return np.hstack([arctan_shape(velocity, slope) for slope in slopes])
+
+
+_FUNCTIONS = {
+    'rotor_inertia': ACCELERATION,
+    'viscous': VELOCITY,
+    'coulomb': SIGN,
+    'offset': ONE,
+}

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Closed loops as equations c(q) = 0 of a tree's joint positions, with their first two derivatives.
+
+Every equation is in metres: directions are multiplied by a length of the robot's own size, so that
+one tolerance fits all, and equations of all kinds weigh alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from ..errors import ModelError, one_of
+from ..model.mechanisms import LoopSettings
+from ..model.robot import Robot
+from .kinematics import (
+    Poses,
+    poses,
+    Rates,
+    rates,
+    Tree,
+    tree_of,
+    Vector,
+)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """
+    The equations of one loop.
+
+    Attributes
+    ----------
+    name:
+        What messages call it.
+    points:
+        The two points: they coincide, or keep their distance.
+    length:
+        That distance [m]; None where they coincide.
+    directions:
+        Pairs of directions that stay at right angles.
+    scale:
+        Length that the equations of the directions are multiplied by [m].
+
+    """
+
+    name: str
+    points: tuple[Vector, Vector]
+    length: float | None
+    directions: tuple[tuple[Vector, Vector], ...]
+    scale: float
+
+    @property
+    def equations(self) -> int:
+        """Number of equations."""
+        return (3 if self.length is None else 1) + len(self.directions)
+
+    def residual(self, at: Poses) -> np.ndarray:
+        """By how much the loop is open, (n_samples, equations) [m]."""
+        a, b = (point.at(at) for point in self.points)
+        gap = a - b
+        if self.length is None:
+            parts = [gap]
+        else:
+            parts = [_dot(gap, gap)[:, None] / (2 * self.length) - 0.5 * self.length]
+        parts += [self.scale * _dot(u.at(at), v.at(at))[:, None] for u, v in self.directions]
+        return np.concatenate(parts, axis=1)
+
+    def jacobian(self, tree: Tree, at: Poses) -> np.ndarray:
+        """Return the derivatives by the joints, (n_samples, equations, n_joints)."""
+        first, second = (point.slopes(tree, at) for point in self.points)
+        slopes = first - second
+        if self.length is None:
+            parts = [slopes]
+        else:
+            gap = self.points[0].at(at) - self.points[1].at(at)
+            parts = [gap[:, None] @ slopes / self.length]
+        for u, v in self.directions:
+            turned = u.at(at)[:, None] @ v.slopes(tree, at) + v.at(at)[:, None] @ u.slopes(
+                tree, at
+            )
+            parts.append(self.scale * turned)
+        return np.concatenate(parts, axis=1)
+
+    def bias(self, at: Poses, moving: Rates) -> np.ndarray:
+        """Return dJ/dt dq, (n_samples, equations) [m/s^2]."""
+        (va, ba), (vb, bb) = (point.moving(at, moving) for point in self.points)
+        if self.length is None:
+            parts = [ba - bb]
+        else:
+            gap = self.points[0].at(at) - self.points[1].at(at)
+            bent = _dot(va - vb, va - vb) + _dot(gap, ba - bb)
+            parts = [bent[:, None] / self.length]
+        for u, v in self.directions:
+            (du, bu), (dv, bv) = (vector.moving(at, moving) for vector in (u, v))
+            bent = _dot(bu, v.at(at)) + 2.0 * _dot(du, dv) + _dot(u.at(at), bv)
+            parts.append(self.scale * bent[:, None])
+        return np.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True)
+class Loops:
+    """
+    All loops of a robot.
+
+    Attributes
+    ----------
+    tree:
+        The robot with its loops cut open.
+    loops:
+        One after the other, as in the settings.
+    scale:
+        Size of the robot [m]: the longest way from a joint to a point of a loop.
+
+    """
+
+    tree: Tree
+    loops: tuple[Loop, ...]
+    scale: float
+
+    @classmethod
+    def of(cls, robot: Robot, settings: Sequence[LoopSettings]) -> Loops:
+        """
+        Find the points and axes of the loops on a robot's links.
+
+        Raises
+        ------
+        ModelError
+            naming a link that the robot does not have, or a loop that no joint can move.
+
+        """
+        opened = robot.opened
+        tree = tree_of(opened)
+        ends = [
+            tuple(
+                _vector(opened, tree, name, point, loop)
+                for name, point in ((loop.link_a, loop.point_a), (loop.link_b, loop.point_b))
+            )
+            for loop in settings
+        ]
+        scale = _size(tree, ends)
+        loops = []
+        for loop, (a, b) in zip(settings, ends, strict=True):
+            if a.joint == b.joint:
+                raise ModelError(
+                    f"loop '{loop.name}' joins '{loop.link_a}' and '{loop.link_b}', which no "
+                    'joint moves against each other',
+                    link=loop.link_a,
+                    value=loop.name,
+                    remedy='correct its links, or leave the loop out',
+                )
+            directions = _directions(opened, tree, loop)
+            loops.append(Loop(loop.name, (a, b), loop.length, directions, scale))
+        return cls(tree, tuple(loops), scale)
+
+    def residual(self, position: np.ndarray) -> np.ndarray:
+        """By how much the loops are open, (n_samples, n_equations) [m]."""
+        at = poses(self.tree, position)
+        return np.concatenate([loop.residual(at) for loop in self.loops], axis=1)
+
+    def linearised(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the residual and its derivatives, (n_samples, n_equations, n_joints)."""
+        at = poses(self.tree, position)
+        residual = np.concatenate([loop.residual(at) for loop in self.loops], axis=1)
+        slopes = np.concatenate([loop.jacobian(self.tree, at) for loop in self.loops], axis=1)
+        return residual, slopes
+
+    def bias(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+        """Return dJ/dt dq, (n_samples, n_equations) [m/s^2]."""
+        at = poses(self.tree, position)
+        moving = rates(self.tree, at, velocity)
+        return np.concatenate([loop.bias(at, moving) for loop in self.loops], axis=1)
+
+    def name_of(self, equation: int) -> str:
+        """Name of the loop that an equation belongs to."""
+        ends = np.cumsum([loop.equations for loop in self.loops])
+        return self.loops[int(np.searchsorted(ends, equation, side='right'))].name
+
+
+def _vector(
+    robot: Robot,
+    tree: Tree,
+    link: str,
+    local: Sequence[float],
+    loop: LoopSettings,
+    *,
+    free: bool = False,
+) -> Vector:
+    """Move a point or direction from a link's frame into that of the joint that moves the link."""
+    model = robot.model
+    if not model.existFrame(link, pin.FrameType.BODY):
+        links = [frame.name for frame in model.frames if frame.type == pin.FrameType.BODY]
+        raise ModelError(
+            f"loop '{loop.name}' names a link '{link}', which the robot does not have",
+            link=link,
+            value=loop.name,
+            remedy=f'its links are {one_of(links)}',
+        )
+    frame = model.frames[model.getFrameId(link, pin.FrameType.BODY)]
+    placement = frame.placement
+    vector = np.asarray(local, dtype=float)
+    if free:
+        vector = placement.rotation @ (vector / np.linalg.norm(vector))
+    else:
+        vector = placement.act(vector)
+    if frame.parentJoint == 0:
+        return Vector(-1, vector, free)
+    column = robot.joint_ids.index(frame.parentJoint)
+    place = next(i for i, joint in enumerate(tree.joints) if joint.column == column)
+    return Vector(place, vector, free)
+
+
+def _directions(robot: Robot, tree: Tree, loop: LoopSettings) -> tuple[tuple[Vector, Vector], ...]:
+    if loop.axis_a is None or loop.axis_b is None:
+        return ()
+    b = _vector(robot, tree, loop.link_b, loop.axis_b, loop, free=True)
+    if loop.kind == 'universal':
+        return ((_vector(robot, tree, loop.link_a, loop.axis_a, loop, free=True), b),)
+    # parallel to an axis is at right angles to two directions across it
+    axis = np.array(loop.axis_a) / np.linalg.norm(loop.axis_a)
+    across = np.cross(axis, np.eye(3)[np.argmin(np.abs(axis))])
+    sides = (across, np.cross(axis, across))
+    return tuple(
+        (_vector(robot, tree, loop.link_a, side.tolist(), loop, free=True), b) for side in sides
+    )
+
+
+def _size(tree: Tree, ends: Sequence[Sequence[Vector]]) -> float:
+    """Return the longest way along the links from the base to a point of a loop."""
+    longest = 0.0
+    for vector in (vector for pair in ends for vector in pair):
+        path = tree.joints[vector.joint].path if vector.joint >= 0 else ()
+        way = sum(float(np.linalg.norm(tree.joints[i].translation)) for i in path)
+        longest = max(longest, way + float(np.linalg.norm(vector.local)))
+    return longest or 1.0
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.einsum('sc,sc->s', a, b)

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The entries of a regressor's rows that are not zero for every motion.
+
+A joint's effort depends on the links that it carries alone, so that most of a sample's rows are
+zero; what is worked on sample by sample holds the others only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import finalize
+
+import numpy as np
+
+from ..compiled import available
+from ..data.recording import Motion
+from .friction import Combination
+from .inverse_dynamics import (
+    InverseDynamicsRegressor,
+    Regressor,
+    result_array,
+)
+from .kernel_data import (
+    carried_links,
+    entries_data,
+    KernelData,
+)
+from .rigid import RigidBodies
+
+_KEPT = 8  # patterns that are found again
+_STATES = 12
+"""Random states at which an entry has to be exactly zero to count as zero for every motion."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowPattern:
+    """
+    Places of the entries of a sample's rows that can differ from zero.
+
+    Attributes
+    ----------
+    columns:
+        For each of a sample's n rows the ascending places, among the columns asked for, that are
+        not zero for every motion.
+    size:
+        Number b of columns asked for.
+
+    """
+
+    columns: tuple[np.ndarray, ...]
+    size: int
+
+    @classmethod
+    def full(cls, n_rows: int, size: int) -> RowPattern:
+        """Return the pattern of rows that may have entries everywhere."""
+        return cls((np.arange(size),) * n_rows, size)
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """(n + 1,) where the entries of each row begin and end among those of a sample."""
+        return np.cumsum([0, *(places.size for places in self.columns)])
+
+    def part(self, row: int) -> slice:
+        """Places of the entries of a row."""
+        return slice(*self.offsets[row : row + 2].tolist())
+
+    @property
+    def width(self) -> int:
+        """Number K of entries of a sample."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """(K,) the row of each entry."""
+        return np.repeat(np.arange(len(self.columns)), np.diff(self.offsets))
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """(K,) the column of each entry, among those asked for."""
+        return np.concatenate([*self.columns, np.zeros(0, dtype=int)]).astype(int)
+
+    def same(self, other: RowPattern) -> bool:
+        """Tell whether entries of both patterns mean the same."""
+        if self is other:
+            return True
+        alike = self.size == other.size and np.array_equal(self.offsets, other.offsets)
+        return alike and np.array_equal(self.places, other.places)
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """
+        Return the entries of whole rows, the inverse of `expand`.
+
+        Parameters
+        ----------
+        rows:
+            (m, n, b).
+
+        Returns
+        -------
+        np.ndarray
+            (K, m), contiguous.
+
+        """
+        return np.ascontiguousarray(rows[:, self.rows, self.places].T)
+
+    def product(self, entries: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """
+        Multiply rows with values of their columns.
+
+        Parameters
+        ----------
+        entries:
+            (K, m).
+        values:
+            (b,).
+
+        Returns
+        -------
+        np.ndarray
+            (m, n).
+
+        """
+        out = np.empty((len(self.columns), entries.shape[1]))
+        for j, places in enumerate(self.columns):
+            out[j] = values[places] @ entries[self.part(j)]
+        return out.T
+
+    def expand(self, entries: np.ndarray) -> np.ndarray:
+        """
+        Return whole rows.
+
+        Parameters
+        ----------
+        entries:
+            (K, m) of m samples.
+
+        Returns
+        -------
+        np.ndarray
+            (m, n, b).
+
+        """
+        dense = np.zeros((entries.shape[1], len(self.columns), self.size))
+        dense[:, self.rows, self.places] = entries.T
+        return dense
+
+
+def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
+    """
+    Find the entries that are not zero for every motion.
+
+    Parameters
+    ----------
+    regressor:
+        Any.  Where the compiled kernel could evaluate it, they follow from its structure: a link's
+        columns are in the rows of the joints that move it.  Others are tried at random states.
+    columns:
+        (b,) places of the columns that are wanted.
+
+    """
+    compilable = regressor.compilable if isinstance(regressor, InverseDynamicsRegressor) else None
+    if compilable is None:
+        occupied = _tried(regressor)
+    else:
+        occupied = _structure(compilable, (regressor.n_joints, len(regressor.layout)))
+    rows = occupied[:, np.asarray(columns)]
+    return RowPattern(tuple(np.flatnonzero(row) for row in rows), rows.shape[1])
+
+
+def kept_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
+    """
+    Return the pattern that was found last time for the same regressor and array of columns.
+
+    The parameters are those of `row_pattern`; many recordings of one robot have one pattern.
+    """
+    key = id(regressor), id(columns)
+    kept = _patterns.get(key)
+    if kept is None:
+        kept = regressor, columns, row_pattern(regressor, columns)
+        while len(_patterns) >= _KEPT:
+            _patterns.pop(next(iter(_patterns)), None)
+        _patterns[key] = kept
+    return kept[2]
+
+
+_patterns: dict[tuple[int, int], tuple[Regressor, np.ndarray, RowPattern]] = {}
+
+
+def entries(
+    regressor: Regressor,
+    motion: Motion,
+    columns: np.ndarray,
+    pattern: RowPattern,
+    out: np.ndarray | None = None,
+    *,
+    threads: int = 1,
+) -> np.ndarray:
+    """
+    Evaluate the entries of a pattern.
+
+    Row j's part ``[offsets[j]:offsets[j + 1]]`` of the result is the matrix (m, w_j) of its
+    columns in Fortran's order, as LAPACK takes it.  The compiled kernel forms these entries alone.
+
+    Parameters
+    ----------
+    regressor:
+        The model.
+    motion:
+        States of m samples, a few thousand at most: the dense rows of regressors without a
+        compiled kernel exist meanwhile.
+    columns, pattern:
+        As for and from `row_pattern`.
+    out:
+        (K, m), contiguous, to write to; made where None.
+    threads:
+        How many at most work on it; one where nothing is compiled.
+
+    Returns
+    -------
+    np.ndarray
+        (K, m), contiguous.
+
+    Raises
+    ------
+    ValueError
+        where the motion has another number of joints than the regressor, or ``out`` does not fit.
+
+    """
+    data = entries_data_of(regressor, columns, pattern) if available() else None
+    if data is not None:
+        m, n = motion.position.shape
+        if n != regressor.n_joints:
+            raise ValueError(f'the motion has {n} joints, the regressor {regressor.n_joints}')
+        out = result_array((data.size, m), out)
+        data.evaluate(motion, out, threads)
+        return out
+    out = result_array((pattern.width, len(motion)), out)
+    dense = regressor.rows(motion).reshape(len(motion), len(pattern.columns), -1)
+    out[...] = dense[:, pattern.rows, np.asarray(columns)[pattern.places]].T
+    return out
+
+
+def entries_data_of(
+    regressor: Regressor, columns: np.ndarray, pattern: RowPattern
+) -> KernelData | None:
+    """
+    Return the entries of a pattern as data for the compiled kernel; None where it has none.
+
+    The last one of a pattern is kept as long as that, and is found again by the same regressor and
+    array of columns.  The parameters are those of `entries`.
+    """
+    kept = _kernel_data.get(id(pattern))
+    if kept is not None and kept[0] is regressor:
+        # the same array as a rule, which takes no time to see
+        same = kept[1] is columns or np.array_equal(kept[1], columns)
+        if same:
+            return kept[2]
+    if not isinstance(regressor, InverseDynamicsRegressor) or regressor.compilable is None:
+        return None
+    places = np.asarray(columns)[pattern.places]
+    data = entries_data(*regressor.compilable, pattern.rows, places)
+    if kept is None:
+        finalize(pattern, _kernel_data.pop, id(pattern), None)
+    _kernel_data[id(pattern)] = (regressor, columns, data)
+    return data
+
+
+_kernel_data: dict[int, tuple[Regressor, np.ndarray, KernelData]] = {}
+
+
+def _structure(
+    compilable: tuple[RigidBodies, tuple[Combination, ...]], shape: tuple[int, int]
+) -> np.ndarray:
+    """(n, p) whether an entry is not zero for every motion."""
+    rigid, combinations = compilable
+    occupied = np.zeros(shape, dtype=bool)
+    for row, link in carried_links(rigid.tree):
+        occupied[row, 10 * link : 10 * link + 10] = True
+    for combination in combinations:
+        for entry in combination.entries:
+            occupied[entry.row, entry.column] |= bool(entry.parts)
+    return occupied
+
+
+def _tried(regressor: Regressor) -> np.ndarray:
+    """(n, p) whether an entry is not zero at some random state."""
+    random = np.random.default_rng(0)
+    own = getattr(regressor, 'random_motion', None)
+    if own is not None:
+        motion = own(random, _STATES)
+    else:
+        motion = Motion(*random.uniform(-3.0, 3.0, (3, _STATES, regressor.n_joints)))
+    rows = regressor.rows(motion).reshape(_STATES, regressor.n_joints, -1)
+    return np.asarray(rows.any(axis=0))

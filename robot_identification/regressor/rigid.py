@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Rigid-body columns of the inverse dynamics regressor, for many samples at once.
+
+The effort of joint j owed to link i is ``s^T f``: the wrench f that moves the link, at the origin
+of its joint frame, along the motion s = (w, l) that a unit speed of joint j gives the link (w its
+rotation, l the velocity of that origin).  With the angular velocity W, the angular acceleration A
+and the acceleration a of the origin less gravity, all in the link's frame,
+
+    force = m a + (A x + W x W x) mc,    moment = mc x a + I A + W x (I W),
+
+so every entry of the row is a product of s with quantities that belong to the link alone.  This is
+Atkeson, An and Hollerbach's (1986) regressor, with the axes moved to the link instead of the
+wrenches to the axes: a link's 6x10 matrix is never moved up the tree.  The motions s go from link
+to link down the tree together with the link's own velocity and acceleration, all of which change
+frames by the same 6x6 matrix (Featherstone 2008, chapter 2).
+
+Inside this module arrays have the samples last, so that each operation runs over contiguous
+memory; products of small matrices sample by sample are `numpy.einsum`, and what is linear in a few
+functions of the state is one matrix product for all samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..data.recording import Motion
+from ..model.parameters import ParameterLayout
+from ..model.robot import Robot
+from .kinematics import (
+    cross_matrix,
+    Tree,
+    tree_of,
+    TreeJoint,
+)
+
+BLOCK = 256
+"""Samples that are worked on at once: the intermediate arrays stay in a core's cache."""
+
+
+@dataclass(frozen=True)
+class RigidBodies:
+    """
+    Columns of the ten inertial parameters of every link.
+
+    Attributes
+    ----------
+    layout:
+        Ten parameters a link, in the order of the robot's links.
+    tree:
+        The kinematics.
+
+    """
+
+    layout: ParameterLayout
+    tree: Tree
+    _joints: tuple[_JointKernel, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        kernels = tuple(_JointKernel.of(joint) for joint in self.tree.joints)
+        object.__setattr__(self, '_joints', kernels)
+
+    @classmethod
+    def of(cls, robot: Robot) -> RigidBodies:
+        """Make the columns for a robot."""
+        return cls(robot.layout, tree_of(robot))
+
+    def fill(self, motion: Motion, out: np.ndarray) -> None:
+        """
+        Write the columns of a motion; entries that are zero for every motion are left alone.
+
+        Parameters
+        ----------
+        motion:
+            States of n_samples.
+        out:
+            (n_samples, n_joints, >= 10 n_joints), zero in the first 10 n_joints columns.
+
+        """
+        for start in range(0, len(motion), BLOCK):
+            part = slice(start, start + BLOCK)
+            q, dq, ddq = (
+                np.ascontiguousarray(array[part].T)
+                for array in (motion.position, motion.velocity, motion.acceleration)
+            )
+            self.write(self.motions(q, dq, ddq), out[part])
+
+    def motions(self, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> list[np.ndarray]:
+        """
+        Velocities, accelerations and unit motions of the links, for a block of samples.
+
+        Parameters
+        ----------
+        q, dq, ddq:
+            (n_joints, n_samples), contiguous; a few hundred samples at most.
+
+        Returns
+        -------
+        list of np.ndarray
+            For each joint of the tree, (6, 2 + k, n_samples): the velocity of its link, the
+            acceleration (spatial, less gravity) and the unit motions of the k joints on its path,
+            each as (w, l) in the link's frame.
+
+        """
+        base = np.zeros((6, 2, q.shape[1]))
+        base[3:, 1] = -self.tree.gravity[:, None]
+        motions: list[np.ndarray] = []
+        for joint, kernel in zip(self.tree.joints, self._joints, strict=True):
+            k = joint.column
+            parent = base if joint.parent < 0 else motions[joint.parent]
+            motions.append(kernel.next_link(parent, q[k], dq[k], ddq[k]))
+        return motions
+
+    def write(self, motions: list[np.ndarray], out: np.ndarray) -> None:
+        """
+        Write the columns of a block from what `motions` gave.
+
+        Parameters
+        ----------
+        motions:
+            As above, of n_samples.
+        out:
+            (n_samples, >= n_joints, >= 10 n_joints), as for `fill`.
+
+        """
+        for joint, motion in zip(self.tree.joints, motions, strict=True):
+            entries = _rows(motion)
+            columns = slice(10 * joint.column, 10 * joint.column + 10)
+            for i, ancestor in enumerate(joint.path):
+                out[:, self.tree.joints[ancestor].column, columns] = entries[i].T
+
+
+@dataclass(frozen=True)
+class _JointKernel:
+    """
+    Map of a link's motions to those of the next one.
+
+    Motions of a link are (6, 2 + k, n_samples): the velocity, the acceleration (spatial, less
+    gravity) and the unit motions of the k joints that move it, each as (w, l).
+
+    Attributes
+    ----------
+    revolute:
+        Whether the joint turns.
+    shape:
+        (18, 3 or 2) coefficients of the matrix (M, E), 3x6, that gives l in the next frame from
+        (w, l) in this one, in the functions of the position (1, cos q, sin q) or (1, q).  E is the
+        rotation, which gives w from w.
+    axis:
+        (6, 1) unit motion of the joint.
+    crossed:
+        (6, 6) matrix of the cross product of a velocity with the unit motion.
+
+    """
+
+    revolute: bool
+    shape: np.ndarray
+    axis: np.ndarray
+    crossed: np.ndarray
+
+    @classmethod
+    def of(cls, joint: TreeJoint) -> _JointKernel:
+        reach = cross_matrix(joint.translation)
+        parts = [np.hstack([-turn @ reach, turn]) for turn in into_frame(joint)]
+        if not joint.revolute:
+            slide = cross_matrix(joint.rotation @ joint.axis)
+            parts.append(np.hstack([-joint.rotation.T @ slide, np.zeros((3, 3))]))
+        zero, axis = np.zeros(3), joint.axis
+        # (w, l) x (axis, 0) = (w x axis, l x axis);  (w, l) x (0, axis) = (0, w x axis)
+        turn = -cross_matrix(axis)
+        blocks = [[turn, 0 * turn], [0 * turn, turn]] if joint.revolute else None
+        return cls(
+            revolute=joint.revolute,
+            shape=np.stack([part.ravel() for part in parts], axis=1),
+            axis=np.concatenate([axis, zero] if joint.revolute else [zero, axis])[:, None],
+            crossed=np.block(blocks or [[0 * turn, 0 * turn], [turn, 0 * turn]]),
+        )
+
+    def next_link(
+        self, parent: np.ndarray, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray
+    ) -> np.ndarray:
+        """Motions of the next link, one joint more than its parent's."""
+        ones = np.ones_like(q)
+        functions = np.stack([ones, np.cos(q), np.sin(q)] if self.revolute else [ones, q])
+        transform = (self.shape @ functions).reshape(3, 6, -1)
+        known = parent.shape[1]
+        motions = np.empty((6, known + 1, q.size))
+        np.einsum('cdn,dkn->ckn', transform[:, 3:], parent[:3], out=motions[:3, :known])
+        np.einsum('cdn,dkn->ckn', transform, parent, out=motions[3:, :known])
+        motions[:, known] = self.axis
+        motions[:, 1] += self.axis * ddq + (self.crossed @ motions[:, 0]) * dq
+        motions[:, 0] += self.axis * dq
+        return motions
+
+
+def into_frame(joint: TreeJoint) -> tuple[np.ndarray, ...]:
+    """
+    Return the rotation into a joint's frame from its parent's.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        (3, 3) each: what is constant, what goes with the cosine of the position and what with its
+        sine, by Rodrigues' formula of the inverse rotation; the first alone where it slides.
+
+    """
+    into = joint.rotation.T
+    if not joint.revolute:
+        return (into,)
+    constant = np.outer(joint.axis, joint.axis) @ into
+    return constant, into - constant, -cross_matrix(joint.axis) @ into
+
+
+def _rows(motions: np.ndarray) -> np.ndarray:
+    """Ten entries for each joint that moves the link, (k, 10, n_samples)."""
+    velocity, acceleration, unit = motions[:, 0], motions[:, 1], motions[:, 2:]
+    W, v = velocity[:3], velocity[3:]
+    state = np.empty((12, velocity.shape[1]))
+    # the acceleration of the origin itself, from the spatial one
+    state[:3] = acceleration[3:] + _cross(W, v)
+    state[3:6] = acceleration[:3]
+    np.multiply(W, W, out=state[6:9])
+    np.multiply(W[0], W[1:], out=state[9:11])
+    np.multiply(W[1], W[2], out=state[11])
+    factors = _FACTORS @ state
+    mass, first, second = np.split(factors, (3, 21))
+    entries = np.empty((unit.shape[1], 10, velocity.shape[1]))
+    np.einsum('ckn,cn->kn', unit[3:], mass, out=entries[:, 0])
+    np.einsum('ckn,cen->ken', unit, first.reshape(6, 3, -1), out=entries[:, 1:4])
+    np.einsum('ckn,cen->ken', unit[:3], second.reshape(3, 6, -1), out=entries[:, 4:])
+    return entries
+
+
+def _factors() -> np.ndarray:
+    """
+    Matrix (39, 12) that gives what unit motions are multiplied with, from the state of a link.
+
+    The state is (a, A, products of W: xx yy zz xy xz yz).  The factors are of the mass (3: for l),
+    the first moments (6 x 3: for w and l, by parameter) and the inertias (3 x 6: for w).
+    """
+    ax, ay, az, Ax, Ay, Az, xx, yy, zz, xy, xz, yz = np.eye(12)
+    none = np.zeros(12)
+    mass = [ax, ay, az]
+    # a x w + (A x + W x W x)^T l
+    first = [[none, az, -ay], [-az, none, ax], [ay, -ax, none]]
+    first += [[-yy - zz, xy - Az, xz + Ay], [xy + Az, -xx - zz, yz - Ax]]
+    first += [[xz - Ay, yz + Ax, -xx - yy]]
+    # w^T (I A + W x I W), by Ixx, Ixy, Iyy, Ixz, Iyz, Izz
+    second = [[Ax, Ay - xz, -yz, Az + xy, yy - zz, yz]]
+    second += [[xz, Ax + yz, Ay, zz - xx, Az - xy, -xz]]
+    second += [[-xy, xx - yy, xy, Ax - yz, Ay + xz, Az]]
+    rows = [*mass, *(f for row in first for f in row), *(f for row in second for f in row)]
+    return np.array(rows)
+
+
+_FACTORS = _factors()
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Cross product along the first axis."""
+    return np.stack(
+        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    )

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The report: one HTML file that needs nothing beside it, no network and no script.
+
+What a reader has to know first stands first: the figures of merit, then the warnings.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+import io
+import math
+import os
+from pathlib import Path
+import platform
+import re
+from typing import Any, TYPE_CHECKING
+import warnings
+
+import jinja2
+from markupsafe import Markup
+import numpy as np
+import yaml
+
+from ...errors import IdentificationWarning, once
+from ...estimation import JointFit
+from ...estimation.energy import ENERGY
+from ...estimation.estimate import METHOD_TITLES
+from ...model.robot import Robot
+from ...options.keys import to_mapping
+from ...version import __version__
+from ..result import Result
+from ..result_yaml import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_VERTICES = 28_000
+"""A drawing whose lines have more, some 700 kB, is embedded as a bitmap instead."""
+
+_LIBRARIES = ('numpy', 'scipy', 'pin', 'matplotlib')
+
+
+def write_report(result: Result, path: str | os.PathLike) -> Path:
+    """
+    Write the report of ``result`` to ``path``, which replaces what is there.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, html(result))
+    return path
+
+
+def html(result: Result) -> str:
+    """
+    Return the report of ``result`` as the text of an HTML document.
+
+    Warns
+    -----
+    IdentificationWarning
+        naming figures that cannot be drawn; the report has the others.
+
+    """
+    figures, failures = _figures(result)
+    for failure in failures:
+        warnings.warn(failure, IdentificationWarning, stacklevel=2)
+    return render(
+        'report.html',
+        result=result,
+        method=METHOD_TITLES.get(result.estimate.method, result.estimate.method),
+        tiles=list(_tiles(result)),
+        notes=collect_notes(result),
+        warnings=once(collect_warnings(result), failures),
+        units=_units(result),
+        parameters=list(_parameters(result)),
+        standard=list(_standard(result)),
+        links=list(_links(result)),
+        figures=figures,
+        settings=settings_text(result),
+    )
+
+
+def render(name: str, **values: Any) -> str:
+    """
+    Fill in a template of this room.
+
+    Parameters
+    ----------
+    name:
+        Of the file.
+    values:
+        What it is filled with, beside style and versions.
+
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader('robot_identification.report', 'templates'),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, percent=percent, seconds=seconds, unit=unit)
+    return environment.get_template(name).render(
+        style=Markup(_resource(environment, 'style.css')),
+        libraries=list(_libraries()),
+        version=__version__,
+        **values,
+    )
+
+
+def effort_units(robot: Robot) -> tuple[str, ...]:
+    """Return the unit of each identified joint's effort: N m where it turns, N where it slides."""
+    kinds = (robot.model.joints[i].shortname() for i in robot.joint_ids)
+    return tuple('N' if 'JointModelP' in kind else 'N m' for kind in kinds)
+
+
+def _units(result: Result) -> dict[str, str]:
+    """Return the unit of each joint's effort, of motors of elastic joints, and of energies."""
+    units = effort_units(result.robot)
+    rows = result.system.joints
+    motors = dict(zip(rows, units * (len(rows) // len(units)), strict=False))
+    return {**dict(zip(result.robot.joints, units, strict=True)), **motors, ENERGY: 'J'}
+
+
+def _in_order(fits: Sequence[JointFit], units: dict[str, str]) -> tuple[str, ...]:
+    return tuple(units[fit.joint] for fit in fits)
+
+
+def collect_warnings(result: Result) -> tuple[str, ...]:
+    """Return every warning of the result and of its parts, each once."""
+    parts = (result, result.robot, result.structure, result.estimate, result.essential)
+    texts = [text for part in parts for text in getattr(part, 'warnings', ())]
+    return tuple(dict.fromkeys(texts))
+
+
+def collect_notes(result: Result) -> tuple[str, ...]:
+    """Return what the estimators found out by the way, each text once."""
+    reduced = () if result.essential is None else result.essential.notes
+    return once(result.estimate.notes, reduced)
+
+
+def settings_text(result: Result) -> str:
+    """Return the settings of the result in the form of an experiment file."""
+    robot = result.robot
+    model = to_mapping(result.model)
+    document = {
+        'robot': {
+            'urdf': robot.name if robot.path is None else robot.path.name,
+            'joints': list(robot.joints),
+            'locked': dict(robot.locked),
+            'gravity': robot.gravity.tolist(),
+            'effort_kind': result.effort_kind,
+            'drives': to_mapping(result.drives),
+            **model,
+        },
+        'signals': to_mapping(result.signals),
+        'estimation': to_mapping(result.estimation),
+    }
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=88)
+
+
+# ---------------------------------------------------------------------------------------- numbers
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return ``value`` with so many significant digits; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return '–'
+    if math.isinf(value):
+        return '∞' if value > 0 else '-∞'
+    text = f'{value:.{digits}g}'
+    return text.replace('e-0', 'e-').replace('e+0', 'e').replace('e+', 'e').replace('-', '−')
+
+
+def percent(value: float | None) -> str:
+    """Return a percentage with two decimals, or three significant digits where it is large."""
+    if value is None or math.isnan(value):
+        return '–'
+    if value >= 1e4:
+        return '> 9999'
+    return f'{value:.2f}' if value < 100.0 else f'{value:.0f}'
+
+
+def seconds(value: float) -> str:
+    """Return a duration in a unit that suits it."""
+    return f'{1e3 * value:.0f} ms' if value < 1.0 else f'{value:.2f} s'
+
+
+def unit(text: str) -> str:
+    """Return a unit with its exponents raised."""
+    return text.replace('^2', '²')
+
+
+# ------------------------------------------------------------------------------------------ parts
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure of merit at the head of the report; ``state`` is good, poor or plain."""
+
+    label: str
+    value: str
+    note: str = ''
+    state: str = 'plain'
+
+
+def _tiles(result: Result) -> Iterator[Tile]:
+    estimate, structure = result.estimate, result.structure
+    yield Tile(
+        'relative error',
+        f'{percent(estimate.relative_error)} %',
+        f'{percent(estimate.raw_relative_error)} % of the unfiltered effort',
+    )
+    for i, validation in enumerate(result.validations):
+        label = 'validation' if len(result.validations) == 1 else f'validation {i + 1}'
+        note = f'{percent(validation.raw_relative_error)} % of the unfiltered effort'
+        yield Tile(label, f'{percent(validation.relative_error)} %', note)
+    note = f'of {structure.n_standard} standard'
+    if result.essential is not None and result.essential.essential is not None:
+        note += f', {int(result.essential.essential.sum())} essential'
+    yield Tile('base parameters', str(structure.n_base), note)
+    reached = int(np.count_nonzero(estimate.excited))
+    if reached < structure.n_base:
+        missing = structure.n_base - reached
+        yield Tile('excited', str(reached), f'{missing} are not reached by the recording', 'poor')
+    note = f'column-scaled; {number(estimate.raw_condition_number, 3)} raw'
+    yield Tile('condition number', number(estimate.condition_number, 3), note)
+    physical = bool(result.consistency.physical)
+    yield Tile(
+        'standard parameters',
+        'physical' if physical else 'not physical',
+        'every link could be a body' if physical else 'see the table of links',
+        'good' if physical else 'poor',
+    )
+
+
+def _parameters(result: Result) -> Iterator[dict[str, Any]]:
+    """Rows of the table of base parameters."""
+    estimate, essential = result.estimate, result.essential
+    mask = None if essential is None else essential.essential
+    prior = result.structure.project(result.prior).values
+    for i, parameter in enumerate(estimate):
+        kept = None if mask is None else bool(mask[i])
+        state, word = 'good', 'estimated' if kept is None else 'essential'
+        if not estimate.excited[i]:
+            state, word = 'poor', 'not excited'
+        elif kept is False:
+            state, word = 'weak', 'not essential'
+        yield {
+            'name': parameter.name,
+            'expression': '' if parameter.expression == parameter.name else parameter.expression,
+            'unit': parameter.unit,
+            'prior': float(prior[i]),
+            'value': parameter.value,
+            'std': parameter.std,
+            'relative_std': parameter.relative_std,
+            'bootstrap_std': parameter.bootstrap_std,
+            'low': parameter.bootstrap_low,
+            'high': parameter.bootstrap_high,
+            'essential': None if essential is None or not kept else essential.base.values[i],
+            'state': state,
+            'word': word,
+            'reason': estimate.reasons[i],
+        }
+
+
+def _standard(result: Result) -> Iterator[dict[str, Any]]:
+    """Rows of the table of standard parameters."""
+    layout = result.standard.layout
+    std = result.standard_std
+    std = np.full(len(layout), np.nan) if std is None else std
+    rows = zip(layout.names, layout.units, result.prior.values, result.standard.values, std)
+    for name, unit, prior, value, deviation in rows:
+        yield {
+            'name': name,
+            'unit': unit,
+            'prior': float(prior),
+            'value': float(value),
+            'std': float(deviation),
+            'category': result.structure.category(name),
+        }
+
+
+def _links(result: Result) -> Iterator[Any]:
+    yield from result.consistency.links
+
+
+def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the figures as images that HTML can hold, and why some of them are missing."""
+    # matplotlib takes long to import, and who identifies does not always want the report
+    from . import plots
+
+    estimate, names = result.estimate, _units(result)
+    units = _in_order(estimate.joints, names)
+    essential = None if result.essential is None else result.essential.essential
+    settings = result.estimation.essential
+    limit = None if settings is None else settings.max_relative_std
+    trace = result.system.trace.fit(estimate.base.values)
+    failures: list[str] = []
+
+    def drawn(name: str, figure: Callable[..., Figure], *arguments: Any) -> str | None:
+        try:
+            return image(figure(*arguments))
+        except Exception as error:  # a report without a figure is better than none
+            failures.append(f"figure '{name}' is not drawn: {type(error).__name__}: {error}")
+            return None
+
+    fits = estimate.joints
+    images: dict[str, Any] = {'sampled': bool(len(trace))}
+    if len(trace):  # factors have no samples to plot
+        for name, figure in (
+            ('identification', plots.effort_figure),
+            ('residuals', plots.residual_figure),
+        ):
+            images[name] = drawn(name, figure, trace, fits, units)
+    prior = result.structure.project(result.prior)
+    images['deviations'] = drawn('deviations', plots.deviation_figure, estimate, essential, limit)
+    images['prior'] = drawn('prior', plots.prior_figure, estimate, prior)
+    images['singular_values'] = drawn(
+        'singular_values', plots.singular_value_figure, result.structure
+    )
+    images['validations'] = [
+        drawn('validation', plots.effort_figure, v.trace, v.joints, _in_order(v.joints, names))
+        if len(v.trace)
+        else None
+        for v in result.validations
+    ]
+    return images, tuple(failures)
+
+
+def image(figure: Figure) -> str:
+    """Return a figure as a data URL: a drawing, or a bitmap where the drawing would be large."""
+    stream = io.BytesIO()
+    kind = 'png' if _vertices(figure) > _MOST_VERTICES else 'svg+xml'
+    if kind == 'png':
+        figure.savefig(stream, format='png', dpi=130)
+        content = stream.getvalue()
+    else:
+        figure.savefig(stream, format='svg', metadata={'Date': None, 'Creator': None})
+        content = _numbered(stream.getvalue())
+    return f'data:image/{kind};base64,{base64.b64encode(content).decode("ascii")}'
+
+
+def _vertices(figure: Figure) -> int:
+    """Return how many vertices the lines of a figure have when what nobody sees is left out."""
+    total = 0
+    for ax in figure.axes:
+        # transforms follow the limits, which matplotlib finds when they are asked for
+        ax.get_xlim(), ax.get_ylim()
+        for line in ax.lines:
+            path = line.get_transform().transform_path(line.get_path())
+            total += len(path.cleaned(remove_nans=True, simplify=path.should_simplify))
+    return total
+
+
+def _numbered(svg: bytes) -> bytes:
+    """Return an SVG with numbers for names drawn by lot: the same result is the same page."""
+    names: dict[bytes, bytes] = {}
+    for name in re.findall(rb'id="([a-z]+[0-9a-f]{10})"', svg):
+        names.setdefault(name, b'n%d' % len(names))
+    return re.sub(rb'(?<=["#])[a-z]+[0-9a-f]{10}(?=[")])', lambda m: names.get(m[0], m[0]), svg)
+
+
+def _libraries() -> Iterator[tuple[str, str]]:
+    yield 'Python', platform.python_version()
+    for name in _LIBRARIES:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+
+
+def _resource(environment: jinja2.Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]

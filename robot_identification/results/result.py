@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The result of an identification, and its file.
+
+`result_document` gives the plain data that `write_result` puts into ``result.yaml``; `read_result`
+gives back what validation, the consistency check and the URDF export need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base_parameters import BaseStructure
+from ..data.drives import Drives
+from ..errors import IdentificationError, SettingsError
+from ..estimation.delay import EffortDelay
+from ..estimation.drive_gains_result import DriveGains
+from ..estimation.estimate import Estimate
+from ..estimation.payload_result import Payload
+from ..estimation.settings import EstimationSettings
+from ..estimation.system import LinearSystem
+from ..estimation.validation import Validation
+from ..model.consistency import ConsistencyReport
+from ..model.parameters import ParameterLayout, ParameterSet
+from ..model.robot import Robot
+from ..model.stored_robot import read_robot, robot_document
+from ..options.fields import from_mapping, LARGEST
+from ..regressor import ModelSettings
+from ..signals import Clock, SignalSettings
+from ..version import __version__
+from .result_yaml import (
+    damaged,
+    dump,
+    load,
+    plain,
+    write_whole,
+)
+
+FORMAT = 1
+"""Number of the file's format; it changes when an older version could not read it."""
+
+_MARK = 'robot_identification'
+
+
+@dataclass(frozen=True)
+class Result:
+    """
+    Everything that an identification found.
+
+    Attributes
+    ----------
+    name:
+        What the identification is called (the robot's or the experiment's name).
+    robot:
+        The robot as its URDF says.
+    model, signals, estimation:
+        The settings that the result comes from.
+    prior:
+        Standard parameters before the identification, over the regressor's layout.
+    structure:
+        The base parameters and what they are made of.
+    system:
+        The rows' sufficient statistics.
+    estimate:
+        All base parameters.
+    essential:
+        The same with the parameters that the data hardly tell dropped; None where not asked.
+    standard:
+        Standard parameters nearest to the prior.
+    standard_std:
+        (p,) their standard deviations, NaN where the data alone do not tell; or None.
+    consistency:
+        Whether ``standard`` can belong to a real body.
+    validations:
+        Held against recordings that were not used.
+    recordings:
+        Names of the recordings that were used.
+    timing:
+        Seconds by step.
+    warnings:
+        In words, what a user should know.
+    effort_kind, drives:
+        What the recorded efforts are, and how recorded signals became those at the joints (None
+        where they were recorded there).
+    drive_gains:
+        Gains of the drives, where there were recordings with a known load; else None.
+    payload:
+        The load, where there were recordings with one that was to be identified; else None.
+    clocks:
+        What the stamps of each recording say, those for the validation included.
+    effort_delay:
+        How much later efforts were recorded than positions; None where there are no rows to tell.
+
+    """
+
+    name: str
+    robot: Robot
+    model: ModelSettings
+    signals: SignalSettings
+    estimation: EstimationSettings
+    prior: ParameterSet
+    structure: BaseStructure
+    system: LinearSystem
+    estimate: Estimate
+    essential: Estimate | None
+    standard: ParameterSet
+    standard_std: np.ndarray | None
+    consistency: ConsistencyReport
+    validations: tuple[Validation, ...] = ()
+    recordings: tuple[str, ...] = ()
+    timing: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    effort_kind: str = 'joint_torque'
+    drives: Drives | None = None
+    drive_gains: DriveGains | None = None
+    payload: Payload | None = None
+    clocks: tuple[Clock, ...] = ()
+    effort_delay: EffortDelay | None = None
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """
+    Content of a result file.
+
+    Attributes
+    ----------
+    name:
+        What the identification was called.
+    robot:
+        The robot, made anew of the URDF, joints, locked joints and gravity that were stored.
+    model, signals, estimation:
+        The settings.
+    base:
+        The base parameters of the estimate.
+    base_std:
+        (b,) their standard deviations; NaN where there are none.
+    expressions:
+        (b,) combinations of standard parameters that ``base`` stands for.
+    prior, standard:
+        Standard parameters before and after.
+    standard_std:
+        (p,) NaN where the data alone do not tell.
+    document:
+        The file's whole content.
+    path:
+        The file.
+    effort_kind, drives:
+        As in `Result`.
+    notes:
+        In words, what the estimation method found out by the way.
+
+    """
+
+    name: str
+    robot: Robot
+    model: ModelSettings
+    signals: SignalSettings
+    estimation: EstimationSettings
+    base: ParameterSet
+    base_std: np.ndarray
+    expressions: tuple[str, ...]
+    prior: ParameterSet
+    standard: ParameterSet
+    standard_std: np.ndarray
+    document: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    path: Path | None = None
+    effort_kind: str = 'joint_torque'
+    drives: Drives | None = None
+    notes: tuple[str, ...] = ()
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """
+    Return a result as plain numbers, texts, lists and mappings, in the order of the file.
+
+    NaN and infinity become None.
+    """
+    estimate, structure = result.estimate, result.structure
+    essential = result.essential
+    document = {
+        _MARK: {'version': __version__, 'format': FORMAT},
+        'name': result.name,
+        'structure': {
+            'standard': structure.n_standard,
+            'base': structure.n_base,
+            'essential': None if essential is None else essential.rank,
+            'gap': structure.gap,
+        },
+        'identification': _identification(estimate, result.recordings),
+        'essential_identification': None
+        if essential is None
+        else _identification(essential, result.recordings),
+        'validation': [validation.to_dict() for validation in result.validations],
+        'consistency': _consistency(result.consistency),
+        'parameters': [parameter.to_dict() for parameter in estimate],
+        'essential_parameters': [] if essential is None else _essential(essential),
+        'standard_parameters': _standard(result),
+        'drive_gains': None if result.drive_gains is None else result.drive_gains.to_dict(),
+        'payload': None if result.payload is None else result.payload.to_dict(),
+        'clock': [clock.to_dict() for clock in result.clocks],
+        'effort_delay': None if result.effort_delay is None else result.effort_delay.to_dict(),
+        'warnings': list(result.warnings),
+        'timing': dict(result.timing),
+        'settings': {
+            'effort_kind': result.effort_kind,
+            'drives': None if result.drives is None else asdict(result.drives),
+            'model': asdict(result.model),
+            'signals': asdict(result.signals),
+            'estimation': asdict(result.estimation),
+        },
+        'covariance': [row[: i + 1].tolist() for i, row in enumerate(estimate.covariance)],
+        'robot': robot_document(result.robot),
+    }
+    return plain(document)
+
+
+def write_result(result: Result, path: str | os.PathLike) -> None:
+    """
+    Write a result as YAML.
+
+    The file appears whole or not at all: it is written beside ``path`` and then moved there.
+
+    Raises
+    ------
+    OSError
+        where the folder does not exist or cannot be written to.
+
+    """
+    write_whole(Path(path), dump(result_document(result)))
+
+
+def read_result(path: str | os.PathLike) -> StoredResult:
+    """
+    Read a result that `write_result` wrote.
+
+    Raises
+    ------
+    IdentificationError
+        naming the file where it does not exist, is no YAML or no result, or is damaged; and the
+        key where one is missing or wrong.
+
+    """
+    path = Path(path)
+    document = _checked(load(path), path)
+    try:
+        return _stored(document, path)
+    except SettingsError as error:
+        raise damaged(path, str(error), error.key) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f'key {error} is missing' if isinstance(error, KeyError) else str(error)
+        raise damaged(path, reason, None) from error
+
+
+def _checked(document: Any, path: Path) -> Mapping[str, Any]:
+    """Return what was read if it is a result in a format that is known."""
+    if not isinstance(document, Mapping) or _MARK not in document:
+        raise IdentificationError(
+            f"'{path}' is not the result of an identification",
+            file=str(path),
+            remedy='give the result.yaml that an identification wrote',
+        )
+    head = document[_MARK]
+    number = head.get('format') if isinstance(head, Mapping) else None
+    if number != FORMAT:
+        raise IdentificationError(
+            f"'{path}' has result format {number}, this version reads {FORMAT}",
+            file=str(path),
+            value=number,
+            remedy='identify again with this version',
+        )
+    return document
+
+
+def _identification(estimate: Estimate, recordings: Sequence[str]) -> dict[str, Any]:
+    values = estimate.to_dict()
+    # they stand at the top level, where people look for them
+    del values['parameters'], values['warnings']
+    joints = values.pop('joints')
+    for joint, weight in values.pop('weights').items():
+        joints[joint]['weight'] = weight
+    return {'recordings': list(recordings), **values, 'joints': joints}
+
+
+def _essential(estimate: Estimate) -> list[dict[str, Any]]:
+    keys = ('name', 'unit', 'value', 'std', 'relative_std')
+    entries = [parameter.to_dict() for parameter in estimate if parameter.essential]
+    return [{key: entry[key] for key in keys} for entry in entries]
+
+
+def _standard(result: Result) -> list[dict[str, Any]]:
+    layout = result.standard.layout
+    std = np.full(len(layout), np.nan) if result.standard_std is None else result.standard_std
+    return [
+        {
+            'name': name,
+            'unit': layout.units[i],
+            'value': float(result.standard.values[i]),
+            'prior': float(result.prior.values[i]),
+            'std': float(std[i]),
+            'category': result.structure.categories[i],
+        }
+        for i, name in enumerate(layout.names)
+    ]
+
+
+def _consistency(report: ConsistencyReport) -> dict[str, Any]:
+    return {
+        'physical': report.physical,
+        'tolerance': report.tolerance,
+        'links': [asdict(link) for link in report.links],
+        'joints': [asdict(joint) for joint in report.joints],
+        'cholesky_counts': [
+            {'tolerance': tolerance, 'links': count} for tolerance, count in report.cholesky_counts
+        ],
+    }
+
+
+def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
+    settings = document['settings']
+    parameters, standards = document['parameters'], document['standard_parameters']
+    base_layout, layout = _layout(parameters), _layout(standards)
+    return StoredResult(
+        name=str(document['name']),
+        robot=read_robot(document['robot']),
+        model=from_mapping(ModelSettings, settings['model'], 'settings.model'),
+        signals=from_mapping(SignalSettings, settings['signals'], 'settings.signals'),
+        estimation=from_mapping(EstimationSettings, settings['estimation'], 'settings.estimation'),
+        base=ParameterSet(base_layout, _column(parameters, 'value')),
+        base_std=_column(parameters, 'std', allow_none=True),
+        expressions=tuple(entry['expression'] for entry in parameters),
+        prior=ParameterSet(layout, _column(standards, 'prior')),
+        standard=ParameterSet(layout, _column(standards, 'value')),
+        standard_std=_column(standards, 'std', allow_none=True),
+        document=document,
+        path=path,
+        effort_kind=str(settings.get('effort_kind', 'joint_torque')),
+        drives=_read_drives(settings.get('drives')),
+        notes=tuple(str(note) for note in document['identification'].get('notes', ())),
+    )
+
+
+def _read_drives(stored: Mapping[str, Any] | None) -> Drives | None:
+    return None if stored is None else from_mapping(Drives, stored, 'settings.drives')
+
+
+def _layout(entries: Sequence[Mapping[str, Any]]) -> ParameterLayout:
+    for entry in entries:
+        for key in ('name', 'unit'):
+            if not isinstance(entry[key], str):
+                raise SettingsError(f'{key} of a parameter is {entry[key]!r}, expected text')
+    return ParameterLayout(
+        tuple(entry['name'] for entry in entries), tuple(entry['unit'] for entry in entries)
+    )
+
+
+def _column(
+    entries: Sequence[Mapping[str, Any]], key: str, allow_none: bool = False
+) -> np.ndarray:
+    values = []
+    for entry in entries:
+        value = entry[key]
+        if value is None and allow_none:
+            value = math.nan
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise SettingsError(f"{key} of '{entry['name']}' is {value!r}, expected a number")
+        if abs(value) > LARGEST:
+            raise SettingsError(f"{key} of '{entry['name']}' is {value:g}, too large a number")
+        values.append(float(value))
+    return np.array(values)

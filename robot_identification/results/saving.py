@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write what an identification found into a folder: for programs, for simulators, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from ..errors import (
+    collected_warnings,
+    IdentificationError,
+    once,
+)
+from .report import html
+from .result import Result, result_document
+from .result_yaml import dump, write_whole
+from .urdf_export import identified_urdf
+
+
+@dataclass(frozen=True)
+class SavedFiles:
+    """
+    Paths of the files of a saved result.
+
+    Attributes
+    ----------
+    result:
+        ``result.yaml``.
+    report, urdf:
+        ``report.html`` and ``identified.urdf``; None for one that could not be made or written.
+    warnings:
+        One remark for each thing that could not be written or drawn.
+
+    """
+
+    result: Path
+    report: Path | None
+    urdf: Path | None
+    warnings: tuple[str, ...] = ()
+
+
+def save(result: Result, folder: Path | str) -> SavedFiles:
+    """
+    Write ``result.yaml``, ``identified.urdf`` and ``report.html`` into ``folder``.
+
+    The numbers are written first.  What fails after that, an URDF that cannot express the
+    parameters, a figure, a disk that is full, is a remark, and is added to ``result.yaml``.  Where
+    ``result.yaml`` cannot be written, all files of before stay as they are.
+
+    Parameters
+    ----------
+    result:
+        What `identify` found.
+    folder:
+        Made where it does not exist; files of these names are replaced, or removed where there is
+        no new one.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that ``result.yaml`` cannot be written to.
+
+    """
+    folder = Path(folder)
+    names = ('result.yaml', 'identified.urdf', 'report.html')
+    saved, urdf, report = (folder / name for name in names)
+    with told_failures(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(saved, dump(result_document(result)))
+        for earlier in (urdf, report):
+            earlier.unlink(missing_ok=True)
+    exported = partial(identified_urdf, result.robot, result.standard, result.model)
+    notes = _write(urdf, exported)
+    result = replace(result, warnings=once(result.warnings, notes))
+    notes = once(notes, _write(report, partial(html, result)))
+    if notes:
+        result = replace(result, warnings=once(result.warnings, notes))
+        notes = once(notes, _write(saved, lambda: dump(result_document(result))))
+    made_report, made_urdf = (path if path.exists() else None for path in (report, urdf))
+    return SavedFiles(saved, made_report, made_urdf, notes)
+
+
+def require_writable(folder: Path | str) -> None:
+    """
+    Make a folder for results, and find out before the work whether it can be written to.
+
+    Raises
+    ------
+    IdentificationError
+        as `save`.
+
+    """
+    with told_failures(Path(folder)):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+
+
+@contextmanager
+def told_failures(folder: Path, *, remedy: str = 'choose another folder') -> Iterator[None]:
+    """Tell of files that cannot be written into a folder in one line, and what helps."""
+    try:
+        yield
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write results to '{folder}': {error.strerror or error}",
+            file=str(folder),
+            remedy=f'{remedy}, or make room',
+        ) from error
+
+
+def _write(path: Path, make: Callable[[], str]) -> tuple[str, ...]:
+    """Write the text that ``make`` returns; return what it warns of and why there is no file."""
+    failure = None
+    with collected_warnings() as notes:
+        try:
+            write_whole(path, make())
+        except IdentificationError as error:
+            failure = str(error)
+        except OSError as error:
+            failure = error.strerror or str(error)
+        except Exception as error:  # the numbers are safe, and worth more than a picture of them
+            failure = f'{type(error).__name__}: {error}'
+    return tuple(notes) if failure is None else (*notes, f'{path.name} is not written: {failure}')

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTML report: self-contained, complete, and safe with whatever names occur in it."""
+
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+import re
+
+import numpy as np
+import pytest
+from robot_identification import pipeline
+from robot_identification.config.experiment import Experiment
+from robot_identification.data.drives import Drives, EffortDrive
+from robot_identification.data.recording import Motion, Recording
+from robot_identification.model.robot import Robot
+from robot_identification.options.fields import from_mapping
+from robot_identification.regressor import (
+    build,
+    ModelSettings,
+    prior,
+)
+from robot_identification.results.report import html, write_report
+from robot_identification.results.report.html import (
+    collect_warnings,
+    effort_units,
+    number,
+    percent,
+    seconds,
+    settings_text,
+)
+from robot_identification.signals import SignalSettings
+import yaml
+
+URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'szabo_3r.urdf'
+
+
+def recording(robot, seed, source):
+    """Sample a sum of sines; effort by the regressor, with noise."""
+    random = np.random.default_rng(seed)
+    time = np.arange(2000) / 200.0
+    q, v, a = np.zeros((3, time.size, robot.n_joints))
+    for j in range(robot.n_joints):
+        for k in (1, 2, 3):
+            w, phase = 2.0 * np.pi * 0.3 * k, random.uniform(0.0, 6.0)
+            q[:, j] += 0.3 * np.sin(w * time + phase)
+            v[:, j] += 0.3 * w * np.cos(w * time + phase)
+            a[:, j] -= 0.3 * w**2 * np.sin(w * time + phase)
+    values = prior(robot, ModelSettings()).values
+    tau = build(robot, ModelSettings()).rows(Motion(q, v, a)) @ (1.1 * values + 0.05)
+    tau = tau.reshape(time.size, robot.n_joints) + 0.05 * random.standard_normal(q.shape)
+    return Recording(time, q, tau, robot.joints, source=source)
+
+
+@pytest.fixture(scope='module')
+def result():
+    robot = Robot.from_urdf(URDF)
+    problem = pipeline.IdentificationProblem(
+        robot, signals=SignalSettings(cutoff=15.0, dead_zone=0.05)
+    )
+    return pipeline.identify_sources(
+        problem, [recording(robot, 1, 'run <1> & more')], [recording(robot, 2, 'run 2')]
+    )
+
+
+@pytest.fixture(scope='module')
+def page(result):
+    return html(result)
+
+
+class Checker(HTMLParser):
+    """Collects the tags, and that they are closed in order."""
+
+    VOID = frozenset({'meta', 'img', 'br', 'link', 'hr', 'input'})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f'</{tag}> closes {self.open[-3:]}'
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope='module')
+def checked(page):
+    checker = Checker()
+    checker.feed(page)
+    assert not checker.open
+    return checker
+
+
+def test_needs_nothing_beside_it(page, checked):
+    """No script, no network: every source is in the page, every link a place on it."""
+    assert 'script' not in checked.tags
+    assert 'link' not in checked.tags
+    for _, name, value in checked.attributes:
+        if name == 'src':
+            assert value.startswith('data:image/')
+        elif name == 'href':
+            assert ('id', value[1:]) in [(n, v) for _, n, v in checked.attributes]
+    assert 'url(' not in page
+    assert 'http' not in re.sub(r'data:image[^"]*', '', page)
+    assert len(page) < 2_000_000
+
+
+def test_every_parameter_and_joint_is_there(result, checked):
+    text = ' '.join(' '.join(checked.text).split())
+    for name in result.structure.names + result.standard.layout.names + result.robot.joints:
+        assert name in text
+    for expression in result.estimate.expressions:
+        assert expression in text
+    for fit in (*result.estimate.joints, *result.validations[0].joints):
+        assert percent(fit.relative_error) in text
+    for p in result.estimate:
+        assert number(p.value, 5) in text
+    assert 'Validation on recordings' in text
+    assert checked.tags.count('img') == 6
+
+
+def test_clocks_and_delays_are_told(result, checked):
+    assert [clock.source for clock in result.clocks] == ['run <1> & more', 'run 2']
+    assert [clock.samples for clock in result.clocks] == [2000, 2000]
+    assert result.clocks[0].rate == pytest.approx(200.0)
+    late = result.effort_delay
+    assert late.joints == result.robot.joints
+    told = np.isfinite(late.delay)
+    assert told.any()
+    assert (np.abs(late.delay[told]) < 5.0 * late.std[told]).all(), 'there is no delay'
+    text = ' '.join(checked.text)
+    assert '200 Hz' in text
+    assert 'Delay of efforts behind positions' in text
+
+
+def test_names_are_escaped(page, checked):
+    assert 'run &lt;1&gt; &amp; more' in page
+    assert 'run <1>' not in page
+    assert any('run <1> & more' in text for text in checked.text)
+
+
+def test_warnings_come_first(result):
+    page = html(replace(result, warnings=('mind <this>', 'mind that')))
+    assert 0 < page.index('mind &lt;this&gt;') < page.index('id="fit"')
+    assert 'mind' not in html(result)
+
+
+def test_not_excited_and_no_validation(result):
+    """Parameters without excitation have no std; a page without validation has no section."""
+    b = len(result.estimate)
+    excited, std = np.ones(b, dtype=bool), np.array(result.estimate.std)
+    excited[0], std[0] = False, np.nan
+    reasons = ('joint_1 stands still', *result.estimate.reasons[1:])
+    relative = np.where(excited, result.estimate.relative_std, np.nan)
+    estimate = replace(
+        result.estimate, excited=excited, std=std, relative_std=relative, reasons=reasons
+    )
+    changed = replace(
+        result, estimate=estimate, essential=None, validations=(), standard_std=None,
+        estimation=replace(result.estimation, essential=None), timing={},
+    )  # fmt: skip
+    page = html(changed)
+    assert 'joint_1 stands still' in page
+    assert 'not excited' in page
+    assert 'id="validation"' not in page
+
+
+def test_not_physical_is_said(result):
+    from robot_identification.model.consistency import check
+    from robot_identification.model.parameters import ParameterSet
+
+    wrong = ParameterSet(result.standard.layout, -np.abs(result.standard.values) - 0.1)
+    page = html(replace(result, standard=wrong, consistency=check(wrong)))
+    assert 'not physical' in page
+    assert 'fails' in page
+
+
+def test_settings_are_those_of_an_experiment_file(result):
+    content = yaml.safe_load(settings_text(result))
+    content['robot']['effort_kind'] = 'joint_torque'
+    experiment = from_mapping(Experiment, content)
+    assert experiment.signals == result.signals
+    assert experiment.estimation == result.estimation
+    assert experiment.robot.model == result.model
+    assert experiment.robot.joints == result.robot.joints
+
+
+def test_write_report(result, tmp_path):
+    path = write_report(result, tmp_path / 'new' / 'report.html')
+    assert path.read_text(encoding='utf-8').startswith('<!DOCTYPE html>')
+
+
+def test_notes_and_the_meaning_of_efforts_are_shown(result):
+    noted = replace(result.estimate, notes=('3 <outliers>',))
+    drives = Drives(effort=EffortDrive(((12.5, 0.0), (0.0, 12.5))))
+    page = html(replace(result, estimate=noted, effort_kind='motor_current', drives=drives))
+    assert '<li>3 &lt;outliers&gt;</li>' in page
+    assert 'effort_kind: motor_current' in page
+    assert '[12.5, 0.0]' in page
+    assert 'class="notes"' not in html(result)
+
+
+def test_warnings_of_all_parts_once(result):
+    parts = replace(
+        result,
+        warnings=('a', 'b'),
+        estimate=replace(result.estimate, warnings=('b', 'c')),
+        structure=replace(result.structure, warnings=('d',)),
+    )
+    assert set(collect_warnings(parts)) == {'a', 'b', 'c', 'd'}
+    assert len(collect_warnings(parts)) == 4
+
+
+def test_units_of_sliding_joints():
+    urdf = URDF.read_text()
+    assert effort_units(Robot.from_urdf(urdf)) == ('N m',) * 3
+    sliding = urdf.replace('name="joint_3" type="revolute"', 'name="joint_3" type="prismatic"')
+    assert effort_units(Robot.from_urdf(sliding)) == ('N m', 'N m', 'N')
+
+
+@pytest.mark.parametrize(
+    ('value', 'text'),
+    [
+        (1234.5678, '1235'),
+        (0.000012345, '1.234e−5'),
+        (-0.5, '−0.5'),
+        (6.02e23, '6.02e23'),
+        (float('nan'), '–'),
+        (None, '–'),
+        (float('inf'), '∞'),
+        (0.0, '0'),
+    ],
+)
+def test_number(value, text):
+    assert number(value) == text
+
+
+def test_percent_and_seconds():
+    assert [percent(v) for v in (0.123, 99.999, 123.4, 2e5, None)] == [
+        '0.12', '100.00', '123', '> 9999', '–'
+    ]  # fmt: skip
+    assert [seconds(v) for v in (0.0123, 2.5)] == ['12 ms', '2.50 s']
