@@ -23,18 +23,18 @@ from robot_identification.excitation.command_player import CommandPlayer
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import Points, PointTrajectory
 from robot_identification.model.robot import Robot
-from robot_identification.nodes import excitation_states
-from robot_identification.nodes.motion_messages import (
+from robot_identification.nodes.common.motion_messages import (
     joint_sample,
     nanoseconds,
     time_message,
 )
-from robot_identification.nodes.simulation_inputs import (
+from robot_identification.nodes.excitation import joint_state_watch as excitation_states
+from robot_identification.nodes.excitation.trajectory_publisher import message_of
+from robot_identification.nodes.simulation.command_inputs import (
     RAMP,
     SCALING_RATE,
     waypoints_of,
 )
-from robot_identification.nodes.trajectory_publisher import message_of
 from robot_identification.simulation import (
     SimulatedSample,
     SimulationSettings,

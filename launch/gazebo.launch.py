@@ -14,7 +14,8 @@ from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
-from robot_identification.launching import (
+from robot_identification.model.packages import read_urdf, resolve_package_path
+from robot_identification.nodes.launching import (
     argument,
     controller_parameters,
     full_namespace,
@@ -23,7 +24,6 @@ from robot_identification.launching import (
     shared,
     SWITCH,
 )
-from robot_identification.model.packages import read_urdf, resolve_package_path
 
 NODES = {
     # all get the robot from the topic robot_description

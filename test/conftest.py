@@ -48,7 +48,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    here = Path(__file__).parent / 'ros'
+    here = Path(__file__).parent / 'nodes'
     for item in items:
         if here in item.path.parents or 'ros' in getattr(item, 'fixturenames', ()):
             item.add_marker('ros')
@@ -124,7 +124,7 @@ def start_process(command, environment, fresh=False):
     }
     folder = os.environ['ROS_LOG_DIR']  # nothing that a node writes lands in the sources
     module = command[2] if command[:2] == [sys.executable, '-m'] else ''
-    loaded = module.removeprefix('robot_identification.nodes.').removesuffix('_node') in NODES
+    loaded = module.removeprefix('robot_identification.nodes.').removesuffix('.node') in NODES
     if (
         loaded
         and not fresh
@@ -243,7 +243,7 @@ class Ros:
 
     def start(self, node, *arguments, **options):
         """
-        Start ``robot_identification.nodes.<node>_node``.
+        Start ``robot_identification.nodes.<node>.node``.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ class Ros:
             As for `start_command`.
 
         """
-        module = f'robot_identification.nodes.{node}_node'
+        module = f'robot_identification.nodes.{node}.node'
         return self.start_command(node, [sys.executable, '-m', module], *arguments, **options)
 
     def start_command(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules by which the package is built: who may import whom, where ROS is, who may print."""
+"""Rules of the package: order of rooms, no circles of imports, where ROS is, who may print."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / 'robot_identification'
@@ -29,13 +30,12 @@ ROOMS = (
     'simulation',
     'fleet',
     'nodes',
-    'launching',
     'demo',
     'cli',
 )
 """In the order in which imports may go: a room imports only from those before it."""
 
-WITH_ROS = {'nodes', 'launching', 'demo'}
+WITH_ROS = {'nodes', 'demo'}
 WITH_PRINT = {'cli', 'demo', 'progress'}
 
 ROS = {
@@ -84,9 +84,19 @@ def imports(path):
                 found.append((node.lineno, node.module))
                 continue
             base = package[: len(package) - node.level + 1]
-            names = [node.module] if node.module else [alias.name for alias in node.names]
+            names = [alias.name for alias in node.names]
+            if node.module:
+                inner = [f'{node.module}.{name}' for name in names]
+                names = [node.module, *(x for x in inner if module_file((*base, x)))]
             found += [(node.lineno, '.' + '.'.join((*base, name))) for name in names]
     return found
+
+
+def module_file(names):
+    """Return the file of a module or package of ours, None for other names."""
+    path = PACKAGE.joinpath(*'.'.join(names).split('.'))
+    choices = (path.with_suffix('.py'), path / '__init__.py')
+    return next((choice for choice in choices if choice.exists()), None)
 
 
 def name(path):
@@ -106,6 +116,18 @@ def test_imports_go_upward_only():
             if target.startswith('.') and target.split('.')[1] not in allowed:
                 wrong.append(f'{name(path)}:{line} imports {target}')
     assert not wrong
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = {}
+    for path in MODULES:
+        targets = {target for _, target in imports(path) if target.startswith('.')}
+        graph[path] = {
+            file
+            for target in targets
+            if (file := module_file(target[1:].split('.'))) not in (None, path)
+        }
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 def test_own_modules_are_imported_relatively():

@@ -30,8 +30,16 @@ the coefficients of the reduced row echelon form (Szabo and Szadeczky-Kardoss 20
 other parameters into equally many combinations of the same span.
 """
 
-from .grouping import ECHELON_ORDER, reduced_row_echelon, structure
-from .structure import BaseStructure, CATEGORIES, expression
+from .grouping import (
+    ECHELON_ORDER,
+    reduced_row_echelon,
+    structure,
+)
+from .structure import (
+    BaseStructure,
+    CATEGORIES,
+    expression,
+)
 
 __all__ = [
     'BaseStructure',

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import one_of, SettingsError
-from .options import add_command, add_overrides, overrides_of, positive
+from .options import (
+    add_command,
+    add_overrides,
+    overrides_of,
+    positive,
+)
 from .output import EXIT_OK
 
 

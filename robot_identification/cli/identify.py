@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..progress import progress_bar
-from .options import add_command, add_overrides, add_quiet, output_folder, overrides_of
+from .options import (
+    add_command,
+    add_overrides,
+    add_quiet,
+    output_folder,
+    overrides_of,
+)
 from .output import require_physical, warn
 
 

@@ -10,7 +10,12 @@ from typing import Any
 
 from ..errors import SettingsError
 from ..progress import progress_bar
-from .options import add_command, add_overrides, add_quiet, overrides_of
+from .options import (
+    add_command,
+    add_overrides,
+    add_quiet,
+    overrides_of,
+)
 from .output import EXIT_OK
 
 

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..progress import progress_bar
-from .options import add_command, add_overrides, add_quiet, recordings_of
+from .options import (
+    add_command,
+    add_overrides,
+    add_quiet,
+    recordings_of,
+)
 from .output import EXIT_OK
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from ..data.drives import Drives, EFFORT_KINDS
 from ..data.recording_config import RecordingEntry
-from ..errors import (
-    SettingsError,
-)
+from ..errors import SettingsError
 from ..estimation.settings import EstimationSettings
 from ..model.robot import Robot
 from ..options.fields import option

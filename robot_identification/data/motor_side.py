@@ -32,7 +32,11 @@ from .sampling import (
     ON_GRID,
     rate_of,
 )
-from .table import Counts, MotorSide, Table
+from .table import (
+    Counts,
+    MotorSide,
+    Table,
+)
 
 _ENOUGH = 1000
 """Stamps to find a rate."""

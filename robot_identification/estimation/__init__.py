@@ -33,7 +33,11 @@ from .least_squares import (
     ols,
     wls,
 )
-from .methods import Equations, ESTIMATORS, Task
+from .methods import (
+    Equations,
+    ESTIMATORS,
+    Task,
+)
 from .model_signature import ModelSignature
 from .mrls import mrls
 from .outliers import Repair

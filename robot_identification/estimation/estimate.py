@@ -12,7 +12,12 @@ import numpy as np
 
 from ..model.parameters import ParameterSet
 from .system import LinearSystem
-from .tables import number, percent, rule, wrapped
+from .tables import (
+    number,
+    percent,
+    rule,
+    wrapped,
+)
 
 METHOD_TITLES = {
     'ols': 'ordinary least squares',

@@ -36,7 +36,11 @@ from .outliers import (
     SpikeRepair,
 )
 from .qr import JointTriangles
-from .row_block import CachedRows, RowBlock, RowCache
+from .row_block import (
+    CachedRows,
+    RowBlock,
+    RowCache,
+)
 from .system import LinearSystem
 
 LOSSES = ('huber', 'tukey')

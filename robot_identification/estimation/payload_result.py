@@ -16,7 +16,11 @@ from ..model.parameters import (
     ParameterSet,
 )
 from . import Fit, ParameterEstimate
-from .estimate import IDENTIFIED, NOT_EXCITED, plain
+from .estimate import (
+    IDENTIFIED,
+    NOT_EXCITED,
+    plain,
+)
 from .tables import number, percent
 
 

@@ -20,7 +20,11 @@ from .points import (
     to_points,
 )
 from .settings import PlannerSettings, PointSettings
-from .trajectories import concatenate, FourierTrajectory, Trajectory
+from .trajectories import (
+    concatenate,
+    FourierTrajectory,
+    Trajectory,
+)
 from .trajectory_segments import stoppable, StoppablePath
 
 __all__ = [

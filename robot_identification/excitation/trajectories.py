@@ -2,8 +2,8 @@
 """
 Trajectories: what a robot is to do, as functions of time with exact derivatives.
 
-Every trajectory starts at time 0 and rests at its ends outside [0, duration].  `fourier` and
-`points` have the kinds that there are.
+Every trajectory starts at time 0 and rests at its ends outside [0, duration].  The kinds are
+`FourierTrajectory` here and `points.PointTrajectory`.
 
 References
 ----------

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from ..estimation.tables import number, percent, rule, wrapped
+from ..estimation.tables import (
+    number,
+    percent,
+    rule,
+    wrapped,
+)
 from .result import date, FleetResult
 
 _SHOWN = 30

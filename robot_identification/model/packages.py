@@ -67,7 +67,7 @@ def resolve_package_path(path: str | os.PathLike) -> Path:
     for folder in package_folders():
         if (folder / package / 'package.xml').is_file() or (folder / package / rest).exists():
             return folder / package / rest
-    own = Path(__file__).resolve().parent.parent
+    own = Path(__file__).resolve().parents[2]
     if package == 'robot_identification' and (own / rest).exists():
         return own / rest
     raise ModelError(

@@ -10,8 +10,10 @@ import re
 import signal
 import sys
 
-_NODES = r'(simulation|excitation|recorder|regressor|identification)_node'
-_PROGRAM = re.compile(rf'(.*[/\\])?{_NODES}(\.exe)?|robot_identification\.nodes\.{_NODES}')
+_NODES = r'(simulation|excitation|recorder|regressor|identification)'
+_PROGRAM = re.compile(
+    rf'(.*[/\\])?{_NODES}_node(\.exe)?|robot_identification\.nodes\.{_NODES}\.node'
+)
 
 
 def _leave_quietly_while_loading() -> None:

@@ -31,8 +31,8 @@ from ..errors import (
     SettingsError,
 )
 from ..progress import Progress, silent
-from .motion_messages import time_message
-from .readiness import Readiness
+from .common.motion_messages import time_message
+from .identification.readiness import Readiness
 
 _DEPTH = 5000
 _ACKNOWLEDGED_SECONDS = 10.0

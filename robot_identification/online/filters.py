@@ -18,7 +18,11 @@ from typing import NamedTuple
 from numba import float64, int64
 import numpy as np
 
-from ..compiled import available, compiled, constant
+from ..compiled import (
+    available,
+    compiled,
+    constant,
+)
 from ..data.recording import Motion
 from ..signals.decimation import HALF_TAPS, kernel
 from ..signals.windows import Windows
@@ -238,7 +242,7 @@ def _add_row(
     pending: np.ndarray,
     sums: np.ndarray,
 ) -> None:
-    """Do the same as `filter_steps.add_row` in NumPy."""
+    """Do the same as `add_row` in NumPy."""
     half = (taps.size - 1) // 2
     first = max(0, -((half - index) // factor))
     outputs = np.arange(first, (index + half) // factor + 1)
@@ -397,7 +401,7 @@ def _window_products(
     states: np.ndarray,
     effort: np.ndarray,
 ) -> None:
-    """Do the same as `filter_steps.window_products` in NumPy."""
+    """Do the same as `window_products` in NumPy."""
     n, taps, margin = offset.size, kernels.shape[1], (smooth.shape[1] - 1) // 2
     inner = held[margin : margin + taps]
     states[:, 0] = kernels[:3] @ inner[:, :n]
@@ -415,7 +419,7 @@ def _filtered_entries(
     ring: np.ndarray,
     now: np.ndarray,
 ) -> None:
-    """Do the same as `filter_steps.filtered_entries` in NumPy."""
+    """Do the same as `filtered_entries` in NumPy."""
     taps = kernel.size
     now[:] = entries[:, 0]
     ring[place] = ring[place + taps] = entries[which, 1]

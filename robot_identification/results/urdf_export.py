@@ -24,7 +24,12 @@ from ..model.robot import Robot
 from ..regressor import ModelSettings
 from ..regressor.friction import slopes_of
 from ..regressor.settings import SLOPES
-from .urdf_edit import Element, lumped_inertias, RigidBody, UrdfDocument
+from .urdf_edit import (
+    Element,
+    lumped_inertias,
+    RigidBody,
+    UrdfDocument,
+)
 
 _MARK = 'robot_identification: identified parameters that URDF has no element for'
 _EXACT = 1e-10

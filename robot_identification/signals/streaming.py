@@ -17,7 +17,11 @@ import warnings
 
 import numpy as np
 
-from ..data.recording import RecordingSource, Samples, source_name
+from ..data.recording import (
+    RecordingSource,
+    Samples,
+    source_name,
+)
 from ..data.sampling import begun, grid_blocks
 from ..errors import (
     IdentificationWarning,

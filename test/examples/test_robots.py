@@ -183,7 +183,7 @@ def test_the_example_finds_a_simulated_robot(identified):
 
 MAKE = """
 import json, sys, rclpy
-from robot_identification.nodes.reference import NODES
+from nodes_page import NODES
 files = [word for path in sys.argv[1:] for word in ('--params-file', path)]
 rclpy.init(args=['--ros-args', '--log-level', 'fatal', *files])
 told = {}

@@ -11,15 +11,9 @@ from robot_identification.estimation import (
     RecursiveSettings,
     row_blocks,
 )
-from robot_identification.online import (
-    filters as decimation,
-)
-from robot_identification.online import (
-    filters as windows,
-)
-from robot_identification.online import (
-    OnlineIdentifier,
-)
+from robot_identification.online import filters as decimation
+from robot_identification.online import filters as windows
+from robot_identification.online import OnlineIdentifier
 from robot_identification.signals.settings import PolynomialApproximation
 
 

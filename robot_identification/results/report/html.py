@@ -102,7 +102,7 @@ def render(name: str, **values: Any) -> str:
 
     """
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader('robot_identification.report', 'templates'),
+        loader=jinja2.PackageLoader('robot_identification.results.report', 'templates'),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Times, joint states and trajectories to messages and back.
+
+A trajectory or joint state may name its joints in any order; what comes out of here is in the
+order that the caller gives.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from builtin_interfaces.msg import Duration, Time
+import numpy as np
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from ...errors import (
+    ExcitationError,
+    one_of,
+    RecordingError,
+)
+
+_NANOSECONDS = 1_000_000_000
+
+
+# ------------------------------------------------------------------------------------------ time
+
+
+def nanoseconds(time: Time | Duration) -> int:
+    """Return a stamp or duration as whole nanoseconds."""
+    return time.sec * _NANOSECONDS + time.nanosec
+
+
+def seconds(time: Time | Duration) -> float:
+    """Return a stamp or duration as seconds; a stamp of today keeps some 0.2 microseconds."""
+    return time.sec + 1e-9 * time.nanosec
+
+
+def time_message(nanoseconds: int) -> Time:
+    """Return a stamp made of nanoseconds."""
+    sec, nanosec = divmod(int(nanoseconds), _NANOSECONDS)
+    return Time(sec=sec, nanosec=nanosec)
+
+
+def duration_message(seconds: float) -> Duration:
+    """Return a duration made of seconds, rounded to a nanosecond."""
+    sec, nanosec = divmod(round(seconds * _NANOSECONDS), _NANOSECONDS)
+    return Duration(sec=sec, nanosec=nanosec)
+
+
+# ---------------------------------------------------------------------------------- joint states
+
+
+@dataclass(frozen=True)
+class JointSample:
+    """
+    One joint state, in the order of the identified joints.
+
+    Attributes
+    ----------
+    stamp:
+        [ns].
+    position:
+        (n_joints,).
+    velocity, effort:
+        (n_joints,); None where the message has none.
+
+    """
+
+    stamp: int
+    position: np.ndarray
+    velocity: np.ndarray | None
+    effort: np.ndarray | None
+
+
+def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
+    """
+    Pick the joints out of a joint state.
+
+    Raises
+    ------
+    RecordingError
+        naming the joint that the message has not, or the field that is missing or of the wrong
+        length.
+
+    """
+    names = list(message.name)
+    places = {name: i for i, name in enumerate(names)}
+    for joint in joints:
+        if names.count(joint) > 1:
+            raise RecordingError(
+                f"joint '{joint}' is named twice in the joint states",
+                joint=joint,
+                remedy='repair the driver, or see who else publishes on the topic',
+            )
+        if joint not in places:
+            raise RecordingError(
+                f"joint '{joint}' is not in the joint states",
+                joint=joint,
+                remedy=f'they have {one_of(places)}',
+            )
+    index = [places[joint] for joint in joints]
+    fields: dict[str, Any] = {}
+    for name in ('position', 'velocity', 'effort'):
+        values = np.asarray(getattr(message, name), dtype=float)
+        if values.size not in (0, len(names)):
+            raise RecordingError(
+                f'the joint states have {len(names)} names but {values.size} values of {name}',
+                value=values.size,
+                remedy='repair the driver: one value a name, or none',
+            )
+        fields[name] = values[index] if values.size else None
+    if fields['position'] is None:
+        raise RecordingError('the joint states have no positions', remedy='repair the driver')
+    return JointSample(nanoseconds(message.header.stamp), **fields)
+
+
+def require_finite(position: np.ndarray, joints: Sequence[str]) -> None:
+    """
+    Refuse positions (n_joints,) that are not known.
+
+    Raises
+    ------
+    RecordingError
+        naming the joint.
+
+    """
+    if not np.isfinite(position).all():
+        place = int(np.flatnonzero(~np.isfinite(position))[0])
+        raise RecordingError(
+            f"position of joint '{joints[place]}' is {position[place]}",
+            joint=joints[place],
+            value=float(position[place]),
+            remedy='see what the driver reports',
+        )
+
+
+# ---------------------------------------------------------------------------------- trajectories
+
+
+@dataclass(frozen=True)
+class TrajectoryPoints:
+    """
+    The points of a trajectory, in the order of the identified joints.
+
+    Attributes
+    ----------
+    time:
+        (n_points,) from the start, increasing [s].
+    position:
+        (n_points, n_joints) [rad or m].
+    velocity, acceleration:
+        (n_points, n_joints); None where the points have none.
+
+    """
+
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray | None
+    acceleration: np.ndarray | None
+
+
+def trajectory_message(
+    joints: Sequence[str],
+    time: np.ndarray,
+    position: np.ndarray,
+    velocity: np.ndarray | None = None,
+    acceleration: np.ndarray | None = None,
+    stamp: Time | None = None,
+) -> JointTrajectory:
+    """
+    Return a trajectory; without a stamp it starts when it arrives.
+
+    Parameters
+    ----------
+    joints:
+        Names, in the order of the columns.
+    time:
+        (n_points,) from the start [s].
+    position, velocity, acceleration:
+        (n_points, n_joints).
+    stamp:
+        Time of the start.
+
+    """
+    given = {'positions': position, 'velocities': velocity, 'accelerations': acceleration}
+    columns = {k: np.asarray(v, dtype=float) for k, v in given.items() if v is not None}
+    points = []
+    for i, moment in enumerate(np.asarray(time, dtype=float)):
+        values = {name: array('d', rows[i].tobytes()) for name, rows in columns.items()}
+        points.append(JointTrajectoryPoint(time_from_start=duration_message(moment), **values))
+    header = Header() if stamp is None else Header(stamp=stamp)
+    return JointTrajectory(header=header, joint_names=list(joints), points=points)
+
+
+def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> TrajectoryPoints:
+    """
+    Return the points of a trajectory in the order of ``joints``.
+
+    Raises
+    ------
+    ExcitationError
+        where it has no points, other joints, rows of the wrong length, values that are not
+        finite, or times that do not increase.
+
+    """
+    index = _trajectory_columns(message, joints)
+    if not message.points:
+        raise ExcitationError('the trajectory has no points', remedy='plan one first')
+    time = np.array([seconds(point.time_from_start) for point in message.points])
+    if time[0] < 0.0 or (np.diff(time) <= 0.0).any():
+        late = int(np.argmax(np.diff(time) <= 0.0)) + 1 if time.size > 1 else 0
+        raise ExcitationError(
+            f'time_from_start of point {late} is {time[late]:.6g} s',
+            value=float(time[late]),
+            remedy='let it increase from point to point',
+        )
+    values = {
+        name: _trajectory_values(message, name, index)
+        for name in ('positions', 'velocities', 'accelerations')
+    }
+    if values['positions'] is None:
+        raise ExcitationError('the trajectory has no positions', remedy='give every point some')
+    return TrajectoryPoints(
+        time, values['positions'], values['velocities'], values['accelerations']
+    )
+
+
+def _trajectory_columns(message: JointTrajectory, joints: Sequence[str]) -> list[int]:
+    names = list(message.joint_names)
+    places: Mapping[str, int] = {name: i for i, name in enumerate(names)}
+    missing = [joint for joint in joints if joint not in places]
+    unknown = [joint for joint in places if joint not in joints]
+    twice = [joint for joint in places if names.count(joint) > 1]
+    for fault, wrong in (
+        ('does not have', missing),
+        ('has the unknown', unknown),
+        ('names twice', twice),
+    ):
+        if wrong:
+            raise ExcitationError(
+                f'the trajectory {fault} joints {one_of(wrong)}',
+                joint=wrong[0],
+                remedy=f'the robot has {one_of(joints)}',
+            )
+    return [places[joint] for joint in joints]
+
+
+def _trajectory_values(
+    message: JointTrajectory, name: str, index: Sequence[int]
+) -> np.ndarray | None:
+    rows = [getattr(point, name) for point in message.points]
+    if not any(len(row) for row in rows):
+        return None
+    for i, row in enumerate(rows):
+        if len(row) != len(index):
+            raise ExcitationError(
+                f'point {i} of the trajectory has {len(row)} {name}, expected {len(index)}',
+                value=len(row),
+                remedy='give one value a joint in every point, or none in any',
+            )
+    values = np.array(rows, dtype=float)[:, index]
+    if not np.isfinite(values).all():
+        point = int(np.argwhere(~np.isfinite(values))[0, 0])
+        raise ExcitationError(
+            f'point {point} of the trajectory has {name} that are not finite numbers',
+            remedy='send finite numbers only',
+        )
+    return values

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A node's start, its end, and its answers: what may go wrong in between stops nothing else.
+
+A node is a `rclpy.node.Node` whose module ends with ``main`` calling `run`.  It may have a method
+``on_shutdown`` (plain or ``async``), which is called once after SIGINT or SIGTERM while messages
+still flow: the place to bring a robot to rest or to close a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import contextlib
+import os
+from pathlib import Path
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from typing import Any
+
+import rclpy
+from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+
+from ...errors import IdentificationError
+
+SHUTDOWN_SECONDS = 8.0
+"""How long ``on_shutdown`` may take [s]; launch kills a node 10 s after its Ctrl-C."""
+
+NAMESAKE_SECONDS = 5.0
+"""How often a node looks whether it is the only one of its name [s]."""
+
+EXIT_OK, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
+
+
+def run(
+    factory: Callable[[], Node],
+    args: Sequence[str] | None = None,
+    *,
+    executor: Callable[[], Executor] = SingleThreadedExecutor,
+) -> int:
+    """
+    Run a node until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    factory:
+        Makes the node: its class, usually.
+    args:
+        Command line; None takes the process's own.
+    executor:
+        Makes the executor that spins the node.
+
+    Returns
+    -------
+    int
+        Exit code: 0 after a signal, 2 after an `IdentificationError` or a wrong command line
+        (one line on stderr), 1 after a crash (with its traceback).
+
+    """
+    _find_log_folder()
+    with _SignalWatch() as watch:
+        try:
+            words = None if args is None else list(args)
+            rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
+        except Exception as error:
+            # the unknown words, or rcl's reason with the places in its sources behind it
+            return _fail(f'wrong ROS arguments: {str(error).partition(", at ")[0]}')
+        try:
+            return _build_and_spin(factory, executor(), watch)
+        except IdentificationError as error:
+            return _fail(str(error))
+        except Exception:
+            traceback.print_exc()
+            return EXIT_CRASH
+        finally:
+            rclpy.try_shutdown()
+
+
+def _find_log_folder() -> None:
+    """Give rcl a folder for its logs where it would find none, as under some service managers."""
+    if not any(os.environ.get(name) for name in ('HOME', 'ROS_HOME', 'ROS_LOG_DIR')):
+        os.environ['ROS_LOG_DIR'] = str(Path(tempfile.gettempdir(), f'ros_log_{os.getuid()}'))
+
+
+def _build_and_spin(factory: Callable[[], Node], executor: Executor, watch: _SignalWatch) -> int:
+    stop = Future(executor=executor)
+    watch.notify(lambda: stop.set_result(None))
+    node = factory()
+    _look_for_namesakes(node)
+    try:
+        executor.add_node(node)
+        with contextlib.suppress(ExternalShutdownException):
+            try:
+                _spin_until(executor, stop)
+            finally:
+                # after a crash, too: a robot that moves is brought to rest, a bag is closed
+                _shut_down(node, executor)
+    finally:
+        watch.notify(None)
+        executor.shutdown(timeout_sec=2.0)
+        node.destroy_node()
+    return EXIT_OK
+
+
+def _spin_until(executor: Executor, stop: Future) -> None:
+    """
+    Handle messages until ``stop`` is done, in constant memory for however long that takes.
+
+    `Executor.spin_until_future_complete` gives the future one more callback at every message:
+    some 300 bytes for good, which the garbage collector goes through each time, and which become
+    tasks of the executor at the end, in the way of ``on_shutdown``.
+    """
+    stop.add_done_callback(lambda _: executor.wake())
+    while executor.context.ok() and not stop.done():
+        executor.spin_once()
+
+
+def _look_for_namesakes(node: Node) -> None:
+    """Have the node warn of others of its name: what is asked of one reaches all of them."""
+    own = node.get_name(), node.get_namespace()
+
+    def look() -> None:
+        others = node.get_node_names_and_namespaces().count(own) - 1
+        if others > 0:
+            node.get_logger().warning(
+                f"{others} more of the name '{node.get_fully_qualified_name()}': requests reach "
+                'all of them, and all of them act; stop the others, or give each a namespace. One '
+                'that was killed is missed after some 20 s',
+                throttle_duration_sec=60.0,
+            )
+
+    # by the wall, and seldom: it asks for the whole graph
+    steady = Clock(clock_type=ClockType.STEADY_TIME)
+    node.create_timer(NAMESAKE_SECONDS, look, MutuallyExclusiveCallbackGroup(), clock=steady)
+
+
+def _shut_down(node: Node, executor: Executor) -> None:
+    hook = getattr(node, 'on_shutdown', None)
+    if hook is None:
+        return
+    task = executor.create_task(hook)
+    # with a bound on the time: what rclpy keeps of every message ends with it
+    executor.spin_until_future_complete(task, timeout_sec=SHUTDOWN_SECONDS)
+    if not task.done():
+        node.get_logger().error(f'could not finish within {SHUTDOWN_SECONDS:.0f} s')
+    elif task.exception() is not None:
+        explain(node, task.exception())
+
+
+class ManualCallbackGroup(CallbackGroup):
+    """Callback group that no executor waits for or handles: its messages are fetched."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        """Do nothing."""
+
+
+class _SignalWatch:
+    """
+    Tell at once, from a thread, that SIGINT or SIGTERM has arrived.
+
+    A Python signal handler runs only when the main thread gets back to the interpreter, which it
+    does not while it waits for messages; the pipe of `signal.set_wakeup_fd` is written in any
+    case.  rclpy's own handlers would end the context before the node can say good-bye.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callback: Callable[[], None] | None = None
+        self._signalled = False
+
+    def __enter__(self) -> _SignalWatch:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._handlers = {
+            number: signal.signal(number, lambda *_: None)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._watch, name='signals', daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        if self._signalled:
+            # A terminal and launch both send it: the later one must not kill what ends in order.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.close(self._write)  # the thread reads the end of file
+        self._thread.join()
+        os.close(self._read)
+
+    def notify(self, callback: Callable[[], None] | None) -> None:
+        """Have ``callback`` called at the first signal, at once if that has been."""
+        with self._lock:
+            self._callback = callback
+            if self._signalled and callback is not None:
+                callback()
+                self._callback = None
+
+    def _watch(self) -> None:
+        while received := os.read(self._read, 1):
+            if received[0] not in (signal.SIGINT, signal.SIGTERM):
+                continue
+            with self._lock:
+                self._signalled = True
+                if self._callback is not None:
+                    self._callback()
+                    self._callback = None
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f'error: {" ".join(message.split())}\n')
+    sys.stderr.flush()
+    return EXIT_USER_ERROR
+
+
+# -------------------------------------------------------------------------------------- answers
+
+
+def answer(node: Node, response: Any, function: Callable[[Any], str | None]) -> Any:
+    """
+    Fill a service's response, so that a failing request never stops the node.
+
+    Parameters
+    ----------
+    node:
+        Logs the failure.
+    response:
+        Has ``success`` and ``message``.
+    function:
+        Called with the response; fills it and returns the message, or None for none.
+
+    Returns
+    -------
+    response
+        With ``success`` false and the reason where ``function`` raised anything.
+
+    """
+    try:
+        response.message = function(response) or ''
+        response.success = True
+    except Exception as error:
+        response.success = False
+        response.message = explain(node, error)
+    return response
+
+
+def explain(node: Node, error: BaseException) -> str:
+    """
+    Log ``error`` and return it as one line for the client.
+
+    An `IdentificationError` is a warning; anything else is our fault and logged with traceback.
+    """
+    if isinstance(error, IdentificationError):
+        node.get_logger().warning(str(error))
+        return str(error)
+    text = ' '.join(f'internal error: {type(error).__name__}: {error}'.split())
+    trace = ''.join(traceback.format_exception(type(error), error, error.__traceback__))
+    node.get_logger().error(f'{text}\n{trace}')
+    return text

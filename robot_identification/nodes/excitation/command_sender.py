@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Hand a motion to a robot that takes single commands, of position or of velocity.
+
+They are streamed by a process of their own; see `command_process`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from multiprocessing import Pipe
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from std_msgs.msg import Float64MultiArray
+
+from ...excitation.command_gate import CommandLimiter
+from ...excitation.limits import Limits
+from ...excitation.points import Points, PointTrajectory
+from .command_process import (
+    CommandHorizon,
+    CommandTask,
+    Heartbeat,
+)
+from .controller_state import (
+    ControllerQuestion,
+    difference,
+    joints_differ,
+)
+from .motion_errors import Code, MotionError
+from .motion_sender import Tick
+from .options import ControllerOptions, VELOCITY_COMMANDS
+from .trajectory_publisher import SpeedScaling, wait_for
+
+READY_SECONDS = 30.0
+"""How long the process may take to start [s]."""
+
+HUNG_SECONDS = 0.5
+"""Time without a sign of life after which the process is ended, and the robot stopped [s]."""
+
+
+class CommandSender:
+    """
+    Hands horizons to the process that streams them; a `Sender`.
+
+    Parameters
+    ----------
+    node, group:
+        Who sends.
+    options:
+        Where to, and how.
+
+    """
+
+    def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
+        self._node, self._options = node, options
+        self._velocity = options.controller_kind == VELOCITY_COMMANDS
+        # speaks only where the process that streams has ended
+        self._publisher = node.create_publisher(Float64MultiArray, options.controller_topic, 1)
+        self._speed = SpeedScaling(node, options.speed_scaling_topic)
+        self._question = ControllerQuestion(
+            node, group, self._publisher.topic_name, options.controller_node
+        )
+        self._stream: _Process | None = None
+        self._order: tuple[str, ...] = ()
+        self._given_up = False  # the robot was left where it had stopped
+        self._limits: Limits | None = None
+        self._latest: tuple[PointTrajectory, float] | None = None
+
+    @property
+    def target(self) -> str:
+        """Name of the command topic, for messages."""
+        return f"topic '{self._publisher.topic_name}'"
+
+    @property
+    def feeds_back(self) -> bool:
+        """True if commands depend on measured positions, as velocities do."""
+        return self._velocity
+
+    @property
+    def speed_scaling(self) -> float:
+        """Rate at which time passes."""
+        return self._speed.value
+
+    @property
+    def failure(self) -> str | None:
+        """Reason for which the motion cannot go on; None without one."""
+        if self._stream is not None:
+            self._stream.end_if_hung()
+        if self._stream is None or self._stream.ended:
+            return (
+                'the process that streams commands has ended: see the log, and start the motion '
+                'anew'
+            )
+        if self._stream.held_up:
+            self._given_up = True
+            return (
+                f'the process that streams commands was held up for {self._stream.held_up:.2g} s: '
+                'the robot, which had stopped for want of commands, was left there; see what '
+                'keeps the machine busy, or raise command_priority'
+            )
+        return self._speed.failure
+
+    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
+        """Start the process, and see that the controller listens and has the joints."""
+        self._order = await self._ordered(joints, tick)
+        await self._speed.prepare(tick)
+        if self._stream is None or self._stream.ended:
+            self._stream = _Process(self._task(), self._node.get_logger().info, self._on_end)
+        stream = self._stream
+        end = time.monotonic() + READY_SECONDS
+        while not stream.ready:
+            if stream.ended or time.monotonic() > end:
+                raise MotionError(
+                    Code.INTERNAL, 'the process that streams commands did not start: see the log'
+                )
+            await tick()
+        stream.connected, stream.held_up, self._given_up = False, 0.0, False
+        stream.say('joints', self._order)
+        await wait_for(
+            lambda: stream.connected,
+            f'no subscriber takes commands on {self.target}: start the controller, or correct the '
+            'parameter controller_topic',
+            tick,
+        )
+
+    async def _ordered(self, joints: tuple[str, ...], tick: Tick) -> tuple[str, ...]:
+        """Return the motion's joints in the controller's order; commands carry no names."""
+        told = await self._question.joints(tick)
+        order = told or self._options.controller_joints
+        name = self._question.name if told else 'controller_joints'
+        if not order:
+            raise MotionError(
+                Code.JOINTS_DIFFER,
+                f'the order of the joints in the commands on {self.target} is not known, since '
+                f"'{self._question.name}' does not return its parameter joints: correct the "
+                'parameter controller_node, or give controller_joints',
+            )
+        missing, surplus = difference(joints, order)
+        if missing or surplus or len(set(order)) != len(order):
+            raise joints_differ(name, missing, surplus)
+        return order
+
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """Tell the process from where it moves the robot, and within which limits."""
+        columns = [limits.joints.index(joint) for joint in self._order]
+        ordered = Limits(
+            self._order,
+            tuple(limits.units[column] for column in columns),
+            *(
+                getattr(limits, name)[columns]
+                for name in ('lower', 'upper', 'velocity', 'acceleration', 'effort', 'jerk')
+            ),
+        )
+        self._limits = ordered
+        if self._stream is not None:
+            self._stream.say('begin', (ordered, position[columns]))
+
+    def send(self, points: Points, start: int) -> None:
+        """Stream a horizon that replaces the one that runs, unless the robot was left alone."""
+        if self._stream is None or self._stream.ended or self._given_up:
+            return
+        columns = [points.joints.index(joint) for joint in self._order]
+        m = points.motion
+        path = PointTrajectory(
+            self._order,
+            points.time,
+            m.position[:, columns],
+            m.velocity[:, columns],
+            m.acceleration[:, columns],
+        )
+        begin = 1e-9 * start + float(points.time[0])
+        self._latest = path, time.monotonic()
+        self._stream.say('horizon', CommandHorizon(path, begin))
+
+    def mistrust(self) -> None:
+        """Have what is left of the motion streamed without feedback."""
+        if self._stream is not None:
+            self._stream.say('mistrust')
+
+    def finish(self) -> None:
+        """End the stream: the robot rests."""
+        if self._stream is not None and self._stream.ready:
+            self._stream.say('finish')
+
+    def _task(self) -> CommandTask:
+        node, options = self._node, self._options
+        speed = options.speed_scaling_topic
+        return CommandTask(
+            node=node.get_fully_qualified_name(),
+            topic=self._publisher.topic_name,
+            joint_states=node.resolve_topic_name('joint_states'),
+            speed=node.resolve_topic_name(speed) if speed else '',
+            velocity=self._velocity,
+            simulated=bool(node.get_parameter('use_sim_time').value),
+            rate=options.command_rate,
+            gain=options.command_gain,
+            priority=options.command_priority,
+        )
+
+    def _on_end(self, code: int) -> None:
+        """Stop a robot that would run on; called from another thread."""
+        if self._velocity:
+            self._slow_down()
+        hung = self._stream is not None and self._stream.hung
+        why = 'was ended, since it hung' if hung else f'ended with code {code}'
+        self._node.get_logger().error(f'the process that streams commands {why}')
+
+    def _slow_down(self) -> None:
+        """Bring a robot that takes velocities to rest, from the velocity that was planned."""
+        zero = np.zeros(len(self._order))
+        if self._limits is not None and self._latest is not None:
+            (path, sent), period = self._latest, 1.0 / self._options.command_rate
+            motion = path.sample(np.array([time.monotonic() - sent]))
+            limiter = CommandLimiter(self._limits, motion.position[0], motion.velocity[0])
+            velocity = motion.velocity[0]
+            while velocity.any():
+                velocity = limiter.velocity(zero, period, period)
+                self._publish(velocity)
+                time.sleep(period)
+        self._publish(zero)
+
+    def _publish(self, command: np.ndarray) -> None:
+        self._publisher.publish(Float64MultiArray(data=array('d', command.tobytes())))
+
+
+class _Process:
+    """The process, and what it says."""
+
+    def __init__(
+        self, task: CommandTask, note: Callable[[str], Any], on_end: Callable[[int], None]
+    ) -> None:
+        self.ready = self.connected = self.ended = False
+        self.held_up = 0.0
+        self.hung = False
+        self._beat = Heartbeat()
+        self._looked = self._since = 0.0
+        self._patience = max(HUNG_SECONDS, 5.0 / task.rate)
+        self._note, self._on_end = note, on_end
+        self._pipe, others = Pipe()
+        command = [sys.executable, '-m', 'robot_identification.nodes.command_process']
+        with others:
+            # a session of its own, and no signal at this process's death: it brings the robot to
+            # rest by itself, and ends then
+            self._process = subprocess.Popen(
+                [*command, str(others.fileno()), str(self._beat.file)],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, 'PYTHONUNBUFFERED': '1'},
+                pass_fds=[others.fileno(), self._beat.file],
+                start_new_session=True,
+            )
+        os.close(self._beat.file)
+        self._pipe.send(task)
+        threading.Thread(target=self._listen, name='commands', daemon=True).start()
+
+    def say(self, word: str, content: Any = None) -> None:
+        """Hand over a word of `command_process.Streamer`."""
+        try:
+            self._pipe.send((word, content))
+        except OSError:
+            self.ended = True
+
+    def end_if_hung(self) -> None:
+        """Kill the process where it streams no more; called again and again while it should."""
+        now = time.monotonic()
+        if now - self._looked > 0.5 * HUNG_SECONDS:
+            self._since = now  # this process was held up itself, or begins to look
+        self._looked = now
+        alive = max(self._beat.latest, self._since)
+        if now - alive > self._patience and not self.hung and not self.ended:
+            self.hung = True
+            self._process.kill()
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                word, note = self._pipe.recv()
+                if word == 'ready':
+                    if note:
+                        self._note(note)
+                    self.ready = True
+                elif word == 'held_up':
+                    self.held_up = note
+                else:
+                    self.connected = True
+        except (EOFError, OSError):
+            self.ended = True
+        self._on_end(self._process.wait())

@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Execution of one checked trajectory: record, move to the start, follow, watch, stop.
+
+All of it runs as one coroutine on the node's executor and looks at the robot a hundred times a
+second.  The controller gets the path in short horizons, each with a checked stop behind it, so
+that it brings the robot to rest by itself if no further one comes.
+
+Every stop begins with the last trajectory that was sent, continuous in position, velocity and
+acceleration.  Measured positions, which may be false, are used for nothing but the place where a
+robot gives way after a contact, and then only if every joint state of the motion was plausible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from rclpy.node import Node
+
+from ...data.recording import Motion
+from ...excitation.braking import (
+    ACCELERATION_SHARE,
+    SHORTEST,
+    to_rest,
+)
+from ...excitation.points import point_to_point, Points
+from ...excitation.trajectory_segments import (
+    diverted,
+    Horizon,
+    STOP_RATE,
+)
+from .joint_state_watch import StateWatch
+from .motion_clock import PathClock, Patience
+from .motion_errors import (
+    Code,
+    MotionError,
+    NoMoreCommandsError,
+    OffPathError,
+)
+from .motion_path import MotionPath, STOP_LEAD
+from .motion_sender import CheckedSender, Tick
+from .motion_watch import (
+    MotionWatch,
+    PAUSED,
+    Report,
+)
+from .options import ExecutionOptions
+from .recorder_client import MotionRecording
+
+START_LEAD = 0.2
+"""How long before its start a trajectory is sent, at least [s]."""
+
+UNCONFIRMED = {'rad': 1.0, 'm': 0.2}
+"""Error of the first joint states that must not make the robot leap, by unit."""
+
+QUICKEST = 0.05
+"""Least time for a stop at once [s]."""
+
+SETTLE_LEAD = 0.1
+"""Time that a stop takes to reach the drives [s]."""
+
+HOLD = 1.0
+"""Length of a trajectory at rest: one that is over when it arrives would be refused [s]."""
+
+HORIZONS_AHEAD = 5
+"""How often a horizon is sent anew within its length."""
+
+
+@dataclass
+class _Course:
+    """A path that is being followed: its clock, the latest horizon, and when that was sent."""
+
+    path: MotionPath
+    clock: PathClock
+    sent: Horizon
+    sent_at: float
+
+
+@dataclass
+class MotionRun:
+    """
+    One motion of the robot.
+
+    Attributes
+    ----------
+    node, states, sender, options:
+        What it works with.
+    tick:
+        Awaited to wait for the next look at the robot.
+    interruption:
+        Asked at each look; a `MotionError` to end with, or None to go on.
+    report:
+        Kept up to date for the client.
+
+    """
+
+    node: Node
+    states: StateWatch
+    sender: CheckedSender
+    options: ExecutionOptions
+    tick: Tick
+    interruption: Callable[[], MotionError | None]
+    report: Report
+
+    def __post_init__(self) -> None:
+        say = self.node.get_logger().warning
+        self._watch = MotionWatch(self.states, self.options, self.report, say)
+
+    # --------------------------------------------------------------------------- the whole way
+
+    async def execute(
+        self, approach: MotionPath | None, path: MotionPath, recording: str | None
+    ) -> None:
+        """
+        Move to the start along ``approach``, follow ``path``, and record if asked.
+
+        Parameters
+        ----------
+        approach:
+            From where the robot is to the start; None where it is there.
+        path:
+            From rest to rest.
+        recording:
+            Name of the recording, '' for one that the recorder chooses, None for none.
+
+        Raises
+        ------
+        MotionError
+            once the robot is at rest and the recording closed.
+
+        """
+        recorded = MotionRecording(
+            self.node, self.tick, self.options.recorder, recording, self.report
+        )
+        try:
+            await self.sender.prepare(path.trajectory.joints, self.tick)
+            await recorded.start()
+            try:
+                await self._follow_both(approach, path)
+            except Exception as error:
+                await recorded.stop(error)
+                raise
+        finally:
+            self.states.moving = False
+            self.sender.finish()
+        await recorded.stop()
+
+    async def _follow_both(self, approach: MotionPath | None, path: MotionPath) -> None:
+        total = path.duration + (approach.duration if approach else 0.0)
+        self.report.planned_duration = total
+        share = approach.duration / total if approach else 0.0
+        if approach is not None:
+            self.report.phase = 'moving_to_start'
+            await self.follow(approach, 0.0, share)
+            self._require_start(path)
+        self.report.phase = 'exciting'
+        await self.follow(path, share, 1.0)
+
+    def _require_start(self, path: MotionPath) -> None:
+        away = np.abs(self.states.sample().position - path.trajectory.position[0])
+        if away.max() > self.options.start_tolerance:
+            joint = path.trajectory.joints[int(away.argmax())]
+            raise MotionError(
+                Code.NOT_AT_START,
+                f"joint '{joint}' has come to rest {away.max():.4g} from the start, more than "
+                f'start_tolerance ({self.options.start_tolerance:g}): tune the controller, or '
+                'raise the tolerance',
+            )
+
+    # --------------------------------------------------------------------------------- following
+
+    async def follow(self, path: MotionPath, first: float, last: float) -> None:
+        """
+        Have a path followed until the robot rests at its end.
+
+        Parameters
+        ----------
+        path:
+            From rest to rest.
+        first, last:
+            Progress at its start and end, of the whole motion.
+
+        Raises
+        ------
+        MotionError
+            where it was interrupted; the robot is at rest then.
+
+        """
+        course = self._begin(path)
+        self.states.moving = True
+        self.states.forget()
+        try:
+            while not self._arrived(course, first, last):
+                await self.tick()
+                self._look(course.clock)
+                if not course.clock.sure:
+                    # joint states of the time that was lost are no reason for anything
+                    continue
+                self._require_in_time(course)
+                self._raise_reasons(course)
+                self._go_on(course)
+        except NoMoreCommandsError:
+            self.sender.mistrust()
+            await self._rest(course.path, course.clock, course.sent.end)
+            raise
+        except OffPathError:
+            await self._give_way(course)
+            raise
+        except Exception:
+            # a fault of ours is no reason to let the robot run on
+            await self._stop(course)
+            raise
+        finally:
+            # how long the robot takes to settle is no part of the motion
+            settling = max(course.clock.elapsed - path.duration, 0.0)
+            self.report.duration += course.clock.taken - settling
+
+    def _begin(self, path: MotionPath) -> _Course:
+        here, rest = self.states.sample().position, self.sender.rest
+        confirmed = rest is not None and np.abs(rest - here).max() <= self.options.start_tolerance
+        self._watch.begin()
+        lead = self._lead(path, here, confirmed)
+        self.sender.begin(path.limits, rest if rest is not None and confirmed else here)
+        now = self.states.now()
+        clock = PathClock(now + int(1e9 * lead), now)
+        sent = path.stops.horizon(0.0, self.options.horizon)
+        self.sender.send(sent.points, clock)
+        return _Course(path, clock, sent, 0.0)
+
+    def _lead(self, path: MotionPath, here: np.ndarray, confirmed: bool) -> float:
+        """
+        Return the time for the way from where the robot is to the path's start.
+
+        The controller goes there from where the robot truly is.  Before the first motion nothing
+        but the joint states says where that is: the way takes so long that a robot elsewhere
+        would keep its limits, too.
+        """
+        limits, speed = path.limits, self.options.move_speed
+        start = path.trajectory.position[0]
+        way = point_to_point(
+            limits.joints,
+            here,
+            start,
+            speed * limits.velocity,
+            speed * limits.acceleration,
+            START_LEAD,
+        )
+        lead = way.duration
+        if not confirmed:
+            error = np.array([UNCONFIRMED[unit] for unit in limits.units])
+            far = point_to_point(
+                limits.joints,
+                start - error,
+                start,
+                limits.velocity,
+                ACCELERATION_SHARE * limits.acceleration,
+            )
+            lead = max(lead, far.duration)
+        return lead
+
+    def _look(self, clock: PathClock) -> None:
+        states = self.states
+        clock.look(states.now(), self.sender.speed_scaling, states.published)
+
+    def _go_on(self, course: _Course) -> None:
+        """Send the next horizon when it is time."""
+        elapsed = course.clock.elapsed
+        if elapsed < course.sent_at + self.options.horizon / HORIZONS_AHEAD:
+            return
+        if np.isfinite(course.sent.stop):
+            following = self._horizon(course, self.options.horizon)
+            self.sender.send(following.points, course.clock)
+            course.sent, course.sent_at = following, elapsed
+
+    def _horizon(self, course: _Course, length: float) -> Horizon:
+        """Return what lies ahead; it begins before the latest joint state, so in the past."""
+        clock = course.clock
+        since = clock.at(self._seen(clock))
+        return course.path.stops.horizon(min(since, clock.elapsed), clock.elapsed + length)
+
+    def _arrived(self, course: _Course, first: float, last: float) -> bool:
+        # at the latest joint state, since it is that one which tells whether the robot rests
+        elapsed = course.clock.at(self._seen(course.clock))
+        duration = course.path.duration
+        share = min(max(elapsed / duration, 0.0), 1.0)
+        self.report.progress = first + share * (last - first)
+        if elapsed < duration:
+            return False
+        if self.states.at_rest(self.options.rest_tolerance):
+            return True
+        if elapsed > duration + self.options.settle_time:
+            raise MotionError(
+                Code.TRACKING_ERROR,
+                'the robot does not come to rest within settle_time '
+                f'({self.options.settle_time:g} s) after the end of the trajectory: see its '
+                'controller, or raise rest_tolerance',
+            )
+        return False
+
+    def _raise_reasons(self, course: _Course) -> None:
+        """Raise the reason for which the motion has to end, if there is one."""
+        failure = self.sender.failure
+        if failure is not None:
+            # it may hold the robot where it is: whatever came next could be a leap
+            raise NoMoreCommandsError(Code.CONTROLLER_FAILED, failure)
+        reason = self._watch.reason(course.path, course.clock) or self.interruption()
+        if reason is not None:
+            raise reason
+
+    def _require_in_time(self, course: _Course) -> None:
+        """Raise an error if the controller is about to stop the robot, or has."""
+        if course.clock.elapsed > course.sent.stop - STOP_LEAD:
+            late = course.clock.elapsed - course.sent_at
+            raise NoMoreCommandsError(
+                Code.INTERNAL,
+                f'this node was held up for {late:.2g} s, so the controller has brought the robot '
+                'to rest along the path: see what keeps the machine busy, or raise horizon '
+                f'({self.options.horizon:g} s)',
+            )
+
+    # ---------------------------------------------------------------------------------- stopping
+
+    async def _stop(self, course: _Course) -> None:
+        """Bring the robot to rest along the path; wait until it is, as far as one can see."""
+        self.report.phase = 'stopping'
+        path, clock = course.path, course.clock
+        end = path.duration
+        if clock.elapsed < 0.0:
+            # it has not begun: stay where it would have
+            self._send_last(_still(path, path.trajectory.position[0], 0.0), clock)
+            end = 0.0
+        elif clock.speed <= PAUSED:
+            place = self._reference(clock.elapsed)[0]
+            self._send_last(_still(path, place, clock.elapsed), clock)
+            end = clock.elapsed
+        elif self.options.stop == 'at_once':
+            end = self._divert(course, None, QUICKEST)
+        elif clock.elapsed < path.duration:
+            stop = self._horizon(course, STOP_LEAD)
+            if stop.end < course.sent.end and self._send_last(stop.points, clock):
+                course.sent = stop
+            end = course.sent.end
+        await self._rest(path, clock, end)
+
+    async def _give_way(self, course: _Course) -> None:
+        """
+        Bring the robot to rest where something holds it, if it is known to be near its path.
+
+        A stop along the path would go on pressing.  The robot is believed to be where the joint
+        states say if each of them was plausible, and if it is no farther from the reference than
+        it takes to notice.
+        """
+        states, options, clock = self.states, self.options, course.clock
+        if clock.elapsed < 0.0 or clock.speed <= PAUSED:
+            await self._stop(course)
+            return
+        reference = self._reference(clock.elapsed)
+        place = states.sample().position
+        allowed = 2.0 * options.tracking_tolerance
+        allowed = allowed + options.tracking_lag * np.abs(reference[1])
+        away = np.abs(place - reference[0])
+        worst = int((away - allowed).argmax())
+        if away[worst] <= allowed[worst] and not states.flawless:
+            await self._stop(course)
+            return
+        if away[worst] > allowed[worst]:
+            joint = course.path.trajectory.joints[worst]
+            self.node.get_logger().error(
+                f"joint '{joint}' is {away[worst]:.3g} away from where it is commanded, if the "
+                'joint states are true: nothing more is sent, the controller ends what it has; '
+                'use the emergency stop if the robot still moves or presses'
+            )
+            await self._rest(course.path, clock, course.sent.end)
+            return
+        self.report.phase = 'stopping'
+        if self.sender.feeds_back:
+            # velocities do not lead to a place: they end, and nothing draws the robot to its path
+            self.sender.mistrust()
+            end = self._divert(course, None, SHORTEST)
+        else:
+            end = self._divert(course, place, SHORTEST)
+        await self._rest(course.path, clock, end)
+
+    def _divert(self, course: _Course, place: np.ndarray | None, shortest: float) -> float:
+        """Leave the path for a stop of its own; return when the robot is at rest [s]."""
+        path, clock, reference = course.path, course.clock, self.sender.reference
+        assert reference is not None
+        begin = clock.elapsed + STOP_LEAD
+        state = self._reference(begin)
+        if begin >= reference.end:
+            return reference.end
+        stop = to_rest(path.limits, state, place, shortest)
+        if stop is None or (place is None and begin + stop.duration >= course.sent.end):
+            return course.sent.end
+        points = diverted(reference.points, begin, stop, STOP_RATE)
+        return begin + stop.duration if self._send_last(points, clock) else course.sent.end
+
+    def _send_last(self, points: Points, clock: PathClock) -> bool:
+        """Send a stop; return False, and log it, if the command gate refuses it."""
+        try:
+            self.sender.send(points, clock)
+        except NoMoreCommandsError as error:
+            self.node.get_logger().error(
+                f'{error.message}; the controller ends what it has instead'
+            )
+            return False
+        return True
+
+    def _reference(self, time: float) -> np.ndarray:
+        """Return what was sent last for a time of the path, (3, n_joints)."""
+        assert self.sender.reference is not None
+        return self.sender.reference.state(time)[:, 0]
+
+    async def _rest(self, path: MotionPath, clock: PathClock, end: float) -> None:
+        """Wait until the robot rests after a time of the path, as far as one can see."""
+        self.states.forget()
+        settle = SETTLE_LEAD + self.options.settle_time
+        left = max(end - clock.elapsed, 0.0) / max(clock.speed, 0.1)
+        patience = Patience(self._seen(clock), left + settle, settle)
+        while not patience.over(self._seen(clock)):
+            await self.tick()
+            self._look(clock)
+            silent = self.states.silent(self.options.stale_timeout)
+            at_rest = self.states.at_rest(self.options.rest_tolerance)
+            if clock.elapsed >= end and (silent or at_rest):
+                return
+        if self.states.at_rest(self.options.rest_tolerance):
+            # the controller pauses: what is left of the stop must not come when it goes on
+            if clock.speed <= PAUSED:
+                place = self._reference(clock.elapsed)[0]
+                self._send_last(_still(path, place, clock.elapsed), clock)
+            return
+        self.node.get_logger().error(
+            'the robot is still moving after the stop: use its emergency stop'
+        )
+
+    def _seen(self, clock: PathClock) -> int:
+        """Return the time of the latest joint state [ns]."""
+        return self.states.sample().stamp or clock.now
+
+
+def _still(path: MotionPath, position: np.ndarray, since: float) -> Points:
+    """Return points at rest in one place, from shortly before a time of the path on."""
+    rest = np.zeros((2, position.size))
+    motion = Motion(np.tile(position, (2, 1)), rest, rest)
+    time = np.array([max(since - STOP_LEAD, 0.0), since + HOLD])
+    return Points(path.trajectory.joints, time, motion)

@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The ``excitation`` node: plans exciting trajectories and has them executed.
+
+One single-threaded executor runs everything that waits, as coroutines, so nothing needs a lock and
+joint states cost a third of what they cost on several threads.  What computes, planning and
+checking, runs in a worker thread meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future as WorkerFuture
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from functools import partial
+import sys
+import time
+from typing import Any
+
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.task import Future
+from robot_identification_msgs.action import Excite, PlanExcitation
+from robot_identification_msgs.srv import Preview
+
+from ...errors import ModelError
+from ...excitation.planner import plan
+from ...excitation.plans import Plan, PlanningCanceled
+from ...excitation.points import to_points
+from ...excitation.settings import PlannerSettings
+from ...excitation.state_monitor import state_bounds
+from ...model.robot import Robot
+from ...options.fields import from_mapping
+from ...regressor import ModelSettings
+from ..common import (
+    declare_options,
+    explain,
+    read_options,
+    run,
+)
+from ..common.requests import SERVICES
+from ..common.robot_description import RobotDescription
+from .checks import KeptPlan, MotionChecks
+from .controller_factory import sender_of
+from .controller_state import ControllerState
+from .joint_state_watch import require_state, StateWatch
+from .motion import MotionRun
+from .motion_checking import (
+    MotionCheck,
+    place_of_rest,
+    wanted,
+)
+from .motion_errors import (
+    ClientWatch,
+    Code,
+    end_early,
+    MotionError,
+    plan_code,
+)
+from .motion_path import MotionPath
+from .motion_sender import Tick
+from .motion_watch import Report
+from .options import ControllerOptions, ExecutionOptions
+from .plan_files import (
+    PlanFileOptions,
+    points_message,
+    save_plan,
+)
+from .preview import PreviewService
+
+TICK = 0.01
+"""Time between two looks at the robot [s]."""
+
+FEEDBACK_SECONDS = 0.1
+
+ANSWER_SECONDS = 1.0
+"""Longest stay of a node that ends for an answer on its way, which takes some ticks [s]."""
+
+DESCRIPTION_SECONDS = 3.0
+KEPT_PLANS = 32
+MOST_AT_ONCE = 4
+"""Plans, and previews, that are computed at a time; the node's threads are enough for both."""
+REPLACED = 'robot_description has changed meanwhile'
+
+PLAN_FIELDS = (
+    'duration',
+    'base_frequency',
+    'harmonics',
+    'criterion',
+    'seed',
+    'max_iterations',
+    'margin',
+)
+"""Fields of PlanExcitation's goal, called as the settings."""
+
+
+class ExcitationNode(Node):
+    """Offers the actions ``~/plan`` and ``~/excite``."""
+
+    def __init__(self) -> None:
+        super().__init__('excitation')
+        self._group = ReentrantCallbackGroup()
+        declare_options(self, PlannerSettings, 'planner')
+        declare_options(self, ModelSettings, 'robot')
+        options = declare_options(self, ExecutionOptions)
+        declare_options(self, PlanFileOptions)
+        self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
+        self._dropped: set[str] = set()
+        self._count = self._planning = self._previewing = 0
+        self._running: Report | None = None
+        self._states = StateWatch(self)
+        controller = declare_options(self, ControllerOptions)
+        self._sender = sender_of(self, self._group, controller)
+        self._controller_state = ControllerState(self, self._group, controller)
+        self._description = RobotDescription(self, self._new_robot, self._group)
+        self._client_watch = ClientWatch(self, '~/excite', self._group)
+        self._checks = MotionChecks(self.get_logger().warning)
+        self._leaving = False
+        # plans take long, and a check must not wait for them
+        self._worker = ThreadPoolExecutor(max_workers=8, thread_name_prefix='excitation')
+        self._waiting: list[Future] = []
+        # steady: a simulated clock stops with its simulator, and a motion has to be ended then
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = self.create_timer(TICK, self._wake, self._group, clock=steady)
+        self._timer.cancel()
+        for kind, name, callback in (
+            (PlanExcitation, '~/plan', self._plan),
+            (Excite, '~/excite', self._excite),
+        ):
+            ActionServer(
+                self,
+                kind,
+                name,
+                callback,
+                callback_group=self._group,
+                cancel_callback=lambda _: CancelResponse.ACCEPT,
+                goal_service_qos_profile=SERVICES,
+                result_service_qos_profile=SERVICES,
+                cancel_service_qos_profile=SERVICES,
+            )
+        self._preview = PreviewService(self, self._group, self._check_only)
+        if not options.execute:
+            self.get_logger().info('execute is false: trajectories are checked, nothing moves')
+
+    async def on_shutdown(self) -> None:
+        """Bring the robot to rest before the node ends."""
+        self._leaving = True
+        # nobody awaits an idle node's answer, and on a busy machine a tick takes long
+        awaited = not self._timer.is_canceled()
+        while self._running is not None:
+            await self._tick()
+        end = time.monotonic() + ANSWER_SECONDS
+        for _ in range(10 if awaited else 0):
+            if time.monotonic() < end:
+                await self._tick()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _new_robot(self, robot: Robot) -> None:
+        self._sender.rest = None
+        if self._running is None:
+            self._states.watch(robot.joints)
+        if self._plans:
+            self.get_logger().warning('another robot: the plans made so far are dropped')
+            self._dropped.update(self._plans)
+            self._plans.clear()
+
+    def _require_still(self, robot: Robot) -> None:
+        """Refuse what was computed for a robot that has been replaced meanwhile."""
+        if not self._description.still(robot):
+            self._description.robot()  # may say that the new one cannot be read
+            raise ModelError(REPLACED, remedy='plan anew')
+
+    # ------------------------------------------------------------------------------------ waiting
+
+    async def _tick(self) -> None:
+        future = Future(executor=self.executor)
+        self._waiting.append(future)
+        if self._timer.is_canceled():
+            self._timer.reset()
+        await future
+
+    def _wake(self) -> None:
+        self._states.look()
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            self._timer.cancel()
+        for future in waiting:
+            future.set_result(None)
+
+    async def _robot(self) -> Robot:
+        """Return the robot; just after the start its description may still be on the way."""
+        end = time.monotonic() + DESCRIPTION_SECONDS
+        while self._description.awaited and time.monotonic() < end and not self._leaving:
+            await self._tick()
+        return self._description.robot()
+
+    async def _in_worker(
+        self,
+        function: Callable[[], Any],
+        meanwhile: Callable[[], None] = lambda: None,
+        tick: Tick | None = None,
+    ) -> Any:
+        """Run ``function`` in a thread and return what it returns; the node goes on meanwhile."""
+        future: WorkerFuture = self._worker.submit(function)
+        due = time.monotonic()
+        while not future.done():
+            await (tick or self._tick)()
+            if time.monotonic() >= due:
+                due = time.monotonic() + FEEDBACK_SECONDS
+                meanwhile()
+        return future.result()
+
+    # ----------------------------------------------------------------------------------- planning
+
+    async def _plan(self, goal: ServerGoalHandle) -> PlanExcitation.Result:
+        if self._planning >= MOST_AT_ONCE:
+            goal.abort()
+            text = f'busy, {self._planning} plans are in the making: ask again when one is done'
+            return PlanExcitation.Result(error_code=PlanExcitation.Result.BUSY, error_msg=text)
+        self._planning += 1
+        try:
+            robot = await self._robot()
+            settings = self._planner_settings(goal.request)
+            made = await self._make_plan(goal, robot, settings)
+            self._require_still(robot)
+            result = self._keep(made, goal.request.return_points)
+            goal.succeed()
+            return result
+        except PlanningCanceled as error:
+            end_early(goal)
+            code = PlanExcitation.Result.CANCELED
+            return PlanExcitation.Result(error_code=code, error_msg=str(error))
+        except Exception as error:
+            text = explain(self, error)
+            goal.abort()
+            return PlanExcitation.Result(error_code=plan_code(error), error_msg=text)
+        finally:
+            self._planning -= 1
+
+    def _planner_settings(self, request: PlanExcitation.Goal) -> PlannerSettings:
+        """Return the node's settings with what the goal gives: what is 0 or empty, it does not."""
+        changes = {name: getattr(request, name) for name in PLAN_FIELDS if getattr(request, name)}
+        present = read_options(self, PlannerSettings, 'planner')
+        return from_mapping(PlannerSettings, {**asdict(present), **changes})
+
+    async def _make_plan(
+        self, goal: ServerGoalHandle, robot: Robot, settings: PlannerSettings
+    ) -> Plan:
+        model = read_options(self, ModelSettings, 'robot')
+        latest: list[tuple[int, float]] = []
+
+        def work() -> Plan:
+            return plan(
+                robot,
+                settings,
+                canceled=lambda: goal.is_cancel_requested or self._leaving,
+                model=model,
+                on_iteration=lambda *values: latest.append(values),
+            )
+
+        def tell() -> None:
+            if latest:
+                iteration, criterion = latest[-1]
+                latest.clear()
+                goal.publish_feedback(
+                    PlanExcitation.Feedback(iteration=iteration, criterion=criterion)
+                )
+
+        made = await self._in_worker(work, tell)
+        tell()
+        for warning in made.warnings:
+            self.get_logger().warning(warning)
+        return made
+
+    def _keep(self, made: Plan, return_points: bool) -> PlanExcitation.Result:
+        rate = read_options(self, ExecutionOptions).publish_rate
+        points = to_points(made.trajectory, rate)
+        self._count += 1
+        name = f'plan_{self._count}'
+        self._plans[name] = KeptPlan(points.trajectory(), made.settings)
+        while len(self._plans) > KEPT_PLANS:
+            self._plans.popitem(last=False)
+        self.get_logger().info(f'{name}: {made.summary()}')
+        return PlanExcitation.Result(
+            plan_id=name,
+            path=save_plan(self, name, points),
+            planned_duration=float(points.time[-1]),
+            trajectory=points_message(points, return_points),
+            condition_number=made.condition_number,
+            criterion_history=made.history,
+        )
+
+    # ---------------------------------------------------------------------------------- executing
+
+    async def _excite(self, goal: ServerGoalHandle) -> Excite.Result:
+        if self._running is not None:
+            goal.abort()
+            text = 'another motion is running: wait for its end, or cancel it'
+            return Excite.Result(error_code=Code.BUSY, error_msg=text)
+        report = self._running = Report()
+        self._preview.stop()
+        result = Excite.Result()
+        try:
+            await self._carry_out(goal, report)
+            goal.succeed()
+        except MotionError as error:
+            result.error_code, result.error_msg = error.code, error.message
+            self.get_logger().warning(error.message)
+            end_early(goal) if error.code == Code.CANCELED else goal.abort()
+        except Exception as error:
+            result.error_code = Code.NO_MODEL if isinstance(error, ModelError) else Code.INTERNAL
+            result.error_msg = explain(self, error)
+            goal.abort()
+        finally:
+            self._running = None
+        result.recording_path = report.recording_path
+        result.max_tracking_error = report.largest_error
+        result.max_effort_share = report.largest_share
+        result.duration, result.planned_duration = report.duration, report.planned_duration
+        return result
+
+    async def _carry_out(self, goal: ServerGoalHandle, report: Report) -> None:
+        """Check everything, and move unless the goal is a dry run; raise `MotionError`."""
+        request: Excite.Goal = goal.request
+        options = read_options(self, ExecutionOptions)
+        if not request.dry_run and not options.execute:
+            raise MotionError(
+                Code.EXECUTION_DISABLED,
+                'the parameter execute is false, so nothing moves: ask for a dry_run first, then '
+                'set execute to true',
+            )
+        robot = await self._robot()
+        motion = self._wanted(request, robot, options)
+        self._states.watch(robot.joints, state_bounds(robot, motion.settings))
+        tick = self._telling(goal, report)
+        self._client_watch.restart()
+        interruption = self._interruption(goal, options, robot)
+        path = await motion.carry_out(
+            self._checks,
+            partial(require_state, self._states, options, tick),
+            partial(self._in_worker, tick=tick),
+        )
+        await self._controller_state.require_active(tick)
+        self._require_still(robot)
+        reason = interruption()
+        if reason is not None:
+            raise reason
+        if request.dry_run:
+            return
+        self._tell_of_stops(path, options)
+        carried = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
+        recording = request.recording_name if request.record else None
+        await carried.execute(motion.approach, path, recording)
+
+    def _tell_of_stops(self, path: MotionPath, options: ExecutionOptions) -> None:
+        """Log how soon the robot comes to rest where nothing more is sent."""
+        longest = path.stops.rest_within(options.horizon)
+        self.get_logger().info(
+            f'a motion of {path.duration:.4g} s; without this node the robot rests within '
+            f'{longest:.3g} s'
+        )
+
+    def _wanted(
+        self, request: Excite.Goal | Preview.Request, robot: Robot, options: ExecutionOptions
+    ) -> MotionCheck:
+        """Return the motion that is asked for, as it is sent."""
+        if request.plan_id in self._dropped:
+            text = f"'{request.plan_id}' was planned for another robot: {REPLACED}, so plan anew"
+            raise MotionError(Code.UNKNOWN_PLAN, text)
+        settings = read_options(self, PlannerSettings, 'planner')
+        return wanted(request, self._plans, robot, settings, options)
+
+    # -------------------------------------------------------------------------------- previewing
+
+    async def _check_only(
+        self, request: Preview.Request
+    ) -> tuple[MotionCheck, MotionError | None]:
+        """Carry out every check on a motion; return it, and what does not hold."""
+        if self._running is not None:
+            raise MotionError(Code.BUSY, 'a motion is running: wait for its end, or cancel it')
+        if self._previewing >= MOST_AT_ONCE:
+            text = f'busy, {self._previewing} previews are in the making: ask again later'
+            raise MotionError(Code.BUSY, text)
+        self._previewing += 1
+        try:
+            options = read_options(self, ExecutionOptions)
+            robot = await self._robot()
+            motion = self._wanted(request, robot, options)
+            self._states.watch(robot.joints, state_bounds(robot, motion.settings))
+            here = partial(place_of_rest, self, self._states, options, self._tick)
+            try:
+                await motion.carry_out(self._checks, here, self._in_worker)
+            except MotionError as error:
+                return motion, error
+            return motion, None
+        finally:
+            self._previewing -= 1
+
+    def _telling(self, goal: ServerGoalHandle, report: Report) -> Tick:
+        """Return `_tick` that also tells the client now and then how the motion goes."""
+        due = [time.monotonic()]
+
+        async def tick() -> None:
+            await self._tick()
+            if time.monotonic() >= due[0]:
+                due[0] = time.monotonic() + FEEDBACK_SECONDS
+                goal.publish_feedback(
+                    Excite.Feedback(
+                        phase=report.phase,
+                        progress=report.progress,
+                        tracking_error=report.tracking_error,
+                        effort_share=report.effort_share,
+                        speed_scaling=report.speed_scaling,
+                    )
+                )
+
+        return tick
+
+    def _interruption(
+        self, goal: ServerGoalHandle, options: ExecutionOptions, robot: Robot
+    ) -> Callable[[], MotionError | None]:
+        def interruption() -> MotionError | None:
+            if self._leaving:
+                return MotionError(Code.CANCELED, 'the node ends; the robot is at rest')
+            if goal.is_cancel_requested:
+                return MotionError(Code.CANCELED, 'canceled; the robot is at rest')
+            if not goal.request.dry_run and not self.get_parameter('execute').value:
+                text = 'the parameter execute was set to false; the robot is at rest'
+                return MotionError(Code.EXECUTION_DISABLED, text)
+            if not self._description.still(robot):
+                # the checks were those of the other one
+                return MotionError(Code.NO_MODEL, f'{REPLACED}; the robot is at rest: plan anew')
+            return self._client_watch.reason(options)
+
+        return interruption
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the node; return its exit code."""
+    return run(ExcitationNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Node ``identification``: identifies from recordings on request, and keeps the latest estimate.
+
+Requests are worked on one after the other in a thread of their own, so that the node answers
+parameter requests and reports its state meanwhile.  A live robot is followed by a process of its
+own, see `online_service`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+import math
+from pathlib import Path
+import sys
+import threading
+from typing import Any
+import warnings
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import MultiThreadedExecutor
+from rclpy.node import Node
+from robot_identification_msgs import srv
+from robot_identification_msgs.msg import Fit, ParameterSet, RecorderStatus
+from std_msgs.msg import Header
+from std_srvs.srv import Trigger
+
+from ... import pipeline
+from ...config.experiment import Experiment
+from ...errors import (
+    IdentificationError,
+    IdentificationWarning,
+    once,
+    RecordingError,
+    SettingsError,
+)
+from ...estimation import ESTIMATORS
+from ...model.consistency import check
+from ...results.result import Result
+from ...results.result_yaml import write_whole
+from ...results.saving import require_writable, save
+from ...results.urdf_export import identified_urdf
+from ...revalidation import add_validation
+from ..common import (
+    answer,
+    explain,
+    given_path,
+    LATCHED,
+    run,
+)
+from ..common.conversions import (
+    base_parameters_message,
+    fit_message,
+    joint_fit_messages,
+    link_consistency_messages,
+    parameters_from_message,
+    standard_parameters_message,
+)
+from ..common.requests import RequestQueue, SERVICES
+from .diagnostics import Latest, State, status_message
+from .online_service import OnlineService
+from .settings import (
+    method_name,
+    result_name,
+    Settings,
+)
+
+METHODS = {
+    srv.Identify.Request.OLS: 'ols',
+    srv.Identify.Request.WLS: 'wls',
+    srv.Identify.Request.IRLS: 'irls',
+    srv.Identify.Request.MRLS: 'mrls',
+    srv.Identify.Request.PHYSICAL: 'physical',
+    srv.Identify.Request.DEFAULT: 'default',
+}
+"""Names of the methods that a request may ask for."""
+
+
+MOST_OPTIONS, LONGEST_OPTIONS = 1000, 2_000_000
+"""Options of a request, and characters of all of them: a URDF may be among them."""
+
+PATIENCE_SECONDS = 6.0
+"""How long the end of the node waits for a running request; `run` gives it a little longer [s]."""
+
+
+class IdentificationNode(Node):
+    """Adapter between the services and topics of the node and `robot_identification.pipeline`."""
+
+    def __init__(self) -> None:
+        super().__init__('identification')
+        self._settings = Settings(self)
+        self._latest: Latest | None = None
+        self._recorder: RecorderStatus | None = None
+        self._state = State()
+        self._stopping = False
+        self._queue = RequestQueue()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._parameters_out = self.create_publisher(ParameterSet, '~/parameters', LATCHED)
+        self._fit_out = self.create_publisher(Fit, '~/fit', LATCHED)
+        self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self.create_subscription(RecorderStatus, 'recorder/status', self._on_recorder, LATCHED)
+        requests = ReentrantCallbackGroup()  # `RequestQueue` lets one at a time through
+        for kind, name, function in (
+            (srv.Identify, 'identify', self._identify),
+            (srv.CheckConsistency, 'check_consistency', self._check_consistency),
+            (srv.Validate, 'validate', self._validate),
+            (srv.ExportUrdf, 'export_urdf', self._export_urdf),
+            (Trigger, 'reset', self._reset),
+        ):
+            self.create_service(
+                kind,
+                f'~/{name}',
+                partial(self._on_request, name, function),
+                qos_profile=SERVICES,
+                callback_group=requests,
+            )
+        # by the wall: the state has to show where a simulation's clock stands still, too
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(1.0, self._on_timer, clock=steady)
+        settings = self._settings
+        self._online = OnlineService(self, self._problem, settings.description, settings.output)
+
+    def on_shutdown(self) -> None:
+        """End the live identification; have a running request give up, and wait for that."""
+        self._stopping = True
+        self._queue.stop()
+        self._online.stop()
+        self._idle.wait(PATIENCE_SECONDS)
+
+    # -------------------------------------------------------------------------------- messages in
+
+    def _on_recorder(self, message: RecorderStatus) -> None:
+        self._recorder = message
+
+    def _on_timer(self) -> None:
+        stamp = self.get_clock().now().to_msg()
+        status = status_message(self.get_fully_qualified_name(), self._state, self._latest)
+        self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=[status]))
+
+    def _on_request(
+        self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
+    ) -> Any:
+        try:
+            with self._queue.turn(name):
+                return self._work(name, function, request, response)
+        except IdentificationError as error:
+            response.success, response.message = False, explain(self, error)
+            return response
+
+    def _work(
+        self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
+    ) -> Any:
+        self._idle.clear()
+        self._state = replace(self._state, busy=name)
+        response = answer(self, response, partial(function, request))
+        failure = '' if response.success else f'{name}: {response.message}'
+        self._state = State(failure=failure)
+        if response.success:
+            self.get_logger().info(f'{name}: {response.message}')
+        self._idle.set()
+        return response
+
+    # ----------------------------------------------------------------------------------- requests
+
+    def _identify(self, request: srv.Identify.Request, response: srv.Identify.Response) -> str:
+        overrides = _overrides(request)
+        method = method_name(request.method, METHODS, tuple(ESTIMATORS))
+        if method is not None:
+            overrides['estimation.method'] = method
+        entries = self._settings.entries(self._source(request.source))
+        experiment = self._settings.experiment(overrides, entries)
+        problem = self._problem(experiment)
+        sources = experiment.sources('identification', problem.robot.joints)
+        loaded = experiment.sources('known_load', problem.robot.joints)
+        carrying = experiment.sources('payload', problem.robot.joints)
+        folder = self._settings.output(result_name(sources[0], problem.estimation.method))
+        require_writable(folder)
+        result = pipeline.identify_sources(
+            problem, sources, loaded=loaded, carrying=carrying, progress=self._progress
+        )
+        written, remarks = self._keep(result, folder)
+        estimate = result.estimate
+        response.base, response.standard = self._messages()
+        response.joints = joint_fit_messages(estimate.joints)
+        response.relative_error = float(estimate.relative_error)
+        response.condition_number = float(estimate.condition_number)
+        response.rank = int(result.structure.n_base)
+        response.result_path = str(folder) if written else ''
+        return '; '.join([_summary(result), *remarks])
+
+    def _check_consistency(
+        self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response
+    ) -> str:
+        if not (math.isfinite(request.tolerance) and request.tolerance >= 0.0):
+            raise SettingsError(
+                f"'tolerance' is {request.tolerance}",
+                key='tolerance',
+                value=request.tolerance,
+                remedy='give 0 or a positive number',
+            )
+        if request.parameters.parameters:
+            parameters = parameters_from_message(request.parameters)
+        else:
+            parameters = self._require_latest().result.standard
+        report = check(parameters, request.tolerance)
+        if not report.links:
+            raise IdentificationError(
+                'the parameters hold no link with its ten inertial parameters',
+                remedy='give standard parameters: <link>.m, mx, my, mz, Ixx, ..., Izz',
+            )
+        response.physical = bool(report.physical)
+        response.links = link_consistency_messages(report)
+        return '; '.join(report.problems) or 'all links and joints are physically consistent'
+
+    def _validate(self, request: srv.Validate.Request, response: srv.Validate.Response) -> str:
+        latest = self._require_latest()
+        entries = self._settings.entries(self._source(request.source))
+        result = latest.result
+        experiment = self._settings.experiment(entries=entries, model=result.model)
+        (source, *_) = sources = experiment.sources('identification', result.robot.joints)
+        self._progress(0.0, f'validating on {source.name}')
+        # the newest figures of a recording replace those of an earlier request
+        others = tuple(v for v in result.validations if source.source not in v.sources)
+        for source in sources:
+            result = add_validation(replace(result, validations=others), source)
+            others = result.validations
+        validation = result.validations[-1]
+        _, remarks = self._keep(result, latest.folder, latest.stamp)
+        response.joints = joint_fit_messages(validation.joints)
+        response.relative_error = float(validation.relative_error)
+        response.raw_relative_error = float(validation.raw_relative_error)
+        text = f"relative error {validation.relative_error:.3g} % on '{source.name}'"
+        if source.source in result.recordings:
+            text += '; this is the recording that the estimate comes from: use another one'
+        return '; '.join([text, *remarks])
+
+    def _export_urdf(
+        self, request: srv.ExportUrdf.Request, response: srv.ExportUrdf.Response
+    ) -> str:
+        result = self._require_latest().result
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter('always', IdentificationWarning)
+            response.urdf = identified_urdf(result.robot, result.standard, result.model)
+        if request.path:
+            path = self._settings.files.resolve(given_path(request.path, 'path'), 'path')
+            if path.suffix != '.urdf':
+                raise SettingsError(
+                    f"'path': '{path}' does not end in .urdf", key='path', remedy='add that'
+                )
+            _write(path, response.urdf)
+            response.path = str(path)
+        return '; '.join(str(note.message) for note in notes)
+
+    def _reset(self, request: Trigger.Request, response: Trigger.Response) -> str:
+        had, self._latest = self._latest, None
+        header = Header(stamp=self.get_clock().now().to_msg())
+        # empty messages take the place of the latched ones
+        self._parameters_out.publish(ParameterSet(header=header))
+        self._fit_out.publish(Fit(header=header))
+        return 'there was no estimate' if had is None else 'the estimate is forgotten'
+
+    # -------------------------------------------------------------------------------------- parts
+
+    def _problem(self, experiment: Experiment | None = None) -> pipeline.IdentificationProblem:
+        """Return the problem of an experiment; that of the present settings without one."""
+        if experiment is None:
+            experiment = self._settings.experiment()
+        with warnings.catch_warnings():
+            # the robot keeps its warnings, and the result has them
+            warnings.simplefilter('ignore', IdentificationWarning)
+            return replace(pipeline.IdentificationProblem.of(experiment), name='')
+
+    def _source(self, source: str) -> str:
+        """Return the recording that a request means: an empty one the recorder's latest."""
+        status = self._recorder
+        if source or status is None or not status.path:
+            return source
+        if status.recording:
+            raise RecordingError(
+                f"'{status.path}' is still being recorded",
+                file=status.path,
+                remedy='stop the recording first, or name another one',
+            )
+        return status.path
+
+    def _keep(
+        self, result: Result, folder: Path, stamp: Time | None = None
+    ) -> tuple[bool, tuple[str, ...]]:
+        """
+        Write the result's files, then make it the latest estimate and publish it.
+
+        Returns
+        -------
+        written
+            Whether the numbers are in the folder.
+        remarks
+            What could not be written or drawn; the estimate stands all the same.
+
+        """
+        self._progress(1.0, f'writing {folder}')
+        try:
+            written, remarks = True, save(result, folder).warnings
+        except IdentificationError as error:
+            written, remarks = False, (str(error),)
+        self._progress(1.0, 'publishing')
+        stamp = self.get_clock().now().to_msg() if stamp is None else stamp
+        self._latest = Latest(result, stamp, folder)
+        for warning in once(result.warnings, remarks):
+            self.get_logger().warning(warning)
+        self._parameters_out.publish(self._messages()[0])
+        self._fit_out.publish(fit_message(result.estimate, stamp))
+        return written, remarks
+
+    def _messages(self) -> tuple[ParameterSet, ParameterSet]:
+        """Return the latest estimate's base and standard parameters."""
+        latest = self._require_latest()
+        result, stamp = latest.result, latest.stamp
+        standard = standard_parameters_message(
+            result.standard, stamp, result.robot.name, result.standard_std, result.structure
+        )
+        return base_parameters_message(result.estimate, stamp), standard
+
+    def _require_latest(self) -> Latest:
+        if self._latest is None:
+            raise IdentificationError(
+                'there is no estimate yet', remedy='call ~/identify with a recording first'
+            )
+        return self._latest
+
+    def _progress(self, fraction: float, text: str) -> None:
+        if self._stopping:
+            raise IdentificationError('the node is shutting down')
+        self._state = replace(self._state, progress=fraction, step=text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that is whole or is not there; what is no file is not replaced by one."""
+    try:
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            raise OSError('there is something else of that name')
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='choose another file, or make room',
+        ) from error
+
+
+def _overrides(request: srv.Identify.Request) -> dict[str, str]:
+    """Return the options of a request by key; refuse too many, and those of other things."""
+    size = sum(len(item.key) + len(item.value) for item in request.options)
+    if len(request.options) > MOST_OPTIONS or size > LONGEST_OPTIONS:
+        raise SettingsError(
+            f'{len(request.options)} options of {size} characters are too many',
+            key='options',
+            remedy=f'give at most {MOST_OPTIONS} options of {LONGEST_OPTIONS} characters together',
+        )
+    overrides = {item.key: item.value for item in request.options}
+    for key in overrides:
+        if key.partition('.')[0].partition('[')[0] in ('data', 'output'):
+            raise SettingsError(
+                f"'{key}' is no option of a request",
+                key=key,
+                remedy='name the recording in source; output is a parameter of the node',
+            )
+    return overrides
+
+
+def _summary(result: Result) -> str:
+    estimate = result.estimate
+    text = (
+        f'{result.structure.n_base} base parameters of {result.robot.name} by {estimate.method} '
+        f'from {", ".join(result.recordings)}: relative error {estimate.relative_error:.3g} %, '
+        f'condition number {estimate.condition_number:.3g}'
+    )
+    if result.essential is not None and result.essential.essential is not None:
+        text += f', {int(result.essential.essential.sum())} essential'
+    if result.drive_gains is not None:
+        changes = ', '.join(f'{gain.relative_change:+.1f}' for gain in result.drive_gains)
+        text += f'; drive gains differ from the assumed ones by {changes} %'
+    if result.payload is not None and result.payload.body is not None:
+        text += f'; payload of {result.payload.body.mass:.4g} kg'
+    if not result.consistency.physical:
+        text += '; the standard parameters are not physically consistent'
+    return text
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the node; return its exit code."""
+    # beside those of requests: live identification, parameter services, and everything else
+    threads = RequestQueue().threads + 3
+    executor = partial(MultiThreadedExecutor, num_threads=threads)
+    return run(IdentificationNode, args, executor=executor)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The process of the live identification, started by the identification node.
+
+It has one thread that handles messages, and nothing else to do, so that neither a request for an
+offline identification nor the node's parameter services can hold an update up.  The node hands it
+a task over a pipe, then commands; it publishes under the node's names.  It ends with the node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+import gc
+from multiprocessing.connection import Connection
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import serialize_message
+from rclpy.subscription import Subscription
+from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
+
+from ...errors import IdentificationError
+from ...online import DelayRows
+from ..common import (
+    explain,
+    LATCHED,
+    run,
+)
+from ..common.motion_messages import time_message
+from ..common.node_main import EXIT_USER_ERROR
+from ..common.processes import prioritise
+from ..common.receive_buffers import enlarge_receive_buffers, prefer_sockets
+from .online_follower import Delays, Follower
+from .online_messages import (
+    change_diagnostic,
+    diagnostic,
+    ParameterMessages,
+    status_message,
+    StatusSample,
+)
+from .online_options import follower_name, OnlineTask
+
+DEPTH = 5000
+"""Joint states that may wait: several seconds of them."""
+
+DELAY_SECONDS = 5.0
+"""How often it is found out how late efforts are [s]."""
+
+_AT_ONCE = 100  # messages that are worked on before timers and commands get their turn
+
+
+class OnlineNode(Node):
+    """
+    Follows a robot's joint states.
+
+    Parameters
+    ----------
+    task:
+        The robot, and the names of the topics.
+    pipe:
+        Commands come in here and answers go out.
+    follower:
+        Follows the robot of the task, warmed up.
+    note:
+        To be logged; empty for none.
+    calculator:
+        `DelayRows` go out here and what is found from them comes in; None: that is not found out.
+
+    """
+
+    def __init__(
+        self,
+        task: OnlineTask,
+        pipe: Connection,
+        follower: Follower,
+        note: str,
+        calculator: Connection | None = None,
+    ) -> None:
+        namespace, _, name = follower_name(task.node).rpartition('/')
+        super().__init__(
+            name,
+            namespace=namespace or '/',
+            use_global_arguments=False,
+            start_parameter_services=False,
+            enable_rosout=True,
+        )
+        self._task, self._pipe, self._follower = task, pipe, follower
+        self._calculator, self._delays_due = calculator, 0.0
+        self._delays: queue.Queue[tuple[Delays, DelayRows]] = queue.Queue()
+        for each in filter(None, (note, enlarge_receive_buffers())):
+            self.get_logger().warning(each)
+        self._messages = ParameterMessages(self._follower.structure, task.problem.robot.name)
+        self._parameters_out = self.create_publisher(ParameterSet, task.parameters, LATCHED)
+        self._status_out = self.create_publisher(OnlineStatus, task.status, LATCHED)
+        self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self._states = self._subscribe(ReliabilityPolicy.RELIABLE)
+        for message in (ParameterSet(parameters=[Parameter()]), OnlineStatus(), DiagnosticArray()):
+            serialize_message(message)  # the first one of a kind loads libraries
+        self._arrived = time.monotonic()
+        self._published = 0
+        self._look = self._diagnosed = self._look_now()
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(1.0 / task.options.publish_rate, self._on_publish, clock=steady)
+        self.create_timer(1.0, self._on_diagnostics, clock=steady)
+        self._starter = self.create_timer(0.0, self._on_start, clock=steady)
+
+    def _on_start(self) -> None:
+        """Begin, once there is an executor."""
+        self.destroy_timer(self._starter)
+        threading.Thread(target=self._listen, name='commands', daemon=True).start()
+        if self._calculator is not None:
+            finding = partial(self._find_delays, self._calculator)
+            threading.Thread(target=finding, name='delays', daemon=True).start()
+        # what is here now stays: the collector need not look at it again and again
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        self._pipe.send(('ready', ''))
+
+    # ------------------------------------------------------------------------------- joint states
+
+    def _subscribe(self, reliability: ReliabilityPolicy) -> Subscription:
+        return self.create_subscription(
+            JointState,
+            self._task.joint_states,
+            self._on_joint_state,
+            QoSProfile(depth=DEPTH, reliability=reliability),
+            raw=True,
+            event_callbacks=SubscriptionEventCallbacks(
+                incompatible_qos=self._on_incompatible, use_default_callbacks=False
+            ),
+        )
+
+    def _on_incompatible(self, _: Any) -> None:
+        """Hear a driver that publishes best effort, too."""
+        self.get_logger().info('joint states are published best effort: some may be lost')
+        self.destroy_subscription(self._states)
+        self._states = self._subscribe(ReliabilityPolicy.BEST_EFFORT)
+
+    def _on_joint_state(self, message: bytes, info: dict[str, Any]) -> None:
+        """Take this message and those that wait behind it."""
+        handle, left = self._states.handle, _AT_ONCE
+        start = time.perf_counter()
+        while True:
+            self._follower.take(message, info.get('publication_sequence_number'), start)
+            left -= 1
+            taken = handle.take_message(JointState, True) if left else None
+            if taken is None:
+                break
+            start = time.perf_counter()
+            message, info = taken
+        self._arrived = time.monotonic()
+
+    # ----------------------------------------------------------------------------------- messages
+
+    def _look_now(self) -> StatusSample:
+        return StatusSample.at(self._follower, time.monotonic(), time.process_time())
+
+    def _status(self, before: StatusSample, now: StatusSample) -> OnlineStatus:
+        return status_message(
+            self._follower, before, now, self._task.options.stale, now.clock - self._arrived
+        )
+
+    def _on_publish(self) -> None:
+        now = self._look_now()
+        if self._follower.account.updates != self._published:
+            self._published = self._follower.account.updates
+            snapshot = self._follower.snapshot()
+            if snapshot is not None:
+                self._parameters_out.publish(self._messages.of(snapshot))
+        self._status_out.publish(self._status(self._look, now))
+        self._look = now
+        gc.collect()
+
+    def _on_diagnostics(self) -> None:
+        now = self._look_now()
+        status = self._status(self._diagnosed, now)
+        self._diagnosed = now
+        self._look_for_delays(now.clock)
+        stamp = time_message(time.time_ns())
+        robot = self._task.problem.robot.name
+        entries = [diagnostic(self._task.node, robot, status, self._follower.account)]
+        if self._task.options.changes is not None:
+            entries.append(change_diagnostic(self._task.node, robot, self._follower.watch))
+        self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=entries))
+
+    def _look_for_delays(self, clock: float) -> None:
+        """Have the node find how late efforts are, unless it is still at it."""
+        if clock < self._delays_due or self._follower.delays is None or not self._delays.empty():
+            return
+        rows = self._follower.delays.watch.rows()
+        if rows is not None:
+            self._delays_due = clock + DELAY_SECONDS
+            self._delays.put((self._follower.delays, rows))
+
+    def _find_delays(self, calculator: Connection) -> None:
+        """Send rows to the node and note what it finds; in a thread, since it takes a while."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                delays, rows = self._delays.get()
+                calculator.send(rows)
+                delays.found = calculator.recv()
+
+    # ----------------------------------------------------------------------------------- commands
+
+    def _listen(self) -> None:
+        """Hand commands to the thread that handles messages; end with the node."""
+        try:
+            while True:
+                name, argument = self._pipe.recv()
+                assert self.executor is not None
+                self.executor.create_task(self._obey, name, argument)
+        except (EOFError, OSError):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _obey(self, name: str, argument: Any) -> None:
+        try:
+            self._pipe.send(('answer', self._answer(name, argument)))
+        except Exception as error:
+            self._pipe.send(('error', explain(self, error)))
+
+    def _answer(self, name: str, argument: Any) -> Any:
+        follower = self._follower
+        answer: Any = None
+        if name == 'reset':
+            follower.reset()
+            self._published = 0
+            self._look = self._diagnosed = self._look_now()
+            self._parameters_out.publish(ParameterSet(robot=self._task.problem.robot.name))
+        elif name == 'freeze':
+            follower.freeze(argument)
+        elif name == 'save':
+            answer = follower.snapshot()
+            if answer is not None:
+                follower.save_state(argument)
+        return answer
+
+
+def main() -> int:
+    """Take the task from the pipe whose number is the first argument, and follow the robot."""
+    pipe, calculator = (Connection(int(number)) for number in sys.argv[1:3])
+    task = pipe.recv()
+    try:
+        follower = Follower(task)
+        follower.warm_up()
+    except IdentificationError as error:
+        pipe.send(('failed', str(error)))
+        return EXIT_USER_ERROR
+    prefer_sockets()
+    note = prioritise(task.options.priority, 'online.priority')
+    return run(lambda: OnlineNode(task, pipe, follower, note, calculator), [])
+
+
+if __name__ == '__main__':
+    sys.exit(main())

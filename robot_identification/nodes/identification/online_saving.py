@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live estimate into files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...config.problem import IdentificationProblem
+from ...errors import collected_warnings, IdentificationError
+from ...estimation import body_scale, standard
+from ...estimation.elimination import ACCEPTED, WEAK
+from ...model.parameters import ParameterSet
+from ...results.result_yaml import (
+    dump,
+    plain,
+    write_together,
+)
+from ...results.saving import told_failures
+from ...results.urdf_export import identified_urdf
+from .online_follower import Snapshot
+
+_WORDS = {ACCEPTED: 'IDENTIFIED', WEAK: 'NOT_EXCITED'}
+_REMEDY = 'choose another folder by the parameter output'
+
+
+def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) -> str:
+    """
+    Write ``online.yaml`` and ``identified.urdf`` into a folder; return in words what they hold.
+
+    ``online.yaml`` names standard parameters, too, so that it can be given as
+    ``estimation.prior`` to what comes later.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be written to.
+
+    """
+    base = snapshot.structure
+    found = ParameterSet(base.base_layout, snapshot.estimate.values)
+    by_bodies = problem.estimation.distance == 'body'
+    scale = body_scale(problem.robot, base.layout) if by_bodies else None
+    nearest = standard(found, base, problem.prior(), scale=scale)
+    notes: list[str] = []
+    urdf = None
+    with collected_warnings() as warned:
+        try:
+            urdf = identified_urdf(problem.robot, nearest, problem.model)
+        except IdentificationError as error:
+            notes.append(f'identified.urdf is not written: {error}')
+    notes = [*warned, *notes]
+    document = live_document(snapshot, problem, nearest, notes)
+    files = {folder / 'online.yaml': dump(plain(document))}
+    if urdf is not None:
+        files[folder / 'identified.urdf'] = urdf
+    with told_failures(folder, remedy=_REMEDY):
+        write_together(files)
+    identified = int((snapshot.estimate.flags == ACCEPTED).sum())
+    return '; '.join(
+        [f'{identified} of {len(found.values)} base parameters identified, written to {folder}']
+        + notes
+    )
+
+
+def fresh_folder(folder: Path) -> Path:
+    """
+    Make a folder that did not exist, with a number behind its name where that is taken.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be made.
+
+    """
+    number, fresh = 0, folder
+    while fresh.exists():
+        number += 1
+        fresh = folder.with_name(f'{folder.name}_{number}')
+    with told_failures(fresh, remedy=_REMEDY):
+        fresh.mkdir(parents=True)
+    return fresh
+
+
+def live_document(
+    snapshot: Snapshot, problem: IdentificationProblem, nearest: ParameterSet, notes: list[str]
+) -> dict[str, Any]:
+    """Return all that is known of a live estimate, as it is written."""
+    base, estimate = snapshot.structure, snapshot.estimate
+    with np.errstate(divide='ignore', invalid='ignore'):
+        relative = 100.0 * estimate.std / np.abs(estimate.values)
+    return {
+        'robot': problem.robot.name,
+        'joints': problem.robot.joints,
+        'stamp': 1e-9 * snapshot.stamp,
+        'period': snapshot.period,
+        'rows': estimate.rows,
+        'residual_std': estimate.residual_std,
+        'joint_states': asdict(snapshot.account),
+        'stream': asdict(snapshot.counts),
+        'clock': snapshot.clock,
+        'effort_delay': None if snapshot.delay is None else snapshot.delay.to_dict(),
+        'parameters': [
+            {
+                'name': name,
+                'expression': base.expressions[i],
+                'unit': base.base_layout.units[i],
+                'value': estimate.values[i],
+                'std': estimate.std[i],
+                'relative_std': relative[i],
+                'state': _WORDS.get(int(estimate.flags[i]), 'DEPENDENT'),
+            }
+            for i, name in enumerate(base.base_layout.names)
+        ],
+        'standard_parameters': [
+            {'name': name, 'value': value}
+            for name, value in zip(nearest.layout.names, nearest.values, strict=True)
+        ],
+        'covariance': estimate.covariance,
+        'warnings': notes,
+    }

@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Settings of the identification node: parameters, experiment file, options of a request.
+
+The parameters have the experiment file's keys.  Their defaults come from the file that the
+parameter ``experiment`` names, if any; a request's options come on top of both.  Whatever the way,
+the result is an `Experiment`, checked as one from a file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+import os
+from pathlib import Path
+from typing import Any
+
+from rclpy.node import Node
+
+from ...config.experiment import DataSettings, Experiment
+from ...config.experiment_file import experiment_from
+from ...config.sources import FileSource
+from ...data.drives import EFFORT_KINDS
+from ...data.recognition import require_kind
+from ...data.recording_config import RecordingEntry, unusable
+from ...data.table import MotorSide
+from ...errors import (
+    IdentificationError,
+    RecordingError,
+    SettingsError,
+)
+from ...estimation.settings import EstimationSettings
+from ...model.packages import resolve_package_path
+from ...model.robot import Robot
+from ...options.document import read_document
+from ...options.fields import option
+from ...options.keys import (
+    override,
+    set_key,
+    to_mapping,
+)
+from ...regressor.settings import ModelSettings
+from ...signals.settings import SignalSettings
+from ..common import (
+    declare_options,
+    given_path,
+    read_options,
+)
+from ..common.data_directories import DataDirectories, FileOptions
+from ..common.robot_description import RobotDescription, RobotOptions
+
+
+@dataclass(frozen=True)
+class IdentificationOptions:
+    """Parameters of the node that the experiment file has not, or has under another name."""
+
+    experiment: str = option(
+        '',
+        doc='Experiment file (a path or package://) that gives the defaults of all other '
+        'parameters, and what ROS has no parameters for, such as drives and the columns of CSV '
+        'files; empty for none',
+        read_only=True,
+    )
+    topic: str = option(
+        '',
+        doc='Topic of the joint states in bags; empty: that of the experiment file, or else the '
+        "full name of this node's joint_states",
+    )
+    motor_topic: str = option(
+        '',
+        doc="Topic of the motors' states in bags, where joints are elastic; empty: that of the "
+        "experiment file, or else the full name of this node's motor_states",
+    )
+    output: str = option(
+        '',
+        doc='Folder for the results, each in a folder of its own; empty: that of the experiment '
+        'file, or else results',
+    )
+    recordings: str = option(
+        'recordings',
+        doc='Folder of the recordings, the output of the recorder, so that requests may name them',
+        read_only=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(ModelSettings):
+    """The part of the experiment file's ``robot`` that a node has as parameters."""
+
+    effort_kind: str = option(
+        'joint_torque',
+        doc='What the effort in joint states is. The message defines it as N m at the joint, but '
+        'some drivers publish currents; motor_torque and motor_current need an experiment file '
+        'with drives',
+        choices=EFFORT_KINDS,
+        read_only=True,
+    )
+
+
+SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
+    'robot.urdf': ('urdf', ('',)),
+    'estimation.prior': ('parameters', ('none', 'urdf')),
+    'estimation.mrls.bounds_file': ('bounds', ()),
+}
+"""Settings that name files: the kind of file, and values that are none."""
+
+
+class Settings:
+    """
+    The node's settings.
+
+    Parameters
+    ----------
+    node:
+        Gets the parameters.
+
+    Raises
+    ------
+    SettingsError, ModelError
+        where a parameter or the experiment file is wrong.
+
+    Attributes
+    ----------
+    files:
+        Folders below which requests may name files.
+
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._options = declare_options(node, IdentificationOptions)
+        self._file = _load(self._options.experiment)
+        given = self._file
+        self._declare_sections(given)
+        self._given = _files_of(self._sections())
+        folders = (self._output_folder(), given_path(self._options.recordings, 'recordings'))
+        self.files = DataDirectories.of(node, declare_options(node, FileOptions), folders)
+        self._description: RobotDescription | None = None
+        if given is None:
+            model = read_options(node, ModelOptions, 'robot')
+            self._description = RobotDescription(node, model=model)
+        else:
+            self._robot_options = declare_options(node, RobotOptions, defaults=_robot_of(given))
+            self.experiment()  # refuses parameters that contradict the file at once
+        kind = read_options(node, ModelOptions, 'robot').effort_kind
+        node.get_logger().info(f'effort in joint states is taken as {kind} (robot.effort_kind)')
+
+    def _declare_sections(self, given: Experiment | None) -> None:
+        model = signals = estimation = None
+        if given is not None:
+            names = [f.name for f in fields(ModelOptions)]
+            model = ModelOptions(**{name: getattr(given.robot, name) for name in names})
+            signals, estimation = given.signals, given.estimation
+        declare_options(self._node, ModelOptions, 'robot', defaults=model)
+        declare_options(self._node, SignalSettings, 'signals', defaults=signals)
+        declare_options(self._node, EstimationSettings, 'estimation', defaults=estimation)
+
+    # ------------------------------------------------------------------------------------- reading
+
+    def experiment(
+        self,
+        overrides: Mapping[str, str] | None = None,
+        entries: Sequence[RecordingEntry] = (),
+        model: ModelSettings | None = None,
+    ) -> Experiment:
+        """
+        Return the settings of one request.
+
+        Parameters
+        ----------
+        overrides:
+            Values by dotted key, as YAML text.
+        entries:
+            The recordings.
+        model:
+            What a result was identified with, to read other recordings for it; None for the
+            settings.
+
+        Raises
+        ------
+        SettingsError
+            naming the key that is wrong.
+        ModelError
+            where no robot description has arrived yet.
+
+        """
+        document = {'robot': self._robot_mapping(), **self._sections()}
+        given = {**self._given, 'robot.urdf': document['robot'].get('urdf')}
+        override(document, overrides or {})
+        self._restrict_files(document, given)
+        experiment = experiment_from(document, self._base, path=self._path, check_data=False)
+        if model is not None:
+            experiment = replace(
+                experiment, robot=replace(experiment.robot, elastic=model.elastic)
+            )
+        if experiment.robot.elastic is not None:
+            entries = [self._with_motors(entry) for entry in entries]
+        data = DataSettings() if self._file is None else self._file.data
+        data = replace(data, identification=tuple(entries), validation=())
+        return replace(experiment, data=data)
+
+    def _sections(self) -> dict[str, Any]:
+        return {
+            'signals': to_mapping(read_options(self._node, SignalSettings, 'signals')),
+            'estimation': to_mapping(read_options(self._node, EstimationSettings, 'estimation')),
+        }
+
+    def _restrict_files(self, document: dict[str, Any], given: Mapping[str, Any]) -> None:
+        """
+        Refuse files in the settings that may not be named by a request.
+
+        Parameters
+        ----------
+        document:
+            The settings; paths in it are replaced by those that they lead to.
+        given:
+            What was named at the start, by key; it need not be below the folders.
+
+        """
+        for key, value in _files_of(document).items():
+            kind, words = SETTINGS_FILES[key]
+            if not isinstance(value, str) or value == given.get(key) or value in words:
+                continue
+            if kind == 'urdf' and value.lstrip().startswith('<'):
+                continue
+            if value.startswith('package://') and '..' not in value.split('/'):
+                path = resolve_package_path(value)  # what is installed is no secret
+            else:
+                path = self.files.resolve(given_path(value, key, self._base), key)
+            require_kind(path, kind, key)
+            set_key(document, key, str(path))
+
+    def _with_motors(self, entry: RecordingEntry) -> RecordingEntry:
+        """Say in which topic of a bag the motors' states are."""
+        if entry.kind(self._base) != 'rosbag2':
+            return entry
+        topic = read_options(self._node, IdentificationOptions).motor_topic
+        motor = entry.motor
+        if motor is not None and not topic:
+            return entry
+        motor = MotorSide() if motor is None else motor
+        topic = self._node.resolve_topic_name(topic or 'motor_states')
+        return replace(entry, motor=replace(motor, topic=topic))
+
+    def entries(self, source: str) -> tuple[RecordingEntry, ...]:
+        """
+        Return how to read the recording ``source``; the experiment file's own where it is empty.
+
+        Raises
+        ------
+        RecordingError
+            where it does not exist, or nothing tells how to read it.
+
+        """
+        own = () if self._file is None else self._file.data.identification
+        if not source:
+            if own:
+                return own
+            raise RecordingError(
+                'no recording is known',
+                remedy='name a bag or CSV file as source, or record with the recorder node',
+            )
+        given = given_path(source, 'source')
+        path = self.files.resolve(given, 'source', inside=True)
+        why = unusable(path)
+        if why is not None:
+            shown = given if len(source) <= 500 else f'{source[:80]}...'
+            raise RecordingError(
+                f"recording '{shown}' {why}", file=str(given), remedy='correct the path'
+            )
+        entry = RecordingEntry(file=str(path))
+        kind = entry.kind()
+        known = () if self._file is None else (*own, *self._file.data.validation)
+        alike = [e for e in known if e.file is not None and e.kind(self._base) == kind]
+        if alike:
+            entry = replace(_movable(alike[0]), file=str(path), rows=None, time_range=None)
+        elif kind != 'rosbag2':
+            raise RecordingError(
+                f"the columns of '{path}' are not given",
+                file=str(path),
+                remedy=f'name an experiment file with a recording of format {kind} in the '
+                'parameter experiment, or give a bag',
+            )
+        require_kind(path, kind, 'source')
+        topic = read_options(self._node, IdentificationOptions).topic
+        if kind == 'rosbag2' and (topic or not alike):
+            topic = topic or 'joint_states'
+            entry = replace(entry, topic=self._node.resolve_topic_name(topic))
+        return (entry,)
+
+    def description(self) -> str | None:
+        """Return the URDF that has arrived last; None where the robot is not from a topic."""
+        described = self._description
+        return described.robot().urdf if described is not None and described.known else None
+
+    def output(self, name: str = '') -> Path:
+        """Return the folder for results, or one in it."""
+        return self.files.resolve(self._output_folder() / name, 'output')
+
+    def _output_folder(self) -> Path:
+        output = read_options(self._node, IdentificationOptions).output
+        if output:
+            return given_path(output, 'output')
+        own = None if self._file is None else self._file.output_folder
+        return Path('results' if own is None else own).absolute()
+
+    @property
+    def _base(self) -> Path:
+        return Path() if self._file is None else self._file.base
+
+    @property
+    def _path(self) -> Path | None:
+        return None if self._file is None else self._file.path
+
+    def _robot_mapping(self) -> dict[str, Any]:
+        model = read_options(self._node, ModelOptions, 'robot')
+        described = self._description
+        options = self._robot_options if described is None else described.options
+        robot: dict[str, Any] = {}
+        # a delta robot is made of its geometry, whatever is described
+        if model.delta is None:
+            if described is not None:
+                described.wait()  # requests have a thread of their own
+            urdf = options.robot_description if described is None else described.robot().urdf
+            locked = dict(zip(options.locked_joints, options.locked_positions, strict=True))
+            robot = {'urdf': urdf, 'locked': locked}
+        drives = None if self._file is None else self._file.robot.drives
+        return {
+            **robot,
+            'joints': list(options.joints) or None,
+            'gravity': list(options.gravity),
+            'drives': None if drives is None else to_mapping(drives),
+            **to_mapping(model),
+        }
+
+
+def _files_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that name files, by key."""
+    found = {}
+    for key in SETTINGS_FILES:
+        place: Any = document
+        for name in key.split('.'):
+            place = place.get(name) if isinstance(place, Mapping) else None
+        found[key] = place
+    return found
+
+
+def _movable(entry: RecordingEntry) -> RecordingEntry:
+    """Return an entry whose file can be replaced: all signals have to be in it."""
+    if entry.motor is not None and entry.motor.file is not None:
+        raise RecordingError(
+            f"the motors' side of '{entry.name}' is in a file of its own, '{entry.motor.file}'",
+            file=entry.name,
+            remedy='write both sides into one file, or leave source empty to identify from the '
+            "experiment file's own recordings",
+        )
+    return entry
+
+
+def result_name(source: FileSource, method: str) -> str:
+    """Return the name of the folder for a result: that of the recording, and the method."""
+    name = Path(source.name).name
+    name = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
+    return f'{name or "recording"}_{method}'
+
+
+_SUFFIXES = ('.csv', '.txt', '.dat', '.tsv', '.npz', '.mcap', '.db3')
+
+
+def _load(path: str) -> Experiment | None:
+    """Read an experiment file; its recordings need not exist, since requests name their own."""
+    if not path:
+        return None
+    file = resolve_package_path(path).absolute()
+    try:
+        return experiment_from(read_document(file), file.parent, path=file, check_data=False)
+    except SettingsError as error:
+        raise SettingsError(
+            f"parameter 'experiment': {error.message}",
+            remedy=error.remedy,
+            key=error.key,
+            file=error.file,
+        ) from error
+
+
+def _robot_of(experiment: Experiment) -> RobotOptions:
+    """Return the file's robot as the parameters that all nodes have."""
+    robot: Robot = experiment.build_robot()
+    return RobotOptions(
+        robot_description=robot.urdf if robot.path is None else os.fspath(robot.path.absolute()),
+        joints=robot.joints,
+        gravity=tuple(robot.gravity.tolist()),
+        locked_joints=tuple(robot.locked),
+        locked_positions=tuple(robot.locked.values()),
+    )
+
+
+def method_name(number: int, names: Mapping[int, str], available: Sequence[str]) -> str | None:
+    """
+    Return the estimator that a request asks for, or None for that of the settings.
+
+    Raises
+    ------
+    IdentificationError
+        where there is no such method, or not yet.
+
+    """
+    if number not in names:
+        raise IdentificationError(
+            f'there is no method {number}',
+            value=number,
+            remedy=f'methods are {", ".join(f"{n} ({name})" for n, name in names.items())}',
+        )
+    name = names[number]
+    if name == 'default':
+        return None
+    if name not in available:
+        raise IdentificationError(
+            f"method '{name}' is not available yet",
+            value=name,
+            remedy=f'available are {", ".join(available)}',
+        )
+    return name

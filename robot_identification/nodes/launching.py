@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Parts that the launch files share: the suite's nodes and their parameters.
+
+A parameter comes from the first of these that has it: an argument of the launch file, the user's
+own parameter file (argument ``config``), the launch file's own one in ``config/``, the node.
+
+`launch` and `launch_ros` are there with ROS alone, so they are imported where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+from ..errors import SettingsError
+from ..model.packages import read_urdf, resolve_package_path
+
+PACKAGE = 'robot_identification'
+
+SWITCH = ['true', 'false', '']
+"""Choices of an argument that sets a parameter; empty leaves it to the parameter file."""
+
+COMMANDS = {
+    'trajectory_topic': 'joint_trajectory',
+    'follow_joint_trajectory': 'follow_joint_trajectory',
+    'position_commands': 'commands',
+    'velocity_commands': 'commands',
+}
+"""What the controllers of ros2_control call their topic or action, by the controller's kind."""
+
+GRACE = '20'
+"""
+How long a node may take to end after Ctrl-C before launch terminates it [s].
+
+To bring the robot to rest, to close a bag, to write a result; launch itself would wait for 5 s.
+"""
+
+_EVERYWHERE = {'use_sim_time': '{use_sim_time}'}
+
+_ARGUMENT = re.compile(r'{(\w+)}')
+
+
+def own_nodes(
+    context: Any,
+    nodes: Mapping[str, Mapping[str, str]],
+    defaults: str,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    **common: Any,
+) -> list[Any]:
+    """
+    Return actions that start nodes of the suite.
+
+    Parameters
+    ----------
+    context:
+        The launch context, with the arguments ``config``, ``namespace`` and ``use_sim_time``.
+    nodes:
+        By the node's name, the parameters that arguments set: the parameter's name, and its value
+        with arguments in braces.  Where one of these arguments is empty the parameter is left
+        alone.
+    defaults:
+        Name of the parameter file in ``config/``.
+    options:
+        Further options of single nodes, by name.
+    **common:
+        Options of all nodes, for example ``remappings``.
+
+    Raises
+    ------
+    SettingsError
+        where the user's parameter file does not exist.
+
+    """
+    from launch.substitutions import LaunchConfiguration
+    from launch_ros.actions import Node
+
+    files = parameter_files(context, defaults)
+    return [
+        Node(
+            package=PACKAGE,
+            executable=f'{name}_node',
+            name=name,
+            namespace=LaunchConfiguration('namespace'),
+            parameters=[*files, *given(context, {**_EVERYWHERE, **parameters})],
+            output='screen',
+            sigterm_timeout=LaunchConfiguration('sigterm_timeout', default=GRACE),
+            **{**common, **(options or {}).get(name, {})},
+        )
+        for name, parameters in nodes.items()
+    ]
+
+
+def parameter_files(context: Any, defaults: str) -> list[str]:
+    """Return the launch file's own parameter file and then, where one is given, the user's."""
+    files = [shared('config', defaults)]
+    if chosen := argument(context, 'config'):
+        path = resolve_package_path(chosen)
+        if not path.is_file():
+            raise SettingsError(
+                f"the parameter file '{chosen}' does not exist",
+                key='config',
+                value=chosen,
+                remedy='correct the launch argument config',
+            )
+        files.append(str(path))
+    return files
+
+
+def given(context: Any, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
+    """
+    Return the parameters whose arguments are given, for `launch_ros.actions.Node`.
+
+    Texts stay texts, whatever they look like; ``true`` and ``false`` are switches.
+    """
+    values: dict[str, Any] = {}
+    for name, text in _filled(context, parameters):
+        switch = text in ('true', 'false')
+        values[name] = text == 'true' if switch else _text(text)
+    return [values] if values else []
+
+
+def remapped(context: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """
+    Return the remappings whose arguments are given, for `launch_ros.actions.Node`.
+
+    Parameters
+    ----------
+    context:
+        The launch context.
+    names:
+        By the name in the node, the name that takes its place, with arguments in braces.
+
+    """
+    return list(_filled(context, names))
+
+
+def _filled(context: Any, templates: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Put arguments into templates, and leave those out of which an argument is empty."""
+    for name, template in templates.items():
+        arguments = {word: argument(context, word) for word in _ARGUMENT.findall(template)}
+        if all(arguments.values()):
+            yield name, template.format(**arguments)
+
+
+def controller_parameters(context: Any, default: str = '') -> dict[str, str]:
+    """
+    Return the excitation node's parameters for the controller that is given.
+
+    Parameters
+    ----------
+    context:
+        The launch context, with the arguments ``controller`` and ``controller_kind``.
+    default:
+        The controller where none is given; empty leaves all to the parameter files.
+
+    Raises
+    ------
+    SettingsError
+        where only the kind is given.
+
+    """
+    controller = argument(context, 'controller') or default
+    kind = argument(context, 'controller_kind')
+    if controller:
+        kind = kind or next(iter(COMMANDS))
+        topic = f'{controller}/{COMMANDS[kind]}'
+        return {'controller_topic': topic, 'controller_kind': kind}
+    if kind:
+        raise SettingsError(
+            f"controller_kind is '{kind}', but no controller is given",
+            key='controller_kind',
+            value=kind,
+            remedy='give the launch argument controller, too',
+        )
+    return {}
+
+
+def preview(
+    context: Any,
+    robot: str,
+    *,
+    robot_too: bool = False,
+    remappings: Sequence[tuple[str, str]] = (),
+) -> list[Any]:
+    """
+    Return what shows ``excitation/preview`` in RViz, where the argument ``preview`` says so.
+
+    Parameters
+    ----------
+    context:
+        The launch context, with the arguments ``preview``, ``namespace`` and ``use_sim_time``.
+    robot:
+        The URDF, its path or package://; empty where nobody gave it: no ghost moves then.
+    robot_too:
+        Whether nobody else publishes the robot's own transforms.
+    remappings:
+        Of all nodes.
+
+    """
+    from launch.substitutions import LaunchConfiguration
+    from launch_ros.actions import Node
+
+    if argument(context, 'preview') != 'true':
+        return []
+    urdf = read_urdf(robot)[0] if robot else ''
+    root = root_link(urdf) if urdf else ''
+    clock = given(context, _EVERYWHERE)
+    common: dict[str, Any] = {'namespace': LaunchConfiguration('namespace'), 'output': 'screen'}
+
+    def node(package: str, program: str, words: Sequence[str], **more: Any) -> Any:
+        options = {'parameters': clock, 'remappings': [*remappings], **more}
+        return Node(package=package, executable=program, arguments=[*words], **common, **options)
+
+    def states(name: str, prefix: str, topic: str) -> Any:
+        # for RViz alone: its description is nobody else's
+        own = [('joint_states', topic), ('robot_description', f'{name}/description')]
+        return node(
+            'robot_state_publisher',
+            'robot_state_publisher',
+            [],
+            name=name,
+            parameters=[{'robot_description': _text(urdf), 'frame_prefix': prefix}, *clock],
+            remappings=[*remappings, *own],
+        )
+
+    view = ['-d', shared('config', 'preview.rviz')]
+    if not urdf:
+        return [node('rviz2', 'rviz2', view)]
+    base = ['--frame-id', root, '--child-frame-id', f'preview/{root}']
+    shown = [
+        node('rviz2', 'rviz2', [*view, '-f', root]),
+        node('tf2_ros', 'static_transform_publisher', base, name='preview_base'),
+        states('preview_state_publisher', 'preview/', 'excitation/preview/joint_states'),
+    ]
+    if robot_too:
+        shown.append(states('robot_state_publisher', '', 'joint_states'))
+    return shown
+
+
+def root_link(urdf: str) -> str:
+    """Return the link of a URDF that no joint carries."""
+    robot = ElementTree.fromstring(urdf)
+    carried = {child.get('link') for child in robot.iterfind('joint/child')}
+    links = (str(link.get('name')) for link in robot.iterfind('link'))
+    return next(link for link in links if link not in carried)
+
+
+def _text(value: str) -> Any:
+    """Return a parameter that is a text, whatever it looks like."""
+    from launch_ros.parameter_descriptions import ParameterValue
+
+    return ParameterValue(value, value_type=str)
+
+
+def argument(context: Any, name: str) -> str:
+    """Return the value of a launch argument."""
+    from launch.substitutions import LaunchConfiguration
+
+    return str(LaunchConfiguration(name).perform(context))
+
+
+def full_namespace(context: Any) -> str:
+    """Return where the nodes are: the argument ``namespace`` below what including files pushed."""
+    from launch_ros.utilities import make_namespace_absolute, prefix_namespace
+
+    pushed = context.launch_configurations.get('ros_namespace')
+    namespace = prefix_namespace(pushed, argument(context, 'namespace'))
+    return str(make_namespace_absolute(namespace or '/')).rstrip('/') or '/'
+
+
+def shared(*parts: str) -> str:
+    """Return the path of a file of this package, installed or beside its sources."""
+    return str(resolve_package_path('/'.join((f'package://{PACKAGE}', *parts))))

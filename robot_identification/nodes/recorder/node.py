@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Node ``recorder``: joint states into rosbag2 (mcap) files.
+
+It takes the serialised messages as they are, in one thread with a deep queue, and hands them to
+`BagRecorder`; see there for what is lost when the process is killed.  A thread of its own fetches
+them from the middleware, several at a time: an executor would be woken by each of them, and would
+fall behind where others need the processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+import sys
+import threading
+from typing import Any
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from robot_identification_msgs.msg import RecorderStatus
+from robot_identification_msgs.srv import StartRecording, StopRecording
+from std_msgs.msg import Header
+
+from ...data.bag_metadata import Qos, Topic
+from ...data.bag_recorder import BagRecorder, RecordingStatus
+from ...errors import RecordingError, SettingsError
+from ...options.fields import option
+from ..common import (
+    answer,
+    declare_options,
+    FetchedJointStates,
+    given_path,
+    LATCHED,
+    read_options,
+    run,
+)
+from ..common.data_directories import DataDirectories, FileOptions
+from ..common.processes import prioritise
+from ..common.receive_buffers import (
+    enlarge_receive_buffers,
+    overflowed_packets,
+    prefer_sockets,
+)
+from ..common.requests import SERVICES
+from .repair import RepairProcess
+
+JOINT_STATE = 'sensor_msgs/msg/JointState'
+
+_FETCH_SECONDS = 0.01
+_EVENT_TURNS = 20
+"""Turns of fetching from one look at what the middleware has to tell to the next."""
+_DEPTH = 10_000
+"""Messages that may wait in the middleware: ten seconds at 1 kHz."""
+
+
+@dataclass(frozen=True)
+class RecorderOptions:
+    """Parameters of the recorder."""
+
+    topics: tuple[str, ...] = option(
+        ('joint_states',),
+        doc='Topics of type sensor_msgs/JointState to record; a second one may have motor states',
+        read_only=True,
+    )
+    output: str = option('recordings', doc='Folder in which the recordings are made')
+    queue: int = option(
+        100_000,
+        doc='Messages that may wait for the disk before some are dropped',
+        minimum=1,
+        maximum=10_000_000,
+    )
+    flush_period: float = option(
+        0.5,
+        doc='Time between two hand-overs to the operating system: what a killed recorder loses',
+        unit='s',
+        minimum=0.0,
+        maximum=60.0,
+    )
+    sync_period: float = option(
+        1.0,
+        doc='Time between two waits until the disk has what was handed over: what a power loss '
+        'takes; 0 leaves that to the system',
+        unit='s',
+        minimum=0.0,
+        maximum=60.0,
+    )
+    repair: bool = option(
+        True,
+        doc='Whether recordings in output that were cut off are completed when the node starts; '
+        'what was there is kept',
+        read_only=True,
+    )
+
+    priority: int = option(
+        10,
+        doc='Real-time priority (SCHED_FIFO) of the recorder, where the system allows it; 0 for '
+        'the usual scheduling',
+        minimum=0,
+        maximum=99,
+        read_only=True,
+    )
+
+    def __post_init__(self) -> None:
+        if not self.topics or len(set(self.topics)) != len(self.topics) or '' in self.topics:
+            raise SettingsError(
+                f"'topics' is {list(self.topics)}",
+                key='topics',
+                value=self.topics,
+                remedy='name one topic or several different ones',
+            )
+
+
+class RecorderNode(Node):
+    """Adapter between the topics and services of the node and `BagRecorder`."""
+
+    def __init__(self) -> None:
+        super().__init__('recorder')
+        self._recorder: BagRecorder | None = None
+        self._fetching = threading.RLock()  # whoever changes the recorder has it
+        self._ended = threading.Event()
+        self._failed = False
+        self._silent: set[int] = set()
+        self._overflowed = 0
+        self._sim_time = False
+        self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
+        options = declare_options(self, RecorderOptions)
+        folders = (given_path(options.output, 'output'),)
+        self._files = DataDirectories.of(self, declare_options(self, FileOptions), folders)
+        self._inputs = [self._subscribe(*each) for each in enumerate(options.topics)]
+        self._topics = [subscription.topic_name for subscription in self._inputs]
+        self._losses = [Losses() for _ in self._inputs]
+        self.create_service(StartRecording, '~/start', self._on_start, qos_profile=SERVICES)
+        self.create_service(StopRecording, '~/stop', self._on_stop, qos_profile=SERVICES)
+        # by the wall: a simulation that stands still has to show in the status
+        self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._last = RecordingStatus(Path())
+        self._publish(recording=False)
+        self._repair = self._start_repair(options)
+        self._require_reception(options)
+        self._thread = threading.Thread(target=self._run, name='fetch', daemon=True)
+        self._thread.start()
+
+    def on_shutdown(self) -> None:
+        """Close the bag of a running recording."""
+        try:
+            if self._recorder is not None:
+                self.get_logger().info(self._stop(StopRecording.Response()))
+        finally:
+            self._ended.set()
+            self._thread.join()
+            if self._repair is not None:
+                self._repair.end()
+
+    def _start_repair(self, options: RecorderOptions) -> RepairProcess | None:
+        output = Path(options.output).expanduser().resolve()
+        if not options.repair or not output.is_dir():
+            return None
+        return RepairProcess(output, self.get_logger().warning)
+
+    def _require_reception(self, options: RecorderOptions) -> None:
+        """Ask the system for what keeps messages on a busy machine, and log what is missing."""
+        notes = prioritise(options.priority, 'priority'), enlarge_receive_buffers()
+        for note in filter(None, notes):
+            self.get_logger().warning(note)
+
+    # ------------------------------------------------------------------------------- messages in
+
+    def _subscribe(self, place: int, topic: str) -> FetchedJointStates:
+        lost = partial(self._on_lost, place)
+        return FetchedJointStates(self, topic, depth=_DEPTH, message_lost=lost)
+
+    def _run(self) -> None:
+        for turn in count():
+            if self._ended.wait(_FETCH_SECONDS):
+                return
+            with self._fetching:
+                self._fetch()
+                if turn % _EVENT_TURNS == 0:
+                    self._handle_events()
+                failed = self._recorder is not None and self._recorder.error is not None
+            if failed and not self._failed:
+                self._failed = True
+                self._on_timer()
+
+    def _fetch(self) -> None:
+        """Take what has arrived, and have it recorded if that is asked for."""
+        recorder = self._recorder
+        for place, subscription in enumerate(self._inputs):
+            # as rosbag2 does: the time of reception, in the robot's clock where it is simulated
+            now = self.get_clock().now().nanoseconds if self._sim_time else 0
+            for data, info in subscription.taken():
+                self._losses[place].count(info['publication_sequence_number'])
+                if recorder is None:
+                    continue
+                if place in self._silent:
+                    self._silent.discard(place)
+                    recorder.offered(place, self._offered(self._topics[place]))
+                log = now or info['received_timestamp']
+                recorder.offer(place, log, info['source_timestamp'], data)
+        if recorder is not None:
+            recorder.lost = sum(losses.total for losses in self._losses)
+
+    def _handle_events(self) -> None:
+        for subscription in self._inputs:
+            subscription.handle_events()
+
+    def _on_lost(self, place: int, event: Any) -> None:
+        self._losses[place].told += event.total_count_change
+
+    # ---------------------------------------------------------------------------------- requests
+
+    def _on_start(
+        self, request: StartRecording.Request, response: StartRecording.Response
+    ) -> StartRecording.Response:
+        return answer(self, response, lambda r: self._start(request.name, r))
+
+    def _start(self, name: str, response: StartRecording.Response) -> str:
+        if self._recorder is not None and self._recorder.error is None:
+            raise RecordingError(
+                f"'{self._recorder.folder}' is being recorded",
+                file=str(self._recorder.folder),
+                remedy='stop that recording first',
+            )
+        options = read_options(self, RecorderOptions)
+        self._sim_time = self.get_parameter('use_sim_time').value
+        topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
+        folder = self._files.resolve(given_path(options.output, 'output'), 'output')
+        recorder = start_in_new_folder(folder, name, topics, options)
+        self._overflowed = overflowed_packets()
+        with self._fetching:
+            self._recorder = None
+            self._handle_events()
+            self._fetch()  # what came before does not belong to the recording
+            # their publishers are asked again when they are there
+            self._silent = {place for place, topic in enumerate(topics) if not topic.qos}
+            for losses in self._losses:
+                losses.reset()
+            self._failed = False
+            self._recorder = recorder
+        self._watch_publishers()
+        response.path = str(recorder.folder)
+        self.get_logger().info(f"recording into '{response.path}'")
+        self._last = recorder.status()
+        self._publish(recording=True)
+        silent = ', '.join(self._topics[place] for place in sorted(self._silent))
+        return f'nothing publishes on {silent} yet' if silent else ''
+
+    def _on_stop(
+        self, request: StopRecording.Request, response: StopRecording.Response
+    ) -> StopRecording.Response:
+        return answer(self, response, lambda r: self._stop(r, request.mark.strip()))
+
+    def _stop(self, response: StopRecording.Response, mark: str = '') -> str:
+        with self._fetching:
+            self._handle_events()
+            self._fetch()  # what came until now belongs to the recording
+            recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            raise RecordingError('nothing is being recorded', remedy='start a recording first')
+        try:
+            self._last = recorder.stop(mark)
+        except RecordingError:
+            self._last = recorder.status()
+            raise
+        finally:
+            response.path = str(self._last.path)
+            response.messages = self._last.messages
+            response.dropped = self._last.dropped
+            response.duration = self._last.duration
+            self._publish(recording=False)
+        return '; '.join(filter(None, (_summary(self._last), self._reception())))
+
+    def _offered(self, topic: str) -> tuple[Qos, ...]:
+        profiles = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
+        return tuple(_qos(profile) for profile in profiles)
+
+    # ------------------------------------------------------------------------------------ status
+
+    def _on_timer(self) -> None:
+        recorder = self._recorder
+        if recorder is None:
+            return
+        self._watch_publishers()
+        self._last = recorder.status()
+        if recorder.error is not None:
+            self.get_logger().error(str(recorder.error), throttle_duration_sec=10.0)
+        self._publish(recording=recorder.error is None)
+
+    def _reception(self) -> str:
+        """Return a remark on packets of this recording that found no room in the system."""
+        count = overflowed_packets() - self._overflowed
+        return f'{count} packets found the receive buffers full' if count > 0 else ''
+
+    def _watch_publishers(self) -> None:
+        """Let sequence numbers count only where one publisher gives them."""
+        for topic, losses in zip(self._topics, self._losses, strict=True):
+            if self.count_publishers(topic) > 1:
+                losses.is_alone = False
+
+    def _publish(self, recording: bool) -> None:
+        last = self._last
+        self._status.publish(
+            RecorderStatus(
+                header=Header(stamp=self.get_clock().now().to_msg()),
+                recording=recording,
+                path=str(last.path) if last.path.name else '',
+                messages=last.messages,
+                dropped=last.dropped,
+                lost=last.lost,
+                overflowed=last.overflowed,
+                waiting=last.waiting,
+                disordered=last.disordered,
+                gaps=last.gaps,
+                rate=last.rate,
+                jitter=last.jitter,
+                longest_gap=last.longest_gap,
+                duration=last.duration,
+                bytes=last.size,
+                message='; '.join(filter(None, (last.message, self._reception()))),
+            )
+        )
+
+
+@dataclass
+class Losses:
+    """
+    Messages of a topic that were lost on the way here.
+
+    The middleware tells of those that it did not get.  Of those that it got and threw away, as
+    nobody fetched them in time, only the publisher's sequence numbers tell, and those of several
+    publishers, mixed, tell nothing.
+    """
+
+    told: int = 0
+    skipped: int = 0
+    is_alone: bool = True
+    last: int | None = None
+
+    @property
+    def total(self) -> int:
+        """The number, as far as it is known."""
+        return max(self.told, self.skipped if self.is_alone else 0)
+
+    def count(self, number: int | None) -> None:
+        """Take the sequence number of the next message; None where the middleware has none."""
+        if number is None:
+            return
+        # a publisher that was started anew begins anew
+        if self.last is not None and number > self.last + 1:
+            self.skipped += number - self.last - 1
+        self.last = number
+
+    def reset(self) -> None:
+        """Count from here."""
+        self.told = self.skipped = 0
+        self.is_alone = True
+
+
+def start_in_new_folder(
+    output: Path, name: str, topics: Sequence[Topic], options: RecorderOptions
+) -> BagRecorder:
+    """Start a recording in a folder below ``output`` that did not exist before."""
+    name = name.strip()
+    plain = name.isprintable() and not any(c in name for c in '/\\')
+    shown = name[:80] if name.isprintable() else ascii(name[:80])[1:-1]
+    if name in ('.', '..') or not plain or len(name.encode()) > 200:
+        raise RecordingError(
+            f"the recording's name is '{shown}'",
+            value=name,
+            remedy='give a plain folder name of up to 200 bytes, without / and \\; the node makes '
+            'it in its output',
+        )
+    name = name or datetime.now().strftime('recording_%Y%m%d_%H%M%S')
+    for number in count():
+        folder = output / (f'{name}_{number}' if number else name)
+        try:
+            return BagRecorder(
+                folder,
+                topics,
+                capacity=options.queue,
+                flush_period=options.flush_period,
+                sync_period=options.sync_period,
+            )
+        except RecordingError as error:
+            # making the folder tells: another recorder may have been faster
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
+    raise AssertionError
+
+
+def _summary(status: RecordingStatus) -> str:
+    text = f'{status.messages} messages in {status.duration:.2f} s ({status.rate:.1f} Hz)'
+    return f'{text}; {status.message}' if status.message else text
+
+
+def _qos(profile: QoSProfile) -> Qos:
+    return Qos(
+        history=profile.history.name.lower(),
+        depth=profile.depth,
+        reliability=profile.reliability.name.lower(),
+        durability=profile.durability.name.lower(),
+        liveliness=profile.liveliness.name.lower(),
+        deadline=profile.deadline.nanoseconds,
+        lifespan=profile.lifespan.nanoseconds,
+        liveliness_lease_duration=profile.liveliness_lease_duration.nanoseconds,
+    )
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node ``recorder``."""
+    prefer_sockets()
+    return run(RecorderNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

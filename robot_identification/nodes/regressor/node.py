@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Node ``regressor``: rows of ``effort = regressor * parameters``, on request and for live states.
+
+Live rows are computed only while somebody subscribes to them.  Their motion is that of
+`LocalFit`: all signals belong to one moment, half a window ago, and the message's stamp is that
+moment.  The velocity that a driver reports is not used: its delay is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import PublisherEventCallbacks
+from rclpy.node import Node
+from robot_identification_msgs.msg import Regressor as RegressorMessage
+from robot_identification_msgs.srv import GetRegressor
+from sensor_msgs.msg import JointState
+
+from ...data.recording import Motion
+from ...errors import IdentificationError, RecordingError
+from ...model.robot import Robot
+from ...options.fields import option
+from ...regressor import (
+    build,
+    ModelSettings,
+    Regressor,
+)
+from ...signals.local_fit import (
+    FEWEST_SAMPLES,
+    LocalFit,
+    LocalState,
+)
+from ..common import (
+    answer,
+    declare_options,
+    JOINT_STATES,
+    JointStateSubscription,
+    run,
+)
+from ..common.conversions import regressor_message
+from ..common.motion_messages import (
+    joint_sample,
+    require_finite,
+    time_message,
+)
+from ..common.requests import SERVICES
+from ..common.robot_description import RobotDescription
+
+MOST_VALUES = 5_000_000
+"""Values of a regressor in one answer: 40 MB."""
+
+PATIENCE = 2.0
+"""Time without live rows after which the log says why there are none [s]."""
+
+
+@dataclass(frozen=True)
+class RegressorOptions:
+    """Parameters of the regressor node, beside the robot's and the model's."""
+
+    rate: float = option(
+        50.0, doc='Rate of live regressors', unit='Hz', minimum=0.1, maximum=1000.0, read_only=True
+    )
+    window: float = option(
+        0.04,
+        doc='Time of joint states that a live velocity and acceleration come from',
+        unit='s',
+        minimum=0.002,
+        maximum=1.0,
+        read_only=True,
+    )
+
+
+class RegressorNode(Node):
+    """Adapter between the node's topics and service and the robot's regressor."""
+
+    def __init__(self) -> None:
+        super().__init__('regressor')
+        self._options = declare_options(self, RegressorOptions)
+        self._settings = declare_options(self, ModelSettings, 'robot')
+        self._regressor: Regressor | None = None
+        self._robot = RobotDescription(self, self._on_robot, model=self._settings)
+        self._states: JointStateSubscription | None = None
+        self._begin()
+        # by the wall: a simulation that stands still has to be told, too
+        self.create_timer(0.5, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.create_service(
+            GetRegressor, '~/get_regressor', self._on_request, qos_profile=SERVICES
+        )
+        self._publisher = self.create_publisher(
+            RegressorMessage,
+            '~/regressor',
+            JOINT_STATES,
+            event_callbacks=PublisherEventCallbacks(matched=self._on_matched),
+        )
+
+    def _on_robot(self, robot: Robot) -> None:
+        self._regressor = build(robot, self._settings)
+
+    # ---------------------------------------------------------------------------------- requests
+
+    def _on_request(
+        self, request: GetRegressor.Request, response: GetRegressor.Response
+    ) -> GetRegressor.Response:
+        return answer(self, response, lambda r: self._get_regressor(request, r))
+
+    def _get_regressor(
+        self, request: GetRegressor.Request, response: GetRegressor.Response
+    ) -> None:
+        self._robot.robot()
+        regressor = self._ready()
+        motion = motion_of(request, self._joints())
+        require_size(len(motion.position), len(self._joints()), len(regressor.layout))
+        rows = regressor.rows(motion)
+        stamp = self.get_clock().now().to_msg()
+        response.regressor = regressor_message(rows, regressor.layout, stamp)
+
+    def _joints(self) -> tuple[str, ...]:
+        """Names of what the regressor's states are of: the joints, and motors of elastic ones."""
+        return tuple(getattr(self._regressor, 'joints', self._robot.robot().joints))
+
+    def _ready(self) -> Regressor:
+        """Return the regressor of the robot that is known."""
+        assert self._regressor is not None  # `_on_robot` was called with the robot
+        return self._regressor
+
+    # ------------------------------------------------------------------------------- live states
+
+    def _on_matched(self, event: Any) -> None:
+        """Listen to the joint states as long as somebody listens to us."""
+        if event.current_count and self._states is None:
+            self._begin()
+            self._states = JointStateSubscription(self, self._on_joint_state)
+        elif not event.current_count and self._states is not None:
+            self._states.destroy()
+            self._states = None
+
+    def _begin(self) -> None:
+        self._fit = LocalFit(self._options.window)
+        self._due = 0
+        self._arrived = self._fitted = time.monotonic()
+        self._since_fit = 0
+
+    def _on_joint_state(self, message: JointState) -> None:
+        self._arrived = time.monotonic()
+        try:
+            sample = joint_sample(message, self._joints())
+            require_finite(sample.position, self._joints())
+            self._fit.push(sample.stamp, sample.position, sample.effort)
+            self._since_fit += 1
+            if sample.stamp < self._due - self._period or sample.stamp >= self._due:
+                self._due = sample.stamp + self._period
+                self._publish(self._fit.state())
+        except IdentificationError as error:
+            self.get_logger().warning(str(error), throttle_duration_sec=5.0)
+
+    def _on_timer(self) -> None:
+        """Say why there are no live rows, where somebody waits for them."""
+        if self._states is None:
+            return
+        silence, idle = time.monotonic() - self._arrived, time.monotonic() - self._fitted
+        if silence > PATIENCE:
+            self.get_logger().warning(
+                f"no joint states for {silence:.0f} s on '{self._states.topic_name}': see whether "
+                'the driver runs',
+                throttle_duration_sec=5.0,
+            )
+        elif idle > PATIENCE and self._since_fit > 1:
+            rate = self._since_fit / idle
+            self.get_logger().warning(
+                f'no rows for {idle:.0f} s: joint states come at {rate:.3g} Hz, and of theirs '
+                f'{FEWEST_SAMPLES} have to lie within the window of {self._options.window:g} s; '
+                f'raise the parameter window to {1.1 * FEWEST_SAMPLES / rate:.2g}',
+                throttle_duration_sec=5.0,
+            )
+
+    @property
+    def _period(self) -> int:
+        return round(1e9 / self._options.rate)
+
+    def _publish(self, state: LocalState | None) -> None:
+        if state is None:
+            return
+        self._fitted, self._since_fit = time.monotonic(), 0
+        regressor = self._ready()
+        rows = regressor.rows(
+            Motion(state.position[None], state.velocity[None], state.acceleration[None])
+        )
+        stamp = time_message(state.stamp)
+        self._publisher.publish(regressor_message(rows, regressor.layout, stamp, state.effort))
+
+
+def require_size(n_samples: int, n_joints: int, n_parameters: int) -> None:
+    """Raise `RecordingError` where the rows at so many samples are more than one answer takes."""
+    values = n_samples * n_joints * n_parameters
+    if values > MOST_VALUES:
+        most = MOST_VALUES // (n_joints * n_parameters)
+        raise RecordingError(
+            f'{n_samples} samples give {n_samples * n_joints} rows of {n_parameters} columns, '
+            f'{MOST_VALUES} values are the most in an answer',
+            value=n_samples,
+            remedy=f'ask for at most {most} samples at a time',
+        )
+
+
+def motion_of(request: GetRegressor.Request, joints: Sequence[str]) -> Motion:
+    """
+    Return the motion that a request asks for.
+
+    Raises
+    ------
+    RecordingError
+        where an array is empty, of another length, or has values that are not finite.
+
+    """
+    arrays = {
+        name: np.asarray(getattr(request, name), dtype=float)
+        for name in ('position', 'velocity', 'acceleration')
+    }
+    size = arrays['position'].size
+    for name, values in arrays.items():
+        if not size or values.size != size or size % len(joints):
+            raise RecordingError(
+                f'{name} has {values.size} values',
+                value=values.size,
+                remedy=f'give each of {len(joints)} joints one value for every sample, '
+                'in position, velocity and acceleration',
+            )
+        if not np.isfinite(values).all():
+            place = int(np.flatnonzero(~np.isfinite(values))[0])
+            joint = joints[place % len(joints)]
+            raise RecordingError(
+                f"{name} of joint '{joint}' is {values[place]} in sample {place // len(joints)}",
+                joint=joint,
+                value=float(values[place]),
+                remedy='give finite numbers',
+            )
+    return Motion(*(values.reshape(-1, len(joints)) for values in arrays.values()))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node ``regressor``."""
+    return run(RegressorNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

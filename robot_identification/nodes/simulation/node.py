@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The ``simulation`` node: a robot in MuJoCo that is commanded and publishes what it measures.
+
+The physics runs in a thread of its own and publishes from there; the executor waits for
+trajectories and services.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+import os
+from pathlib import Path
+import sys
+import threading
+import time
+from typing import Any
+
+from builtin_interfaces.msg import Time
+import numpy as np
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+import yaml
+
+from ...errors import IdentificationError, SettingsError
+from ...options.fields import option
+from ...simulation import (
+    Disturbances,
+    Payload,
+    SimulatedSample,
+    SimulationSettings,
+    Simulator,
+    Wear,
+)
+from ..common import (
+    answer,
+    declare_options,
+    JOINT_STATES,
+    LATCHED,
+    read_options,
+    run,
+)
+from ..common.control_interface import follow_joint_trajectory
+from ..common.motion_messages import time_message
+from ..common.requests import SERVICES
+from ..common.robot_description import RobotOptions
+from .command_inputs import (
+    Inputs,
+    SimulatedRobot,
+    START,
+)
+from .trajectory_action import TrajectoryAction
+
+DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
+
+PATIENCE = 0.25
+"""Delay that is made up for by running faster [s]; what is more is lost to real time."""
+
+CATCH_UP = 1.5
+"""How much faster: commands that are timed by the simulated clock have to keep up with it."""
+
+BURST = 0.005
+"""Time within which that may be exceeded, since sleeps take a little too long [s]."""
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """Settings of the node beside those of the simulator."""
+
+    urdf: str = option(
+        DEMO_ARM,
+        doc='URDF or xacro file (a path or package://) where robot_description is empty',
+        read_only=True,
+    )
+    real_time_factor: float = option(
+        1.0,
+        doc='Simulated seconds in a second; 0: as fast as the machine can',
+        minimum=0.0,
+        maximum=1000.0,
+        read_only=True,
+    )
+    clock_rate: float = option(
+        250.0,
+        doc='Rate of /clock in simulated time',
+        unit='Hz',
+        minimum=1.0,
+        maximum=10000.0,
+        read_only=True,
+    )
+    speed_scaling: float = option(
+        1.0,
+        doc='Speed of trajectories and commanded velocities, as set by a slider on the robot',
+        minimum=0.0,
+        maximum=1.0,
+    )
+    truth_file: str = option(
+        '', doc='File that gets the true parameters as YAML; empty: none', read_only=True
+    )
+
+
+class Pace:
+    """
+    Real time for a loop of equal periods.
+
+    Delays up to `PATIENCE` are made up for; beyond them the loop's time falls behind for good, so
+    that nothing is skipped.
+
+    Parameters
+    ----------
+    period:
+        Real time of one period [s].
+
+    """
+
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self._due = self._latest = time.monotonic()
+        self.lost = 0.0
+
+    def wait(self) -> None:
+        """Wait until the next period is due."""
+        self._due += self._period
+        now = time.monotonic()
+        left = self._due - now
+        if left < -PATIENCE:
+            self._due -= left
+            self.lost -= left
+        self._latest = max(self._due, self._latest + self._period / CATCH_UP, now - BURST)
+        if self._latest > now:
+            time.sleep(self._latest - now)
+
+
+class SimulationNode(Node):
+    """
+    Publishes joint states, clock and robot description; takes trajectories and commands.
+
+    Of a robot with elastic joints it publishes the motors' states, too.
+    """
+
+    def __init__(self) -> None:
+        super().__init__('simulation')
+        robot_options = declare_options(self, RobotOptions)
+        self._options = declare_options(self, NodeOptions)
+        self._settings = declare_options(self, SimulationSettings)
+        robot = robot_options.build(robot_options.robot_description or self._options.urdf)
+        for warning in robot.warnings:
+            self.get_logger().warning(warning)
+        self._simulator = Simulator(robot, self._settings)
+        if self._options.truth_file:
+            write_truth(Path(self._options.truth_file), self._simulator)
+
+        self._joints = StatePublisher(self, robot.joints, 'joint_states')
+        self._motors: StatePublisher | None = None
+        elastic = self._settings.elastic
+        if elastic is not None:
+            self._motors = StatePublisher(self, elastic.motor_names(robot.joints), 'motor_states')
+            self._motor_scale = 1.0 / elastic.position_scale(robot.joints)
+        self._clock_message = ClockMessage()
+        # rcl's time sources subscribe best effort with a depth of 1; reliable serves all others
+        self._clocks = self.create_publisher(ClockMessage, '/clock', QoSProfile(depth=10))
+        self._descriptions = self.create_publisher(String, 'robot_description', LATCHED)
+        self._descriptions.publish(String(data=robot.urdf))
+        self._robot = SimulatedRobot(self._simulator)
+        self._let_parameters_disturb()
+        self._inputs = Inputs(self, self._robot)
+        action = follow_joint_trajectory()
+        self._action = None if action is None else TrajectoryAction(self, self._robot, action)
+        self.create_service(Trigger, '~/reset', self._reset, qos_profile=SERVICES)
+
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        # not the node's clock, which may be the one that this node makes
+        self.create_timer(0.2, self._supervise, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._thread = threading.Thread(target=self._run, name='physics', daemon=True)
+        self._thread.start()
+        self.get_logger().info(
+            f"simulating '{robot.name}' with joints {', '.join(robot.joints)} "
+            f'at {self._settings.rate:g} Hz'
+        )
+
+    def on_shutdown(self) -> None:
+        """Stop the physics."""
+        self._stop.set()
+        self._thread.join(2.0)
+
+    # ------------------------------------------------------------------------------- requests
+
+    def _let_parameters_disturb(self) -> None:
+        """Let parameters change the robot while it runs."""
+        disturbances = Disturbances(self._simulator)
+        kinds: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
+            (Payload, 'payload', disturbances.carry),
+            (Wear, 'wear', disturbances.wear),
+        )
+        for kind, prefix, apply in kinds:
+            apply(declare_options(self, kind, prefix))
+
+        def refused(parameters: list[Parameter]) -> SetParametersResult:
+            for parameter in parameters:
+                if parameter.name == 'wear.friction':
+                    try:
+                        disturbances.factors(Wear(parameter.value))
+                    except IdentificationError as error:
+                        return SetParametersResult(successful=False, reason=str(error))
+            return SetParametersResult(successful=True)
+
+        def changed(parameters: list[Parameter]) -> None:
+            for kind, prefix, apply in kinds:
+                if any(parameter.name.startswith(f'{prefix}.') for parameter in parameters):
+                    with self._robot.lock:
+                        apply(read_options(self, kind, prefix))
+
+        self.add_on_set_parameters_callback(refused)
+        self.add_post_set_parameters_callback(changed)
+
+    def _reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        def reset(_: Trigger.Response) -> str:
+            with self._robot.lock:
+                self._simulator.reset()
+                if self._action is not None:
+                    self._action.abandon('the simulation was reset')
+            return 'at rest in the initial position'
+
+        return answer(self, response, reset)
+
+    def _supervise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    # -------------------------------------------------------------------------------- physics
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception as error:
+            if not self._stop.is_set() and self.context.ok():
+                self._failure = error
+
+    def _loop(self) -> None:
+        settings, factor = self._settings, self._options.real_time_factor
+        pace = Pace(1.0 / (settings.servo_rate * factor)) if factor > 0.0 else None
+        ticks = max(round(settings.servo_rate / self._options.clock_rate), 1)
+        warned = False
+        while not self._stop.is_set():
+            self._inputs.obey()
+            with self._robot.lock:
+                periods = self._simulator.periods
+                sample = self._simulator.advance()
+                if self._action is not None:
+                    self._action.look(sample)
+            nanoseconds = START * 10**9 + round(periods * 1e9 / settings.servo_rate)
+            stamp = time_message(nanoseconds)
+            if periods % ticks == 0:
+                self._clock_message.clock = stamp
+                self._clocks.publish(self._clock_message)
+            if periods % settings.decimation == 0:
+                self._publish(sample, stamp)
+            if pace is not None:
+                pace.wait()
+                if pace.lost > 1.0 and not warned:
+                    warned = True
+                    self.get_logger().warning(
+                        'this machine is too slow for the asked real_time_factor: simulated time '
+                        'falls behind, and nothing else is lost; a lower rate helps'
+                    )
+
+    def _publish(self, sample: SimulatedSample, stamp: Time) -> None:
+        self._joints.publish(stamp, sample.position, sample.velocity, sample.effort)
+        if self._motors is not None:
+            position, velocity = sample.motor_position, sample.motor_velocity
+            assert position is not None and velocity is not None
+            scale = self._motor_scale
+            self._motors.publish(stamp, scale * position, scale * velocity, sample.effort)
+
+
+class StatePublisher:
+    """
+    Publishes joint states of the same joints again and again.
+
+    Parameters
+    ----------
+    node:
+        Gets the publisher.
+    names:
+        What the joints are called.
+    topic:
+        Where to.
+
+    """
+
+    def __init__(self, node: Node, names: tuple[str, ...], topic: str) -> None:
+        self._state = state_message(names)
+        self._views = [
+            np.frombuffer(values, dtype=float)
+            for values in (self._state.position, self._state.velocity, self._state.effort)
+        ]
+        self._publisher = node.create_publisher(JointState, topic, JOINT_STATES)
+
+    def publish(
+        self, stamp: Time, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray
+    ) -> None:
+        """Publish one state, (n_joints,) each."""
+        for view, values in zip(self._views, (position, velocity, effort), strict=True):
+            view[:] = values
+        self._state.header.stamp = stamp
+        self._publisher.publish(self._state)
+
+
+def state_message(joints: tuple[str, ...]) -> JointState:
+    """Joint state of ``joints`` whose arrays are of the right size to be written into."""
+    zeros = [0.0] * len(joints)
+    return JointState(
+        name=list(joints),
+        position=array('d', zeros),
+        velocity=array('d', zeros),
+        effort=array('d', zeros),
+    )
+
+
+def write_truth(path: Path, simulator: Simulator) -> None:
+    """
+    Write the true parameters of a simulator as YAML: names and values, as a prior is read.
+
+    The file appears at once, so that nobody reads half of it.
+
+    Raises
+    ------
+    SettingsError
+        where the file cannot be written.
+
+    """
+    text = f'# True parameters of the simulated {simulator.robot.name}, in SI units\n'
+    text += yaml.safe_dump(simulator.parameters.as_dict(), sort_keys=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f'.{path.name}.{os.getpid()}')
+        part.write_text(text, encoding='utf-8')
+        part.replace(path)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write truth_file '{path}': {error.strerror or error}",
+            key='truth_file',
+            file=str(path),
+            remedy='choose a file in a folder that can be written',
+        ) from error
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the node; return its exit code."""
+    return run(SimulationNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

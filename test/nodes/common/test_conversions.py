@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages keep what the core's objects say, in the order that the core wants."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+
+from builtin_interfaces.msg import Time
+from robot_identification.errors import IdentificationError
+from robot_identification.model.consistency import check
+from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.nodes.common import conversions
+from robot_identification_msgs.msg import Parameter
+
+NOW = Time(sec=12, nanosec=345)
+
+
+@pytest.fixture
+def parameters():
+    layout = ParameterLayout.inertial(['link_1', 'link_2'])
+    bodies = [2.0, 0.1, 0.0, 0.2, 0.5, 0.0, 0.5, 0.0, 0.0, 0.3]
+    return ParameterSet(layout, np.array([*bodies, *(-b for b in bodies)]))
+
+
+def test_parameters_go_there_and_back(parameters):
+    message = conversions.standard_parameters_message(parameters, NOW, 'arm')
+    assert (message.robot, message.header.stamp) == ('arm', NOW)
+    assert {p.state for p in message.parameters} == {Parameter.IDENTIFIED}
+    back = conversions.parameters_from_message(message)
+    assert back.layout == parameters.layout
+    assert back.values.tolist() == parameters.values.tolist()
+
+
+def test_states_of_standard_parameters_follow_structure_and_excitation(parameters):
+    categories = dict.fromkeys(parameters.layout, 'alone')
+    categories['link_1.m'] = 'combined'
+    categories['link_1.mx'] = 'unidentifiable'
+    structure = SimpleNamespace(category=categories.get)
+    std = np.full(20, 0.01)
+    std[:3] = np.nan
+    message = conversions.standard_parameters_message(parameters, NOW, 'arm', std, structure)
+    states = [p.state for p in message.parameters]
+    assert states[:4] == [
+        Parameter.DEPENDENT,
+        Parameter.DEPENDENT,
+        Parameter.NOT_EXCITED,
+        Parameter.IDENTIFIED,
+    ]
+    assert message.parameters[3].relative_std == pytest.approx(5.0)
+    assert np.isnan(message.parameters[0].std)
+
+
+def test_wrong_parameters_are_refused(parameters):
+    message = conversions.standard_parameters_message(parameters, NOW)
+    message.parameters[3].value = float('inf')
+    with pytest.raises(IdentificationError, match=r"parameter 'link_1.mz' is inf"):
+        conversions.parameters_from_message(message)
+    message.parameters[3].name = 'link_1.m'
+    with pytest.raises(IdentificationError, match=r'parameters occur twice: link_1.m'):
+        conversions.parameters_from_message(message)
+
+
+def test_the_consistency_of_each_link_is_told(parameters):
+    report = check(parameters)
+    good, bad = conversions.link_consistency_messages(report)
+    assert good.link == 'link_1' and good.pseudo_inertia_positive_definite
+    assert good.message == ''
+    assert not bad.mass_positive and bad.smallest_eigenvalue < 0.0
+    assert bad.message == report.links[1].message
+
+
+def test_an_estimate_is_told_with_its_uncertainty():
+    from robot_identification.estimation.estimate import Estimate, JointFit
+
+    layout = ParameterLayout(('link_1.mx', 'joint_1.fv'), ('kg m', 'N m s/rad'))
+    estimate = Estimate(
+        base=ParameterSet(layout, np.array([2.0, 0.5])),
+        expressions=('link_1.mx + 0.2 link_2.m', 'joint_1.fv'),
+        covariance=np.diag([0.01, np.nan]),
+        std=np.array([0.1, np.nan]),
+        relative_std=np.array([5.0, np.nan]),
+        joints=(JointFit('joint_1', 100, 0.5, 4.0, 5.0, 0.01),),
+        relative_error=4.0,
+        raw_relative_error=5.0,
+        rank=1,
+        condition_number=20.0,
+        raw_condition_number=30.0,
+        excited=np.array([True, False]),
+        reasons=('', 'the joint does not move'),
+        weights=np.ones(1),
+        method='wls',
+        rows=100,
+        residual_std=0.5,
+        robot='arm',
+    )
+    message = conversions.base_parameters_message(estimate, NOW)
+    first, second = message.parameters
+    assert (first.name, first.expression) == ('link_1.mx', 'link_1.mx + 0.2 link_2.m')
+    assert (first.unit, first.value, first.std, first.relative_std) == ('kg m', 2.0, 0.1, 5.0)
+    assert (first.state, second.state) == (Parameter.IDENTIFIED, Parameter.NOT_EXCITED)
+    assert np.isnan(second.std)
+    fit = conversions.fit_message(estimate, NOW)
+    assert (fit.method, fit.rank, fit.condition_number) == ('wls', 1, 20.0)
+    assert (fit.relative_error, fit.raw_relative_error) == (4.0, 5.0)
+    joint = fit.joints[0]
+    assert (joint.joint, joint.rmse, joint.relative_error) == ('joint_1', 0.5, 4.0)
+    assert (joint.raw_relative_error, joint.bias) == (5.0, 0.01)
+
+
+def test_a_regressor_goes_there_and_back():
+    layout = ParameterLayout(('a.x', 'a.y'), ('1', '1'))
+    rows = np.arange(6.0).reshape(2, 3).T  # not contiguous
+    message = conversions.regressor_message(rows, layout, NOW, np.array([7.0, 8.0, 9.0]))
+    assert (message.rows, message.cols, list(message.columns)) == (3, 2, ['a.x', 'a.y'])
+    assert conversions.regressor_matrix(message).tolist() == rows.tolist()
+    assert list(message.effort) == [7.0, 8.0, 9.0]
+    assert list(conversions.regressor_message(rows, layout, NOW).effort) == []

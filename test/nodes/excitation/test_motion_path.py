@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths made ready to be followed: at which speed, with which stops, with which efforts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from robot_identification.excitation.efforts import nominal_effort
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.points import point_to_point
+from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.model.robot import Robot
+from robot_identification.nodes.excitation.motion_errors import Code, MotionError
+from robot_identification.nodes.excitation.motion_path import at_speed, motion_path
+from robot_identification.nodes.excitation.options import ExecutionOptions
+
+URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'
+OPTIONS = ExecutionOptions()
+
+
+@pytest.fixture(scope='module')
+def robot():
+    return Robot.from_urdf(URDF)
+
+
+@pytest.fixture(scope='module')
+def limits(robot):
+    return motion_limits(robot, PlannerSettings(), margin=0.0)
+
+
+@pytest.fixture(scope='module')
+def way(limits):
+    goal = np.array([1.5, -1.0])
+    return point_to_point(limits.joints, np.zeros(2), goal, np.full(2, 1.0), np.full(2, 3.0))
+
+
+@pytest.mark.parametrize('speed', [-0.5, 1.01, 2.0, np.nan, np.inf, 1e-4])
+def test_a_speed_is_a_share_and_no_motion_is_endless(way, speed):
+    with pytest.raises(MotionError, match='speed') as caught:
+        at_speed(way, speed, OPTIONS)
+    assert caught.value.code == Code.INVALID_TRAJECTORY
+
+
+def test_what_is_sent_is_the_same_path_slower(way):
+    np.testing.assert_array_equal(
+        at_speed(way, 0.0, OPTIONS).time, at_speed(way, 1.0, OPTIONS).time
+    )
+    slow = at_speed(way, 0.25, OPTIONS)
+    assert np.diff(slow.time).max() <= 1.0 / OPTIONS.publish_rate + 1e-9
+    time = np.linspace(0.0, way.duration, 301)
+    quick, later = way.sample(time), slow.sample(4.0 * time)
+    np.testing.assert_allclose(later.position, quick.position, atol=1e-9)
+    np.testing.assert_allclose(later.velocity, quick.velocity / 4.0, atol=1e-9)
+
+
+def test_a_motion_that_cannot_be_stopped_within_the_bound_is_refused(robot, way, limits):
+    ready = motion_path(robot, way, limits, OPTIONS)
+    bound = ready.stops.rest_within(0.05)
+    motion_path(robot, way, limits, replace(OPTIONS, stop_within=bound + 0.01))
+    with pytest.raises(MotionError, match='stop_within') as caught:
+        motion_path(robot, way, limits, replace(OPTIONS, stop_within=bound - 0.01))
+    assert caught.value.code == Code.LIMITS_VIOLATED
+
+
+def test_the_range_of_efforts_holds_all_between_two_times(robot, way, limits):
+    ready = motion_path(robot, way, limits, OPTIONS)
+    random, effort = np.random.default_rng(0), nominal_effort(robot)
+    for begin in random.uniform(0.05, way.duration - 0.1, 40):
+        end = begin + random.uniform(0.0, 0.05)
+        low, high = ready.effort_range(begin, end)
+        exact = effort(way.sample(np.linspace(begin, end, 50)))
+        # what a straight line between two predictions leaves out
+        assert (exact >= low - 0.05).all() and (exact <= high + 0.05).all()
+        near = effort(way.sample(np.linspace(begin - 0.011, end + 0.011, 50)))
+        assert (low >= near.min(axis=0) - 0.05).all() and (high <= near.max(axis=0) + 0.05).all()
+    # before the beginning and after the end the robot rests
+    for time, place in ((-3.0, 0), (way.duration + 3.0, -1)):
+        np.testing.assert_allclose(ready.effort_range(time, time), ready.effort[[place, place]])

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motion under which joint states, clock or description change, on a clock of the test's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+
+import rclpy
+from robot_identification.nodes.excitation import node as excitation_node
+from robot_identification_msgs.action import Excite, PlanExcitation
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'
+TEXT = URDF.read_text()
+OTHER = TEXT.replace('zollo_planar_2r', 'another')
+JOINTS = ('joint_1', 'joint_2')
+PLAN = PlanExcitation.Result
+Code = Excite.Result
+
+
+class Driver:
+    """
+    A driven cell whose description and joint states the test passes on, and spoils.
+
+    Attributes
+    ----------
+    cell:
+        See `DrivenCell`.
+
+    """
+
+    def __init__(self, cell, move):
+        self.cell, self._move = cell, move
+        self.describe(TEXT)
+
+    def describe(self, text):
+        self.cell.deliver('robot_description', String(data=text))
+
+    def spoil(self, spoil):
+        """Have ``spoil`` make of each message from now on those that arrive."""
+        self.cell.world.spoil = lambda message: [(each, 0) for each in spoil(message)]
+
+    def goal(self, speed=0.5):
+        """Return the message of a motion by a radian."""
+        here = np.array(self.cell.states[-1].position)
+        return self._move(np.where(here > 0.0, here - 1.0, here + 1.0), start=here, speed=speed)
+
+    def move(self, meanwhile=lambda: None):
+        """Have the arm moved by a radian; call ``meanwhile`` once it is on its way."""
+        request = self.cell.begin(trajectory=self.goal())
+        self.cell.wait_until(lambda: request.done or request.progress > 0.2, 'the motion')
+        assert not request.done, request.result.error_msg
+        meanwhile()
+        result = self.cell.finish(request)[1]
+        assert self.cell.at_rest()
+        return result
+
+    def require_no_leap(self):
+        """Hold the true arm to the motion's limits, 0.75 rad/s and 2 rad/s2, and a servo's own."""
+        rate = self.cell.world.simulator.settings.servo_rate
+        position, velocity = (np.array(each) for each in zip(*self.cell.world.track))
+        acceleration = np.diff(velocity, axis=0) * rate
+        assert np.abs(velocity).max() < 1.1
+        assert np.abs(position).max() < 1.1
+        assert np.abs(acceleration).max() < 10.0
+
+
+@pytest.fixture
+def driver(driven_cell, move):
+    cell = driven_cell(described=False, stale_timeout=1.0, horizon=1.5)
+    yield Driver(cell, move)
+    assert 'Traceback' not in cell.output
+
+
+def copy(message, **fields):
+    """Return a joint state with other values."""
+    values = {name: getattr(message, name) for name in ('name', 'position', 'velocity', 'effort')}
+    return JointState(header=message.header, **{**values, **fields})
+
+
+SPOILED = {
+    'stop': (lambda message: [], 'no joint states for'),
+    'lose a joint': (
+        lambda m: [copy(m, name=m.name[:1], position=m.position[:1], velocity=[], effort=[])],
+        "joint 'joint_2' is not in the joint states",
+    ),
+    'are not known': (lambda m: [copy(m, position=[np.nan] * 2)], 'no finite positions'),
+    'are empty': (lambda m: [JointState()], "joint 'joint_1' is not in the joint states"),
+}
+
+
+@pytest.mark.parametrize('kind', SPOILED)
+def test_joint_states_that_tell_nothing_stop_the_motion(driver, kind):
+    spoil, words = SPOILED[kind]
+    result = driver.move(lambda: driver.spoil(spoil))
+    assert result.error_code == Code.STALE_STATE, result.error_msg
+    assert words in result.error_msg
+    driver.require_no_leap()
+
+
+def test_a_clock_that_goes_back_stops_the_motion(driver):
+    def back(message):
+        message.header.stamp.sec -= 5
+        return [message]
+
+    result = driver.move(lambda: driver.spoil(back))
+    assert result.error_code == Code.STALE_STATE, result.error_msg
+    assert 'jump by -' in result.error_msg
+    driver.require_no_leap()
+
+
+def moved(offset):
+    return lambda m: [copy(m, position=[q + offset for q in m.position])]
+
+
+FALSE = {
+    'a leap of 1 rad': moved(1.0),
+    'a leap of 0.15 rad': moved(0.15),
+    'names swapped': lambda m: [copy(m, name=m.name[::-1])],
+}
+
+
+@pytest.mark.parametrize('kind', FALSE)
+def test_joint_states_that_are_false_end_the_motion_without_a_leap(driver, kind):
+    result = driver.move(lambda: driver.spoil(FALSE[kind]))
+    # where both joints are in the same place, only their efforts show that they were swapped
+    noticed = {Code.UNTRUSTED_STATE} | (
+        {Code.EFFORT_EXCEEDED} if kind == 'names swapped' else set()
+    )
+    assert result.error_code in noticed, result.error_msg
+    driver.require_no_leap()
+
+
+def test_a_second_publisher_of_the_same_joints_ends_the_motion_and_begins_none(driver):
+    """As a joint_state_publisher that was forgotten beside the driver."""
+    cell = driver.cell
+    # both are in the graph, as the node asks it for their names
+    graph = rclpy.create_node('forgotten')
+    publishers = [graph.create_publisher(JointState, 'joint_states', 1) for _ in range(2)]
+
+    def two(message):
+        other = copy(message, position=[0.0, 0.0], velocity=[], effort=[])
+        return [(message, 0), (other, 1)]
+
+    def appear():
+        cell.world.spoil = two
+
+    try:
+        result = driver.move(appear)
+        assert result.error_code == Code.UNTRUSTED_STATE, result.error_msg
+        assert 'several publishers' in result.error_msg or 'contradict' in result.error_msg
+        driver.require_no_leap()
+        # it is still there: no motion begins
+        sent = len(cell.sent)
+        result = cell.excite(trajectory=driver.goal())[1]
+        assert result.error_code == Code.UNTRUSTED_STATE, result.error_msg
+        assert 'several publishers' in result.error_msg and '/forgotten' in result.error_msg
+        assert len(cell.sent) == sent
+    finally:
+        for publisher in publishers:
+            graph.destroy_publisher(publisher)
+        graph.destroy_node()
+
+
+def test_half_the_rate_repeats_and_bursts_are_no_reason_to_stop(driver):
+    held = []
+
+    def spoil(message):
+        """Hold four messages back, then send every other one twice, and another driver's."""
+        held.append(message)
+        if len(held) < 4:
+            return []
+        several, held[:] = held[::2], []
+        gripper = JointState(header=message.header, name=['finger'], position=[0.0])
+        return [each for pair in zip(several, several) for each in pair] + [gripper]
+
+    result = driver.move(lambda: driver.spoil(spoil))
+    assert result.error_code == Code.NONE, result.error_msg
+    driver.require_no_leap()
+
+
+def test_another_description_drops_the_plans(driver):
+    cell = driver.cell
+    made = cell.plan()
+    assert made.error_code == 0, made.error_msg
+    # the same once more is no other robot
+    driver.describe(TEXT)
+    assert cell.preview(plan_id=made.plan_id).success
+    driver.describe(OTHER)
+    for fields in ({}, {'dry_run': True}):
+        result = cell.excite(plan_id=made.plan_id, **fields)[1]
+        assert result.error_code == Code.UNKNOWN_PLAN
+        assert f"'{made.plan_id}' was planned for another robot" in result.error_msg
+        assert 'plan anew' in result.error_msg
+    answer = cell.preview(plan_id=made.plan_id)
+    assert not answer.success and 'another robot' in answer.message
+    again = cell.plan()
+    assert again.plan_id != made.plan_id
+    assert cell.excite(plan_id=again.plan_id, dry_run=True)[1].error_code == Code.NONE
+    assert not cell.sent
+
+
+def test_a_description_that_cannot_be_read(driver):
+    driver.describe('<robot name="broken">')
+    for result, code in (
+        (driver.cell.plan(), PLAN.NO_MODEL),
+        (driver.cell.excite()[1], Code.NO_MODEL),
+    ):
+        assert result.error_code == code
+        assert 'not well-formed XML' in result.error_msg
+    driver.describe(TEXT)
+    assert driver.move().error_code == Code.NONE
+
+
+def test_a_description_that_is_replaced_while_a_plan_is_made(driver):
+    """The plan for the other robot is not kept."""
+    cell = driver.cell
+    cell.workers.waits = False
+    request = cell.begin_plan(max_iterations=30, duration=8.0)
+    cell.wait_until(lambda: request.feedback, 'the first iteration', longest=1e4)
+    assert not request.done
+    driver.describe(OTHER)
+    cell.wait_until(lambda: request.done, 'the end of the plan', longest=1e4)
+    assert request.result.error_code == PLAN.NO_MODEL
+    assert 'robot_description has changed meanwhile: plan anew' in request.result.error_msg
+    assert not request.result.plan_id
+
+
+def test_a_description_that_is_replaced_during_a_motion(driver):
+    """It was checked with the limits of another robot, so it ends, at rest."""
+    result = driver.move(lambda: driver.describe(OTHER))
+    assert result.error_code == Code.NO_MODEL, result.error_msg
+    assert 'robot_description has changed' in result.error_msg
+    driver.describe(TEXT)
+    # and the next one is carried out
+    assert driver.move().error_code == Code.NONE
+    driver.require_no_leap()
+
+
+def test_two_motions_at_once(driver):
+    """One is carried out, the other refused; so it is with a preview during a motion."""
+    answers = []
+
+    def ask():
+        answers.append(driver.cell.excite(plan_id='plan_1')[1])
+        answers.append(driver.cell.preview(plan_id='plan_1'))
+
+    assert driver.move(ask).error_code == Code.NONE
+    refused, preview = answers
+    assert refused.error_code == Code.BUSY
+    assert not preview.success and 'a motion is running' in preview.message
+
+
+def test_checks_do_not_wait_for_plans(driver, monkeypatch):
+    cell, over, compute = driver.cell, threading.Event(), excitation_node.plan
+
+    def long(*args, **options):
+        assert over.wait(120.0)
+        return compute(*args, **options)
+
+    monkeypatch.setattr(excitation_node, 'plan', long)
+    cell.workers.waits = False
+    plans = [cell.begin_plan(seed=seed) for seed in (1, 2, 3)]
+    try:
+        result = driver.move()
+        assert (result.error_code, result.error_msg) == (Code.NONE, '')
+        assert not any(plan.done for plan in plans)
+    finally:
+        over.set()
+    for plan in plans:
+        assert cell.finish(plan)[1].error_code == 0

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The account of serialised joint states, without nodes and without waiting for a clock."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.nodes.identification.online_follower import Follower
+from robot_identification.nodes.identification.online_options import OnlineOptions, OnlineTask
+from robot_identification.signals import SignalSettings
+
+RATE = 250.0
+
+
+@pytest.fixture(scope='module')
+def follower(arm):
+    signals = SignalSettings(dead_zone=0.05, trim=0.0)
+    options = OnlineOptions(state_rate=RATE, deadline=5.0)
+    names = dict.fromkeys(('node', 'joint_states', 'parameters', 'status'), '')
+    return Follower(
+        OnlineTask(
+            IdentificationProblem(arm.robot, signals=signals),
+            options,
+            system_stamps=False,
+            **names,
+        )
+    )
+
+
+@pytest.fixture
+def fresh(follower):
+    follower.reset()
+    return follower
+
+
+@pytest.fixture(scope='module')
+def messages(arm):
+    """Return serialised joint states of one second."""
+    from rosbags.typesys import get_typestore, Stores
+
+    types = get_typestore(Stores.ROS2_JAZZY)
+    kind = types.types['sensor_msgs/msg/JointState']
+    stamp, header = (
+        types.types[name] for name in ('builtin_interfaces/msg/Time', 'std_msgs/msg/Header')
+    )
+    return [
+        bytes(
+            types.serialize_cdr(
+                kind(
+                    header=header(stamp=stamp(1, round(1e9 * t)), frame_id=''),
+                    name=list(arm.robot.joints),
+                    position=np.array(position),
+                    velocity=np.array(velocity),
+                    effort=np.array(effort),
+                ),
+                kind.__msgtype__,
+            )
+        )
+        for t, position, velocity, effort in zip(*arm.states(1, 0.9), strict=True)
+    ]
+
+
+def test_updates_that_took_too_long_are_counted(fresh, messages):
+    late = {20, 21, 100}
+    for number, message in enumerate(messages):
+        # the start that the process has noted: an hour ago for some, the future for the others
+        now = time.perf_counter()
+        fresh.take(message, None, now - 3600.0 if number in late else now + 3600.0)
+    # the first sample makes the identifier, all others are updates
+    assert fresh.account.updates == len(messages) - 1
+    assert fresh.account.late == len(late)
+    assert fresh.durations.longest >= 3600.0
+
+
+def test_messages_that_are_lost_or_refused_are_counted(fresh, messages):
+    for number, message in enumerate(messages):
+        if not 50 <= number < 53:
+            broken = number in (70, 80)
+            fresh.take(message[:40] if broken else message, number + 1, time.perf_counter())
+    account = fresh.account
+    assert (account.messages, account.lost, account.refused) == (len(messages) - 3, 3, 2)
+    assert account.updates == len(messages) - 3 - 2 - 1
+    assert fresh.longest_gap == pytest.approx(4.0 / RATE)
+    assert fresh.trouble

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller that is loaded but not active moves nothing, and its manager tells so."""
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from action_msgs.msg import GoalStatus
+from controller_manager_msgs.msg import ControllerState as StateMessage
+from controller_manager_msgs.srv import ListControllers
+from robot_identification.nodes.excitation import controller_state as controller_joints
+from robot_identification.nodes.excitation.controller_state import ControllerState
+from robot_identification.nodes.excitation.motion_errors import Code, MotionError
+from robot_identification.nodes.excitation.options import ControllerOptions
+from robot_identification_msgs.action import Excite
+
+
+class Pause:
+    """Wait for the executor's next turn."""
+
+    def __await__(self):
+        yield
+
+
+async def tick():
+    await Pause()
+
+
+class Manager:
+    """A controller manager that tells the states of its controllers, as ros2_control's does."""
+
+    def __init__(self, ros, name='/controller_manager', **states):
+        self.states, self.asked = states, 0
+        ros.node.create_service(ListControllers, f'{name}/list_controllers', self._answer)
+
+    def _answer(self, request, response):
+        self.asked += 1
+        response.controller = [StateMessage(name=n, state=s) for n, s in self.states.items()]
+        return response
+
+
+def ask(ros, **options):
+    """Ask for a controller; return the `MotionError`, or None."""
+    question = ControllerState(ros.node, None, ControllerOptions(**options))
+
+    async def work():
+        try:
+            await question.require_active(tick)
+        except MotionError as error:
+            return error
+
+    task = ros.executor.create_task(work)
+    ros.wait_until(task.done, 20.0, 'the answer')
+    return task.result()
+
+
+def wait_for(ros, *services):
+    """Wait until services of the test itself are known."""
+
+    def known():
+        return set(services) <= {name for name, _ in ros.node.get_service_names_and_types()}
+
+    ros.wait_until(known, what='the controller managers')
+
+
+def test_only_an_active_controller_passes(ros):
+    manager = Manager(ros, arm='inactive', hand='active')
+    elsewhere = Manager(ros, '/left/manager', arm='unconfigured')
+    wait_for(ros, '/controller_manager/list_controllers', '/left/manager/list_controllers')
+
+    error = ask(ros, controller_topic='arm/joint_trajectory')
+    assert error.code == Code.NO_CONTROLLER
+    assert str(error) == (
+        "the controller '/arm' is inactive, so nothing would move: activate it: "
+        'ros2 control switch_controllers --activate arm'
+    )
+    assert (manager.asked, elsewhere.asked) == (1, 0)
+    for kind in ('follow_joint_trajectory', 'position_commands', 'velocity_commands'):
+        assert ask(ros, controller_kind=kind, controller_topic='arm/x').code == error.code
+    assert ask(ros, controller_topic='x', controller_node='arm').code == error.code
+
+    # of another namespace, of another name; the command has to say where
+    text = str(ask(ros, controller_topic='/left/arm/joint_trajectory'))
+    assert "'/left/arm' is unconfigured" in text
+    assert 'set_controller_state arm inactive --controller-manager /left/manager' in text
+
+    # active, or nothing that this manager knows of
+    assert ask(ros, controller_topic='hand/joint_trajectory') is None
+    assert ask(ros, controller_topic='foot/joint_trajectory') is None
+    assert ask(ros, controller_topic='/right/arm/joint_trajectory') is None
+
+
+def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeypatch, capfd):
+    monkeypatch.setattr(controller_joints, 'ANSWER_SECONDS', 0.2)
+
+    async def never(request, response):
+        await ros_future
+        return response
+
+    from rclpy.task import Future
+
+    ros_future = Future(executor=ros.executor)
+    ros.node.create_service(ListControllers, '/controller_manager/list_controllers', never)
+    wait_for(ros, '/controller_manager/list_controllers')
+    assert ask(ros, controller_topic='arm/joint_trajectory') is None
+    ros_future.set_result(None)
+    assert "'/controller_manager' does not answer whether" in capfd.readouterr().err
+
+
+def test_neither_a_dry_run_nor_a_motion_takes_an_inactive_controller(own_cell, move):
+    cell = own_cell(controller_topic='joint_trajectory', controller_node='arm_controller')
+    manager = Manager(cell.ros, arm_controller='inactive')
+    wait_for(cell.ros, '/controller_manager/list_controllers')
+    goal = move([0.2, 0.1])
+    for dry_run in (True, False):
+        status, result, _ = cell.excite(trajectory=goal, dry_run=dry_run)
+        assert (status, result.error_code) == (
+            GoalStatus.STATUS_ABORTED,
+            Excite.Result.NO_CONTROLLER,
+        )
+        assert "the controller '/arm_controller' is inactive" in result.error_msg
+    assert not cell.sent
+    manager.states['arm_controller'] = 'active'
+    status, result, _ = cell.excite(trajectory=goal, dry_run=True)
+    assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')

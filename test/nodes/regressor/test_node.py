@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The regressor over DDS, against the core's regressor and Pinocchio's inverse dynamics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+
+from builtin_interfaces.msg import Time
+from robot_identification.data.recording import Motion
+from robot_identification.model.robot import Robot
+from robot_identification.nodes.common.conversions import regressor_matrix
+from robot_identification.nodes.common.motion_messages import nanoseconds
+from robot_identification.regressor import (
+    build,
+    ModelSettings,
+    prior,
+)
+from robot_identification_msgs.msg import Regressor
+from robot_identification_msgs.srv import GetRegressor
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
+
+URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'gautier_khalil_3r.urdf'
+
+
+@pytest.fixture(scope='module')
+def robot():
+    return Robot.from_urdf(URDF)
+
+
+def ask(ros, position, velocity, acceleration):
+    return ros.call(
+        GetRegressor,
+        '/regressor/get_regressor',
+        position=np.ravel(position).tolist(),
+        velocity=np.ravel(velocity).tolist(),
+        acceleration=np.ravel(acceleration).tolist(),
+    )
+
+
+def test_rows_times_the_urdfs_parameters_are_the_inverse_dynamics(ros, robot):
+    ros.start('regressor', parameters={'robot_description': str(URDF)})
+    random = np.random.default_rng(1)
+    q, v, a = random.uniform(-2.0, 2.0, (3, 5, robot.n_joints))
+    response = ask(ros, q, v, a)
+    assert response.success, response.message
+    rows = regressor_matrix(response.regressor)
+    settings = ModelSettings()
+    assert tuple(response.regressor.columns) == build(robot, settings).layout.names
+    assert np.array_equal(rows, build(robot, settings).rows(Motion(q, v, a)))
+    parameters = prior(robot, settings)
+    inertial = [name in robot.layout for name in parameters.layout]
+    efforts = rows[:, inertial] @ parameters.values[inertial]
+    data = robot.model.createData()
+    expected = [
+        pin.rnea(
+            robot.model, data, robot.configuration(q[i]), robot.tangent(v[i]), robot.tangent(a[i])
+        )[robot.columns]
+        for i in range(5)
+    ]
+    assert efforts.reshape(5, -1) == pytest.approx(np.array(expected), rel=1e-10, abs=1e-10)
+    assert len(response.regressor.effort) == 0
+
+
+def test_the_model_comes_from_the_parameters(ros, robot):
+    joints = list(robot.joints[::-1])
+    ros.start(
+        'regressor',
+        parameters={
+            'joints': joints,
+            'gravity': [0.0, 0.0, 0.0],
+            'robot.friction': ['viscous'],
+            'robot.rotor_inertia': False,
+        },
+    )
+    response = ask(ros, [], [], [])
+    assert not response.success
+    assert response.message.startswith('no robot description has arrived on topic')
+    ros.publish_description(URDF.read_text())
+    other = Robot.from_urdf(URDF, joints, gravity=(0.0, 0.0, 0.0))
+    expected = build(other, ModelSettings(friction=('viscous',), rotor_inertia=False))
+    q = np.arange(1.0, 4.0)
+    ros.wait_until(lambda: ask(ros, q, q, q).success, 10.0, 'the description')
+    response = ask(ros, q, q, q)
+    assert tuple(response.regressor.columns) == expected.layout.names
+    rows = expected.rows(Motion(q[None], q[None], q[None]))
+    assert np.array_equal(regressor_matrix(response.regressor), rows)
+
+
+@pytest.mark.parametrize(
+    ('q', 'v', 'a', 'message'),
+    [
+        ([], [], [], 'position has 0 values: give each of 3 joints one value'),
+        ([0.0] * 3, [0.0] * 3, [0.0] * 6, 'acceleration has 6 values: give each of 3 joints'),
+        ([0.0] * 4, [0.0] * 4, [0.0] * 4, 'position has 4 values: give each of 3 joints'),
+        (
+            [0.0] * 6,
+            [0.0, 0.0, 0.0, 0.0, float('nan'), 0.0],
+            [0.0] * 6,
+            "velocity of joint '{1}' is nan in sample 1: give finite numbers",
+        ),
+    ],
+)
+def test_a_wrong_request_is_answered_with_the_reason(ros, robot, q, v, a, message):
+    process = ros.start('regressor', parameters={'robot_description': str(URDF)})
+    response = ask(ros, q, v, a)
+    assert not response.success
+    assert response.message.startswith(message.format(*robot.joints))
+    assert process.returncode is None
+
+
+def test_a_drive_of_an_unknown_joint_is_a_one_line_error(ros):
+    process = ros.start(
+        'regressor',
+        parameters={
+            'robot_description': str(URDF),
+            'robot.coupled_drives.names': ['elbow'],
+            'robot.coupled_drives.elbow.joints': ['elbow', 'wrist'],
+        },
+        wait=False,
+    )
+    assert process.wait() == 2
+    assert len(process.lines) == 2
+    assert process.lines[1].startswith('error: ') and 'elbow' in process.lines[1]
+
+
+def test_live_rows_belong_to_the_moment_that_their_stamp_says(ros, robot):
+    omega = 2.0
+
+    def motion(t):
+        phase = omega * t + np.arange(robot.n_joints)
+        return np.sin(phase), omega * np.cos(phase), -(omega**2) * np.sin(phase)
+
+    ros.start('regressor', parameters={'robot_description': str(URDF), 'rate': 20.0})
+    assert ros.node.count_subscribers('/joint_states') == 0, 'nobody has asked for rows'
+    publisher = ros.node.create_publisher(JointState, 'joint_states', 1000)
+    received = ros.subscribe(Regressor, '/regressor/regressor', 100)
+    ros.wait_until(publisher.get_subscription_count, 10.0, 'the subscription')
+    for i in range(1000):
+        q, v, _ = motion(1e-3 * i)
+        header = Header(stamp=Time(sec=i // 1000, nanosec=i % 1000 * 10**6))
+        publisher.publish(
+            JointState(
+                header=header,
+                name=list(robot.joints),
+                position=q.tolist(),
+                velocity=(v + 100.0).tolist(),  # has to be ignored
+                effort=(3.0 * q).tolist(),
+            )
+        )
+        ros.spin(0.0005)
+    ros.wait_until(lambda: len(received) >= 19, 10.0, 'twenty rows a second')
+    expected = build(robot, ModelSettings())
+    for message in received:
+        t = 1e-9 * nanoseconds(message.header.stamp)
+        q, v, a = motion(t)
+        rows = expected.rows(Motion(q[None], v[None], a[None]))
+        assert regressor_matrix(message) == pytest.approx(rows, abs=3e-3 * np.abs(rows).max())
+        assert np.asarray(message.effort) == pytest.approx(3.0 * q, abs=1e-4)
+    steps = np.diff([nanoseconds(m.header.stamp) for m in received])
+    assert set(steps.tolist()) == {50_000_000}
+
+
+def test_it_stops_listening_when_nobody_listens(ros):
+    process = ros.start('regressor', parameters={'robot_description': str(URDF)})
+    subscription = ros.node.create_subscription(
+        Regressor, '/regressor/regressor', lambda m: None, 10
+    )
+    ros.wait_until(lambda: ros.node.count_subscribers('/joint_states') == 1, 10.0, 'listening')
+    publisher = ros.publisher(JointState, 'joint_states', wait_for_subscribers=1)
+    publisher.publish(JointState(name=['other'], position=[0.0]))
+    process.wait_for_output("joint 'joint_1' is not in the joint states: they have other")
+    ros.node.destroy_subscription(subscription)
+    ros.wait_until(lambda: ros.node.count_subscribers('/joint_states') == 0, 10.0, 'silence')
+    assert process.stop() == 0

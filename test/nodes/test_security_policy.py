@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The access policy for SROS 2, and nodes that are told to be secure where that is impossible."""
+
+from pathlib import Path
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+pytest.importorskip('rclpy')
+
+from access_policy import allowed, POLICY
+
+ENCLAVE = '/robot_identification/recorder'
+KEY_FILES = (
+    'identity_ca.cert.pem',
+    'cert.pem',
+    'key.pem',
+    'permissions_ca.cert.pem',
+    'governance.p7s',
+    'permissions.p7s',
+)
+ELEMENTS = {
+    'policy': ({'version'}, {'enclaves'}),
+    'enclaves': (set(), {'enclave'}),
+    'enclave': ({'path'}, {'profiles'}),
+    'profiles': (set(), {'profile'}),
+    'profile': ({'ns', 'node'}, {'topics', 'services', 'actions'}),
+    'topics': ({'publish', 'subscribe'}, {'topic'}),
+    'services': ({'request', 'reply'}, {'service'}),
+    'actions': ({'call', 'execute'}, {'action'}),
+    'topic': (set(), set()),
+    'service': (set(), set()),
+    'action': (set(), set()),
+}
+"""Attributes and children of each element in the format of version 0.2.0."""
+
+
+def test_the_policy_is_up_to_date():
+    from security_policy import policy
+
+    command = 'python scripts/security_policy.py security/policy.xml'
+    assert POLICY.read_text() == policy(), f'run: {command}'
+
+
+def test_the_policy_has_the_form_that_the_tools_take():
+    root = ElementTree.parse(POLICY).getroot()
+    assert root.get('version') == '0.2.0'
+    for element in root.iter():
+        attributes, children = ELEMENTS[element.tag]
+        assert set(element.attrib) <= attributes
+        assert {child.tag for child in element} <= children
+        assert element.text.strip() or len(element)
+
+
+def test_only_the_operator_may_move_the_robot_and_identify():
+    rights = allowed()
+    for enclave, owned in rights.items():
+        node = enclave.rpartition('/')[2]
+        for name in (
+            'rq/excitation/excite/_action/send_goalRequest',
+            'rq/excitation/set_parametersRequest',
+            'rq/identification/identifyRequest',
+            'rq/identification/export_urdfRequest',
+        ):
+            assert (('publish', name) in owned) == (node == 'operator'), (enclave, name)
+        # joint states are those of the driver, or of the simulation
+        assert (('publish', 'rt/joint_states') in owned) == (node == 'simulation')
+        assert (('publish', 'rt/robot_description') in owned) == (node == 'simulation')
+    recorder = rights['/robot_identification/excitation']
+    assert ('publish', 'rq/recorder/startRequest') in recorder
+
+
+@pytest.mark.parametrize('keys', [False, True])
+def test_a_node_that_has_to_be_secure_and_cannot_does_not_start(ros, tmp_path, keys):
+    """Neither without keys, nor with ones that nothing here can read, does it talk in the open."""
+    folder = tmp_path / 'enclaves' / ENCLAVE.strip('/')
+    if keys:
+        folder.mkdir(parents=True)
+        for name in KEY_FILES:
+            (folder / name).write_text('no key\n')
+    process = ros.start(
+        'recorder',
+        wait=False,
+        ROS_SECURITY_ENABLE='true',
+        ROS_SECURITY_STRATEGY='Enforce',
+        ROS_SECURITY_KEYSTORE=str(tmp_path),
+        ROS_SECURITY_ENCLAVE_OVERRIDE=ENCLAVE,
+    )
+    assert process.wait() != 0
+    assert 'secur' in process.output.lower()
+    assert not any('recorder' in name for name in ros.node.get_node_names())
+
+
+def test_the_documentation_has_the_commands_for_every_enclave():
+    page = Path(POLICY.parents[1] / 'docs' / 'security.md').read_text()
+    for enclave in allowed():
+        assert enclave in page, enclave
