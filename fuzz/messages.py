@@ -59,6 +59,8 @@ class Nodes:
             'output': str(self.recordings),
             'robot.effort_kind': 'joint_torque',
             'data_directories': [str(self.recordings)],
+            # in one process with the other nodes, the recorder must not keep them from running
+            'priority': 0,
         }
         overrides = [rclpy.Parameter(name, value=value) for name, value in values.items()]
         rclpy.init(args=['--ros-args', '--log-level', 'fatal'])

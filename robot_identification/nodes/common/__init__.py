@@ -15,7 +15,6 @@ from ...errors import SettingsError
 from .joint_states import (
     FetchedJointStates,
     JOINT_STATES,
-    JointStateSubscription,
 )
 from .node_main import (
     answer,
@@ -31,7 +30,6 @@ __all__ = [
     'given_path',
     'JOINT_STATES',
     'FetchedJointStates',
-    'JointStateSubscription',
     'LATCHED',
     'read_options',
     'run',

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listening to joint states, whatever guarantees their driver gives."""
+"""Subscriptions to joint states, whatever guarantees their driver gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 import contextlib
 from functools import partial
 import time
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
-from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
@@ -32,23 +29,20 @@ JOINT_STATES = QoSProfile(
 """For joint states: a busy interpreter loses samples with a queue of the usual depth of 10."""
 
 
-class JointStateSubscription:
+class FetchedJointStates:
     """
-    A reliable subscription that gives way to one without guarantees where only that is offered.
+    A subscription whose raw messages are fetched from the middleware; no executor waits for them.
 
-    A driver that publishes best effort would not be heard at all otherwise.  QoS can be overridden
-    by parameters, such as ``qos_overrides./joint_states.subscription.depth``.
+    It begins reliable, unless ``reliable`` is False, and gives way to one without guarantees where
+    a publisher offers nothing else (`follow_publishers`).  All of it is to be done in one thread,
+    or under one lock.
 
     Parameters
     ----------
-    node, callback, topic:
+    node, topic:
         As for `rclpy.node.Node.create_subscription`.
     depth:
         Messages that may wait.
-    message_lost:
-        Told by the middleware of messages that it lost; None where nobody wants to know.
-    callback_group, raw:
-        As for ``create_subscription``.
     reliable:
         Whether to begin with what is reliable.
 
@@ -62,92 +56,28 @@ class JointStateSubscription:
     def __init__(
         self,
         node: Node,
-        callback: Callable[..., Any],
         topic: str = 'joint_states',
         *,
         depth: int = JOINT_STATES.depth,
-        message_lost: Callable[[Any], None] | None = None,
-        callback_group: CallbackGroup | None = None,
-        raw: bool = False,
         reliable: bool = True,
     ) -> None:
-        self._node, self._depth = node, depth
+        self._node, self._depth, self._reliable = node, depth, reliable
         self._make = partial(
             node.create_subscription,
             JointState,
             topic,
-            callback,
-            callback_group=callback_group,
-            raw=raw,
+            _never_called,
+            callback_group=ManualCallbackGroup(),
+            raw=True,
         )
-        self._message_lost = message_lost
-        self._subscription: Subscription | None = self._make(
+        self._subscription: Subscription = self._make(
             qos_profile=QoSProfile(depth=depth, reliability=RELIABLE if reliable else BEST_EFFORT),
-            event_callbacks=SubscriptionEventCallbacks(
-                incompatible_qos=self._on_incompatible, message_lost=message_lost
-            ),
             qos_overriding_options=QoSOverridingOptions.with_default_policies(),
         )
         self.topic_name: str = self._subscription.topic_name
 
-    def destroy(self) -> None:
-        """Listen no more."""
-        if self._subscription is not None:
-            self._node.destroy_subscription(self._subscription)
-            self._subscription = None
-
-    def _on_incompatible(self, _: Any) -> None:
-        if self._subscription is None:
-            return
-        self._node.get_logger().warning(
-            f"'{self.topic_name}' is published best effort: it is heard, but joint states may "
-            'get lost on the way; have the driver publish reliably if it can'
-        )
-        self.destroy()
-        self._subscription = self._make(
-            qos_profile=QoSProfile(depth=self._depth, reliability=BEST_EFFORT),
-            event_callbacks=SubscriptionEventCallbacks(message_lost=self._message_lost),
-        )
-
-
-class FetchedJointStates(JointStateSubscription):
-    """
-    A subscription whose messages and events somebody fetches; no executor waits for them.
-
-    The messages are raw.  An executor that waited for the events alone would go round and round:
-    to Fast DDS they share a condition with the messages, which lie there until they are fetched.
-    All of it is to be done in one thread.
-
-    Parameters
-    ----------
-    node, topic, depth, message_lost, reliable:
-        As for `JointStateSubscription`.
-
-    """
-
-    def __init__(
-        self,
-        node: Node,
-        topic: str = 'joint_states',
-        *,
-        depth: int = JOINT_STATES.depth,
-        message_lost: Callable[[Any], None] | None = None,
-        reliable: bool = True,
-    ) -> None:
-        super().__init__(
-            node,
-            _never_called,
-            topic,
-            depth=depth,
-            message_lost=message_lost,
-            callback_group=ManualCallbackGroup(),
-            raw=True,
-            reliable=reliable,
-        )
-
     def taken(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """Take the messages that wait in the middleware, at most as many as it holds."""
-        assert self._subscription is not None
         handle = self._subscription.handle
         with contextlib.suppress(InvalidHandle), handle:
             for _ in range(self._depth):
@@ -156,23 +86,22 @@ class FetchedJointStates(JointStateSubscription):
                     return
                 yield taken
 
-    def handle_events(self) -> None:
-        """Call back for what the middleware has to tell: messages lost, publishers not heard."""
-        assert self._subscription is not None
-        told: list[tuple[Callable[[Any], None], Any]] = []
-        # a node that ends destroys what this looks at
-        with contextlib.suppress(InvalidHandle), contextlib.ExitStack() as held:
-            events, context = self._subscription.event_handlers, self._node.context.handle
-            for each in (context, self._subscription.handle, *events):
-                held.enter_context(each)
-            ready = rclpy_implementation.WaitSet(0, 0, 0, 0, 0, len(events), context)
-            ready.clear_entities()
-            for event in events:
-                event.add_to_wait_set(ready)
-            ready.wait(0)
-            told = [(each.callback, each.take_data()) for each in events if each.is_ready(ready)]
-        for callback, data in told:
-            callback(data)
+    def follow_publishers(self) -> None:
+        """Give up the guarantees where a publisher offers none; all are heard then."""
+        if not self._reliable:
+            return
+        infos = self._node.get_publishers_info_by_topic(self.topic_name)
+        if all(info.qos_profile.reliability != BEST_EFFORT for info in infos):
+            return
+        self._reliable = False
+        self._node.get_logger().warning(
+            f"'{self.topic_name}' is published best effort: it is heard, but joint states may "
+            'get lost on the way; have the driver publish reliably if it can'
+        )
+        self._node.destroy_subscription(self._subscription)
+        self._subscription = self._make(
+            qos_profile=QoSProfile(depth=self._depth, reliability=BEST_EFFORT)
+        )
 
 
 def waited(info: Mapping[str, int]) -> float:

@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from itertools import count
 from pathlib import Path
 import sys
 import threading
-from typing import Any
 
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
@@ -53,8 +51,7 @@ from .repair import RepairProcess
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
 _FETCH_SECONDS = 0.01
-_EVENT_TURNS = 20
-"""Turns of fetching from one look at what the middleware has to tell to the next."""
+
 _DEPTH = 10_000
 """Messages that may wait in the middleware: ten seconds at 1 kHz."""
 
@@ -132,7 +129,7 @@ class RecorderNode(Node):
         options = declare_options(self, RecorderOptions)
         folders = (given_path(options.output, 'output'),)
         self._files = DataDirectories.of(self, declare_options(self, FileOptions), folders)
-        self._inputs = [self._subscribe(*each) for each in enumerate(options.topics)]
+        self._inputs = [FetchedJointStates(self, topic, depth=_DEPTH) for topic in options.topics]
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._losses = [Losses() for _ in self._inputs]
         self.create_service(StartRecording, '~/start', self._on_start, qos_profile=SERVICES)
@@ -171,18 +168,10 @@ class RecorderNode(Node):
 
     # ------------------------------------------------------------------------------- messages in
 
-    def _subscribe(self, place: int, topic: str) -> FetchedJointStates:
-        lost = partial(self._on_lost, place)
-        return FetchedJointStates(self, topic, depth=_DEPTH, message_lost=lost)
-
     def _run(self) -> None:
-        for turn in count():
-            if self._ended.wait(_FETCH_SECONDS):
-                return
+        while not self._ended.wait(_FETCH_SECONDS):
             with self._fetching:
                 self._fetch()
-                if turn % _EVENT_TURNS == 0:
-                    self._handle_events()
                 failed = self._recorder is not None and self._recorder.error is not None
             if failed and not self._failed:
                 self._failed = True
@@ -206,13 +195,6 @@ class RecorderNode(Node):
         if recorder is not None:
             recorder.lost = sum(losses.total for losses in self._losses)
 
-    def _handle_events(self) -> None:
-        for subscription in self._inputs:
-            subscription.handle_events()
-
-    def _on_lost(self, place: int, event: Any) -> None:
-        self._losses[place].told += event.total_count_change
-
     # ---------------------------------------------------------------------------------- requests
 
     def _on_start(
@@ -235,7 +217,6 @@ class RecorderNode(Node):
         self._overflowed = overflowed_packets()
         with self._fetching:
             self._recorder = None
-            self._handle_events()
             self._fetch()  # what came before does not belong to the recording
             # their publishers are asked again when they are there
             self._silent = {place for place, topic in enumerate(topics) if not topic.qos}
@@ -258,7 +239,6 @@ class RecorderNode(Node):
 
     def _stop(self, response: StopRecording.Response, mark: str = '') -> str:
         with self._fetching:
-            self._handle_events()
             self._fetch()  # what came until now belongs to the recording
             recorder, self._recorder = self._recorder, None
         if recorder is None:
@@ -283,10 +263,10 @@ class RecorderNode(Node):
     # ------------------------------------------------------------------------------------ status
 
     def _on_timer(self) -> None:
+        self._watch_publishers()
         recorder = self._recorder
         if recorder is None:
             return
-        self._watch_publishers()
         self._last = recorder.status()
         if recorder.error is not None:
             self.get_logger().error(str(recorder.error), throttle_duration_sec=10.0)
@@ -298,7 +278,10 @@ class RecorderNode(Node):
         return f'{count} packets found the receive buffers full' if count > 0 else ''
 
     def _watch_publishers(self) -> None:
-        """Let sequence numbers count only where one publisher gives them."""
+        """Hear publishers of any QoS; let sequence numbers count only where one gives them."""
+        with self._fetching:
+            for subscription in self._inputs:
+                subscription.follow_publishers()
         for topic, losses in zip(self._topics, self._losses, strict=True):
             if self.count_publishers(topic) > 1:
                 losses.is_alone = False
@@ -332,12 +315,10 @@ class Losses:
     """
     Messages of a topic that were lost on the way here.
 
-    The middleware tells of those that it did not get.  Of those that it got and threw away, as
-    nobody fetched them in time, only the publisher's sequence numbers tell, and those of several
-    publishers, mixed, tell nothing.
+    They are the gaps in the publisher's sequence numbers; those of several publishers, mixed, tell
+    nothing.
     """
 
-    told: int = 0
     skipped: int = 0
     is_alone: bool = True
     last: int | None = None
@@ -345,7 +326,7 @@ class Losses:
     @property
     def total(self) -> int:
         """The number, as far as it is known."""
-        return max(self.told, self.skipped if self.is_alone else 0)
+        return self.skipped if self.is_alone else 0
 
     def count(self, number: int | None) -> None:
         """Take the sequence number of the next message; None where the middleware has none."""
@@ -358,7 +339,7 @@ class Losses:
 
     def reset(self) -> None:
         """Count from here."""
-        self.told = self.skipped = 0
+        self.skipped = 0
         self.is_alone = True
 
 

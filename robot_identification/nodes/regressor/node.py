@@ -19,6 +19,9 @@ import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.subscription import Subscription
 from robot_identification_msgs.msg import Regressor as RegressorMessage
 from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState
@@ -41,7 +44,6 @@ from ..common import (
     answer,
     declare_options,
     JOINT_STATES,
-    JointStateSubscription,
     run,
 )
 from ..common.conversions import regressor_message
@@ -86,7 +88,7 @@ class RegressorNode(Node):
         self._settings = declare_options(self, ModelSettings, 'robot')
         self._regressor: Regressor | None = None
         self._robot = RobotDescription(self, self._on_robot, model=self._settings)
-        self._states: JointStateSubscription | None = None
+        self._states: Subscription | None = None
         self._begin()
         # by the wall: a simulation that stands still has to be told, too
         self.create_timer(0.5, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -136,9 +138,16 @@ class RegressorNode(Node):
         """Listen to the joint states as long as somebody listens to us."""
         if event.current_count and self._states is None:
             self._begin()
-            self._states = JointStateSubscription(self, self._on_joint_state)
+            # best effort: a driver of any reliability is heard
+            self._states = self.create_subscription(
+                JointState,
+                'joint_states',
+                self._on_joint_state,
+                QoSProfile(depth=JOINT_STATES.depth, reliability=ReliabilityPolicy.BEST_EFFORT),
+                qos_overriding_options=QoSOverridingOptions.with_default_policies(),
+            )
         elif not event.current_count and self._states is not None:
-            self._states.destroy()
+            self.destroy_subscription(self._states)
             self._states = None
 
     def _begin(self) -> None:
