@@ -453,8 +453,6 @@ class Estimate:
 
     def summary(self) -> str:
         """Return a table for people, in the manner of a statistics package; 100 columns wide."""
-        pass
-
         return estimate_summary(self)
 
     def to_dict(self) -> dict[str, Any]:

@@ -209,7 +209,12 @@ def flat(tree, prefix=''):
 def test_the_nodes_take_the_parameters_of_the_example(folder, stand_in, tmp_path):
     pytest.importorskip('rclpy')
     path = EXAMPLES / folder / 'nodes.yaml'
-    environment = {**os.environ, 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'OFF'}
+    scripts = str(EXAMPLES.parent / 'scripts')
+    environment = {
+        **os.environ,
+        'ROS_AUTOMATIC_DISCOVERY_RANGE': 'OFF',
+        'PYTHONPATH': os.pathsep.join(filter(None, (scripts, os.environ.get('PYTHONPATH')))),
+    }
     # as identification.launch.py does: the example's go before those of the package
     package = EXAMPLES.parent / 'config' / 'identification.yaml'
     command = [sys.executable, '-c', MAKE, str(package), str(path)]
