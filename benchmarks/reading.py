@@ -17,8 +17,8 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import structure
+from robot_identification.io.bag_writer import BagWriter, Topic
 from robot_identification.io.experiment import experiment_from
-from robot_identification.io.mcap_writer import BagWriter, Topic
 from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import FileSource, open_recording
 from robot_identification.problem import IdentificationProblem

@@ -29,7 +29,7 @@ from robot_identification.estimation.bounds import read_boxes
 from robot_identification.estimation.prior import choose_prior
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.fleet.store import open_store
-from robot_identification.io.bag_info import bag_info
+from robot_identification.io.bag import bag_info
 from robot_identification.io.bag_repair import repair_bag
 from robot_identification.recording import Motion
 from robot_identification.regressors import build, prior

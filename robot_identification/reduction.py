@@ -29,7 +29,7 @@ from .estimation import (
     open_slopes,
 )
 from .estimation.energy import ENERGY, require_movers
-from .io.bag_info import bag_info
+from .io.bag import bag_info
 from .io.columns import FACTOR
 from .io.experiment import Experiment
 from .io.factors import FactorSettings, Origin, StoredFactor, told_of, warn_repeated

@@ -21,7 +21,7 @@ from typing import Any
 from .. import __version__
 from ..base_parameters import BaseStructure, structure
 from ..errors import collected_warnings, IdentificationError, SettingsError
-from ..io.bag_info import bag_info
+from ..io.bag import bag_info
 from ..io.config_paths import to_mapping
 from ..io.experiment import Experiment
 from ..io.factors import merge_stored, Origin, pack, StoredFactor, SUFFIX, unpack

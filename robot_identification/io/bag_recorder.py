@@ -23,7 +23,7 @@ import time
 
 from ..errors import RecordingError
 from .bag_metadata import MARK, Qos, Topic
-from .mcap_writer import BagWriter
+from .bag_writer import BagWriter
 from .stamps import StampStatistics
 
 _BATCH_SECONDS = 0.1

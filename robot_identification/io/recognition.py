@@ -17,7 +17,7 @@ import zipfile
 
 from ..errors import SettingsError
 from .columns import FACTOR
-from .mcap_records import MAGIC
+from .mcap_file import MAGIC
 
 _STORAGE = {
     '.mcap': (MAGIC,),

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from robot_identification.errors import IdentificationWarning, RecordingError
 from robot_identification.io.bag_recorder import BagRecorder, header_stamp
-from robot_identification.io.mcap_writer import Topic
+from robot_identification.io.bag_writer import Topic
 from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import open_recording
 from rosbags.highlevel import AnyReader

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from robot_identification.errors import IdentificationWarning, RecordingError
-from robot_identification.io.mcap_writer import BagWriter, Topic
+from robot_identification.io.bag_writer import BagWriter, Topic
 from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import open_recording
 from rosbags.typesys import get_typestore, Stores

@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
+from robot_identification.io.bag_writer import BagWriter, Topic
 from robot_identification.io.joint_state import decode
-from robot_identification.io.mcap_writer import BagWriter, Topic
 from robot_identification.io.messages import Messages
 from robot_identification.io.recording_config import RecordingEntry
 from robot_identification.io.sources import open_recording

@@ -26,7 +26,7 @@ from rclpy.action import ActionClient
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from robot_identification.excitation.points import PointTrajectory, to_points
-from robot_identification.io.bag_info import bag_info
+from robot_identification.io.bag import bag_info
 from robot_identification.nodes.motion_messages import seconds, trajectory_message
 from robot_identification_msgs.action import Excite, PlanExcitation
 from rosbags.highlevel import AnyReader

@@ -17,9 +17,9 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
-from robot_identification.io.bag_info import bag_info
+from robot_identification.io.bag import bag_info
 from robot_identification.io.bag_repair import is_complete, repair_bag
-from robot_identification.io.mcap_writer import BagWriter, Topic
+from robot_identification.io.bag_writer import BagWriter, Topic
 from robot_identification.nodes.recorder_node import Losses, RecorderOptions, start_in_new_folder
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording

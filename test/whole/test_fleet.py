@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from robot_identification.cli import main
 from robot_identification.fleet.store import open_store
-from robot_identification.io.mcap_writer import BagWriter, Topic
+from robot_identification.io.bag_writer import BagWriter, Topic
 from robot_identification.io.results_yaml import load
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
-from robot_identification.io.bag_info import bag_info, BagInfo
-from robot_identification.io.mcap_writer import BagWriter, Topic
+from robot_identification.io.bag import bag_info, BagInfo
+from robot_identification.io.bag_writer import BagWriter, Topic
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores
 
