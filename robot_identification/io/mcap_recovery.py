@@ -235,16 +235,12 @@ def _whole_parts(stream: BinaryIO, size: int) -> tuple[list[Part], int]:
         if part.opcode in (Opcode.DATA_END, Opcode.FOOTER) or part.end > size:
             break
         end = part.end
-        last = parts[-1] if parts else None
-        if part.opcode in (Opcode.CHUNK, Opcode.METADATA):
+        last = parts[-1] if parts else part
+        follows = last.opcode in IN_CHUNKS and last.end == part.start and last.length < _LOOSE
+        if part.opcode in IN_CHUNKS and follows:
+            parts[-1] = last._replace(length=end - last.start)
+        elif part.opcode in (*IN_CHUNKS, Opcode.CHUNK, Opcode.METADATA):
             parts.append(part)
-        elif part.opcode in IN_CHUNKS:
-            if last is None or last.opcode not in IN_CHUNKS or last.end != part.start:
-                parts.append(part)
-            elif last.length < _LOOSE:
-                parts[-1] = last._replace(length=end - last.start)
-            else:
-                parts.append(part)
     return parts, end
 
 

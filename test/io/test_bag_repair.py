@@ -218,6 +218,10 @@ def test_what_ros2_bag_record_left_is_completed(tmp_path, compression, chunked):
         numbers = check_repaired(tmp_path / 'run', left)
         if share > 0.4:
             assert len(numbers) > 5
+            with open(file_of(tmp_path / 'run'), 'rb') as stream:
+                chunks = make_reader(stream).get_summary().chunk_indexes
+            stored = compression.name.lower().replace('none', '') if chunked else ''
+            assert {chunk.compression for chunk in chunks} == {stored}
     told = yaml.safe_load((tmp_path / 'run' / 'metadata.yaml').read_text())
     told = told['rosbag2_bagfile_information']
     [topic] = told['topics_with_message_count']

@@ -19,7 +19,7 @@ from robot_identification.errors import RecordingError
 from robot_identification.io import mcap_recovery
 from robot_identification.io.bag import bag_info, BagInfo, joint_state_messages
 from robot_identification.io.joint_state import decode, SIGNALS
-from robot_identification.io.mcap_file import open_mcap
+from robot_identification.io.mcap_file import open_mcap, parts_of
 from robot_identification.io.messages import Messages
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores
@@ -306,6 +306,30 @@ def test_a_changed_byte_in_a_finished_bag_is_found(tmp_path):
     data[len(data) // 3] ^= 0x10
     path.write_bytes(data)
     with pytest.raises(Exception, match='checksum'):
+        in_bulk(path)
+
+
+def test_an_index_that_names_a_chunk_twice_is_refused(tmp_path):
+    """Else a small file could stand for a very large one."""
+    path = write_mcap(tmp_path / 'run.mcap', alike(100), CompressionType.ZSTD, 3000)
+    data = bytearray(path.read_bytes())
+    with path.open('rb') as stream:
+        start = int.from_bytes(data[-28:-20], 'little')
+        indices = [p for p in parts_of(stream, start, len(data) - 37) if p.opcode == 8]
+    first, second = indices[0].start, indices[1].start
+    data[second + 25 : second + 41] = data[first + 25 : first + 41]  # its place and length
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match='has a chunk twice'):
+        in_bulk(path)
+
+
+@pytest.mark.parametrize('start', [1, 2**63, 2**64 - 1])
+def test_a_summary_that_is_elsewhere_is_damage(tmp_path, start):
+    path = write_mcap(tmp_path / 'run.mcap', alike(100), CompressionType.ZSTD, 3000)
+    data = bytearray(path.read_bytes())
+    data[-28:-20] = struct.pack('<Q', start)
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match='is damaged'):
         in_bulk(path)
 
 
