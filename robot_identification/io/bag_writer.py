@@ -108,9 +108,11 @@ class BagWriter:
     @property
     def path(self) -> Path:
         """The mcap file, where it is now."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # systems without /proc: where it was made
-                place = Path(os.readlink(f'/proc/self/fd/{self._file.number}'))
+        file = self._file  # another thread may close it
+        if file is not None:
+            # systems without /proc: where it was made
+            with contextlib.suppress(OSError, ValueError):
+                place = Path(os.readlink(f'/proc/self/fd/{file.number}'))
                 if place.exists():
                     self._place = place
         return self._place
@@ -131,7 +133,8 @@ class BagWriter:
     @property
     def size(self) -> int:
         """Size of the file so far [bytes]."""
-        return self._size if self._file is None else self._file.size
+        file = self._file
+        return self._size if file is None else file.size
 
     def __enter__(self) -> BagWriter:
         return self
@@ -282,10 +285,14 @@ class _Appended:
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = open(path, 'xb', buffering=0)  # noqa: SIM115
         self._waiting = bytearray()
-        self.number = self._file.fileno()
         self.size = 0
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @property
+    def number(self) -> int:
+        """Descriptor; raises ValueError when it is closed."""
+        return self._file.fileno()
 
     def write(self, data: bytes) -> None:
         """Keep data until it is flushed."""
