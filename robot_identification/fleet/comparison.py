@@ -115,10 +115,7 @@ def compare(robots: Sequence[Series], significance: float = 0.01) -> Tests:
 
     """
     trends = [
-        [
-            trend(robot.stamps, *columns)
-            for columns in zip(robot.values.T, robot.std.T, strict=True)
-        ]
+        [trend(robot.stamps, y, std) for y, std in zip(robot.values.T, robot.std.T, strict=True)]
         for robot in robots
     ]
     slope, slope_std, squares, freedom = np.moveaxis(np.array(trends), 2, 0)
@@ -277,9 +274,8 @@ def holm(probability: np.ndarray) -> np.ndarray:
     p = probability[known]
     order = np.argsort(p, kind='stable')
     steps = np.minimum(1.0, p[order] * np.arange(p.size, 0, -1))
-    inverse = np.empty_like(p)
-    inverse[order] = np.maximum.accumulate(steps) if p.size else steps
-    corrected[known] = inverse
+    p[order] = np.maximum.accumulate(steps)
+    corrected[known] = p
     return corrected
 
 

@@ -121,19 +121,14 @@ class Store:
             name = f'{name[:24]}-{hashlib.sha256(serial.encode()).hexdigest()[:8]}'
         return self.folder / 'robots' / f'{name}{SUFFIX}'
 
-    def write(self, name: str, text: str) -> Path:
-        """Write a text file, whole or not at all."""
-        write_bytes(self.folder / name, text.encode())
-        return self.folder / name
-
-    def write_set_aside(self, reasons: Mapping[str, str]) -> Path | None:
+    def write_set_aside(self, reasons: Mapping[str, str]) -> None:
         """Write why recordings cannot be used, by path; no file where all can."""
         path = self.folder / 'set-aside.yaml'
         if not reasons:
             path.unlink(missing_ok=True)
-            return None
+            return
         listed = [{'recording': file, 'reason': why} for file, why in sorted(reasons.items())]
-        return self.write(path.name, dump(plain({'set_aside': listed})))
+        write_bytes(path, dump(plain({'set_aside': listed})).encode())
 
     def close(self) -> None:
         """Close the journal."""

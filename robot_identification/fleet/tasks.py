@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+import hashlib
 import json
 from pathlib import Path
 import pickle
@@ -36,7 +37,6 @@ from ..io.sources import ElasticSource, FactorSource, FileSource, open_recording
 from ..parameters import ParameterLayout
 from ..problem import IdentificationProblem
 from ..reduction import FactorBuilder, require_factors, settings_of
-from .recordings import fingerprint_of
 from .store import Finished
 
 _one_at_a_time = threading.Lock()
@@ -102,8 +102,8 @@ class ReductionPlan:
             'rows': settings_of(self.problem).to_mapping(),
             'entry': to_mapping(self.entry),
         }
-        text = json.dumps(plain(settings), sort_keys=True)
-        return fingerprint_of((__version__, robot.urdf, text))
+        text = json.dumps([__version__, robot.urdf, plain(settings)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def payload(self) -> bytes:
         """Return it as what workers are given."""
