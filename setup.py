@@ -68,6 +68,7 @@ setup(
             'jinja2',
             'lxml',
             'matplotlib',
+            'mcap>=1.5',
             'mujoco>=3.2',
             'numba>=0.58',
             'numpy>=1.26',

@@ -27,11 +27,10 @@ from robot_identification.config.fleet import FleetSettings
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
-from robot_identification.fleet.crew import Crew
-from robot_identification.fleet.crews import open_crew
+from robot_identification.fleet.executor import Executor, open_executor
 from robot_identification.fleet.factors import merge_robots, reduce_all
 from robot_identification.fleet.store import open_store
-from robot_identification.fleet.work import (
+from robot_identification.fleet.tasks import (
     reduce_recording,
     ReductionPlan,
     unpacked,
@@ -60,7 +59,7 @@ ROUND, WARM, TURNS = 80, 20, 3
 """Recordings of a round, of one that does not count, and how many rounds there are."""
 
 RUN = Path(__file__).resolve().parent / 'fleet_run.json'
-EFFICIENCY, OVERHEAD, EQUAL = 0.85, 20.0, 1e-12
+EFFICIENCY, OVERHEAD, EQUAL = 0.85, 20.0, 0.0
 MEMORY_GROWTH = 1.1
 
 TEXT = """\
@@ -94,7 +93,7 @@ def section() -> Section:
     """Measure everything."""
     with tempfile.TemporaryDirectory() as name:
         fleet = make_fleet(Path(name), 2 * ROUND)
-        factor = reduce_recording(fleet.payload, fleet.paths[0]).factor
+        _, factor = reduce_recording(fleet.payload, fleet.paths[0])
         size = os.path.getsize(fleet.paths[0])
         tables, figures, costs = by_workers(fleet)
         equality, killed = after_kill(fleet)
@@ -104,7 +103,7 @@ def section() -> Section:
     tables.append(million(costs, size, len(factor), merge_time))
     figures.append(equality)
     together = figures[1].value + 1e3 * merge_time
-    name = 'processes, overhead with merging and comparing'
+    name = 'overhead with merging and comparing'
     figures.append(Figure(name, together, 'ms', at_most=OVERHEAD))
     if RUN.is_file():
         table, more = long_run(json.loads(RUN.read_text()))
@@ -139,27 +138,28 @@ def make_fleet(folder: Path, recordings: int) -> Fleet:
 
 
 def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float]]:
-    """Time a round by one and two workers of each kind, and alone."""
-    rows, figures, costs = [], [], {}
-    for scheduler in schedulers():
-        alone, one, two, parent = turn_by_turn(fleet, scheduler)
-        efficiency = statistics.median(a / (2.0 * b) for a, b in zip(one, two, strict=True))
-        overhead = statistics.median(a - b for a, b in zip(one, alone, strict=True))
-        rows += [
-            ['alone', '1', f'{statistics.median(alone):.1f}', '', '', ''],
-            [scheduler, '1', f'{statistics.median(one):.1f}', f'{overhead:.1f}', '', ''],
-            [scheduler, '2', f'{statistics.median(two):.1f}', '', f'{100 * efficiency:.0f} %',
-             f'{parent:.1f}'],
-        ]  # fmt: skip
-        name = f'{scheduler}, efficiency of two workers'
-        figures.append(Figure(name, efficiency, at_least=EFFICIENCY))
-        name = f'{scheduler}, overhead a recording'
-        figures.append(Figure(name, overhead, 'ms', at_most=OVERHEAD))
-        found = {'recording': statistics.median(one), 'parent': parent}
-        costs = costs or {**{k: 1e-3 * v for k, v in found.items()}, 'efficiency': efficiency}
+    """Time a round by one and two workers, and alone."""
+    alone, one, two, parent = turn_by_turn(fleet)
+    efficiency = statistics.median(a / (2.0 * b) for a, b in zip(one, two, strict=True))
+    overhead = statistics.median(a - b for a, b in zip(one, alone, strict=True))
     ceiling = machine_efficiency(fleet)
-    rows.append(['the machine itself', '2', '', '', f'{100 * ceiling:.0f} %', ''])
-    figures.append(Figure('efficiency of two processes that share nothing', ceiling))
+    rows = [
+        ['alone', '1', f'{statistics.median(alone):.1f}', '', '', ''],
+        ['Dask', '1', f'{statistics.median(one):.1f}', f'{overhead:.1f}', '', ''],
+        ['Dask', '2', f'{statistics.median(two):.1f}', '', f'{100 * efficiency:.0f} %',
+         f'{parent:.1f}'],
+        ['the machine itself', '2', '', '', f'{100 * ceiling:.0f} %', ''],
+    ]  # fmt: skip
+    figures = [
+        Figure('efficiency of two workers', efficiency, at_least=EFFICIENCY),
+        Figure('overhead a recording', overhead, 'ms', at_most=OVERHEAD),
+        Figure('efficiency of two processes that share nothing', ceiling),
+    ]
+    costs = {
+        'recording': 1e-3 * statistics.median(one),
+        'parent': 1e-3 * parent,
+        'efficiency': efficiency,
+    }
     columns = ['by', 'workers', 'ms a recording', 'overhead, ms', 'efficiency', 'parent, ms']
     told = (
         f'Rounds of {ROUND} recordings by workers who have done some before. The others are ended '
@@ -171,18 +171,16 @@ def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float
     return [Table(columns, rows, 'Workers', told)], figures, costs
 
 
-def turn_by_turn(
-    fleet: Fleet, scheduler: str
-) -> tuple[list[float], list[float], list[float], float]:
+def turn_by_turn(fleet: Fleet) -> tuple[list[float], list[float], list[float], float]:
     """Time no, one and two workers, and the parent of two [ms a recording]."""
     found: dict[int, list[float]] = {0: [], 1: [], 2: []}
     parents, numbers = [], count()
 
-    def through(crew: Crew, recordings: int) -> tuple[float, float]:
-        name = f'{scheduler} {next(numbers)}'
+    def through(executor: Executor, recordings: int) -> tuple[float, float]:
+        name = f'round {next(numbers)}'
         with open_store(fleet.folder / name) as store:
             began, own = time.perf_counter(), time.process_time()
-            reduce_all(crew, store, fleet.paths[:recordings], 'benchmark', FleetSettings())
+            reduce_all(executor, store, fleet.paths[:recordings], 'benchmark', FleetSettings())
             took = time.perf_counter() - began, time.process_time() - own
         return 1e3 * took[0] / recordings, 1e3 * took[1] / recordings
 
@@ -192,20 +190,13 @@ def turn_by_turn(
         alone(fleet, ROUND // 4)
         found[0].append(1e3 * (time.perf_counter() - began) / (ROUND // 4))
         for workers in (1, 2):
-            with open_crew(scheduler, workers, fleet.payload) as crew:
-                through(crew, WARM)
-                took, own = through(crew, ROUND)
+            with open_executor('dask', workers, fleet.payload) as executor:
+                through(executor, WARM)
+                took, own = through(executor, ROUND)
             found[workers].append(took)
             if workers == 2:
                 parents.append(own)
     return found[0], found[1], found[2], statistics.median(parents)
-
-
-def schedulers() -> tuple[str, ...]:
-    """Return the kinds of workers of this machine that there are."""
-    from robot_identification.fleet.crews import dask_is_installed
-
-    return ('processes', 'dask') if dask_is_installed() else ('processes',)
 
 
 def alone(fleet: Fleet, recordings: int) -> None:
@@ -226,11 +217,10 @@ def loop(payload: bytes, paths: Sequence[str]) -> float:
 def machine_efficiency(fleet: Fleet) -> float:
     """Compare a process that has the machine for itself with two that share it."""
     paths, ratios = fleet.paths[: ROUND // 4], []
-    with open_crew('processes', 2, fleet.payload) as crew:
+    with open_executor('dask', 2, fleet.payload) as executor:
         for count in range(-1, 2):
-            single = crew.submit(loop, paths).result()
-            both = [crew.submit(loop, paths) for _ in range(2)]
-            shared = statistics.mean(each.result() for each in both)
+            (single,) = (done.value for done in executor.run(loop, [paths]))
+            shared = statistics.mean(done.value for done in executor.run(loop, [paths] * 2))
             if count >= 0:  # the first one warms the workers up
                 ratios.append(single / shared)
     return statistics.median(ratios)
@@ -246,22 +236,22 @@ def after_kill(fleet: Fleet) -> tuple[Figure, Table]:
     def merged(name: str, kill: bool) -> bytes:
         with (
             open_store(fleet.folder / name) as store,
-            open_crew('processes', 2, fleet.payload) as crew,
+            open_executor('dask', 2, fleet.payload) as executor,
         ):
             left = [kill]
 
             def watch(fraction: float, text: str) -> None:
                 if fraction > 0.5 and left[0]:
                     left[0] = False
-                    os.kill(pids(crew)[0], signal.SIGKILL)
+                    os.kill(pids(executor)[0], signal.SIGKILL)
 
             found = reduce_all(
-                crew, store, paths, 'kill', FleetSettings(), progress=watch if kill else silent
+                executor, store, paths, 'kill', FleetSettings(), progress=watch if kill else silent
             )
             files: dict[str, list[Path]] = {}
             for one in found.recordings:
                 files.setdefault(one.serial, []).append(store.factor_file(one.finished.key))
-            return pack(merge_stored(stored for _, stored in merge_robots(crew, files)))
+            return pack(merge_stored(stored for _, stored in merge_robots(executor, files)))
 
     first, second = merged('undisturbed', False), merged('disturbed', True)
     one, two = (unpack(data).factor.triangles for data in (first, second))
@@ -277,9 +267,9 @@ def after_kill(fleet: Fleet) -> tuple[Figure, Table]:
     return Figure('worker killed, relative difference', largest, at_most=EQUAL), table
 
 
-def pids(crew: Crew) -> list[int]:
-    """Return the worker processes of a crew of processes."""
-    return list(crew._pool._processes)
+def pids(executor: Executor) -> list[int]:
+    """Return the worker processes."""
+    return list(executor._client.run(os.getpid).values())
 
 
 # ------------------------------------------------------------------------- the long run
@@ -319,7 +309,7 @@ def make_long_run(recordings: int) -> dict:
         fleet = make_fleet(Path(name), recordings)
         with (
             open_store(fleet.folder / 'out') as store,
-            open_crew('processes', 2, fleet.payload) as crew,
+            open_executor('dask', 2, fleet.payload) as executor,
         ):
             began, step = time.perf_counter(), max(1, recordings // 10)
 
@@ -331,17 +321,19 @@ def make_long_run(recordings: int) -> dict:
                             'recordings': done,
                             'seconds': round(time.perf_counter() - began, 1),
                             'parent_mb': memory(os.getpid(), 'VmRSS'),
-                            'worker_mb': max(memory(pid, 'VmHWM') for pid in pids(crew)),
+                            'worker_mb': max(memory(pid, 'VmHWM') for pid in pids(executor)),
                         }
                     )
                     print(points[-1], flush=True)
 
-            found = reduce_all(crew, store, fleet.paths, 'long', FleetSettings(), progress=watch)
+            found = reduce_all(
+                executor, store, fleet.paths, 'long', FleetSettings(), progress=watch
+            )
             files: dict[str, list[Path]] = {}
             for one in found.recordings:
                 files.setdefault(one.serial, []).append(store.factor_file(one.finished.key))
             reduced = time.perf_counter()
-            samples = sum(stored.factor.raw_rows for _, stored in merge_robots(crew, files))
+            samples = sum(stored.factor.raw_rows for _, stored in merge_robots(executor, files))
             merging = time.perf_counter() - reduced
     return {
         'recordings': recordings,

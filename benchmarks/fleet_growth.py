@@ -8,9 +8,12 @@ import warnings
 import numpy as np
 from robot_identification.base_parameters import BaseStructure
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.fleet.essentials import estimate_group, Question
 from robot_identification.fleet.factors import GROUP
-from robot_identification.fleet.work import Group
+from robot_identification.fleet.tasks import (
+    estimate_group,
+    Group,
+    Question,
+)
 from robot_identification.model.robot import Robot
 from robot_identification.reduction import FactorBuilder
 from robot_identification.results.factor_file import (

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from io import StringIO
-from itertools import pairwise
+from itertools import count
 from pathlib import Path
 import sqlite3
-import struct
-from zlib import crc32
 
+from mcap.writer import CompressionType, Writer
 import numpy as np
-from robot_identification.data import mcap_records as mcap
 from robot_identification.data.message_definition import message_definition
 
 KIND = 'sensor_msgs/msg/JointState'
@@ -22,7 +20,6 @@ START = 1_763_700_000_123_456_789
 PERIOD = 1_000_000
 """Of the samples [ns]."""
 
-_CHUNK = 2900  # messages, which are about a megabyte
 _LINES = 20_000  # rows of text that are repeated, since printing numbers takes long
 
 
@@ -60,58 +57,16 @@ def serialised(signals: np.ndarray) -> np.ndarray:
 
 
 def write_mcap(path: Path, messages: np.ndarray, compression: str) -> None:
-    """Write messages to an mcap file with chunks of about a megabyte and its summary."""
-    n_rows, length = messages.shape
-    kind = [('opcode', 'u1'), ('length', '<u8'), ('channel', '<u2'), ('sequence', '<u4')]
-    kind += [('log', '<u8'), ('publish', '<u8'), ('data', f'V{length}')]
-    definition = mcap.string(KIND) + mcap.string('ros2msg') + mcap.string(message_definition(KIND))
-    channel = mcap.string(TOPIC) + mcap.string('cdr') + mcap.string_map({})
-    described = mcap.record_of(mcap.SCHEMA, struct.pack('<H', 1) + definition)
-    described += mcap.record_of(mcap.CHANNEL, struct.pack('<HH', 1, 1) + channel)
-    summary = bytearray(described)
+    """Write messages to an mcap file with chunks of a megabyte and its summary."""
+    kinds = {'lz4': CompressionType.LZ4, 'zstd': CompressionType.ZSTD}
     with path.open('wb') as stream:
-        stream.write(mcap.MAGIC)
-        header = mcap.string('ros2') + mcap.string('robot_identification')
-        stream.write(mcap.record_of(mcap.HEADER, header) + described)
-        for first, stop in pairwise([*range(0, n_rows, _CHUNK), n_rows]):
-            records = np.zeros(stop - first, dtype=kind)
-            times = START + np.arange(first, stop) * PERIOD
-            records['opcode'], records['length'] = mcap.MESSAGE, 22 + length
-            records['channel'], records['log'], records['publish'] = 1, times, times
-            records['data'] = messages[first:stop].view(f'V{length}')[:, 0]
-            index = np.stack([times, np.arange(stop - first) * records.itemsize], axis=1)
-            summary += _write_chunk(stream, records.tobytes(), index.astype('<u8'), compression)
-        stream.write(mcap.record_of(mcap.DATA_END, struct.pack('<I', 0)))
-        last = START + (n_rows - 1) * PERIOD
-        counts = struct.pack('<QHIIIIQQ', n_rows, 1, 1, 0, 0, -(-n_rows // _CHUNK), START, last)
-        summary += mcap.record_of(mcap.STATISTICS, counts + mcap.pair_list('HQ', [(1, n_rows)]))
-        start = stream.tell()
-        stream.write(summary + struct.pack('<BQQQI', mcap.FOOTER, 20, start, 0, 0) + mcap.MAGIC)
-
-
-def _write_chunk(stream, records: bytes, index: np.ndarray, compression: str) -> bytes:
-    """Write a chunk and its index; return its entry in the summary."""
-    stored, name = records, '' if compression == 'none' else compression
-    if compression == 'lz4':
-        from lz4.frame import compress
-
-        stored = compress(records)
-    elif compression == 'zstd':
-        from backports.zstd import compress
-
-        stored = compress(records)
-    first, last = int(index[0, 0]), int(index[-1, 0])
-    fields = struct.pack('<QQQI', first, last, len(records), crc32(records))
-    fields += mcap.string(name) + struct.pack('<Q', len(stored))
-    chunk = mcap.record_of(mcap.CHUNK, fields + stored)
-    entry = struct.pack('<HI', 1, index.nbytes) + index.tobytes()
-    entry = mcap.record_of(mcap.MESSAGE_INDEX, entry)
-    start = stream.tell()
-    stream.write(chunk + entry)
-    place = struct.pack('<QQQQ', first, last, start, len(chunk))
-    place += mcap.pair_list('HQ', [(1, start + len(chunk))]) + struct.pack('<Q', len(entry))
-    place += mcap.string(name) + struct.pack('<QQ', len(stored), len(records))
-    return mcap.record_of(mcap.CHUNK_INDEX, place)
+        writer = Writer(stream, compression=kinds.get(compression, CompressionType.NONE))
+        writer.start('ros2')
+        schema = writer.register_schema(KIND, 'ros2msg', message_definition(KIND).encode())
+        channel = writer.register_channel(TOPIC, 'cdr', schema)
+        for time, message in zip(count(START, PERIOD), messages):
+            writer.add_message(channel, time, message.tobytes(), time)
+        writer.finish()
 
 
 def write_sqlite(path: Path, messages: np.ndarray) -> None:

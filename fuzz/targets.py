@@ -24,7 +24,7 @@ from robot_identification import (
     Robot,
 )
 from robot_identification.base_parameters import structure
-from robot_identification.data.bag_info import bag_info
+from robot_identification.data.bag import bag_info
 from robot_identification.data.bag_repair import repair_bag
 from robot_identification.data.recording import Motion
 from robot_identification.estimation.bounds import read_boxes

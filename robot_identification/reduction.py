@@ -21,7 +21,7 @@ from .base_parameters.grouping import drawn_states
 from .config.experiment import Experiment
 from .config.problem import IdentificationProblem
 from .config.sources import FactorSource
-from .data.bag_info import bag_info
+from .data.bag import bag_info
 from .data.recording_config import RecordingEntry
 from .data.table import FACTOR
 from .errors import SettingsError

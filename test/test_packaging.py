@@ -23,9 +23,10 @@ KEYS = {
     'compression': 'python3-rosbags-pip',
     'jinja2': 'python3-jinja2',
     'lxml': 'python3-lxml',
-    'lz4': 'python3-rosbags-pip',
+    'lz4': 'mcap-ros2-support',
     'markupsafe': 'python3-jinja2',
     'matplotlib': 'python3-matplotlib',
+    'mcap': 'mcap-ros2-support',
     'mujoco': 'python3-mujoco-pip',
     'numpy': 'python3-numpy',
     'rosbags': 'python3-rosbags-pip',
@@ -33,12 +34,16 @@ KEYS = {
     'tqdm': 'python3-tqdm',
     'yaml': 'python3-yaml',
 }
-"""The rosdep keys of modules; of a module that is not here, its own name."""
+"""
+The rosdep keys of modules; of a module that is not here, its own name.
+
+The library `mcap` has no key of its own: its support of ROS 2 messages brings it along.
+"""
 
 WHEELS = {
     'backports': 'rosbags',
     'compression': 'rosbags',
-    'lz4': 'rosbags',
+    'lz4': 'mcap',
     'markupsafe': 'jinja2',
     'pinocchio': 'pin',
     'rosidl_adapter': 'rosidl-default-generators',
@@ -47,7 +52,7 @@ WHEELS = {
 """
 The wheels of modules; of a module that is not here, its own name.
 
-Compressed bags are read with what rosbags itself decompresses with.
+Compressed bags are read with what rosbags and mcap themselves decompress with.
 """
 
 OPTIONAL = {'dask', 'distributed', 'numba'}

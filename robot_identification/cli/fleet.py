@@ -80,8 +80,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         '--scheduler',
         metavar='NAME',
-        help='processes; dask, for processes of this machine under Dask; or the address of a Dask '
-        'scheduler, tcp://HOST:PORT (default: dask where it is installed, else processes)',
+        help='dask or processes, for processes of this machine; or the address of a Dask '
+        'scheduler, tcp://HOST:PORT (default: dask where it is installed, else one process)',
     )
     parser.add_argument(
         '--workers',

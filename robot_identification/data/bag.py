@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Raw messages of one topic of a rosbag2 recording, mcap or sqlite3.
+Rosbag2 recordings, mcap or sqlite3: raw messages of one topic, times and notes.
 
-Complete files that are made as usual are read after their index, other mcap files from their start
-to their end.  One whose writer was killed has neither; it is read up to its last complete message.
+Complete mcap files are read after their index, others from their start to their end.  One whose
+writer was killed has neither; it is read up to its last complete message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 import re
+import sqlite3
 import tempfile
+from typing import Any
 import warnings
+
+import yaml
 
 from ..errors import (
     IdentificationWarning,
@@ -21,19 +26,134 @@ from ..errors import (
 )
 from ..untrusted.decompression import decompress_file, decompress_message
 from ..untrusted.files import open_regular, require_regular
-from .bag_info import bag_info
-from .bag_summary import compression_of, contents_of
-from .mcap_reader import check_summary
-from .mcap_records import MAGIC
-from .mcap_recovery import (
-    has_end,
-    recovered_messages,
-    remains_of,
+from .bag_metadata import (
+    custom_data_in,
+    description_in,
+    MARK,
+    METADATA_NAME,
+    read_metadata,
+    RECORD,
+    RECORD_KEY,
 )
+from .mcap_file import (
+    ERRORS,
+    has_end,
+    MAGIC,
+    open_mcap,
+    Select,
+)
+from .mcap_recovery import remains_of
 from .messages import Messages
 from .recording_config import unusable
+from .sqlite_reader import (
+    sqlite_about,
+    sqlite_messages,
+    sqlite_topics,
+)
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
+
+_NEWEST = 9  # version of metadata.yaml
+
+
+@dataclass(frozen=True)
+class BagInfo:
+    """
+    Description of a bag from its metadata.
+
+    Attributes
+    ----------
+    start:
+        Time of its first message [s since 1970]; None where it does not tell.
+    custom:
+        What ``ros2 bag record --custom-data KEY=VALUE`` noted.
+
+    """
+
+    start: float | None = None
+    custom: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> str:
+        """Reason of an early end, as given to the recorder; '' without one."""
+        return self.custom.get(MARK, '')
+
+
+def bag_info(bag: Path) -> BagInfo:
+    """
+    Tell a bag's start and custom data.
+
+    Parameters
+    ----------
+    bag:
+        A bag's folder, or an ``.mcap`` or ``.db3`` file.
+
+    Returns
+    -------
+    What is known; nothing of a file that is damaged, unfinished or no bag, which is for who reads
+    its messages to say.
+
+    """
+    start: Any = None
+    text = ''
+    try:
+        if bag.is_dir():
+            told = read_metadata(bag)
+            start = told.get('starting_time')
+            if isinstance(start, Mapping):
+                start = start.get('nanoseconds_since_epoch')
+            return _info(start if told.get('message_count') else None, told)
+        if bag.suffix == '.mcap':
+            summary = open_mcap(bag)
+            if summary is None:
+                return BagInfo()
+            statistics = summary.statistics
+            start = statistics.message_start_time if statistics.message_count else None
+            text = summary.notes(RECORD).get(RECORD_KEY, '')
+        elif bag.suffix == '.db3':
+            start, _, text = sqlite_about(bag)
+        return _info(start, description_in(text) if text else {})
+    except (OSError, sqlite3.Error, yaml.YAMLError, *ERRORS):
+        return BagInfo()
+
+
+def _info(start: Any, description: Mapping[str, Any]) -> BagInfo:
+    began = 1e-9 * start if isinstance(start, int) else None
+    return BagInfo(began, custom_data_in(description))
+
+
+def bag_duration(bag: Path) -> float:
+    """
+    Tell how long a bag is without reading its messages.
+
+    Parameters
+    ----------
+    bag:
+        As for `joint_state_messages`.
+
+    Returns
+    -------
+    Time from the first to the last message of any topic [s]; 0 where the bag is not whole or its
+    index does not tell.
+
+    """
+    try:
+        recording = _recording(bag)
+        if not all(has_end(file) for file in recording.files if file.suffix == '.mcap'):
+            return 0.0
+        if recording.duration is not None:
+            return recording.duration
+        [file] = recording.files
+        if file.suffix != '.mcap':
+            first, last, _ = sqlite_about(file)
+        elif (summary := open_mcap(file)) is not None:
+            statistics = summary.statistics
+            first, last = statistics.message_start_time, statistics.message_end_time
+        else:
+            return 0.0
+        return max(0, last - first) * 1e-9
+    except Exception:  # what is wrong with it is said when it is read
+        return 0.0
 
 
 def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
@@ -57,194 +177,207 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
         where the bag is damaged, or has no such topic with joint states; names those that it has.
 
     """
+
+    def select(name: str, kind: str) -> bool:
+        return kind == JOINT_STATE and name.lstrip('/') == topic.lstrip('/')
+
     try:
-        parts = _parts(bag)
-    except OSError as error:
+        recording = _recording(bag)
+    except RecordingError:
+        raise
+    except Exception as error:  # of the system and YAML, each its own
         raise _damaged(bag, error) from error
     if mark := bag_info(bag).mark:
         warnings.warn(
             IdentificationWarning(f'{bag}: was marked when it was recorded: {mark}'), stacklevel=2
         )
-    found: dict[str, str] = {}
-    for part in parts:
+    topics: dict[str, str] = {}
+    count = 0
+    for file in recording.files:
         try:
-            yield from (
-                _finished(part, topic, found)
-                if _is_whole(part)
-                else _unfinished(part, topic, found)
-            )
-        except RecordingError:
-            raise
-        except Exception as error:  # of sqlite, zstd, lz4, struct and YAML, each its own
-            raise _damaged(part, error) from error
-    _require_topic(bag, topic, found)
+            for messages in _messages(file, recording.compression, select, topics):
+                count += len(messages)
+                yield messages
+        except Exception as error:  # of sqlite, zstd, lz4 and mcap, each its own
+            raise _damaged(file, error) from error
+    for (name, kind), promised in recording.counts.items():
+        topics[name] = kind
+        if select(name, kind) and count < promised:
+            raise _damaged(bag, _Missing(count, promised))
+    if not any(select(*each) for each in topics.items()):
+        raise _no_topic(bag, topic, topics)
 
 
-def bag_duration(bag: Path) -> float:
+# ---------------------------------------------------------------------------------- the files
+
+
+@dataclass(frozen=True)
+class _Recording:
     """
-    Tell how long a bag is without reading its messages.
+    Storage files of a recording.
 
-    Parameters
+    Attributes
     ----------
-    bag:
-        As for `joint_state_messages`.
-
-    Returns
-    -------
-    Time from the first to the last message of any topic [s]; 0 where the bag is not whole or its
-    index does not tell.
+    files:
+        In order.
+    compression:
+        What is compressed by itself: ``none``, ``file`` or ``message``.
+    counts:
+        Messages by topic and type, where ``metadata.yaml`` tells.
+    duration:
+        Time from the first to the last message [s], where it tells.
 
     """
-    try:
-        parts = _parts(bag)
-        if len(parts) != 1 or not _is_whole(parts[0]):
-            return 0.0
-        contents = contents_of(parts[0])
-        return 0.0 if contents is None else contents.duration
-    except Exception:  # what is wrong with it is said when it is read
-        return 0.0
+
+    files: list[Path]
+    compression: str = 'none'
+    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    duration: float | None = None
 
 
-def _parts(bag: Path) -> list[Path]:
-    """
-    Return what to read one after another.
-
-    That is the bag itself where it is whole, or its storage files where ``metadata.yaml`` is
-    missing or a file is unfinished.
-    """
+def _recording(bag: Path) -> _Recording:
+    """Find the files of a bag; ``metadata.yaml`` counts where all of them are whole."""
     if not bag.is_dir():
         require_regular(bag)
-        return [bag]
-    files = _files(bag)
-    for file in (*files, bag / 'metadata.yaml'):
+        return _Recording([bag])
+    files = storage_files(bag)
+    for file in (*files, bag / METADATA_NAME):
         why = unusable(file) if file.exists() else None
         if why is not None:
             raise RecordingError(
                 f'{file}: {why}', file=str(file), remedy='copy the recording again'
             )
-    if (bag / 'metadata.yaml').exists() and all(_is_whole(file) for file in files):
-        return [bag]
+    if (bag / METADATA_NAME).exists() and all(_is_whole(file) for file in files):
+        return _described(bag)
     if not files:
         raise RecordingError(
             f'{bag}: is not a bag, it has neither metadata.yaml nor an mcap or db3 file',
             file=str(bag),
             remedy='name the folder that the recorder wrote',
         )
-    return files
+    return _Recording(files)
 
 
-def _files(folder: Path) -> list[Path]:
+def _described(bag: Path) -> _Recording:
+    """Return what ``metadata.yaml`` says; raises LookupError, TypeError and others where wrong."""
+    told = read_metadata(bag)
+    if int(told['version']) > _NEWEST:
+        raise ValueError(f'version {told["version"]} of metadata.yaml is not known')
+    compression = str(told.get('compression_mode') or 'none').lower()
+    if compression not in ('none', 'file', 'message'):
+        raise ValueError(f"compression_mode '{compression}' is not known")
+    if compression != 'none' and told.get('compression_format') != 'zstd':
+        raise ValueError(f"compression_format '{told.get('compression_format')}' is not known")
+    names = [PurePath(str(path)).name for path in told['relative_file_paths']]
+    if not names:
+        raise ValueError('metadata.yaml names no files')
+    counts = {}
+    for entry in told['topics_with_message_count']:
+        about = entry['topic_metadata']
+        counts[str(about['name']), str(about['type'])] = int(entry['message_count'])
+    duration = int(told['duration']['nanoseconds']) * 1e-9
+    return _Recording([bag / name for name in names], compression, counts, duration)
+
+
+def storage_files(folder: Path, kinds: Sequence[str] = ('.mcap', '.db3')) -> list[Path]:
     """Return the storage files in a folder in their order."""
-    files = [file for file in folder.iterdir() if file.suffix in ('.mcap', '.db3')]
+    files = [f for f in folder.iterdir() if f.suffix in kinds and not f.name.startswith('.')]
     return sorted(files, key=lambda file: [int(n[-18:]) for n in re.findall(r'\d+', file.stem)])
 
 
-def _is_whole(part: Path) -> bool:
+def _is_whole(file: Path) -> bool:
     """Tell whether an mcap file has its end; other files and folders are taken to be whole."""
-    if part.suffix != '.mcap':
+    if file.suffix != '.mcap':
         return True
-    with open_regular(part) as stream:
+    with open_regular(file) as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             return True  # not an mcap file at all: the reader says so
-    return has_end(part)
+    return has_end(file)
 
 
-def _finished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
-    contents = contents_of(part)
-    if contents is None:
-        yield from _unusual(part, topic, found)
-        return
-    found.update({each.name: each.type for each in contents.topics})
-    wanted = [each for each in contents.topics if _is_wanted(each.name, each.type, topic)]
-    if not wanted:
-        return
-    count = 0
-    for messages in contents.messages(wanted):
-        count += len(messages)
-        yield messages
-    _require_all(count, sum(each.count or 0 for each in wanted))
+def _messages(
+    file: Path, compression: str, select: Select, topics: dict[str, str]
+) -> Iterator[Messages]:
+    """Iterate over the messages of a storage file, decompressed where they are compressed."""
+    if compression == 'file':
+        with tempfile.TemporaryDirectory(prefix='robot_identification_') as folder:
+            plain = Path(folder, file.stem)  # run.mcap.zstd becomes run.mcap
+            decompress_file(file, plain)
+            yield from _messages(plain, 'none', select, topics)
+    elif compression == 'message':
+        for messages in _messages(file, 'none', select, topics):
+            data = [decompress_message(messages[i]) for i in range(len(messages))]
+            yield Messages.of(data, messages.times)
+    elif file.suffix == '.mcap':
+        yield from _mcap_messages(file, select, topics)
+    elif file.suffix == '.db3':
+        found = sqlite_topics(file)
+        topics.update({name: kind for _, name, kind in found})
+        wanted = [number for number, name, kind in found if select(name, kind)]
+        if wanted:
+            yield from sqlite_messages(file, wanted)
+    else:
+        raise ValueError('its name ends neither in .mcap nor in .db3')
 
 
-def _unusual(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
-    """Read a whole recording whose index or ``metadata.yaml`` is missing or not as usual."""
-    if part.is_dir():
-        yield from _unusual_folder(part, topic, found)
-        return
-    if part.suffix != '.mcap':
-        raise ValueError('it has no tables of topics and messages in CDR')
-    with open_regular(part) as stream:
+def _mcap_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
+    with open_regular(file) as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             raise ValueError('it does not begin as an mcap file')
-    check_summary(part)
-    yield from recovered_messages(
-        remains_of(part), lambda name, kind: _is_wanted(name, kind, topic), found
-    )
-
-
-def _unusual_folder(bag: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
-    """Read the storage files of a folder, decompressed where files or messages are compressed."""
-    compression, paths = compression_of(bag)
-    if compression == 'file':
-        for path in paths:
-            with tempfile.TemporaryDirectory(prefix='robot_identification_') as folder:
-                # run.mcap.zstd becomes run.mcap
-                file = Path(folder, path.stem)
-                decompress_file(path, file)
-                yield from _finished(file, topic, found)
+    if not has_end(file):
+        remains = remains_of(file)
+        warnings.warn(
+            IdentificationWarning(
+                f'{file}: has no end, because its recorder was killed or the file was cut, or '
+                f'because it is still being recorded; {remains.remark}; `robot-identification '
+                'repair` completes it for other readers'
+            ),
+            stacklevel=2,
+        )
+        yield from remains.messages(select, topics)
         return
-    for path in paths:
-        for messages in _finished(path, topic, found):
-            if compression == 'message':
-                data = [decompress_message(messages[i]) for i in range(len(messages))]
-                yield Messages.of(data, messages.times)
-            else:
-                yield messages
-
-
-def _require_all(count: int, promised: int) -> None:
-    # a damaged chunk without a checksum shows only here
-    if count < promised:
-        raise ValueError(f'it holds {count} of {promised} messages on this topic')
-
-
-def _unfinished(part: Path, topic: str, found: dict[str, str]) -> Iterator[Messages]:
-    remains = remains_of(part)
-    warnings.warn(
-        IdentificationWarning(
-            f'{part}: has no end, because its recorder was killed or the file was cut, or because '
-            f'it is still being recorded; {remains.told}; `robot-identification repair` completes '
-            'it for other readers'
-        ),
-        stacklevel=2,
-    )
-    yield from recovered_messages(remains, lambda name, kind: _is_wanted(name, kind, topic), found)
-
-
-def _is_wanted(name: str, kind: str, topic: str) -> bool:
-    return kind == JOINT_STATE and name.lstrip('/') == topic.lstrip('/')
-
-
-def _require_topic(bag: Path, topic: str, found: dict[str, str]) -> None:
-    if any(_is_wanted(name, kind, topic) for name, kind in found.items()):
+    summary = open_mcap(file)
+    if summary is None or not summary.is_indexed:
+        yield from remains_of(file).messages(select, topics)
         return
-    others = [name for name, kind in found.items() if kind == JOINT_STATE]
-    same = [kind for name, kind in found.items() if name.lstrip('/') == topic.lstrip('/')]
+    topics.update(summary.topics)
+    count = 0
+    for messages in summary.messages(select):
+        count += len(messages)
+        yield messages
+    if count < (promised := summary.count(select)):
+        raise _Missing(count, promised)
+
+
+# ---------------------------------------------------------------------------------- errors
+
+
+class _Missing(ValueError):
+    """Fewer messages than promised: a damaged chunk without a checksum shows only so."""
+
+    def __init__(self, count: int, promised: int) -> None:
+        super().__init__(f'it holds {count} of {promised} messages on this topic')
+
+
+def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingError:
+    others = [name for name, kind in topics.items() if kind == JOINT_STATE]
+    same = [kind for name, kind in topics.items() if name.lstrip('/') == topic.lstrip('/')]
     what = f'is of type {same[0]}' if same else 'is not in it'
     remedy = (
         f'topics with joint states are {one_of(others)}'
         if others
-        else f'it has no topic of type {JOINT_STATE}; its topics are {one_of(found) or "none"}'
+        else f'it has no topic of type {JOINT_STATE}; its topics are {one_of(topics) or "none"}'
     )
-    raise RecordingError(
+    return RecordingError(
         f"{bag}: topic '{topic}' {what}", file=str(bag), value=topic, remedy=remedy
     )
 
 
-def _damaged(part: Path, error: Exception) -> RecordingError:
+def _damaged(file: Path, error: Exception) -> RecordingError:
     text = getattr(error, 'strerror', None) or ' '.join(str(error).split())
     text = text or type(error).__name__
     return RecordingError(
-        f'{part}: is damaged, not a rosbag2 recording or not readable ({text})',
-        file=str(part),
+        f'{file}: is damaged, not a rosbag2 recording or not readable ({text})',
+        file=str(file),
         remedy='copy it again, or cut what can be read with `ros2 bag convert` or `mcap recover`',
     )

@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from ..untrusted.files import read_text
+from ..untrusted.yaml_loader import load_yaml
 from .message_definition import type_hash
 
 METADATA_NAME = 'metadata.yaml'
@@ -170,6 +172,36 @@ def describe(
         'custom_data': dict(custom_data) or None,
         'ros_distro': distro,
     }
+
+
+def read_metadata(folder: Path) -> Mapping[str, Any]:
+    """
+    Read the description in ``metadata.yaml``.
+
+    Raises
+    ------
+    OSError, ValueError, yaml.YAMLError
+        where it is missing, or no such description.
+
+    """
+    return description_in(read_text(folder / METADATA_NAME))
+
+
+def description_in(text: str) -> Mapping[str, Any]:
+    """Return the description in a text, of the file or of a record in storage; raises as above."""
+    document = load_yaml(text)
+    if isinstance(document, Mapping):
+        document = document.get(KEY, document)
+    if not isinstance(document, Mapping):
+        raise ValueError('it has no description of a bag')
+    return document
+
+
+def custom_data_in(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return the notes in a description."""
+    custom = description.get('custom_data')
+    custom = custom if isinstance(custom, Mapping) else {}
+    return {str(key): str(value) for key, value in custom.items()}
 
 
 def as_yaml(content: Any) -> str:

@@ -27,8 +27,8 @@ from .bag_metadata import (
     Qos,
     Topic,
 )
+from .bag_writer import BagWriter
 from .clock import StampStatistics
-from .mcap_writer import BagWriter
 
 _BATCH_SECONDS = 0.1
 _SCARCE_SECONDS = 600.0

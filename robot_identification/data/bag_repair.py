@@ -17,7 +17,6 @@ import fcntl
 from itertools import count
 import os
 from pathlib import Path
-import re
 import shutil
 import time
 from typing import Any
@@ -25,25 +24,32 @@ from typing import Any
 import yaml
 
 from ..errors import RecordingError
-from ..untrusted.files import open_regular, read_text
+from ..untrusted.files import open_regular
 from ..untrusted.yaml_loader import load_yaml
+from .bag import storage_files
 from .bag_metadata import (
+    custom_data_in,
     describe,
+    description_in,
     DISTRO,
-    KEY,
+    FileSpan,
     METADATA_NAME,
+    read_metadata,
+    RECORD,
+    RECORD_KEY,
     sync_folder,
+    topic_entry,
     write_metadata,
 )
-from .mcap_records import MAGIC
-from .mcap_recovery import has_end
-from .mcap_repair import (
-    about_mcap,
-    library_of,
-    McapAbout,
-    rewrite,
+from .bag_writer import LIBRARY
+from .mcap_file import (
+    ERRORS,
+    has_end,
+    header_of,
+    MAGIC,
+    open_mcap,
 )
-from .mcap_writer import LIBRARY
+from .mcap_recovery import rewrite
 
 UNFINISHED = '.unfinished'
 KEPT = 'unfinished'
@@ -75,7 +81,7 @@ class Repair:
 
 def recordings_in(folder: Path) -> list[Path]:
     """Return the recordings to look at: a file or bag itself, or the bags in a folder of bags."""
-    if not folder.is_dir() or _files(folder, ('.mcap', '.db3')) or _left(folder):
+    if not folder.is_dir() or storage_files(folder) or _left(folder):
         return [folder]
     found = [p for p in sorted(folder.iterdir()) if p.is_dir() and (_files(p) or _left(p))]
     return found or [folder]
@@ -130,10 +136,10 @@ def _repair(bag: Path, quiet: float, reserve: int) -> Repair:
         raise _no_bag(bag)
     abouts = []
     for file in files:
-        about = about_mcap(file)
+        about = about_file(file)
         if about is None:
             done.append(_completed(file, quiet, reserve))
-            about = about_mcap(file)
+            about = about_file(file)
         if about is None:
             raise _damaged(file, 'what was written anew cannot be read')
         abouts.append(about)
@@ -161,7 +167,7 @@ def _completed(file: Path, quiet: float, reserve: int) -> str:
         beside = file.with_name(f'.{file.name}.repairing')
         try:
             with beside.open('wb') as target:
-                told = rewrite(file, target, file.name)
+                told = rewrite(file, target)
                 target.flush()
                 os.fsync(target.fileno())
             after = file.stat()
@@ -170,12 +176,12 @@ def _completed(file: Path, quiet: float, reserve: int) -> str:
             kept = _exchange(file, beside)
         except (OSError, RecordingError):
             raise
-        except Exception as error:  # of struct, lz4 and zstd, each its own
+        except Exception as error:  # of mcap, lz4 and zstd, each its own
             raise _damaged(file, error) from error
         finally:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
-    about = about_mcap(file)
+    about = about_file(file)
     messages = 0 if about is None else about.span.count
     return (
         f'{file.name}: {told}; written anew with {messages} messages, index and end; '
@@ -183,7 +189,58 @@ def _completed(file: Path, quiet: float, reserve: int) -> str:
     )
 
 
-def _described(bag: Path, abouts: Sequence[McapAbout], told: Mapping[str, Any]) -> list[str]:
+@dataclass(frozen=True)
+class FileAbout:
+    """
+    Description of a finished mcap file for ``metadata.yaml``.
+
+    Attributes
+    ----------
+    span:
+        Its name, times and number of messages.
+    topics:
+        Entries of its topics, with the messages in this file.
+    custom_data:
+        Notes by key.
+    distro:
+        Name of the ROS distribution; empty where it is not known.
+
+    """
+
+    span: FileSpan
+    topics: tuple[dict[str, Any], ...]
+    custom_data: Mapping[str, str]
+    distro: str
+
+
+def about_file(path: Path) -> FileAbout | None:
+    """Read what a file says of itself; None for one without summary or with anything wrong."""
+    try:
+        summary = open_mcap(path)
+        if summary is None:
+            return None
+        text = summary.notes(RECORD).get(RECORD_KEY, '')
+        noted = description_in(text) if text else {}
+        statistics = summary.statistics
+        topics = tuple(
+            topic_entry(
+                channel.topic,
+                summary.schemas[channel.schema_id].name,
+                load_yaml(channel.metadata.get('offered_qos_profiles', '')) or [],
+                channel.metadata.get('topic_type_hash', ''),
+                statistics.channel_message_counts.get(channel.id, 0),
+                channel.message_encoding,
+            )
+            for channel in summary.channels.values()
+        )
+    except (LookupError, yaml.YAMLError, *ERRORS):
+        return None
+    first, last = statistics.message_start_time, statistics.message_end_time
+    span = FileSpan(path.name, first, last, statistics.message_count)
+    return FileAbout(span, topics, custom_data_in(noted), str(noted.get('ros_distro') or ''))
+
+
+def _described(bag: Path, abouts: Sequence[FileAbout], told: Mapping[str, Any]) -> list[str]:
     """Write ``metadata.yaml`` from the files; an old one's notes are taken over."""
     topics: dict[tuple[str, str], dict[str, Any]] = {}
     custom: dict[str, str] = {}
@@ -193,7 +250,7 @@ def _described(bag: Path, abouts: Sequence[McapAbout], told: Mapping[str, Any]) 
             name = (entry['topic_metadata']['name'], entry['topic_metadata']['type'])
             count_so_far = topics[name]['message_count'] if name in topics else 0
             topics[name] = {**entry, 'message_count': entry['message_count'] + count_so_far}
-    custom.update(told.get('custom_data') or {})
+    custom.update(custom_data_in(told))
     distro = str(told.get('ros_distro') or next((a.distro for a in abouts if a.distro), DISTRO))
     path, done = bag / METADATA_NAME, []
     if path.exists():
@@ -212,7 +269,7 @@ def _require_left(file: Path, number: int, quiet: float) -> None:
         raise _in_use(file, 'is being recorded or repaired') from None
     except OSError:  # a file system without locks
         pass
-    if library_of(file) == LIBRARY:
+    if header_of(file).library == LIBRARY:
         return
     age = time.time() - file.stat().st_mtime
     if 0.0 <= age < quiet <= QUIET:
@@ -254,12 +311,9 @@ def _kept(file: Path) -> Path:
     raise AssertionError
 
 
-def _files(folder: Path, kinds: Sequence[str] = ('.mcap',)) -> list[Path]:
-    """Return the storage files of a bag in their order."""
-    if not folder.is_dir():
-        return []
-    files = [f for f in folder.iterdir() if f.suffix in kinds and not f.name.startswith('.')]
-    return sorted(files, key=lambda file: [int(n) for n in re.findall(r'\d+', file.stem)])
+def _files(bag: Path) -> list[Path]:
+    """Return the mcap files of a bag in their order."""
+    return storage_files(bag, ('.mcap',)) if bag.is_dir() else []
 
 
 def _left(bag: Path) -> Iterator[Path] | list[Path]:
@@ -273,15 +327,14 @@ def _left(bag: Path) -> Iterator[Path] | list[Path]:
 def _readable_metadata(bag: Path) -> Mapping[str, Any] | None:
     """Return what ``metadata.yaml`` says; None where it is missing or cut."""
     try:
-        told = load_yaml(read_text(bag / METADATA_NAME))
-        information = told[KEY]
-        return information if information['relative_file_paths'] else None
+        told = read_metadata(bag)
+        return told if told['relative_file_paths'] else None
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
         return None
 
 
 def _no_bag(bag: Path) -> RecordingError:
-    if bag.is_dir() and _files(bag, ('.db3',)):
+    if bag.is_dir() and storage_files(bag, ('.db3',)):
         return RecordingError(
             f'{bag}: has its messages in sqlite3, which needs no repair of its files',
             file=str(bag),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 import contextlib
-from dataclasses import dataclass
 from pathlib import Path
 import sqlite3
 
@@ -16,55 +15,48 @@ from .messages import Messages
 _ROWS = 4096
 
 
-@dataclass(frozen=True)
-class SqliteFile:
-    """A file, and number, name and type of each of its topics."""
-
-    path: Path
-    topics: tuple[tuple[int, str, str], ...]
-
-
-def open_sqlite(path: Path) -> SqliteFile | None:
+def sqlite_topics(path: Path) -> list[tuple[int, str, str]]:
     """
     Read which topics a file has.
 
-    Parameters
-    ----------
-    path:
-        The ``.db3`` file.
-
     Returns
     -------
-    SqliteFile
-        None where it is not as expected.
+    Number, name and type of each; the type with the encoding where that is not CDR.
+
+    Raises
+    ------
+    OSError, ValueError, sqlite3.Error
+        where they cannot be read.
 
     """
-    try:
-        with contextlib.closing(open_database(path)) as connection:
-            rows = connection.execute(
-                'SELECT id, name, type, serialization_format FROM topics ORDER BY id'
-            ).fetchall()
-            connection.execute('SELECT id, topic_id, timestamp, data FROM messages LIMIT 1')
-    except (sqlite3.Error, OSError, UnicodeDecodeError):
-        return None
-    if any(form != 'cdr' for *_, form in rows) or not all(
-        isinstance(number, int) and isinstance(name, str) and isinstance(kind, str)
-        for number, name, kind, _ in rows
+    with contextlib.closing(open_database(path)) as connection:
+        rows = connection.execute(
+            'SELECT id, name, type, serialization_format FROM topics ORDER BY id'
+        ).fetchall()
+    if not all(
+        isinstance(row[0], int) and all(isinstance(t, str) for t in row[1:]) for row in rows
     ):
-        return None
-    return SqliteFile(path, tuple((number, name, kind) for number, name, kind, _ in rows))
+        raise ValueError('its topics have no number, name or type')
+    return [
+        (number, name, kind if form == 'cdr' else f'{kind} in {form}')
+        for number, name, kind, form in rows
+    ]
 
 
-def sqlite_duration(file: SqliteFile) -> float:
-    """Return the time from the first to the last message of any topic [s]."""
-    with contextlib.closing(open_database(file.path)) as connection:
+def sqlite_about(path: Path) -> tuple[int, int, str]:
+    """Return the first and last time of any message [ns], and rosbag2's notes; raises as above."""
+    with contextlib.closing(open_database(path)) as connection:
         first, last = connection.execute(
             'SELECT (SELECT MIN(timestamp) FROM messages), (SELECT MAX(timestamp) FROM messages)'
         ).fetchone()
-    return 0.0 if first is None else (last - first) * 1e-9
+        try:
+            row = connection.execute('SELECT metadata FROM metadata').fetchone()
+        except sqlite3.Error:  # written before ROS 2 Iron
+            row = None
+    return first, last, row[0] if row is not None and isinstance(row[0], str) else ''
 
 
-def sqlite_messages(file: SqliteFile, topics: Sequence[int]) -> Iterator[Messages]:
+def sqlite_messages(path: Path, topics: Sequence[int]) -> Iterator[Messages]:
     """
     Iterate over the messages of some topics in the order in which they were received.
 
@@ -72,8 +64,8 @@ def sqlite_messages(file: SqliteFile, topics: Sequence[int]) -> Iterator[Message
 
     Parameters
     ----------
-    file:
-        From `open_sqlite`.
+    path:
+        The ``.db3`` file.
     topics:
         The topics' numbers.
 
@@ -91,7 +83,7 @@ def sqlite_messages(file: SqliteFile, topics: Sequence[int]) -> Iterator[Message
     query = (
         f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) ORDER BY timestamp, id'
     )
-    with contextlib.closing(open_database(file.path)) as connection:
+    with contextlib.closing(open_database(path)) as connection:
         rows = connection.execute(query, tuple(topics))
         while batch := rows.fetchmany(_ROWS):
             yield Messages.of([data for _, data in batch], [time for time, _ in batch])

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many recordings of many robots, reduced on many processors, merged and compared."""
 
-from .result import (
-    Difference,
-    Drift,
-    FleetResult,
-    RobotResult,
-)
-from .run import identify_fleet
-from .saving import save_fleet
+from .comparison import Difference, Drift
+from .result import FleetResult, RobotResult
+from .run import identify_fleet, save_fleet
 
 __all__ = [
     'Difference',

@@ -13,12 +13,18 @@ equal robots the chance that any is told as different is at most the significanc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import stdtr
 from scipy.stats import chi2
+
+from ..model.parameters import ParameterLayout
+
+DAY = 86400.0
+"""Seconds."""
 
 _ERRATIC = 1e-4
 """Chance of a scatter from which on a robot is taken as erratic, and its scatter as its own."""
@@ -57,29 +63,6 @@ class Series:
             total = weights.sum(axis=0)
             mean = (weights * np.where(known, self.values, 0.0)).sum(axis=0) / total
             return mean, np.where(total > 0.0, total**-0.5, np.nan)
-
-
-@dataclass(frozen=True)
-class Trend:
-    """
-    A straight line through a parameter's values over time.
-
-    Attributes
-    ----------
-    slope, slope_std:
-        Its slope and standard deviation by those of the values [unit/s]; NaN for fewer than three
-        values or for no time between them.
-    squares:
-        Sum of squared residuals in units of the values' variances.
-    freedom:
-        Its degrees of freedom; 0 where there is nothing to compare.
-
-    """
-
-    slope: float
-    slope_std: float
-    squares: float
-    freedom: int
 
 
 @dataclass(frozen=True)
@@ -131,18 +114,15 @@ def compare(robots: Sequence[Series], significance: float = 0.01) -> Tests:
         their values take the place of the values from all of them together.
 
     """
-    parameters = range(robots[0].value.size)
     trends = [
-        [trend(robot.stamps, robot.values[:, p], robot.std[:, p]) for p in parameters]
+        [trend(robot.stamps, y, std) for y, std in zip(robot.values.T, robot.std.T, strict=True)]
         for robot in robots
     ]
-    squares = np.array([[t.squares for t in row] for row in trends])
-    freedom = np.array([[t.freedom for t in row] for row in trends])
+    slope, slope_std, squares, freedom = np.moveaxis(np.array(trends), 2, 0)
     ratio, known_by = scatter(squares, freedom)
-    slope = np.array([[t.slope for t in row] for row in trends])
-    slope_std = ratio * np.array([[t.slope_std for t in row] for row in trends])
+    slope_std = ratio * slope_std
     slope_probability = holm(two_sided(slope, slope_std, known_by))
-    unsteady = {*told(slope_probability, significance)}
+    unsteady = {*significant(slope_probability, significance)}
     unsteady.update(np.flatnonzero((ratio > ratio.min(axis=0)).any(axis=1)).tolist())
     chosen = [
         robot.means() if r in unsteady else (robot.value, robot.value_std)
@@ -164,7 +144,9 @@ def compare(robots: Sequence[Series], significance: float = 0.01) -> Tests:
     )
 
 
-def trend(stamps: np.ndarray, values: np.ndarray, std: np.ndarray) -> Trend:
+def trend(
+    stamps: np.ndarray, values: np.ndarray, std: np.ndarray
+) -> tuple[float, float, float, int]:
     """
     Fit a straight line to values over time, or their mean where they are two.
 
@@ -173,19 +155,29 @@ def trend(stamps: np.ndarray, values: np.ndarray, std: np.ndarray) -> Trend:
     stamps, values, std:
         (k,) times, values and standard deviations; values that are NaN are left out.
 
+    Returns
+    -------
+    slope, slope_std
+        Slope and its standard deviation by those of the values [unit/s]; NaN for fewer than three
+        values or for no time between them.
+    squares
+        Sum of squared residuals in units of the values' variances.
+    freedom
+        Its degrees of freedom; 0 where there is nothing to compare.
+
     """
     known = np.isfinite(values) & (std > 0.0)
     t, y, w = stamps[known], values[known], 1.0 / std[known] ** 2
     if y.size < 2:
-        return Trend(np.nan, np.nan, 0.0, 0)
+        return np.nan, np.nan, 0.0, 0
     t = t - np.average(t, weights=w)
     rest = y - np.average(y, weights=w)
     spread = float(w @ t**2)
     if y.size < 3 or not np.ptp(t) > 0.0:
-        return Trend(np.nan, np.nan, float(w @ rest**2), y.size - 1)
+        return np.nan, np.nan, float(w @ rest**2), y.size - 1
     slope = float(w @ (t * rest)) / spread
     rest = rest - slope * t
-    return Trend(slope, 1.0 / np.sqrt(spread), float(w @ rest**2), y.size - 2)
+    return slope, spread**-0.5, float(w @ rest**2), y.size - 2
 
 
 def scatter(squares: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -282,13 +274,127 @@ def holm(probability: np.ndarray) -> np.ndarray:
     p = probability[known]
     order = np.argsort(p, kind='stable')
     steps = np.minimum(1.0, p[order] * np.arange(p.size, 0, -1))
-    inverse = np.empty_like(p)
-    inverse[order] = np.maximum.accumulate(steps) if p.size else steps
-    corrected[known] = inverse
+    p[order] = np.maximum.accumulate(steps)
+    corrected[known] = p
     return corrected
 
 
-def told(probability: np.ndarray, significance: float) -> Mapping[int, np.ndarray]:
+def significant(probability: np.ndarray, significance: float) -> Mapping[int, np.ndarray]:
     """Return which parameters of which robots are significant, the robots by their row."""
     rows = np.flatnonzero((probability <= significance).any(axis=1))
     return {int(r): np.flatnonzero(probability[r] <= significance) for r in rows}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """
+    A parameter of a robot that is not as in the rest of the fleet.
+
+    Attributes
+    ----------
+    serial, parameter, unit:
+        Which.
+    usual, value:
+        In the fleet, and of the robot.
+    difference, std:
+        Between the two, and its standard deviation.
+    probability:
+        That a fleet of equal robots shows such a difference anywhere.
+
+    """
+
+    serial: str
+    parameter: str
+    unit: str
+    usual: float
+    value: float
+    difference: float
+    std: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """
+    A parameter of a robot that changes over time.
+
+    Attributes
+    ----------
+    serial, parameter, unit:
+        Which.
+    per_day, std:
+        Its change a day, and the standard deviation of that [unit/day].
+    days:
+        From the first to the last recording.
+    change:
+        Over these days, by the straight line [unit].
+    probability:
+        That a fleet without drift shows such a one anywhere.
+
+    """
+
+    serial: str
+    parameter: str
+    unit: str
+    per_day: float
+    std: float
+    days: float
+    change: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class FleetComparison:
+    """
+    The tests of all robots.
+
+    Attributes
+    ----------
+    layout:
+        The e essential parameters.
+    serials:
+        Of the r robots.
+    series:
+        Their values by recording.
+    tests:
+        Results of `compare`.
+    significance:
+        From which on something is told as found.
+
+    """
+
+    layout: ParameterLayout
+    serials: tuple[str, ...]
+    series: tuple[Series, ...]
+    tests: Tests
+    significance: float
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """Significant differences, by robot, the most certain ones first."""
+        t = self.tests
+        columns = (t.value, t.difference, t.difference_std, t.difference_probability)
+        return tuple(
+            Difference(*names, float(t.reference[p]), *(float(column[r, p]) for column in columns))
+            for r, p, names in self._found(t.difference / t.difference_std, columns[-1])
+        )
+
+    @cached_property
+    def drifts(self) -> tuple[Drift, ...]:
+        """Significant changes over time, by robot, the most certain ones first."""
+        t, found = self.tests, []
+        for r, p, names in self._found(t.slope / t.slope_std, t.slope_probability):
+            days = float(np.ptp(self.series[r].stamps)) / DAY
+            slope, std = float(t.slope[r, p]) * DAY, float(t.slope_std[r, p]) * DAY
+            found.append(
+                Drift(*names, slope, std, days, slope * days, float(t.slope_probability[r, p]))
+            )
+        return tuple(found)
+
+    def _found(
+        self, score: np.ndarray, probability: np.ndarray
+    ) -> Iterator[tuple[int, int, tuple[str, str, str]]]:
+        """Give row, column and names of what is significant, by robot and size of the score."""
+        for r, columns in significant(probability, self.significance).items():
+            for p in sorted(columns, key=lambda p: -abs(score[r, p])):
+                yield r, p, (self.serials[r], self.layout.names[p], self.layout.units[p])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many recordings to factors, and many factors to one, by a crew and into a store."""
+"""Many recordings to factors, and many factors to one, by an executor and into a store."""
 
 from __future__ import annotations
 
@@ -18,19 +18,17 @@ from ..results.factor_file import (
     StoredFactor,
     unpack,
 )
-from .carrying_out import carry_out, Done
-from .crew import Crew, Task
+from .executor import Executor, Task
 from .recordings import (
     key_of,
     serial_of,
     stamp_of,
 )
 from .store import Finished, Store
-from .work import (
+from .tasks import (
     Group,
     merge_group,
     reduce_recording,
-    Reduced,
     Refused,
 )
 
@@ -89,13 +87,12 @@ class Reduction:
 
 
 def reduce_all(
-    crew: Crew,
+    executor: Executor,
     store: Store,
     paths: Sequence[str],
     fingerprint: str,
     settings: FleetSettings,
     *,
-    retries: int = 2,
     keep_going: bool = True,
     progress: Progress = silent,
 ) -> Reduction:
@@ -104,7 +101,7 @@ def reduce_all(
 
     Parameters
     ----------
-    crew:
+    executor:
         Who does it.
     store:
         Takes the factors as they are finished.
@@ -114,8 +111,6 @@ def reduce_all(
         Of the plan.
     settings:
         Whose recordings they are and when they were made.
-    retries:
-        How often a recording is tried again after a failure that may pass.
     keep_going:
         Whether recordings that cannot be used are set aside.
     progress:
@@ -138,15 +133,15 @@ def reduce_all(
         else:
             found.append(known)
     kept, seconds = len(found), 0.0
-    for done in carry_out(crew, reduce_recording, missing, retries=retries):
+    for done in executor.run(reduce_recording, missing):
         count = len(found) + len(set_aside) + 1
         progress(count / len(paths), f'recording {count} of {len(paths)}')
-        why = _reason(done)
-        if why is None:
-            finished = _finished(missing[done.item], done.item, done.value)
+        if not done.failure and not isinstance(done.value, Refused):
+            finished, factor = done.value
             seconds += finished.seconds
-            found.append(store.keep(finished, done.value.factor))
+            found.append(store.keep(missing[done.item], finished, factor))
             continue
+        why = done.failure or done.value.reason
         if not keep_going:
             raise RecordingError(why, file=done.item)
         set_aside[done.item] = why
@@ -157,25 +152,22 @@ def reduce_all(
 
 
 def merge_robots(
-    crew: Crew,
+    executor: Executor,
     files: Mapping[str, Sequence[Path]],
     *,
-    retries: int = 2,
     progress: Progress = silent,
 ) -> Iterator[tuple[str, StoredFactor]]:
     """
     Merge the factors of each robot in a tree that depends on their order alone.
 
-    Groups of `GROUP` are merged by the crew, and the groups' factors here.
+    Groups of `GROUP` are merged by the executor, and the groups' factors here.
 
     Parameters
     ----------
-    crew:
+    executor:
         Who does it.
     files:
         Of packed factors, at least one for each robot, by serial number.
-    retries:
-        How often a group is tried again.
     progress:
         Told about the progress.
 
@@ -190,19 +182,16 @@ def merge_robots(
         where factors cannot be merged.
 
     """
-    merged = in_groups(
-        crew, merge_group, files, retries=retries, progress=progress, text='merging factors'
-    )
+    merged = in_groups(executor, merge_group, files, progress=progress, text='merging factors')
     for serial, groups in groupby(merged, key=itemgetter(0)):
         yield serial, merge_stored(unpack(data) for _, data in groups)
 
 
 def in_groups(
-    crew: Crew,
+    executor: Executor,
     task: Task,
     files: Mapping[str, Sequence[Path]],
     *,
-    retries: int = 2,
     progress: Progress = silent,
     text: str = '',
     argument: Any = None,
@@ -212,10 +201,10 @@ def in_groups(
 
     Parameters
     ----------
-    crew, retries, progress:
+    executor, progress:
         As for `merge_robots`.
     task:
-        Called with the crew's payload and a `Group`.
+        Called with the executor's payload and a `Group`.
     files:
         Of packed factors by serial number.
     text:
@@ -239,7 +228,7 @@ def in_groups(
     )
     early: dict[int, Any] = {}
     next_one = 0
-    for done in carry_out(crew, task, groups, retries=retries):
+    for done in executor.run(task, groups):
         if done.failure:
             raise IdentificationError(
                 f'factors of {places[done.item.number][0]} cannot be used: {done.failure}',
@@ -250,27 +239,6 @@ def in_groups(
             yield places[next_one][0], early.pop(next_one)
             next_one += 1
             progress(next_one / len(places), text)
-
-
-def _reason(done: Done) -> str | None:
-    """Return why a recording is set aside; None where it is not."""
-    if done.failure:
-        return done.failure
-    return done.value.reason if isinstance(done.value, Refused) else None
-
-
-def _finished(key: str, path: str, reduced: Reduced) -> Finished:
-    return Finished(
-        key=key,
-        path=path,
-        digest='',
-        began=reduced.origin.start,
-        duration=reduced.origin.duration,
-        custom=dict(reduced.custom),
-        samples=reduced.samples,
-        seconds=reduced.seconds,
-        warnings=reduced.warnings,
-    )
 
 
 def _placed(

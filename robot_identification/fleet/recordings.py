@@ -201,12 +201,3 @@ def _matched(pattern: str, path: str, key: str) -> str:
             remedy='change the regular expression, or leave the recording out',
         )
     return text
-
-
-def fingerprint_of(texts: Iterable[str]) -> str:
-    """Return a short name for texts that differs where one of them does."""
-    digest = hashlib.sha256()
-    for text in texts:
-        data = text.encode()
-        digest.update(f'{len(data)}:'.encode() + data)
-    return digest.hexdigest()

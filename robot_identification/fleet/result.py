@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..config.fleet import FleetSettings
@@ -19,22 +16,22 @@ from ..estimation import (
     Fit,
     QRFactor,
 )
-from ..model.parameters import ParameterLayout
+from ..estimation.tables import number, percent, rule, wrapped
 from ..options.keys import to_mapping
 from ..results.result_yaml import plain
 from ..version import __version__
 from .comparison import (
-    Series,
-    Tests,
-    told,
+    Difference,
+    Drift,
+    FleetComparison,
 )
 from .factors import FleetRecording
 
-DAY = 86400.0
-"""Seconds."""
-
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
+
+_SHOWN = 30
+"""Robots and parameters that are told one by one on a terminal; the report has all."""
 
 
 @dataclass(frozen=True)
@@ -101,88 +98,6 @@ class RobotResult:
 
 
 @dataclass(frozen=True)
-class FleetComparison:
-    """
-    The tests of all robots.
-
-    Attributes
-    ----------
-    layout:
-        The e essential parameters.
-    serials:
-        Of the r robots.
-    series:
-        Their values by recording.
-    tests:
-        What came out.
-
-    """
-
-    layout: ParameterLayout
-    serials: tuple[str, ...]
-    series: tuple[Series, ...]
-    tests: Tests
-
-
-@dataclass(frozen=True)
-class Difference:
-    """
-    A parameter of a robot that is not as in the rest of the fleet.
-
-    Attributes
-    ----------
-    serial, parameter, unit:
-        Which.
-    usual, value:
-        In the fleet, and of the robot.
-    difference, std:
-        Between the two, and its standard deviation.
-    probability:
-        That a fleet of equal robots shows such a difference anywhere.
-
-    """
-
-    serial: str
-    parameter: str
-    unit: str
-    usual: float
-    value: float
-    difference: float
-    std: float
-    probability: float
-
-
-@dataclass(frozen=True)
-class Drift:
-    """
-    A parameter of a robot that changes over time.
-
-    Attributes
-    ----------
-    serial, parameter, unit:
-        Which.
-    per_day, std:
-        Its change a day, and the standard deviation of that [unit/day].
-    days:
-        From the first to the last recording.
-    change:
-        Over these days, by the straight line [unit].
-    probability:
-        That a fleet without drift shows such a one anywhere.
-
-    """
-
-    serial: str
-    parameter: str
-    unit: str
-    per_day: float
-    std: float
-    days: float
-    change: float
-    probability: float
-
-
-@dataclass(frozen=True)
 class FleetResult:
     """
     Everything that was found about a fleet.
@@ -235,53 +150,15 @@ class FleetResult:
         """Recordings that were used."""
         return sum(len(robot.recordings) for robot in self.robots)
 
-    @cached_property
+    @property
     def differences(self) -> tuple[Difference, ...]:
         """Significant differences, by robot, the most certain ones first."""
-        if self.comparison is None:
-            return ()
-        found, tests = [], self.comparison.tests
-        limit = self.settings.significance
-        for row, columns in told(tests.difference_probability, limit).items():
-            certainty = -np.abs(tests.difference[row] / tests.difference_std[row])
-            found += [
-                Difference(
-                    serial=self.comparison.serials[row],
-                    parameter=self.comparison.layout.names[p],
-                    unit=self.comparison.layout.units[p],
-                    usual=float(tests.reference[p]),
-                    value=float(tests.value[row, p]),
-                    difference=float(tests.difference[row, p]),
-                    std=float(tests.difference_std[row, p]),
-                    probability=float(tests.difference_probability[row, p]),
-                )
-                for p in sorted(columns, key=lambda p: certainty[p])
-            ]
-        return tuple(found)
+        return () if self.comparison is None else self.comparison.differences
 
-    @cached_property
+    @property
     def drifts(self) -> tuple[Drift, ...]:
         """Significant changes over time, by robot, the most certain ones first."""
-        if self.comparison is None:
-            return ()
-        found, tests = [], self.comparison.tests
-        for row, columns in told(tests.slope_probability, self.settings.significance).items():
-            certainty = -np.abs(tests.slope[row] / tests.slope_std[row])
-            days = float(np.ptp(self.comparison.series[row].stamps)) / DAY
-            found += [
-                Drift(
-                    serial=self.comparison.serials[row],
-                    parameter=self.comparison.layout.names[p],
-                    unit=self.comparison.layout.units[p],
-                    per_day=float(tests.slope[row, p]) * DAY,
-                    std=float(tests.slope_std[row, p]) * DAY,
-                    days=days,
-                    change=float(tests.slope[row, p]) * DAY * days,
-                    probability=float(tests.slope_probability[row, p]),
-                )
-                for p in sorted(columns, key=lambda p: certainty[p])
-            ]
-        return tuple(found)
+        return () if self.comparison is None else self.comparison.drifts
 
     @property
     def different(self) -> tuple[str, ...]:
@@ -295,9 +172,7 @@ class FleetResult:
 
     def summary(self) -> str:
         """Return a table for people, 100 columns wide."""
-        from .summary import fleet_summary
-
-        return fleet_summary(self)
+        return _summary(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists in the order of the file."""
@@ -359,3 +234,100 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 def date(stamp: float) -> str:
     """Return a time since 1970 in words, to the second, in UTC."""
     return datetime.fromtimestamp(stamp, timezone.utc).strftime('%Y-%m-%d %H:%M:%S')
+
+
+def _summary(result: FleetResult) -> str:
+    """Return the table of a fleet: header, robots, differences, drifts, warnings."""
+    estimate, aside = result.estimate, len(result.set_aside)
+    lines = [
+        rule(f'Fleet {result.name}', '='),
+        f'{"recordings":<17}{result.n_recordings:<38}{"robots":<20}{len(result.robots)}',
+        f'{"set aside":<17}{aside:<38}{"relative error":<20}{percent(estimate.relative_error)} %',
+        f'{"samples":<17}{result.factor.raw_rows:<38}{"base parameters":<20}{len(estimate)}',
+    ]
+    lines += ['', *_robots(result), '', *_differences(result), '', *_drifts(result)]
+    if result.warnings:
+        lines += ['', 'Warnings']
+        for count, text in enumerate(result.warnings, 1):
+            lines += wrapped(text, f'[{count}] ')
+    return '\n'.join(line.rstrip() for line in lines)
+
+
+def _robots(result: FleetResult) -> list[str]:
+    # those that stand out first
+    standing_out = {*result.different, *result.drifting}
+    robots = sorted(result.robots, key=lambda robot: robot.serial not in standing_out)
+    width = _width('serial', [robot.serial for robot in robots[:_SHOWN]])
+    lines = [
+        rule('Robots'),
+        f'{"serial":<{width}}{"recordings":>11}{"first":>12}{"last":>12}{"own error %":>13}'
+        f'{"fleet error %":>15}',
+    ]
+    for robot in robots[:_SHOWN]:
+        own = '-' if robot.estimate is None else percent(robot.estimate.relative_error)
+        notes = [
+            word
+            for word, serials in (('differs', result.different), ('drifts', result.drifting))
+            if robot.serial in serials
+        ]
+        notes += ['not identified'] if robot.estimate is None else []
+        lines.append(
+            f'{robot.serial:<{width}}{len(robot.recordings):>11}{date(robot.began)[:10]:>12}'
+            f'{date(robot.ended)[:10]:>12}{own:>13}{percent(robot.by_fleet.relative_error):>15}  '
+            f'{", ".join(notes)}'
+        )
+    return lines + _more(len(robots))
+
+
+def _differences(result: FleetResult) -> list[str]:
+    if result.comparison is None or len(result.robots) < 2:
+        return []
+    if not result.differences:
+        return [f'No robot differs significantly ({result.settings.significance:g}).']
+    numbers = ('usual', 'value', 'difference', 'std')
+    rows = [
+        [*map(number, (one.usual, one.value, one.difference, one.std))]
+        for one in result.differences[:_SHOWN]
+    ]
+    title = 'Parameters that differ from the rest of the fleet'
+    return _table(title, result.differences, numbers, rows)
+
+
+def _drifts(result: FleetResult) -> list[str]:
+    if result.comparison is None:
+        return []
+    if not result.drifts:
+        return [f'No robot changes significantly over time ({result.settings.significance:g}).']
+    rows = [
+        [number(one.per_day), number(one.std), f'{one.days:.1f}', number(one.change)]
+        for one in result.drifts[:_SHOWN]
+    ]
+    numbers = ('a day', 'std', 'days', 'in all')
+    return _table('Parameters that change over time', result.drifts, numbers, rows)
+
+
+def _table(
+    title: str,
+    found: Sequence[Difference | Drift],
+    numbers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> list[str]:
+    """Return the lines of a table of robots' parameters with four numbers each."""
+    width = _width('serial', [one.serial for one in found[:_SHOWN]])
+    name = _width('parameter', [one.parameter for one in found[:_SHOWN]])
+    lines = [
+        rule(title),
+        f'{"serial":<{width}}{"parameter":<{name}}{"".join(f"{n:>12}" for n in numbers)}  unit',
+    ]
+    for one, row in zip(found, rows, strict=False):
+        cells = ''.join(f'{n:>12}' for n in row)
+        lines.append(f'{one.serial:<{width}}{one.parameter:<{name}}{cells}  {one.unit}')
+    return lines + _more(len(found))
+
+
+def _width(title: str, names: list[str]) -> int:
+    return max(len(title), *(len(name) for name in names)) + 1
+
+
+def _more(count: int) -> list[str]:
+    return [f'... and {count - _SHOWN} more'] if count > _SHOWN else []

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 import time
+import warnings
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ..errors import (
     collected_warnings,
     IdentifiabilityError,
     IdentificationError,
+    IdentificationWarning,
     once,
 )
 from ..estimation import (
@@ -41,14 +43,13 @@ from ..results.factor_file import (
     StoredFactor,
     SUFFIX,
 )
-from .comparison import compare, Series
-from .crew import Crew
-from .crews import open_crew
-from .essentials import (
-    estimate_essentials,
-    estimate_group,
-    Question,
+from ..results.result_yaml import dump
+from .comparison import (
+    compare,
+    FleetComparison,
+    Series,
 )
+from .executor import Executor, open_executor
 from .factors import (
     FleetRecording,
     in_groups,
@@ -58,7 +59,6 @@ from .factors import (
 )
 from .recordings import find_recordings
 from .result import (
-    FleetComparison,
     FleetResult,
     RobotResult,
     Timing,
@@ -68,7 +68,12 @@ from .store import (
     Store,
     write_bytes,
 )
-from .work import ReductionPlan
+from .tasks import (
+    estimate_essentials,
+    estimate_group,
+    Question,
+    ReductionPlan,
+)
 
 _ESSENTIAL = 30.0
 """Largest relative standard deviation of essential parameters [%] where the settings say none."""
@@ -101,7 +106,7 @@ def identify_fleet(
         Takes the factors and the results, see `store`; a run that was stopped goes on from what
         is in it.
     scheduler, workers:
-        Who does the work, see `crews.open_crew`.
+        Who does the work, see `executor.open_executor`.
     retries:
         How often what may pass is tried again.
     keep_going:
@@ -119,15 +124,17 @@ def identify_fleet(
     with collected_warnings() as notes:
         plan = ReductionPlan.of(experiment)
     paths = find_recordings(recordings)
-    with open_store(folder) as store, open_crew(scheduler, workers, plan.payload()) as crew:
+    with (
+        open_store(folder) as store,
+        open_executor(scheduler, workers, plan.payload(), retries=retries) as executor,
+    ):
         opened = time.perf_counter()
         reduction = reduce_all(
-            crew,
+            executor,
             store,
             paths,
             plan.fingerprint(),
             experiment.fleet,
-            retries=retries,
             keep_going=keep_going,
             progress=part(progress, 0.0, 0.9),
         )
@@ -137,24 +144,21 @@ def identify_fleet(
             serial: tuple(group)
             for serial, group in groupby(reduction.recordings, key=lambda one: one.serial)
         }
-        merged = merge_robots(
-            crew, _files(store, robots), retries=retries, progress=part(progress, 0.9, 0.95)
-        )
+        merged = merge_robots(executor, _files(store, robots), progress=part(progress, 0.9, 0.95))
         total = _keep(store, merged)
         progress(0.95, 'estimating')
         fleet = _identified(plan, total)
         comparison, failure = _compared(
-            crew,
+            executor,
             plan,
             store,
             fleet,
             total,
             robots,
             experiment.fleet.significance,
-            retries,
             part(progress, 0.95, 0.99),
         )
-        scheduler, count = crew.name, crew.workers
+        scheduler, count = executor.name, executor.workers
         timing = Timing(
             opening=opened - began,
             reducing=reduced - opened,
@@ -179,6 +183,42 @@ def identify_fleet(
         timing=timing,
         warnings=once(notes, failure, fleet.warnings, _warnings(reduction)),
     )
+
+
+def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
+    """
+    Write ``fleet.yaml`` and ``fleet.html`` into ``folder``, the numbers first.
+
+    Returns
+    -------
+    tuple of Path
+        The files.
+
+    Raises
+    ------
+    IdentificationError
+        naming a file that cannot be written.
+
+    Warns
+    -----
+    IdentificationWarning
+        where the report cannot be drawn; then there is none.
+
+    """
+    numbers, report = Path(folder) / 'fleet.yaml', Path(folder) / 'fleet.html'
+    write_bytes(numbers, dump(result.to_dict()).encode())
+    try:
+        # matplotlib takes long to import, and workers have no use for it
+        from .report import html
+
+        text = html(result)
+    except Exception as error:  # the numbers are worth more than a picture of them
+        report.unlink(missing_ok=True)
+        failure = f'{report.name} is not written: {type(error).__name__}: {error}'
+        warnings.warn(failure, IdentificationWarning, stacklevel=2)
+        return (numbers,)
+    write_bytes(report, text.encode())
+    return numbers, report
 
 
 def _files(
@@ -241,14 +281,13 @@ def _robot(
 
 
 def _compared(
-    crew: Crew,
+    executor: Executor,
     plan: ReductionPlan,
     store: Store,
     fleet: Estimate,
     total: QRFactor,
     robots: Mapping[str, Sequence[FleetRecording]],
     significance: float,
-    retries: int,
     progress: Progress,
 ) -> tuple[FleetComparison | None, tuple[str, ...]]:
     """Compare robots and times by the fleet's essential parameters; or say why that cannot be."""
@@ -268,10 +307,9 @@ def _compared(
     )
     found: dict[str, list[np.ndarray]] = {serial: [] for serial in robots}
     groups = in_groups(
-        crew,
+        executor,
         estimate_group,
         _files(store, robots),
-        retries=retries,
         progress=progress,
         text='comparing recordings',
         argument=question,
@@ -288,7 +326,7 @@ def _compared(
     ]
     layout = question.layout.select(np.flatnonzero(question.essential))
     tests = compare(series, significance)
-    return FleetComparison(layout, tuple(robots), tuple(series), tests), ()
+    return FleetComparison(layout, tuple(robots), tuple(series), tests, significance), ()
 
 
 def _series(

@@ -40,12 +40,8 @@ class Finished:
 
     Attributes
     ----------
-    key:
-        Of the recording, as in `recordings.Listed`.
     path:
         Of the recording.
-    digest:
-        SHA-256 of its factor's file.
     began:
         Time of its first message [s since 1970]; None where that is not known.
     duration:
@@ -58,18 +54,20 @@ class Finished:
         Time that its reduction took [s].
     warnings:
         What was said about it.
+    key, digest:
+        Of the recording, and SHA-256 of its factor's file; set as it is kept.
 
     """
 
-    key: str
     path: str
-    digest: str
     began: float | None = None
     duration: float | None = None
     custom: Mapping[str, str] = field(default_factory=dict)
     samples: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    key: str = ''
+    digest: str = ''
 
 
 class Store:
@@ -100,16 +98,16 @@ class Store:
             return None
         return entry if _digest(data) == entry.digest else None
 
-    def keep(self, entry: Finished, factor: bytes) -> Finished:
-        """Keep a recording's factor, and return the entry with its checksum."""
-        entry = replace(entry, digest=_digest(factor))
-        write_bytes(self.factor_file(entry.key), factor)
+    def keep(self, key: str, entry: Finished, factor: bytes) -> Finished:
+        """Keep a recording's factor, and return the entry with its key and checksum."""
+        entry = replace(entry, key=key, digest=_digest(factor))
+        write_bytes(self.factor_file(key), factor)
         with told_failures(self.folder):
             if self._journal is None:
                 self._journal = self._open_journal()
             self._journal.write(json.dumps(asdict(entry)) + '\n')
             self._journal.flush()
-        self._known[entry.key] = entry
+        self._known[key] = entry
         return entry
 
     def factor_file(self, key: str) -> Path:
@@ -123,19 +121,14 @@ class Store:
             name = f'{name[:24]}-{hashlib.sha256(serial.encode()).hexdigest()[:8]}'
         return self.folder / 'robots' / f'{name}{SUFFIX}'
 
-    def write(self, name: str, text: str) -> Path:
-        """Write a text file, whole or not at all."""
-        write_bytes(self.folder / name, text.encode())
-        return self.folder / name
-
-    def write_set_aside(self, reasons: Mapping[str, str]) -> Path | None:
+    def write_set_aside(self, reasons: Mapping[str, str]) -> None:
         """Write why recordings cannot be used, by path; no file where all can."""
         path = self.folder / 'set-aside.yaml'
         if not reasons:
             path.unlink(missing_ok=True)
-            return None
+            return
         listed = [{'recording': file, 'reason': why} for file, why in sorted(reasons.items())]
-        return self.write(path.name, dump(plain({'set_aside': listed})))
+        write_bytes(path, dump(plain({'set_aside': listed})).encode())
 
     def close(self) -> None:
         """Close the journal."""

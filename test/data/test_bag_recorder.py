@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_recorder import BagRecorder, header_stamp
-from robot_identification.data.mcap_writer import Topic
+from robot_identification.data.bag_writer import Topic
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.errors import IdentificationWarning, RecordingError
 from rosbags.highlevel import AnyReader

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+import importlib
 import os
 from pathlib import Path
+import sys
 
 import numpy as np
 import pytest
@@ -135,6 +137,28 @@ def new_fleet(folder: Path) -> Fleet:
     fleet.file.write_text(EXPERIMENT.format(urdf=urdf))
     np.savez(folder / 'template.npz', t=np.zeros(1), q=np.zeros((1, 3)), tau=np.zeros((1, 3)))
     return fleet
+
+
+@pytest.fixture(scope='session')
+def tasks():
+    """Let workers find the module of tasks that go wrong, as they find ours."""
+    folder = str(Path(__file__).parent)
+    sys.path.insert(0, folder)
+    yield importlib.import_module('executor_tasks')
+    sys.path.remove(folder)
+
+
+@pytest.fixture(scope='session')
+def cluster(tmp_path_factory) -> Iterator[str]:
+    """Give the address of two Dask workers, which the runs of all tests share."""
+    distributed = pytest.importorskip('distributed')
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=None,
+        local_directory=tmp_path_factory.mktemp('workers'),
+    ) as made:
+        yield made.scheduler_address
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from robot_identification.fleet.comparison import (
     holm,
     scatter,
     Series,
-    told,
+    significant,
     trend,
 )
 
@@ -41,8 +41,8 @@ def test_equal_robots_are_told_apart_no_more_often_than_stated(ratio):
     told_apart = drifting = 0
     for _ in range(fleets):
         tests = compare(draw(rng, scatter=ratio))
-        told_apart += bool(told(tests.difference_probability, SIGNIFICANCE))
-        drifting += bool(told(tests.slope_probability, SIGNIFICANCE))
+        told_apart += bool(significant(tests.difference_probability, SIGNIFICANCE))
+        drifting += bool(significant(tests.slope_probability, SIGNIFICANCE))
     # three standard deviations of the count above what is allowed
     limit = SIGNIFICANCE * fleets + 3.0 * np.sqrt(SIGNIFICANCE * fleets)
     assert told_apart <= limit
@@ -52,7 +52,7 @@ def test_equal_robots_are_told_apart_no_more_often_than_stated(ratio):
 def test_the_tests_of_drift_use_up_what_they_are_allowed():
     rng = np.random.default_rng(2)
     drifting = sum(
-        bool(told(compare(draw(rng)).slope_probability, SIGNIFICANCE)) for _ in range(400)
+        bool(significant(compare(draw(rng)).slope_probability, SIGNIFICANCE)) for _ in range(400)
     )
     assert drifting >= 0.3 * SIGNIFICANCE * 400
 
@@ -61,10 +61,12 @@ def test_one_robot_apart_and_one_that_drifts_are_found_and_no_other():
     rng = np.random.default_rng(3)
     for _ in range(20):
         tests = compare(draw(rng, recordings=12, shift=5.0, drift=2.0))
-        apart = told(tests.difference_probability, 1e-3)
+        apart = significant(tests.difference_probability, 1e-3)
         # what drifts by 24 is also off by half of that
         assert {r: list(p) for r, p in apart.items()} == {0: [0], 1: [1]}
-        assert {r: list(p) for r, p in told(tests.slope_probability, 1e-3).items()} == {1: [1]}
+        assert {r: list(p) for r, p in significant(tests.slope_probability, 1e-3).items()} == {
+            1: [1]
+        }
 
 
 def test_an_erratic_robot_does_not_hide_the_others():
@@ -74,8 +76,8 @@ def test_an_erratic_robot_does_not_hide_the_others():
     values = wild.values + 40.0 * rng.standard_normal(wild.values.shape)
     series[5] = Series(wild.stamps, values, wild.std, values.mean(axis=0), wild.value_std)
     tests = compare(series)
-    assert set(told(tests.difference_probability, 1e-3)) == {0}
-    assert not told(tests.slope_probability, 1e-3)
+    assert set(significant(tests.difference_probability, 1e-3)) == {0}
+    assert not significant(tests.slope_probability, 1e-3)
 
 
 def test_a_change_of_one_parameter_does_not_show_in_others():
@@ -85,36 +87,38 @@ def test_a_change_of_one_parameter_does_not_show_in_others():
     together = worn.value + 30.0 * worn.value_std * np.array([0.0, 0.0, 1.0, 0.0, 0.0])
     series[1] = Series(worn.stamps, worn.values, worn.std, together, worn.value_std)
     tests = compare(series, 1e-3)
-    assert {r: list(p) for r, p in told(tests.difference_probability, 1e-3).items()} == {1: [1]}
+    assert {r: list(p) for r, p in significant(tests.difference_probability, 1e-3).items()} == {
+        1: [1]
+    }
     # of a steady robot it counts
     series[4] = Series(
         series[4].stamps, series[4].values, series[4].std, together, series[4].value_std
     )
-    assert 4 in told(compare(series, 1e-3).difference_probability, 1e-3)
+    assert 4 in significant(compare(series, 1e-3).difference_probability, 1e-3)
 
 
 def test_a_line_is_that_of_weighted_least_squares():
     rng = np.random.default_rng(5)
     t, y, std = rng.uniform(0.0, 9.0, 9), rng.standard_normal(9), rng.uniform(0.5, 2.0, 9)
     y[3], std[[5, 6]] = np.nan, (0.0, np.nan)  # what is not known is left out
-    line = trend(t, y, std)
+    slope, slope_std, squares, freedom = trend(t, y, std)
     known = np.isfinite(y) & (std > 0.0)
     coefficients, covariance = np.polyfit(
         t[known], y[known], 1, w=1.0 / std[known], cov='unscaled'
     )
-    assert line.slope == pytest.approx(coefficients[0], rel=1e-10)
-    assert line.slope_std == pytest.approx(np.sqrt(covariance[0, 0]), rel=1e-10)
+    assert slope == pytest.approx(coefficients[0], rel=1e-10)
+    assert slope_std == pytest.approx(np.sqrt(covariance[0, 0]), rel=1e-10)
     rest = (y - np.polyval(coefficients, t))[known] / std[known]
-    assert line.squares == pytest.approx(rest @ rest, rel=1e-10)
-    assert line.freedom == 4
+    assert squares == pytest.approx(rest @ rest, rel=1e-10)
+    assert freedom == 4
 
 
 def test_two_values_and_values_of_one_time_have_no_slope():
-    two = trend(np.array([0.0, 5.0]), np.array([1.0, 3.0]), np.ones(2))
-    assert np.isnan(two.slope) and two.freedom == 1 and two.squares == pytest.approx(2.0)
-    same = trend(np.zeros(4), np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4))
-    assert np.isnan(same.slope) and same.freedom == 3 and same.squares == pytest.approx(2.0)
-    assert trend(np.zeros(1), np.ones(1), np.ones(1)).freedom == 0
+    slope, _, squares, freedom = trend(np.array([0.0, 5.0]), np.array([1.0, 3.0]), np.ones(2))
+    assert np.isnan(slope) and freedom == 1 and squares == pytest.approx(2.0)
+    slope, _, squares, freedom = trend(np.zeros(4), np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4))
+    assert np.isnan(slope) and freedom == 3 and squares == pytest.approx(2.0)
+    assert trend(np.zeros(1), np.ones(1), np.ones(1))[-1] == 0
 
 
 def test_scatter_is_at_least_one_and_of_each_parameter():

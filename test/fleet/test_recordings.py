@@ -9,7 +9,6 @@ from robot_identification.config.fleet import FleetSettings
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.fleet.recordings import (
     find_recordings,
-    fingerprint_of,
     key_of,
     serial_of,
     stamp_of,
@@ -120,7 +119,3 @@ def test_settings_that_make_no_sense_are_refused():
         FleetSettings(serial='(')
     with pytest.raises(SettingsError, match='both given'):
         FleetSettings(serial='a', serial_key='b')
-
-
-def test_fingerprints_tell_where_texts_end():
-    assert fingerprint_of(['ab', 'c']) != fingerprint_of(['a', 'bc'])

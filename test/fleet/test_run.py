@@ -4,7 +4,9 @@
 from dataclasses import replace
 import os
 from pathlib import Path
+import shutil
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -17,22 +19,29 @@ from robot_identification.errors import (
     SettingsError,
 )
 from robot_identification.fleet import (
+    factors,
     identify_fleet,
-    plots,
+    report,
     save_fleet,
 )
-from robot_identification.fleet.work import ReductionPlan
+from robot_identification.fleet.tasks import ReductionPlan
 from robot_identification.pipeline import identify_sources
 from robot_identification.results.factor_file import read_factor
 from robot_identification.results.report.html import image
 from robot_identification.results.result_yaml import load
 
 
-def run(fleet, out, recordings=None, **options):
-    options = {'scheduler': 'processes', 'workers': 2, **options}
-    return identify_fleet(
-        fleet.experiment, recordings or [fleet.recordings], fleet.folder / out, **options
-    )
+@pytest.fixture
+def run(cluster):
+    """Give the function that identifies a fleet."""
+
+    def identify(fleet, out, recordings=None, **options):
+        options = {'scheduler': cluster, **options}
+        return identify_fleet(
+            fleet.experiment, recordings or [fleet.recordings], fleet.folder / out, **options
+        )
+
+    return identify
 
 
 def merged(fleet, out):
@@ -43,28 +52,25 @@ def merged(fleet, out):
 
 
 def require_equal(found, expected):
-    """
-    Hold factors against those of another run.
-
-    Where arrays lie in memory decides how LAPACK rounds some of them: same calls, other last bits.
-    """
+    """Require that factors are those of another run, to the last bit."""
+    assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         assert one.fingerprint.difference(other.fingerprint) is None
-        assert np.array_equal(one.rows, other.rows) and one.raw_rows == other.raw_rows
-        for name in ('triangles', 'column_sums', 'effort_sums', 'raw_gram'):
-            a, b = getattr(one, name), getattr(other, name)
-            np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-14 * np.abs(b).max())
+        assert one.raw_rows == other.raw_rows
+        for name in ('rows', 'triangles', 'column_sums', 'effort_sums', 'raw_gram'):
+            assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
 @pytest.fixture(scope='module')
 def reference(small):
     """Reduce the small fleet by one process, without any trouble."""
-    result = run(small, 'reference', workers=1)
+    out = small.folder / 'reference'
+    result = identify_fleet(small.experiment, [small.recordings], out, workers=1)
     assert not result.set_aside
     return merged(small, 'reference')
 
 
-def test_a_heavy_robot_and_a_drifting_one_are_found_and_no_other(fleet):
+def test_a_heavy_robot_and_a_drifting_one_are_found_and_no_other(fleet, run):
     heavier = {'link_3.m': 0.3, 'link_3.mx': 0.05, 'link_3.Izz': 0.004}
     for serial in ('A1', 'A2', 'heavy', 'B1', 'B2', 'worn'):
         for number in range(8):
@@ -89,7 +95,7 @@ def test_a_heavy_robot_and_a_drifting_one_are_found_and_no_other(fleet):
     assert {name for name, much in expected.items() if abs(much) > 0.02} <= told
 
 
-def test_each_robot_is_identified_as_from_its_recordings(small):
+def test_each_robot_is_identified_as_from_its_recordings(small, run):
     result = run(small, 'reference')
     plan = ReductionPlan.of(small.experiment)
     for robot in result.robots:
@@ -104,52 +110,61 @@ def test_each_robot_is_identified_as_from_its_recordings(small):
         assert robot.estimate.std == pytest.approx(alone.estimate.std, rel=1e-6)
 
 
-def test_order_and_number_of_workers_change_nothing(small, reference):
+def test_order_and_number_of_workers_change_nothing(small, reference, run):
     files = sorted(map(str, small.recordings.rglob('*.npz')))
     run(small, 'two', files[::-1])
     require_equal(merged(small, 'two'), reference)
 
 
-def test_a_worker_killed_half_way_changes_nothing(small, reference):
-    killed = []
+def test_a_worker_killed_half_way_changes_nothing(small, reference, run):
+    others, killed = set(children()), []
 
     def kill(fraction, text):
         if text == 'recording 5 of 12' and not killed:
-            killed.append(worker_pids()[0])
+            killed.append(min(set(children()) - others))
             os.kill(killed[0], signal.SIGKILL)
 
-    result = run(small, 'killed', progress=kill)
+    result = run(small, 'killed', progress=kill, scheduler='dask', workers=2)
     assert killed and not result.set_aside
+    assert result.scheduler == 'Dask on this machine, 2 at a time'
     require_equal(merged(small, 'killed'), reference)
 
 
-def test_a_cluster_by_its_address_changes_nothing(small, reference, tmp_path):
-    distributed = pytest.importorskip('distributed')
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, dashboard_address=None, local_directory=tmp_path
-    ) as cluster:
-        address = cluster.scheduler_address
-        result = run(small, 'dask', scheduler=address, workers=None)
-    assert result.scheduler == f'Dask on {address}, 2 at a time'
-    require_equal(merged(small, 'dask'), reference)
+def children():
+    """Return the Dask workers of this process."""
+    psutil = pytest.importorskip('psutil')
+    found = psutil.Process().children(recursive=True)
+    return [each.pid for each in found if 'spawn_main' in ' '.join(each.cmdline())]
 
 
-def worker_pids():
-    """Return the processes that the server of this process has forked."""
-    from multiprocessing import forkserver
-
-    server, found = forkserver._forkserver._forkserver_pid, []
-    for status in Path('/proc').glob('[0-9]*/stat'):
-        try:
-            parts = status.read_text().rpartition(')')[2].split()
-        except OSError:
-            continue
-        if int(parts[1]) == server and parts[0] != 'Z':
-            found.append(int(status.parent.name))
-    return found
+def test_a_recording_that_kills_its_worker_each_time_is_set_aside(fleet, tasks, monkeypatch):
+    for number in range(6):
+        fleet.record('A', number, seconds=3.0)
+    deadly = fleet.recordings / 'A' / 'deadly.npz'
+    shutil.copy(fleet.recordings / 'A' / 'run2.npz', deadly)
+    monkeypatch.setattr(factors, 'reduce_recording', tasks.reduce_or_die)
+    out = fleet.folder / 'out'
+    result = identify_fleet(fleet.experiment, [fleet.recordings], out, workers=2, retries=1)
+    assert result.n_recordings == 6
+    assert list(result.set_aside) == [str(deadly)]
+    assert 'was killed, each time' in result.set_aside[str(deadly)]
 
 
-def test_finished_factors_are_kept_and_damaged_ones_made_anew(small, reference):
+def test_without_dask_the_result_is_the_same(small, reference, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'distributed', None)
+    out = small.folder / 'without dask'
+    result = identify_fleet(small.experiment, [small.recordings], out)
+    assert result.scheduler == 'this process alone, without Dask'
+    require_equal(merged(small, 'without dask'), reference)
+
+
+def test_a_cluster_by_its_address_changes_nothing(small, reference, run, cluster):
+    result = run(small, 'cluster')
+    assert result.scheduler == f'Dask on {cluster}, 2 at a time'
+    require_equal(merged(small, 'cluster'), reference)
+
+
+def test_finished_factors_are_kept_and_damaged_ones_made_anew(small, reference, run):
     run(small, 'kept')
     files = sorted((small.folder / 'kept' / 'factors').glob('*.factor'))
     times = {file: file.stat().st_mtime_ns for file in files}
@@ -162,17 +177,17 @@ def test_finished_factors_are_kept_and_damaged_ones_made_anew(small, reference):
     assert again == set(files[:2])
 
 
-def test_other_settings_make_other_factors(small):
+def test_other_settings_make_other_factors(small, run, cluster):
     experiment = load_experiment(small.file, {'signals.cutoff': '12'})
     run(small, 'settings')
     result = identify_fleet(
-        experiment, [small.recordings], small.folder / 'settings', scheduler='processes', workers=2
+        experiment, [small.recordings], small.folder / 'settings', scheduler=cluster
     )
     assert result.kept == 0
     assert len(list((small.folder / 'settings' / 'factors').iterdir())) == 24
 
 
-def test_what_cannot_be_used_is_set_aside_with_its_reason(fleet):
+def test_what_cannot_be_used_is_set_aside_with_its_reason(fleet, run):
     good = [fleet.record('Ärm 1', number, seconds=3.0) for number in range(2)]
     folder = good[0].parent
     whole = good[0].read_bytes()
@@ -203,28 +218,28 @@ def test_what_cannot_be_used_is_set_aside_with_its_reason(fleet):
     assert not (fleet.folder / 'out' / 'set-aside.yaml').exists()
 
 
-def test_stopping_at_the_first_that_cannot_be_used(fleet):
+def test_stopping_at_the_first_that_cannot_be_used(fleet, run):
     (fleet.record('A', 0, seconds=3.0).parent / 'x.npz').write_bytes(b'')
     with pytest.raises(RecordingError, match=r'x\.npz'):
         run(fleet, 'out', keep_going=False)
 
 
-def test_no_recording_that_can_be_used(fleet):
+def test_no_recording_that_can_be_used(fleet, run):
     fleet.record('A', 0).write_bytes(b'')
     with pytest.raises(IdentificationError, match='no recording can be used; the first: .*run0'):
         run(fleet, 'out')
 
 
-def test_one_recording_of_one_robot_is_enough(fleet):
+def test_one_recording_of_one_robot_is_enough(fleet, run):
     fleet.record('A', 0)
-    result = run(fleet, 'out', workers=1)
+    result = run(fleet, 'out')
     assert result.robots[0].estimate is not None
     assert not result.different and not result.drifting
     save_fleet(result, fleet.folder / 'out')
     assert 'There is one robot alone' in (fleet.folder / 'out' / 'fleet.html').read_text()
 
 
-def test_a_robot_that_does_not_move_is_told_and_the_others_go_on(fleet):
+def test_a_robot_that_does_not_move_is_told_and_the_others_go_on(fleet, run):
     for serial in ('A', 'B'):
         for number in range(3):
             fleet.record(serial, number)
@@ -241,7 +256,7 @@ def test_a_robot_that_does_not_move_is_told_and_the_others_go_on(fleet):
     assert load(fleet.folder / 'out' / 'fleet.yaml')['robots'][2]['failure']
 
 
-def test_factors_made_elsewhere_are_recordings_too(small, reference):
+def test_factors_made_elsewhere_are_recordings_too(small, reference, run):
     run(small, 'first')
     factors = small.folder / 'first' / 'robots'
     result = run(small, 'second', [str(factors / '*.factor')])
@@ -259,7 +274,7 @@ def test_methods_that_need_the_rows_are_refused(small):
         identify_fleet(experiment, [small.recordings], small.folder / 'mrls')
 
 
-def test_the_files_tell_what_the_result_says(small):
+def test_the_files_tell_what_the_result_says(small, run):
     result = run(small, 'files')
     folder = small.folder / 'files'
     yaml, html = save_fleet(result, folder)
@@ -274,17 +289,17 @@ def test_the_files_tell_what_the_result_says(small):
     assert all(len(line) <= 100 for line in result.summary().splitlines())
 
 
-def test_the_numbers_are_kept_where_the_page_cannot_be_drawn(small, monkeypatch):
+def test_the_numbers_are_kept_where_the_page_cannot_be_drawn(small, monkeypatch, run):
     result = run(small, 'files')
     # a serial number is not taken for a formula
     serials = (r'$\frac{1$', *result.comparison.serials[1:])
     strange = replace(result.comparison, serials=serials)
-    assert image(plots.difference_figure(strange, 0.05)).startswith('data:image')
+    assert image(report.difference_figure(strange)).startswith('data:image')
 
     def fail(*_):
         raise ValueError('no ink')
 
-    monkeypatch.setattr(plots, 'difference_figure', fail)
+    monkeypatch.setattr(report, 'difference_figure', fail)
     with pytest.warns(IdentificationWarning, match='fleet.html is not written: ValueError'):
         files = save_fleet(result, small.folder / 'files')
     assert files == (small.folder / 'files' / 'fleet.yaml',)

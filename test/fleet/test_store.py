@@ -12,13 +12,13 @@ from robot_identification.fleet.store import Finished, open_store
 from robot_identification.results.result_yaml import load
 
 ROOT = Path(__file__).resolve().parents[2]
-ENTRY = Finished('key', '/data/Ärm 1/run.csv', '', 1.5, 10.0, {'a': 'b'}, 7, 0.1, ('odd',))
+ENTRY = Finished('/data/Ärm 1/run.csv', 1.5, 10.0, {'a': 'b'}, 7, 0.1, ('odd',))
 
 
 def test_what_is_kept_is_known_to_the_next_run(tmp_path):
     with open_store(tmp_path) as store:
         assert store.finished('key') is None
-        kept = store.keep(ENTRY, b'factor')
+        kept = store.keep('key', ENTRY, b'factor')
         assert store.finished('key') == kept
     with open_store(tmp_path) as store:
         assert store.finished('key') == kept
@@ -27,14 +27,14 @@ def test_what_is_kept_is_known_to_the_next_run(tmp_path):
 
 def test_a_line_cut_short_is_as_if_it_were_not_there(tmp_path):
     with open_store(tmp_path) as store:
-        store.keep(ENTRY, b'one')
-        store.keep(Finished('other', '/x', ''), b'two')
+        store.keep('key', ENTRY, b'one')
+        store.keep('other', Finished('/x'), b'two')
     journal = tmp_path / 'journal.jsonl'
     journal.write_bytes(journal.read_bytes()[:-20])
     with open_store(tmp_path) as store:
         assert store.finished('key') is not None
         assert store.finished('other') is None
-        store.keep(Finished('third', '/y', ''), b'three')
+        store.keep('third', Finished('/y'), b'three')
     with open_store(tmp_path) as store:
         assert store.finished('key') is not None
         assert store.finished('third') is not None
@@ -42,7 +42,7 @@ def test_a_line_cut_short_is_as_if_it_were_not_there(tmp_path):
 
 def test_damaged_and_missing_factors_are_not_finished(tmp_path):
     with open_store(tmp_path) as store:
-        store.keep(ENTRY, b'factor')
+        store.keep('key', ENTRY, b'factor')
         store.factor_file('key').write_bytes(b'facto')
         assert store.finished('key') is None
         store.factor_file('key').unlink()
@@ -94,14 +94,15 @@ def test_files_of_robots_have_names_of_their_own(tmp_path):
 
 def test_reasons_are_written_and_taken_back(tmp_path):
     with open_store(tmp_path) as store:
-        path = store.write_set_aside({'/b': 'two: lines\n', '/a "x"': "it's cut"})
+        path = tmp_path / 'set-aside.yaml'
+        store.write_set_aside({'/b': 'two: lines\n', '/a "x"': "it's cut"})
         assert load(path) == {
             'set_aside': [
                 {'recording': '/a "x"', 'reason': "it's cut"},
                 {'recording': '/b', 'reason': 'two: lines\n'},
             ]
         }
-        assert store.write_set_aside({}) is None
+        store.write_set_aside({})
         assert not path.exists()
 
 

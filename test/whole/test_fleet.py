@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 from robot_identification.cli import main
-from robot_identification.data.mcap_writer import BagWriter, Topic
+from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.fleet.store import open_store
 from robot_identification.results.result_yaml import load
 
@@ -68,10 +68,21 @@ def long_folder(folder):
     return folder
 
 
+@pytest.fixture(scope='module')
+def cluster(tmp_path_factory):
+    """Give the address of a Dask worker, which several commands share."""
+    distributed = pytest.importorskip('distributed')
+    folder = tmp_path_factory.mktemp('worker')
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, local_directory=folder
+    ) as made:
+        yield made.scheduler_address
+
+
 def command(folder, *arguments):
     return [
         sys.executable, '-m', 'robot_identification.cli', 'fleet', 'rec',
-        '--experiment', 'experiment.yaml', '--scheduler', 'processes', '--workers', '2',
+        '--experiment', 'experiment.yaml', '--workers', '2',
         *arguments,
     ]  # fmt: skip
 
@@ -141,7 +152,7 @@ def test_killed_as_a_whole_it_goes_on_where_it_was(long_folder):
     assert load(out / 'fleet.yaml')['timing']['kept'] >= kept
     assert 'Fleet experiment' in done.stdout and 'Ärm 1' in done.stdout
     other = long_folder / 'in one go'
-    assert call(long_folder, '--scheduler', 'processes', '--out', str(other), '--quiet') == 0
+    assert call(long_folder, '--out', str(other), '--quiet') == 0
     assert (out / 'fleet.factor').read_bytes() == (other / 'fleet.factor').read_bytes()
 
 
@@ -154,17 +165,17 @@ def test_ctrl_c_leaves_a_folder_to_go_on_from(long_folder, capsys):
         1,
         'error: stopped; the same command goes on with what is left\n',
     )
-    assert call(long_folder, '--scheduler', 'processes') == 0
+    assert call(long_folder, '--scheduler', 'processes', '--workers', '1') == 0
     assert capsys.readouterr().err == ''
 
 
-def test_recordings_set_aside_give_code_4(folder, capsys):
+def test_recordings_set_aside_give_code_4(folder, capsys, cluster):
     (folder / 'rec' / 'Ärm 1' / 'cut.csv').write_text('t,q1,q2\n0,1')
-    assert call(folder, '--scheduler', 'processes') == 4
+    assert call(folder, '--scheduler', cluster) == 4
     assert capsys.readouterr().err.startswith('warning: 1 recording is set aside: see')
     (listed,) = load(folder / 'out of the fleet' / 'set-aside.yaml')['set_aside']
     assert listed['recording'] == str(folder / 'rec' / 'Ärm 1' / 'cut.csv')
-    assert call(folder, '--scheduler', 'processes', '--no-keep-going') == 2
+    assert call(folder, '--scheduler', cluster, '--no-keep-going') == 2
     error = capsys.readouterr().err
     assert error.startswith('error: ') and 'cut.csv' in error
 
@@ -180,12 +191,12 @@ def call(folder, *arguments, recordings='rec'):
 
 def test_two_at_once_in_one_folder_are_refused(folder, capsys):
     with open_store(folder / 'out of the fleet'):
-        assert call(folder, '--scheduler', 'processes') == 2
+        assert call(folder) == 2
     assert 'another fleet is at work' in capsys.readouterr().err
 
 
-def test_regular_expressions_need_not_be_yaml(folder):
-    assert call(folder, '--scheduler', 'processes', '--serial', '[: ]#?(.)') == 0
+def test_regular_expressions_need_not_be_yaml(folder, cluster):
+    assert call(folder, '--scheduler', cluster, '--serial', '[: ]#?(.)') == 0
     document = load(folder / 'out of the fleet' / 'fleet.yaml')
     assert [robot['serial'] for robot in document['robots']] == ['1', '2']
 
@@ -194,11 +205,12 @@ def test_without_dask_it_does_the_same(folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, 'distributed', None)
     monkeypatch.setitem(sys.modules, 'dask', None)
     assert call(folder, '--serial', r'rec/(.)') == 0
-    assert 'processes, 1 at a time' in (folder / 'out of the fleet' / 'fleet.html').read_text()
+    report = folder / 'out of the fleet' / 'fleet.html'
+    assert 'this process alone, without Dask' in report.read_text()
     document = load(folder / 'out of the fleet' / 'fleet.yaml')
     assert [robot['serial'] for robot in document['robots']] == ['a', 'Ä']
     assert call(folder, '--scheduler', 'dask') == 2
-    assert 'needs Dask, which is not installed' in capsys.readouterr().err
+    assert 'need Dask, which is not installed: install dask and' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -243,7 +255,7 @@ def write_bag(path, table, start, custom):
     writer.close()
 
 
-def test_bags_tell_serial_number_and_time_themselves(folder, table, capsys):
+def test_bags_tell_serial_number_and_time_themselves(folder, table, capsys, cluster):
     begin = 1_760_000_000 * 10**9
     for number, serial in enumerate(('K1', 'K2', 'K1')):
         start = begin + number * DAY * 10**9
@@ -251,7 +263,7 @@ def test_bags_tell_serial_number_and_time_themselves(folder, table, capsys):
     experiment = folder / 'experiment.yaml'
     text = experiment.read_text().replace(CSV, '{file: not_there, format: rosbag2}')
     experiment.write_text(text + 'fleet: {serial_key: arm}\n')
-    assert call(folder, '--scheduler', 'processes', recordings='bags') == 0
+    assert call(folder, '--scheduler', cluster, recordings='bags') == 0
     document = load(folder / 'out of the fleet' / 'fleet.yaml')
     k1, k2 = document['robots']
     assert (k1['serial'], len(k1['recordings'])) == ('K1', 2)

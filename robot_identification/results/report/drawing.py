@@ -16,9 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec, SubplotSpec
-
-from . import scales
-from .scales import Panel, Scale
+from matplotlib.ticker import MaxNLocator
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart
 MEASURED, PREDICTED, RESIDUAL = '#3b4252', '#d55e00', '#0072b2'
@@ -89,9 +87,9 @@ def style(ax: Axes) -> None:
 
 def panel(
     figure: Figure, place: SubplotSpec, share: Axes | None = None, ticks: tuple[int, int] = (8, 5)
-) -> tuple[Axes, Scale, Scale]:
+) -> Axes:
     """
-    Make axes that look like those of `style` and are drawn several times as fast.
+    Make axes with the look of the report.
 
     Parameters
     ----------
@@ -102,25 +100,15 @@ def panel(
     ticks:
         Most intervals between ticks of x and of y.
 
-    Returns
-    -------
-    tuple[Axes, Scale, Scale]
-        The axes, and what is drawn beside x and y.
-
     """
-    ax = figure.add_subplot(place, axes_class=Panel, sharex=share)
-    ax.patch.set_visible(False)
-    # a title at a height of its own is not moved out of the way of ticks
-    ax.set_title('', y=1.0)
-    for side in ('top', 'right'):
-        ax.spines[side].set_visible(False)
-    for side in ('left', 'bottom'):
-        ax.spines[side].set_color('#9aa1ac')
-    beside = [Scale(ax, axis, TEXT, _GRID) for axis in (ax.xaxis, ax.yaxis)]
-    if share is None:
-        scales.count(ax.xaxis, ticks[0])
-    scales.count(ax.yaxis, ticks[1])
-    return ax, beside[0], beside[1]
+    ax = figure.add_subplot(place, sharex=share)
+    style(ax)
+    for axis, most in zip((ax.xaxis, ax.yaxis), ticks, strict=True):
+        axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
+    ax.ticklabel_format(scilimits=(-3, 4))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_offset_text().set(fontsize=7, color=TEXT)
+    return ax
 
 
 def title(ax: Axes, text: str, size: float) -> None:
@@ -154,11 +142,12 @@ def raised(unit: str) -> str:
     return unit.replace('^2', '²')
 
 
-def named_rows(ax: Axes, beside: Scale, names: Sequence[str], rows: int) -> None:
+def named_rows(ax: Axes, names: Sequence[str], rows: int) -> None:
     """Name the rows 0, 1, ... of axes that have room for ``rows``, the first one on top."""
-    scales.name(ax.yaxis, range(len(names)), names)
+    # names are not formulae: matplotlib would parse what stands between dollar signs
+    ax.set_yticks(range(len(names)), names, fontsize=6.5, parse_math=False)
     ax.set_ylim(rows - 0.4, -0.6)
-    beside.size, beside.grid = 6.5, False
+    ax.grid(False, axis='y')
 
 
 def broken(name: str, length: int) -> str:

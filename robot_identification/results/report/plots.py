@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FixedLocator
 import numpy as np
 
 from ...base_parameters import BaseStructure
@@ -27,7 +26,6 @@ from ...estimation import (
     JointFit,
 )
 from ...model.parameters import ParameterSet
-from . import scales
 from .drawing import (
     broken,
     corner_text,
@@ -46,7 +44,6 @@ from .drawing import (
     title,
     WEAK,
 )
-from .scales import Scale
 
 _POINTS = 2000
 
@@ -77,10 +74,11 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
     )
     first = None
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
-        left, *beside_left = panel(figure, grid[j, 0], first)
+        left = panel(figure, grid[j, 0], first)
         first = left if first is None else first
-        right, *beside_right = panel(figure, grid[j, 1], first)
-        beside_left[0].labelled = beside_right[0].labelled = j == len(fits) - 1
+        right = panel(figure, grid[j, 1], first)
+        for ax in (left, right):
+            ax.tick_params(labelbottom=j == len(fits) - 1)
         rows = _outermost(trace, j)
         breaks = np.flatnonzero(np.diff(trace.segment[rows])) + 1
         at, keep = time[rows], trace.keep[rows, j]
@@ -101,6 +99,7 @@ def effort_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[str
         else:
             right.lines[0].set(color=RESIDUAL, linewidth=0.8)
         left.set_ylabel(labels[j], fontsize=8, parse_math=False)
+        left.yaxis.set_label_coords(-0.1, 0.5)
         # rows without effort, such as those of links on elastic joints, have no relative error
         if math.isfinite(fit.relative_error):
             corner_text(left, f'{fit.relative_error:.1f} %')
@@ -129,9 +128,8 @@ def residual_figure(trace: FitTrace, fits: Sequence[JointFit], units: Sequence[s
     rows = math.ceil(len(fits) / columns)
     figure, grid = new_figure(1.9 * rows + 0.3, rows, columns, left=0.2, gap=0.25, space=0.75)
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
-        ax, _, beside = panel(figure, grid[j // columns, j % columns], ticks=(7, 5))
-        beside.grid = False
-        scales.name(ax.yaxis, [], [])
+        ax = panel(figure, grid[j // columns, j % columns], ticks=(7, 5))
+        ax.set_yticks([])
         values = trace.residual[trace.keep[:, j], j]
         title(ax, fit.joint, 8)
         ax.set_xlabel(f'residual [{unit}]', fontsize=8)
@@ -175,11 +173,10 @@ def deviation_figure(
     lowest = 10.0 ** math.floor(math.log10(shown[known].min(initial=1.0)))
     for column in range(columns):
         part = slice(column * rows, (column + 1) * rows)
-        ax, _, beside = panel(figure, grid[0, column])
+        ax = panel(figure, grid[0, column])
         ax.set_xscale('log')
-        ax.xaxis.set_major_formatter(scales.PowerFormatter())
         ax.set_xlim(lowest, max(100.0, 1.5 * shown.max(initial=1.0)))
-        named_rows(ax, beside, names[part], rows)
+        named_rows(ax, names[part], rows)
         # the limits are there: bars need not be searched for them, as barh would
         for place, (width, colour) in enumerate(zip(shown[part], colours[part], strict=True)):
             bar = Rectangle((0.0, place - 0.35), width, 0.7, facecolor=colour, linewidth=0.0)
@@ -219,8 +216,8 @@ def prior_figure(estimate: Estimate, prior: ParameterSet) -> Figure:
             len(sizes), 1, height_ratios=[*sizes[:-1], sizes[-1] + 1e-6], hspace=0
         )
         for i, g in enumerate(column):
-            ax, _, beside = panel(figure, parts[2 * i])
-            _prior_panel(ax, beside, estimate, prior, np.array(groups[g]), units[g])
+            ax = panel(figure, parts[2 * i])
+            _prior_panel(ax, estimate, prior, np.array(groups[g]), units[g])
     dot = Line2D([], [], linestyle='', markersize=4, marker='o', color=PREDICTED)
     dot.set_label('identified, ± 2 std')
     diamond = Line2D([], [], linestyle='', markersize=4, marker='D', color=MEASURED)
@@ -242,13 +239,12 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
     values = np.asarray(structure.singular_values, dtype=float)
     rank, floor = structure.n_base, 1e-18
     figure, grid = new_figure(2.6, 1, 1, left=0.75, top=0.1)
-    ax, *_ = panel(figure, grid[0])
+    ax = panel(figure, grid[0])
     index = np.arange(1, values.size + 1)
     shown = np.maximum(values, floor)
     ax.semilogy(index[:rank], shown[:rank], 'o', color=RESIDUAL, markersize=3.5)
     ax.semilogy(index[rank:], shown[rank:], 'o', color=NONE, markersize=3.5)
     ax.axvline(rank + 0.5, color=PREDICTED, linewidth=1.0, linestyle='--')
-    ax.yaxis.set_major_formatter(scales.PowerFormatter())
     ax.set_xlabel('number', fontsize=8)
     ax.set_ylabel('singular value', fontsize=8)
     text = f'rank {rank}'
@@ -333,7 +329,7 @@ def _state_legend(estimate: Estimate, essential: np.ndarray | None) -> list[Patc
 
 
 def _prior_panel(
-    ax: Axes, beside: Scale, estimate: Estimate, prior: ParameterSet, which: np.ndarray, unit: str
+    ax: Axes, estimate: Estimate, prior: ParameterSet, which: np.ndarray, unit: str
 ) -> None:
     layout = estimate.base.layout
     values, before = estimate.base.values[which], prior.values[which]
@@ -344,13 +340,16 @@ def _prior_panel(
     ax.plot(values, places, 'o', color=PREDICTED, markersize=3.2)
     ax.plot(before, places, 'D', color=MEASURED, markersize=3.4, fillstyle='none')
     # values of one unit span decades and both signs
-    magnitudes = np.abs(np.concatenate([values, before]))
+    both = np.concatenate([values, before])
+    magnitudes = np.abs(both)
     largest = float(magnitudes.max(initial=0.0))
-    if largest > 0.0:
+    one_sign = both.min() * both.max() > 0.0
+    if largest > (100.0 * magnitudes.min() if one_sign else 0.0):
         threshold = max(1e-2 * largest, float(np.median(magnitudes[magnitudes > 0.0])) * 0.1)
-        ax.set_xscale('symlog', linthresh=threshold, linscale=0.6)
-        _decades(ax)
-    named_rows(ax, beside, [layout.names[i] for i in which], which.size)
+        # a decade, so that no label comes nearer to that of zero
+        decade = 10.0 ** round(math.log10(threshold))
+        ax.set_xscale('symlog', linthresh=decade, linscale=0.6)
+    named_rows(ax, [layout.names[i] for i in which], which.size)
     ax.set_xlabel(f'[{raised(unit)}]', fontsize=8)
 
 
@@ -363,29 +362,6 @@ def _strokes(
         np.column_stack([starts, ends, gaps]).ravel(), np.repeat(places, 3), solid_capstyle='butt',
         **look,
     )  # fmt: skip
-
-
-def _decades(ax: Axes) -> None:
-    """Put ticks at zero and at decades, none so near another that their labels would collide."""
-    low, high = ax.get_xlim()
-    largest = max(abs(low), abs(high))
-    powers = 10.0 ** (math.floor(math.log10(largest)) - np.arange(12))
-    transform = ax.xaxis.get_transform()
-    left, right = transform.transform(np.array([low, high]))
-    places: list[float] = []
-    taken: list[float] = []
-    for place in np.column_stack([powers, -powers]).ravel():
-        at, zero = (transform.transform(np.array([place, 0.0])) - left) / (right - left)
-        if 0.0 <= at <= 1.0 and all(abs(at - other) > 0.07 for other in (zero, *taken)):
-            places.append(float(place))
-            taken.append(float(at))
-    if low <= 0.0 <= high:
-        places.append(0.0)
-    if len(places) < 2:
-        scales.count(ax.xaxis, 5)
-        return
-    ax.xaxis.set_major_locator(FixedLocator(sorted(places)))
-    ax.xaxis.set_major_formatter(scales.PowerFormatter())
 
 
 def _balanced(groups: Sequence[Sequence], columns: int) -> list[list[int]]:

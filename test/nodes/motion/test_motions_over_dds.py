@@ -25,7 +25,7 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
-from robot_identification.data.bag_info import bag_info
+from robot_identification.data.bag import bag_info
 from robot_identification.excitation.points import PointTrajectory, to_points
 from robot_identification.nodes.common.motion_messages import seconds, trajectory_message
 from robot_identification_msgs.action import Excite, PlanExcitation

@@ -17,9 +17,9 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
-from robot_identification.data.bag_info import bag_info
+from robot_identification.data.bag import bag_info
 from robot_identification.data.bag_repair import is_complete, repair_bag
-from robot_identification.data.mcap_writer import BagWriter, Topic
+from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.nodes.recorder.node import (
     Losses,
     RecorderOptions,

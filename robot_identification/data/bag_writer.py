@@ -2,11 +2,11 @@
 """
 Write rosbag2 directories (mcap) without ROS, for ``ros2 bag play``, ``info`` and our own readers.
 
-A directory holds ``<name>_0.mcap`` and, once it is closed, ``metadata.yaml``.  The file is made of
-the records of the MCAP specification (https://mcap.dev/spec): messages are gathered in chunks, and
-each chunk goes to the operating system in one piece when `BagWriter.flush` is called, so that a
-writer that is killed leaves everything up to its last flush for readers that do without the
-summary at the end; `BagWriter.sync` has it survive a power loss, too.
+A directory holds ``<name>_0.mcap`` and, once it is closed, ``metadata.yaml``.  Messages are
+gathered in chunks, and each chunk goes to the operating system in one piece when
+`BagWriter.flush` is called, so that a writer that is killed leaves everything up to its last flush
+for readers that do without the summary at the end; `BagWriter.sync` has it survive a power loss,
+too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from dataclasses import replace
 import fcntl
 import os
 from pathlib import Path
-import struct
-from typing import Any, BinaryIO
+import sys
+from typing import Any, BinaryIO, cast
+
+from mcap.writer import CompressionType, Writer
 
 from ..errors import RecordingError
 from .bag_metadata import (
@@ -27,24 +29,12 @@ from .bag_metadata import (
     FileSpan,
     METADATA_NAME,
     Qos,
+    RECORD,
+    RECORD_KEY,
     sync_folder,
     Topic,
     write_metadata,
 )
-from .mcap_records import (
-    CHANNEL,
-    Chunk,
-    ChunkIndex,
-    HEADER,
-    MAGIC,
-    MESSAGE_INDEX,
-    pair_list,
-    record_of,
-    SCHEMA,
-    string,
-    string_map,
-)
-from .mcap_summary import Summary
 from .message_definition import message_definition
 
 __all__ = ['BagWriter', 'LIBRARY', 'Qos', 'Topic']
@@ -89,37 +79,40 @@ class BagWriter:
         self._folder = Path(folder)
         self._name = f'{self._folder.name}_0.mcap'
         self._place = self._folder / self._name
-        self._chunk = Chunk(len(self.topics))
-        self._summary = Summary()
-        self._size = self._messages = 0
+        self._channels: dict[int, int] = {}
         self._schemas: dict[str, int] = {}
-        self._file: BinaryIO | None = None
+        self._counts = [0] * len(self.topics)
+        self._first, self._last = 2**63 - 1, 0
+        self._messages = self._pending = self._pending_bytes = self._size = 0
+        self._file: _Appended | None = None
         try:
             _make_folder(self._folder)
-            self._file = open(self._place, 'xb', buffering=0)  # noqa: SIM115
+            self._file = _Appended(self._place)
         except FileExistsError as error:
             raise RecordingError(
                 f"'{folder}' exists already", file=str(folder), remedy='use another name'
             ) from error
         except OSError as error:
             raise self._failed(error) from error
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # chunks end where they are flushed
+        self._writer = Writer(cast(BinaryIO, self._file), sys.maxsize, CompressionType.NONE)
+        self._writer.start('ros2', LIBRARY)
         try:
-            self._put(MAGIC + record_of(HEADER, string('ros2') + string(LIBRARY)))
-            self._put(self._declared_schemas())
-        except RecordingError:
+            self._writer.flush()
+        except OSError as error:
             self.abandon()
-            raise
+            raise self._failed(error) from error
         sync_folder(self._folder)
         sync_folder(self._folder.parent)
 
     @property
     def path(self) -> Path:
         """The mcap file, where it is now."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # systems without /proc: where it was made
-                place = Path(os.readlink(f'/proc/self/fd/{self._file.fileno()}'))
+        file = self._file  # another thread may close it
+        if file is not None:
+            # systems without /proc: where it was made
+            with contextlib.suppress(OSError, ValueError):
+                place = Path(os.readlink(f'/proc/self/fd/{file.number}'))
                 if place.exists():
                     self._place = place
         return self._place
@@ -134,13 +127,14 @@ class BagWriter:
 
     @property
     def messages(self) -> int:
-        """Number of messages written so far (what a failed `flush` lost does not count)."""
+        """Number of messages written so far (what `abandon` lost does not count)."""
         return self._messages
 
     @property
     def size(self) -> int:
         """Size of the file so far [bytes]."""
-        return self._size
+        file = self._file
+        return self._size if file is None else file.size
 
     def __enter__(self) -> BagWriter:
         return self
@@ -149,7 +143,7 @@ class BagWriter:
         self.close()
 
     def offered(self, topic: int, qos: Sequence[Qos]) -> None:
-        """Say what the publishers of a topic offer, where its first message is not on disk yet."""
+        """Say what the publishers of a topic offer, before its first message."""
         self.topics[topic] = replace(self.topics[topic], qos=tuple(qos))
 
     def write(
@@ -170,9 +164,14 @@ class BagWriter:
             The publisher's count; 0 where that is unknown, as rosbag2 does.
 
         """
-        self._chunk.add(topic, sequence, log_time, publish_time, data)
+        channel = self._channels.get(topic) or self._declare(topic)
+        self._writer.add_message(channel, log_time, data, publish_time, sequence)
+        self._counts[topic] += 1
+        self._first, self._last = min(self._first, log_time), max(self._last, log_time)
         self._messages += 1
-        if len(self._chunk.records) >= _CHUNK_BYTES:
+        self._pending += 1
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= _CHUNK_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -183,42 +182,23 @@ class BagWriter:
         ------
         RecordingError
             where the disk is full or gone, or the file was removed; it then ends with the last
-            complete chunk.
+            complete chunk, and the next call tries again.
 
         """
-        chunk = self._chunk
-        if not chunk.records:
+        if not self._pending:
             return
-        self._chunk = Chunk(len(self.topics))
-        counts = {number: len(entries) for number, entries in enumerate(chunk.index, 1) if entries}
-        try:
-            self._append(chunk, counts)
-        except RecordingError:
-            self._messages -= sum(counts.values())
-            raise
-
-    def _append(self, chunk: Chunk, counts: dict[int, int]) -> None:
         self._require_file()
-        self._declare(counts)
-        record = chunk.record()
-        start = self._size
-        indices, offsets = bytearray(), []
-        for number in counts:
-            offsets.append((number, start + len(record) + len(indices)))
-            entry = struct.pack('<H', number) + pair_list('QQ', chunk.index[number - 1])
-            indices += record_of(MESSAGE_INDEX, entry)
-        self._put(record + indices)
-        size = len(chunk.records)
-        index = ChunkIndex(
-            chunk.first, chunk.last, start, len(record), offsets, len(indices), size, size
-        )
-        self._summary.add(index, counts)
+        try:
+            self._writer.flush()
+        except OSError as error:
+            raise self._failed(error) from error
+        self._pending = self._pending_bytes = 0
 
     def sync(self) -> None:
         """Have what was flushed reach the disk; raises OSError."""
         file = self._file
         if file is not None:
-            getattr(os, 'fdatasync', os.fsync)(file.fileno())
+            getattr(os, 'fdatasync', os.fsync)(file.number)
 
     def close(self) -> None:
         """
@@ -233,15 +213,19 @@ class BagWriter:
         if self._file is None:
             return
         try:
+            for topic in range(len(self.topics)):
+                if topic not in self._channels:
+                    self._declare(topic)
             self.flush()
             self._require_file()
-            self._declare(range(1, len(self.topics) + 1))
             place = self.path
             description = self._description(place.name)
             if (place.parent / METADATA_NAME).exists():
                 raise FileExistsError(0, f'{METADATA_NAME} is there already', str(place.parent))
-            self._put(self._summary.end(self._size, as_yaml(description)))
-            os.fsync(self._file.fileno())
+            self._writer.add_metadata(RECORD, {RECORD_KEY: as_yaml(description)})
+            self._writer.finish()
+            self._file.flush()
+            os.fsync(self._file.number)
             write_metadata(place.parent, description)
         except OSError as error:
             raise self._failed(error) from error
@@ -252,31 +236,15 @@ class BagWriter:
         """Close the file as it is; what was not flushed is gone."""
         if self._file is not None:
             _ = self.path  # kept for later
-            self._messages -= sum(map(len, self._chunk.index))
-            self._chunk = Chunk(len(self.topics))
+            self._messages -= self._pending
+            self._pending = 0
+            self._size = self._file.size
             file, self._file = self._file, None
-            with contextlib.suppress(OSError):
-                file.close()
-
-    # ------------------------------------------------------------------------------- what is put
-
-    def _put(self, data: bytes | bytearray) -> None:
-        """Append ``data`` as a whole or not at all."""
-        assert self._file is not None
-        left = memoryview(data)
-        try:
-            while left:
-                left = left[self._file.write(left) :]
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._file.truncate(self._size)
-                self._file.seek(self._size)
-            raise self._failed(error) from error
-        self._size += len(data)
+            file.close()
 
     def _require_file(self) -> None:
         assert self._file is not None
-        if os.fstat(self._file.fileno()).st_nlink == 0:
+        if os.fstat(self._file.number).st_nlink == 0:
             raise RecordingError(
                 f"the bag '{self._folder}' was removed while it was recorded",
                 file=str(self._folder),
@@ -290,37 +258,69 @@ class BagWriter:
             remedy='choose a folder that exists or can be made, may be written and has room',
         )
 
-    def _declared_schemas(self) -> bytes:
-        for topic in self.topics:
-            self._schemas.setdefault(topic.type, len(self._schemas) + 1)
-        for kind, number in self._schemas.items():
-            definition = string('ros2msg') + string(message_definition(kind))
-            content = struct.pack('<H', number) + string(kind) + definition
-            self._summary.schemas[number] = record_of(SCHEMA, content)
-        return b''.join(self._summary.schemas.values())
-
-    def _declare(self, numbers: Any) -> None:
-        """Write the channels with these numbers, unless that was done before."""
-        for number in numbers:
-            if number in self._summary.channels:
-                continue
-            topic = self.topics[number - 1]
-            fields = struct.pack('<HH', number, self._schemas[topic.type]) + string(topic.name)
-            fields += string('cdr') + string_map(topic.channel_metadata())
-            record = record_of(CHANNEL, fields)
-            self._put(record)
-            self._summary.channels[number] = record
-            self._summary.counts.setdefault(number, 0)
+    def _declare(self, number: int) -> int:
+        """Add a topic's schema and channel; return the channel."""
+        topic = self.topics[number]
+        if topic.type not in self._schemas:
+            definition = message_definition(topic.type).encode()
+            schema = self._writer.register_schema(topic.type, 'ros2msg', definition)
+            self._schemas[topic.type] = schema
+        self._channels[number] = self._writer.register_channel(
+            topic.name, 'cdr', self._schemas[topic.type], topic.channel_metadata()
+        )
+        return self._channels[number]
 
     def _description(self, name: str) -> dict[str, Any]:
         """Return rosbag2's description of the bag, as in its ``metadata.yaml``."""
-        summary = self._summary
-        span = FileSpan(name, summary.first, summary.last, summary.messages)
-        topics = (
-            topic.entry(summary.counts.get(number, 0))
-            for number, topic in enumerate(self.topics, 1)
-        )
-        return describe([span], list(topics), self.custom_data)
+        span = FileSpan(name, self._first, self._last, self._messages)
+        entries = [
+            topic.entry(count) for topic, count in zip(self.topics, self._counts, strict=True)
+        ]
+        return describe([span], entries, self.custom_data)
+
+
+class _Appended:
+    """File whose content is handed over as a whole or not at all, when it is flushed."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = open(path, 'xb', buffering=0)  # noqa: SIM115
+        self._waiting = bytearray()
+        self.size = 0
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @property
+    def number(self) -> int:
+        """Descriptor; raises ValueError when it is closed."""
+        return self._file.fileno()
+
+    def write(self, data: bytes) -> None:
+        """Keep data until it is flushed."""
+        self._waiting += data
+
+    def tell(self) -> int:
+        """Return the place behind everything that was written."""
+        return self.size + len(self._waiting)
+
+    def flush(self) -> None:
+        """Hand over what waits; it goes on waiting where that fails with an OSError."""
+        try:
+            with memoryview(self._waiting) as data:
+                done = 0
+                while done < len(data):
+                    done += self._file.write(data[done:])
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self.size)
+                self._file.seek(self.size)
+            raise
+        self.size += len(self._waiting)
+        self._waiting.clear()
+
+    def close(self) -> None:
+        """Close the file as it is on the disk."""
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def _make_folder(folder: Path) -> None:

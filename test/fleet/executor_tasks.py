@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks that go wrong in the ways that tasks of a crew can."""
+"""Tasks that go wrong in the ways that tasks of workers can."""
 
 import os
 from pathlib import Path
 import resource
 import signal
+import time
 
 import numpy as np
+from robot_identification.fleet.tasks import reduce_recording
 
 
 def double(payload, item):
@@ -43,13 +45,25 @@ def die_always(payload, item):
     return item
 
 
-def process(payload, item):
-    return os.getpid()
-
-
 def take_memory(payload, item):
     """Take 40 MB in arrays, let go of them, and tell how many pages the system had to give."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     arrays = [np.ones(2**17) for _ in range(40)]
     del arrays
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def wait_for_mark(payload, item):
+    """Note that item was begun, and wait with all but the first until the mark is there."""
+    folder = Path(payload.decode())
+    (folder / str(item)).touch()
+    while item and not (folder / 'go on').exists():
+        time.sleep(0.01)
+    return item
+
+
+def reduce_or_die(payload, path):
+    """Reduce a recording, but kill the worker for one whose name says so."""
+    if 'deadly' in path:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return reduce_recording(payload, path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Tasks of workers: reduction of a recording to a factor, and merging of factors.
+Tasks of workers: recordings to factors, and factors merged or asked for essential parameters.
 
 Robot, base parameters and settings come as bytes and are unpacked once in a process; a recording
 costs its own reading and arithmetic and little more.
@@ -9,14 +9,17 @@ costs its own reading and arithmetic and little more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+import hashlib
 import json
 from pathlib import Path
 import pickle
 import threading
 import time
 from typing import Any
+
+import numpy as np
 
 from ..base_parameters import BaseStructure, structure
 from ..config.experiment import Experiment
@@ -27,13 +30,17 @@ from ..config.sources import (
     FileSource,
     open_recording,
 )
-from ..data.bag_info import bag_info
+from ..data.bag import bag_info
 from ..data.recording_config import RecordingEntry
 from ..errors import (
     collected_warnings,
     IdentificationError,
     SettingsError,
 )
+from ..estimation import QRFactor
+from ..estimation.identifiability import identifiability
+from ..estimation.least_squares import solve
+from ..model.parameters import ParameterLayout
 from ..options.keys import to_mapping
 from ..reduction import (
     FactorBuilder,
@@ -42,7 +49,6 @@ from ..reduction import (
 )
 from ..results.factor_file import (
     merge_stored,
-    Origin,
     pack,
     StoredFactor,
     SUFFIX,
@@ -50,7 +56,7 @@ from ..results.factor_file import (
 )
 from ..results.result_yaml import plain
 from ..version import __version__
-from .recordings import fingerprint_of
+from .store import Finished
 
 _one_at_a_time = threading.Lock()
 """In a worker with several threads: warnings and regressors are not made for sharing."""
@@ -115,42 +121,12 @@ class ReductionPlan:
             'rows': settings_of(self.problem).to_mapping(),
             'entry': to_mapping(self.entry),
         }
-        text = json.dumps(plain(settings), sort_keys=True)
-        return fingerprint_of((__version__, robot.urdf, text))
+        text = json.dumps([__version__, robot.urdf, plain(settings)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def payload(self) -> bytes:
         """Return it as what workers are given."""
         return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """
-    A recording's factor and what else is known of it.
-
-    Attributes
-    ----------
-    factor:
-        Packed.
-    origin:
-        When it was made, and how long it is.
-    custom:
-        The bag's custom data.
-    samples:
-        Samples that it has.
-    seconds:
-        Time that it took [s].
-    warnings:
-        What was said about it.
-
-    """
-
-    factor: bytes
-    origin: Origin
-    custom: Mapping[str, str] = field(default_factory=dict)
-    samples: int = 0
-    seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,7 +136,7 @@ class Refused:
     reason: str
 
 
-def reduce_recording(payload: bytes, path: str) -> Reduced | Refused:
+def reduce_recording(payload: bytes, path: str) -> tuple[Finished, bytes] | Refused:
     """
     Make the factor of a recording.
 
@@ -170,6 +146,10 @@ def reduce_recording(payload: bytes, path: str) -> Reduced | Refused:
         Of the plan.
     path:
         Of the recording, absolute.
+
+    Returns
+    -------
+    What the store has to know of it, and the packed factor; or why it cannot be used.
 
     Raises
     ------
@@ -187,14 +167,17 @@ def reduce_recording(payload: bytes, path: str) -> Reduced | Refused:
             if _may_pass(error):
                 raise
             return Refused(str(error))
-    return Reduced(
-        factor=pack(stored),
-        origin=stored.origins[0],
+    origin = stored.origins[0]
+    finished = Finished(
+        path=path,
+        began=origin.start,
+        duration=origin.duration,
         custom=_custom(plan, path),
         samples=stored.factor.raw_rows,
         seconds=time.perf_counter() - began,
         warnings=tuple(dict.fromkeys(notes)),
     )
+    return finished, pack(stored)
 
 
 @dataclass(frozen=True)
@@ -222,6 +205,72 @@ def merge_group(payload: bytes, group: Group) -> bytes:
     """Merge the factors of a group in their order."""
     with _one_at_a_time:
         return pack(merge_stored(unpack(data) for data in group.factors))
+
+
+@dataclass(frozen=True)
+class Question:
+    """
+    Question to single factors: the values of the fleet's essential parameters.
+
+    All others are held at the fleet's values, and each joint's rows count with the fleet's
+    weights: so even a short recording tells something, and what several tell can be compared.
+
+    Attributes
+    ----------
+    layout:
+        The b base parameters.
+    weights:
+        (n,) of the joints' rows [1/(N m) or 1/N].
+    essential:
+        (b,) bool, which parameters are estimated: e of them.
+    fixed:
+        (b,) values of the others.
+
+    """
+
+    layout: ParameterLayout
+    weights: np.ndarray
+    essential: np.ndarray
+    fixed: np.ndarray
+
+
+def estimate_essentials(factor: QRFactor, question: Question) -> np.ndarray:
+    """
+    Estimate the essential parameters from a factor.
+
+    Parameters
+    ----------
+    factor:
+        Of a recording or a robot.
+    question:
+        What is estimated.
+
+    Returns
+    -------
+    np.ndarray
+        (2, e) values and standard deviations; NaN where the factor does not tell.
+
+    """
+    total, free = factor.stacked(question.weights), question.essential
+    effort = total[:, -1] - total[:, :-1][:, ~free] @ question.fixed[~free]
+    columns = np.flatnonzero(free)
+    reduced = np.asarray(np.linalg.qr(np.column_stack([total[:, columns], effort]), mode='r'))
+    answer = np.full((2, columns.size), np.nan)
+    if factor.n_independent <= columns.size:
+        return answer
+    known = identifiability(reduced, factor.n_rows, question.layout.select(columns)).excited
+    if known.any():
+        solution = solve(reduced, known, question.fixed[columns], factor.n_independent)
+        answer[0, known] = solution.base[known]
+        answer[1, known] = np.sqrt(np.diag(solution.covariance))[known]
+    return answer
+
+
+def estimate_group(payload: bytes, group: Group) -> np.ndarray:
+    """Estimate from each factor of a group, whose argument is a `Question`; (k, 2, e)."""
+    return np.array(
+        [estimate_essentials(unpack(data).factor, group.argument) for data in group.factors]
+    )
 
 
 @lru_cache(maxsize=1)

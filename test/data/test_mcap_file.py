@@ -15,13 +15,14 @@ from mcap.writer import CompressionType, IndexType
 from mcap.writer import Writer as McapWriter
 import numpy as np
 import pytest
-from robot_identification.data import bag as bag_module
-from robot_identification.data import mcap_chunks
-from robot_identification.data.bag import joint_state_messages
-from robot_identification.data.bag_info import bag_info, BagInfo
-from robot_identification.data.bag_summary import contents_of
+from robot_identification.data import mcap_recovery
+from robot_identification.data.bag import (
+    bag_info,
+    BagInfo,
+    joint_state_messages,
+)
 from robot_identification.data.joint_state import decode, SIGNALS
-from robot_identification.data.mcap_reader import open_mcap
+from robot_identification.data.mcap_file import open_mcap, parts_of
 from robot_identification.data.messages import Messages
 from robot_identification.errors import RecordingError
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
@@ -142,7 +143,7 @@ def test_mcap_in_bulk_is_what_the_library_reads(recording, compression, chunk):
         return
     with tempfile.TemporaryDirectory() as folder:
         path = write_mcap(Path(folder) / 'run.mcap', recording, compression, chunk)
-        assert contents_of(path) is not None, 'else it is not read in bulk'
+        assert open_mcap(path).is_indexed, 'else it is read from its start'
         parts, messages = in_bulk(path)
         assert messages == by_library(path)
         agree(parts, [data for _, data in messages])
@@ -175,8 +176,6 @@ def test_folders_in_bulk_are_what_the_library_reads(recording, way):
             }
             for topic, time, message in recording:
                 writer.write(connections[topic], time, message)
-        whole = compression in (None, CompressionMode.STORAGE)
-        assert (contents_of(path) is not None) == whole
         parts, messages = in_bulk(path)
         assert messages == by_library(path)
         if messages:
@@ -193,25 +192,10 @@ def alike(count, layout=None, step=1_000_000):
     return [(TOPIC, START + i * step, serialised(START + i, layout, rng)) for i in range(count)]
 
 
-@pytest.mark.parametrize('index', [IndexType.ALL, ~IndexType.MESSAGE])
-def test_a_wrong_or_missing_message_index_changes_nothing(tmp_path, monkeypatch, index):
-    recording = alike(300)
-    path = write_mcap(tmp_path / 'run.mcap', recording, CompressionType.NONE, 5000, index)
-    told = [(time, data) for _, time, data in recording]
-    assert in_bulk(path)[1] == told
-    right = mcap_chunks.index_of
-    rng = np.random.default_rng(0)
-    for wrong in (
-        lambda body: right(body)[:-1],
-        lambda body: right(body)[3:],
-        lambda body: right(body)[rng.random(len(right(body))) < 0.5],
-        lambda body: right(body) + 1,
-        lambda body: right(body) - 40,
-        lambda body: np.append(right(body), 10**9),
-        lambda body: np.arange(200),
-    ):
-        monkeypatch.setattr('robot_identification.data.mcap_reader.index_of', wrong)
-        assert in_bulk(path)[1] == told
+def test_a_missing_message_index_changes_nothing(tmp_path):
+    index = ~IndexType.MESSAGE
+    path = write_mcap(tmp_path / 'run.mcap', alike(300), CompressionType.NONE, 5000, index)
+    assert in_bulk(path)[1] == [message[1:] for message in alike(300)]
 
 
 def test_overlapping_chunks_come_in_the_order_of_time(tmp_path):
@@ -223,17 +207,17 @@ def test_overlapping_chunks_come_in_the_order_of_time(tmp_path):
     assert in_bulk(path)[1] == by_library(path) == [m[1:] for m in messages]
 
 
-@pytest.mark.parametrize(('encoding', 'known'), [('cdr', True), ('json', False)])
-def test_other_encodings_are_not_read_in_bulk(tmp_path, encoding, known):
+def test_other_encodings_are_refused(tmp_path):
     path = tmp_path / 'run.mcap'
     with path.open('wb') as stream:
         writer = McapWriter(stream)
         writer.start('ros2')
         schema = writer.register_schema(KIND, 'ros2msg', b'')
-        channel = writer.register_channel(TOPIC, encoding, schema)
+        channel = writer.register_channel(TOPIC, 'json', schema)
         writer.add_message(channel, START, b'{}', START)
         writer.finish()
-    assert (open_mcap(path) is not None) == known
+    with pytest.raises(RecordingError, match=f'is of type {KIND} in json'):
+        in_bulk(path)
 
 
 def test_stamps_from_before_the_epoch():
@@ -295,7 +279,7 @@ def test_the_index_is_used_where_there_is_one(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError('read without its index')
 
-    monkeypatch.setattr(bag_module, '_unusual', refuse)
+    monkeypatch.setattr(mcap_recovery, '_whole_parts', refuse)
     for compression in CompressionType:
         write_mcap(tmp_path / 'run.mcap', alike(100), compression, 2000)
         assert len(in_bulk(tmp_path / 'run.mcap')[1]) == 100
@@ -311,12 +295,12 @@ def test_a_file_without_chunks_or_summary_is_read_from_its_start(tmp_path):
         for _, time, message in alike(50):
             writer.add_message(channel, time, message, time)
         writer.finish()
-    assert contents_of(path) is None
+    assert not open_mcap(path).is_indexed
     assert in_bulk(path)[1] == by_library(path) == [m[1:] for m in alike(50)]
     data = bytearray(path.read_bytes())
     data[-28:-20] = struct.pack('<Q', 0)  # where the summary starts
     path.write_bytes(data)
-    assert contents_of(path) is None
+    assert open_mcap(path) is None
     assert in_bulk(path)[1] == [m[1:] for m in alike(50)]
 
 
@@ -326,6 +310,30 @@ def test_a_changed_byte_in_a_finished_bag_is_found(tmp_path):
     data[len(data) // 3] ^= 0x10
     path.write_bytes(data)
     with pytest.raises(Exception, match='checksum'):
+        in_bulk(path)
+
+
+def test_an_index_that_names_a_chunk_twice_is_refused(tmp_path):
+    """Else a small file could stand for a very large one."""
+    path = write_mcap(tmp_path / 'run.mcap', alike(100), CompressionType.ZSTD, 3000)
+    data = bytearray(path.read_bytes())
+    with path.open('rb') as stream:
+        start = int.from_bytes(data[-28:-20], 'little')
+        indices = [p for p in parts_of(stream, start, len(data) - 37) if p.opcode == 8]
+    first, second = indices[0].start, indices[1].start
+    data[second + 25 : second + 41] = data[first + 25 : first + 41]  # its place and length
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match='has a chunk twice'):
+        in_bulk(path)
+
+
+@pytest.mark.parametrize('start', [1, 2**63, 2**64 - 1])
+def test_a_summary_that_is_elsewhere_is_damage(tmp_path, start):
+    path = write_mcap(tmp_path / 'run.mcap', alike(100), CompressionType.ZSTD, 3000)
+    data = bytearray(path.read_bytes())
+    data[-28:-20] = struct.pack('<Q', start)
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match='is damaged'):
         in_bulk(path)
 
 

@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
-from robot_identification.data.bag_info import bag_info, BagInfo
-from robot_identification.data.mcap_writer import BagWriter, Topic
+from robot_identification.data.bag import bag_info, BagInfo
+from robot_identification.data.bag_writer import BagWriter, Topic
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores
 

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks for many items, through failures and killed workers, on real processes."""
+
+import os
+import platform
+import signal
+import sys
+
+import pytest
+from robot_identification.errors import IdentificationError, SettingsError
+from robot_identification.fleet import executor
+from robot_identification.fleet.executor import (
+    AHEAD,
+    DaskExecutor,
+    local_client,
+    open_executor,
+)
+
+pytest.importorskip('distributed')
+
+ITEMS = range(12)
+RETRIES = 1
+
+
+@pytest.fixture(scope='module')
+def client(tasks):
+    with local_client(2, RETRIES) as client:
+        yield client
+
+
+@pytest.fixture(params=['dask', 'sequential'])
+def outcome(request, tmp_path):
+    """Give the function that does a task for all items."""
+    # started for the parameter that needs it
+    client = request.getfixturevalue('client') if request.param == 'dask' else None
+
+    def run(task, retries=RETRIES):
+        payload = str(tmp_path).encode()
+        if client is None:
+            engaged = executor.SequentialExecutor(payload, retries)
+        else:
+            engaged = DaskExecutor(client, payload, retries, 2)
+        return by_item(engaged.run(task, ITEMS))
+
+    return run
+
+
+def by_item(run):
+    done = list(run)
+    assert sorted(one.item for one in done) == list(ITEMS)
+    return {one.item: one for one in done}
+
+
+def test_every_item_is_done_with_the_payload(outcome, tasks, tmp_path):
+    done = outcome(tasks.double)
+    assert {item: one.value for item, one in done.items()} == {
+        item: (str(tmp_path).encode(), 2 * item) for item in ITEMS
+    }
+
+
+def test_what_may_pass_is_tried_again(outcome, tasks):
+    done = outcome(tasks.fail_first)
+    assert not any(one.failure for one in done.values())
+
+
+def test_without_retries_it_fails(outcome, tasks):
+    done = outcome(tasks.fail_first, retries=0)
+    assert {item for item, one in done.items() if one.failure} == {1, 3, 5, 7, 9, 11}
+    assert done[1].failure == 'OSError: [Errno 5] the disk is asleep'
+
+
+def test_one_failing_item_leaves_the_others_alone(outcome, tasks):
+    done = outcome(tasks.always_fail)
+    assert {item for item, one in done.items() if one.failure} == {3}
+    assert done[3].failure == 'ValueError: no, not three'
+
+
+def test_a_killed_worker_is_made_up_for(client, tasks, tmp_path):
+    done = by_item(DaskExecutor(client, str(tmp_path).encode(), 1, 2).run(tasks.die_once, ITEMS))
+    assert (tmp_path / 'died').exists()
+    assert {item: one.value for item, one in done.items()} == dict(zip(ITEMS, ITEMS, strict=True))
+
+
+@pytest.mark.parametrize('losses', [0, 1])
+def test_the_item_that_kills_its_worker_is_found_and_no_other_given_up(tasks, losses):
+    with local_client(2, losses) as client:
+        done = by_item(DaskExecutor(client, b'', 0, 2).run(tasks.die_always, ITEMS))
+    assert {item for item, one in done.items() if one.failure} == {3}
+    assert 'killed' in done[3].failure
+
+
+def test_few_items_are_taken_ahead(client, tasks):
+    taken = []
+
+    def items():
+        for item in range(50):
+            taken.append(item)
+            yield item
+
+    engaged = DaskExecutor(client, b'', 0, 2)
+    for count, _ in enumerate(engaged.run(tasks.double, items()), 1):
+        assert len(taken) <= count + AHEAD * 2
+
+
+def test_what_is_left_is_canceled_with_the_run(client, tasks, tmp_path):
+    engaged = DaskExecutor(client, str(tmp_path).encode(), 0, 2)
+    run = engaged.run(tasks.wait_for_mark, ITEMS)
+    assert next(run).item == 0
+    run.close()
+    (tmp_path / 'go on').touch()
+    assert len(by_item(engaged.run(tasks.double, ITEMS))) == len(ITEMS)
+    begun = {int(path.name) for path in tmp_path.iterdir() if path.name.isdigit()}
+    assert begun <= set(range(1 + AHEAD * 2))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='another C library decides itself')
+def test_workers_keep_memory_for_the_next_item(tasks):
+    with open_executor('dask', 1, b'') as engaged:
+        pages = sorted(done.value for done in engaged.run(tasks.take_memory, range(6)))
+    # but for the first item
+    assert pages[-2] < 500
+
+
+def test_a_worker_that_is_killed_as_it_starts_is_made_up_for(tasks, tmp_path):
+    with local_client(1, RETRIES) as client:
+        (pid,) = client.run(os.getpid).values()
+        os.kill(pid, signal.SIGKILL)
+        engaged = DaskExecutor(client, str(tmp_path).encode(), RETRIES, 1)
+        done = by_item(engaged.run(tasks.double, ITEMS))
+    assert [done[item].value[1] for item in ITEMS] == [2 * item for item in ITEMS]
+
+
+def test_a_cluster_that_has_lost_all_workers_is_given_up(monkeypatch, tasks):
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(executor, '_POLL_TIMEOUT', 0.1)
+    monkeypatch.setattr(executor, '_LOST_TIMEOUT', 0.5)
+    with LocalCluster(n_workers=0, dashboard_address=None) as cluster, Client(cluster) as client:
+        engaged = DaskExecutor(client, b'', 0)
+        with pytest.raises(IdentificationError, match='all workers are lost: see what ends them'):
+            list(engaged.run(tasks.double, ITEMS))
+
+
+def test_unknown_schedulers_are_refused():
+    with pytest.raises(SettingsError, match="'slurm' is no scheduler: give dask, or the address"):
+        open_executor('slurm', 1, b'').__enter__()
+
+
+def test_an_address_where_nobody_is(monkeypatch):
+    monkeypatch.setattr(executor, '_CONNECT_TIMEOUT', 1.0)
+    with pytest.raises(IdentificationError, match=r'no Dask scheduler answers at tcp://127'):
+        open_executor('tcp://127.0.0.1:9', 1, b'').__enter__()
+
+
+class NoCluster:
+    """A client of two workers: one that can do the work, and one with a given answer."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def wait_for_workers(self, count, timeout):
+        if self.answer is None:
+            raise TimeoutError
+
+    def run(self, function, on_error):
+        return {'tcp://one': function(), 'tcp://two': self.answer}
+
+
+@pytest.mark.parametrize(
+    ('answer', 'text'),
+    [
+        (None, 'tcp://there has no workers: start some'),
+        (ImportError('no module'), r'two cannot use robot_identification .* \(no module\): inst'),
+        ('0.0.0', r'worker tcp://two cannot use robot_identification .* \(0\.0\.0\): install'),
+    ],
+)
+def test_workers_that_cannot_do_the_work(answer, text):
+    with pytest.raises(IdentificationError, match=text):
+        executor._check_workers(NoCluster(answer), 'tcp://there')
+
+
+def test_a_worker_that_is_lost_meanwhile_is_no_wrong_one():
+    executor._check_workers(NoCluster(OSError('connection closed')), 'tcp://there')
+
+
+def test_without_dask_this_process_does_the_work(monkeypatch, tasks):
+    monkeypatch.setitem(sys.modules, 'distributed', None)
+    with open_executor(None, None, b'') as engaged:
+        assert (engaged.name, engaged.workers) == ('this process alone, without Dask', 1)
+    for scheduler, workers in (('dask', 1), ('tcp://127.0.0.1:8786', None), (None, 2)):
+        with pytest.raises(SettingsError, match='Dask, which is not installed: install dask and'):
+            open_executor(scheduler, workers, b'').__enter__()
