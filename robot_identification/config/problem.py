@@ -42,7 +42,7 @@ class IdentificationProblem:
     name:
         What the result is called.
     effort_kind:
-        What the recorded efforts are (see `robot_identification.drives.EFFORT_KINDS`).
+        What the recorded efforts are (see `robot_identification.data.drives.EFFORT_KINDS`).
     drives:
         How recorded signals became those at the joints, for the record; the sources convert.
     known_load:

@@ -37,7 +37,7 @@ class ElasticPlant(Plant):
     A robot with elastic joints in MuJoCo, moved by efforts of its motors.
 
     Positions, velocities and efforts of the motors are reduced to the joints, as
-    `regressors.ElasticJoints` explains.
+    `model.elastic_joints.ElasticJoints` explains.
 
     Parameters
     ----------

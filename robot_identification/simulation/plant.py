@@ -50,7 +50,7 @@ class Plant:
     timestep:
         Length of a step [s].
     slopes:
-        (n_joints,) slopes of stiction and Stribeck friction, as `regressors.friction.slopes_of`
+        (n_joints,) slopes of stiction and Stribeck friction, as `regressor.friction.slopes_of`
         gives them; needed where the parameters have such friction [s/rad or s/m].
 
     Attributes

@@ -37,7 +37,7 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     Returns
     -------
     ParameterSet
-        In the layout of ``regressors.prior(robot, true_model(...))``: ten parameters a link, then
+        In the layout of ``regressor.prior(robot, true_model(...))``: ten parameters a link, then
         ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
         motors' where joints are elastic, which have their stiffness ``k`` and damping ``d``.
 

@@ -178,7 +178,7 @@ def estimated(request, ros_domain, identify, arm, tmp_path_factory):
     """Give a node with an estimate, as validation needs one; nothing is open to it unasked."""
     plugins = request.config.pluginmanager.get_plugins()
     ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
-    command = [sys.executable, '-c', AS_ANYBODY, '-m', f'{NODES}.identification_node']
+    command = [sys.executable, '-c', AS_ANYBODY, '-m', f'{NODES}.identification.node']
     parameters = {**arm.parameters, 'output': str(tmp_path_factory.mktemp('results'))}
     try:
         ros.start_command('identification', command, parameters=parameters)
