@@ -5,9 +5,9 @@ Identification of a robot's dynamic parameters, after its URDF and recordings of
 The names below are imported when they are first used, so that importing the package costs nothing.
 """
 
-from importlib import import_module
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
+from .lazy import lazily
 from .version import __version__ as __version__
 
 __all__ = [
@@ -61,41 +61,44 @@ if TYPE_CHECKING:
     from .results.urdf_export import identified_urdf
     from .signals import SignalSettings
 
-_MODULE_OF = {
-    'check': 'model.consistency',
-    'EstimationSettings': 'estimation',
-    'FactorBuilder': 'reduction',
-    'IdentificationError': 'errors',
-    'IdentificationProblem': 'pipeline',
-    'identified_urdf': 'results.urdf_export',
-    'identify': 'pipeline',
-    'identify_factors': 'pipeline',
-    'identify_sources': 'pipeline',
-    'load_experiment': 'config.experiment_file',
-    'ModelSettings': 'regressor',
-    'ParameterLayout': 'model.parameters',
-    'ParameterSet': 'model.parameters',
-    'plan': 'excitation',
-    'PlannerSettings': 'excitation',
-    'read_factor': 'results.factor_file',
-    'read_result': 'results.result',
-    'Recording': 'data.recording',
-    'Result': 'results.result',
-    'Robot': 'model.robot',
-    'save': 'results.saving',
-    'SignalSettings': 'signals',
-    'validate': 'estimation.validation',
-    'write_factor': 'results.factor_file',
+_MODULES = {
+    'config.experiment_file': ('load_experiment',),
+    'data.recording': ('Recording',),
+    'errors': ('IdentificationError',),
+    'estimation': ('EstimationSettings',),
+    'estimation.validation': ('validate',),
+    'excitation': (
+        'plan',
+        'PlannerSettings',
+    ),
+    'model.consistency': ('check',),
+    'model.parameters': (
+        'ParameterLayout',
+        'ParameterSet',
+    ),
+    'model.robot': ('Robot',),
+    'pipeline': (
+        'IdentificationProblem',
+        'identify',
+        'identify_factors',
+        'identify_sources',
+    ),
+    'reduction': ('FactorBuilder',),
+    'regressor': ('ModelSettings',),
+    'results.factor_file': (
+        'read_factor',
+        'write_factor',
+    ),
+    'results.result': (
+        'read_result',
+        'Result',
+    ),
+    'results.saving': ('save',),
+    'results.urdf_export': ('identified_urdf',),
+    'signals': ('SignalSettings',),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used (PEP 562)."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    value = getattr(import_module(f'.{_MODULE_OF[name]}', __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / 'robot_identification'
 
 ROOMS = (
     'version',
+    'lazy',
     'errors',
     'compiled',
     'progress',

@@ -1,31 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exciting trajectories: planned to tell the parameters apart, checked before a robot moves."""
+"""
+Exciting trajectories: planned to tell the parameters apart, checked before a robot moves.
 
-from .collision_check import CollisionError, Nearest
-from .collisions import collision_model, CollisionModel
-from .constraints import (
-    check_trajectory,
-    Findings,
-    LimitUse,
-    LimitViolation,
-)
-from .limits import Limits, motion_limits
-from .obstacles import Obstacle
-from .planner import plan
-from .plans import Plan, PlanningCanceled
-from .points import (
-    point_to_point,
-    Points,
-    PointTrajectory,
-    to_points,
-)
-from .settings import PlannerSettings, PointSettings
-from .trajectories import (
-    concatenate,
-    FourierTrajectory,
-    Trajectory,
-)
-from .trajectory_segments import stoppable, StoppablePath
+The names below are imported when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
 
 __all__ = [
     'check_trajectory',
@@ -54,3 +36,68 @@ __all__ = [
     'to_points',
     'Trajectory',
 ]
+
+if TYPE_CHECKING:
+    from .collision_check import CollisionError, Nearest
+    from .collisions import collision_model, CollisionModel
+    from .constraints import check_trajectory, Findings, LimitUse, LimitViolation
+    from .limits import Limits, motion_limits
+    from .obstacles import Obstacle
+    from .planner import plan
+    from .plans import Plan, PlanningCanceled
+    from .points import point_to_point, Points, PointTrajectory, to_points
+    from .settings import PlannerSettings, PointSettings
+    from .trajectories import concatenate, FourierTrajectory, Trajectory
+    from .trajectory_segments import stoppable, StoppablePath
+else:
+    _MODULES = {
+        'collisions': (
+            'collision_model',
+            'CollisionModel',
+        ),
+        'constraints': (
+            'check_trajectory',
+            'Findings',
+            'LimitUse',
+            'LimitViolation',
+        ),
+        'trajectory_segments': (
+            'stoppable',
+            'StoppablePath',
+        ),
+        'limits': (
+            'Limits',
+            'motion_limits',
+        ),
+        'obstacles': ('Obstacle',),
+        'planner': ('plan',),
+        'plans': (
+            'Plan',
+            'PlanningCanceled',
+        ),
+        'points': (
+            'point_to_point',
+            'Points',
+            'PointTrajectory',
+            'to_points',
+        ),
+        'settings': (
+            'PlannerSettings',
+            'PointSettings',
+        ),
+        'collision_check': (
+            'CollisionError',
+            'Nearest',
+        ),
+        'trajectories': (
+            'concatenate',
+            'FourierTrajectory',
+            'Trajectory',
+        ),
+    }
+
+    __getattr__ = lazily(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

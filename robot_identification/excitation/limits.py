@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import ExcitationError
 
-# both load Pinocchio, which the process that streams commands does not need
-from ..model.robot import Robot
-from .settings import PlannerSettings
+if TYPE_CHECKING:
+    # both load Pinocchio, which the process that streams commands does not need
+    from ..model.robot import Robot
+    from .settings import PlannerSettings
 
 CONTINUOUS_RANGE = np.pi
 """How far from its start a plan lets a joint without position limits move [rad]."""

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import ExcitationError
-
-# both load Pinocchio, which the process that streams commands does not need
-from ..model.robot import Robot
 from .limits import motion_limits
-from .settings import PlannerSettings
+
+if TYPE_CHECKING:
+    # both load Pinocchio, which the process that streams commands does not need
+    from ..model.robot import Robot
+    from .settings import PlannerSettings
 
 POSITION_SLACK = 0.05
 """How far outside the URDF's position limits a robot may stand [rad or m]."""

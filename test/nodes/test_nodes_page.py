@@ -158,7 +158,7 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
 
 def test_the_guide_names_the_diagnostics_that_there_are():
     told = set(re.findall(r'`<node>: (\w+)`', PAGE.read_text()))
-    sources = (ROOT / 'robot_identification' / 'nodes').glob('*.py')
+    sources = (ROOT / 'robot_identification' / 'nodes').rglob('*.py')
     made = {
         name
         for source in sources

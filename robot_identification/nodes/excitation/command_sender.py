@@ -246,7 +246,7 @@ class _Process:
         self._patience = max(HUNG_SECONDS, 5.0 / task.rate)
         self._note, self._on_end = note, on_end
         self._pipe, others = Pipe()
-        command = [sys.executable, '-m', 'robot_identification.nodes.excitation.command_process']
+        command = [sys.executable, '-m', f'{__package__}.command_process']
         with others:
             # a session of its own, and no signal at this process's death: it brings the robot to
             # rest by itself, and ends then

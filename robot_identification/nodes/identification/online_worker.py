@@ -50,7 +50,7 @@ class OnlineWorker:
         self._lock = threading.Lock()
         self._pipe, others = Pipe()
         self._rows, calculator = Pipe()
-        command = [sys.executable, '-m', 'robot_identification.nodes.identification.online_process']
+        command = [sys.executable, '-m', f'{__package__}.online_process']
         with others, calculator:
             self._process = subprocess.Popen(
                 [*command, str(others.fileno()), str(calculator.fileno())],
