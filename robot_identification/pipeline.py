@@ -183,7 +183,9 @@ def identify_sources(
         estimate=estimate,
         essential=reduced,
         standard=closest,
-        standard_std=standard_std(estimate, base),
+        standard_std=standard_std(estimate, base)
+        if estimate.standard_std is None
+        else estimate.standard_std,
         consistency=check(closest),
         validations=tuple(validations),
         recordings=task.system.sources,

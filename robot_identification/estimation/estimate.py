@@ -24,7 +24,7 @@ METHOD_TITLES = {
     'wls': 'weighted least squares',
     'irls': 'iteratively reweighted least squares',
     'mrls': 'modified recursive least squares',
-    'physical': 'least squares over physical bodies',
+    'physical': 'maximum a posteriori over physical bodies',
 }
 """What the methods are called in full."""
 
@@ -360,6 +360,8 @@ class Estimate:
         The robot's name, where known.
     standard:
         The standard parameters where the method itself finds them (``physical``), else None.
+    standard_std:
+        (p,) their standard deviations; None where the method does not find them.
     notes:
         In words, what the method found out by the way, such as the share of outliers.
     factor:
@@ -391,6 +393,7 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     robot: str = ''
     standard: ParameterSet | None = None
+    standard_std: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     factor: np.ndarray | None = None
     bootstrap: Bootstrap | None = None

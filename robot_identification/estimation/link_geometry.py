@@ -7,6 +7,7 @@ from itertools import product
 
 import coal
 import numpy as np
+from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, QhullError
 
 from ..errors import SettingsError
@@ -74,6 +75,15 @@ def hull_faces(points: np.ndarray) -> np.ndarray:
         return np.unique(ConvexHull(points).equations.round(12), axis=0)
     except (QhullError, ValueError):
         return box_faces(points)
+
+
+def interior_point(faces: np.ndarray) -> np.ndarray:
+    """Return the centre of the largest ball inside of faces, (3,) [m]."""
+    bounds = np.append(faces[:, :3], np.ones((len(faces), 1)), axis=1)
+    found = linprog(
+        [0.0, 0.0, 0.0, -1.0], bounds, -faces[:, 3], bounds=[(None, None)] * 3 + [(0.0, None)]
+    )
+    return np.asarray(found.x[:3])
 
 
 def require_points(points: dict[str, np.ndarray], links: tuple[str, ...], choice: str) -> None:

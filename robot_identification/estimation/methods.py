@@ -75,7 +75,7 @@ class Equations:
         moving: bool = True,
     ) -> LinearSystem:
         """Return the linear system of recordings, see `system_of` and `energy_system`."""
-        timed = self.settings.bootstrap is not None
+        timed = self.settings.bootstrap is not None or self.settings.method == 'physical'
         if self.by_energy:
             return energy_system(
                 sources,
@@ -176,7 +176,6 @@ def _physical(task: Task) -> Estimate:
         task.prior,
         task.settings.physical,
         model=task.model,
-        distance=task.settings.distance,
     )
 
 

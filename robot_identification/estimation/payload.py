@@ -48,21 +48,19 @@ from . import (
     LinearSystem,
 )
 from .identifiability import identifiability
-from .interior_point import minimise
 from .least_squares import joint_weights, solve
+from .log_det import LogDetProblem, minimise
 from .payload_result import Payload
 from .physical_constraints import (
     Body,
     body_links,
-    inertia_constraints,
+    relative_units,
 )
-from .semidefinite_program import Affine, SemidefiniteProgram
 
 _TOLERANCE = 1e-6
 _RANGE, _READABLE = 1e-9, 1e-3
-_MARGIN = 1e-3
 _RADIUS = 0.05
-_CLOSENESS = 1e-2
+_CLOSENESS = 1e-4
 _FRICTION = ('fv', 'fc', 'off', 'ts', 'tsc', 'fvm', 'fcm')
 _ORDER = (0, 1, 2, 3, 4, 6, 9, 5, 7, 8)
 
@@ -284,23 +282,19 @@ def _body(
     mass = abs(free[0]) if told[0] and free[0] != 0.0 else 1.0
     radius = _RADIUS
     ball = Body('load', mass, np.diag([mass * radius**2] * 3 + [mass]), repaired=False)
-    layout = ParameterLayout.inertial(('load',))
-    scale = np.array([mass, *[mass * radius] * 3, *[2.0 * mass * radius**2] * 6])
-    prior = from_pseudo_inertia(ball.pseudo_inertia)
-    # what the recordings do not tell stays near a ball at the frame's origin
-    away = _CLOSENESS * np.eye(len(scale))
     noise = max(residual_std, 1e-9 * abs(float(rows.factor[-1, -1])))
-    matrix = np.vstack([rows.factor[:, :-1] * scale / noise, away])
-    target = np.concatenate([rows.factor[:, -1] / noise, away @ (prior / scale)])
-    nothing = Affine(np.zeros((0, len(scale))), np.zeros(0))
-    program = SemidefiniteProgram(
-        matrix,
-        target,
-        semidefinite=inertia_constraints((ball,), layout, scale, _MARGIN),
-        nonnegative=nothing,
-        zero=nothing,
+    problem = LogDetProblem(
+        matrix=rows.factor[:, :-1] / noise,
+        target=rows.factor[:, -1] / noise,
+        places=np.arange(len(INERTIAL_SYMBOLS))[None],
+        units=relative_units((ball,)),
+        # what the recordings do not tell stays near a ball at the frame's origin
+        weight=_CLOSENESS,
+        positive=np.zeros((0, len(INERTIAL_SYMBOLS))),
+        barrier=0.0,
     )
-    found = minimise(program).z * scale
+    found = minimise(problem, from_pseudo_inertia(ball.pseudo_inertia)).chi
+    layout = ParameterLayout.inertial(('load',))
     notes = []
     if not told.all():
         names = [name for name, known in zip(layout.names, told, strict=True) if not known]

@@ -1,60 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Weighted least squares over physically consistent standard parameters.
+Physically consistent standard parameters: a maximum a posteriori fit.
 
-Minimised over the p standard parameters chi is, in units of the residual's variance,
+Minimised over the p standard parameters chi is
 
-    ||W (G chi) - tau||^2 + weight * divergence(chi, prior),
+    sum_j |W_j (G chi) - tau_j|^2 / sigma_j^2 + weight sum_k D(P_k, P0_k)
 
-with the rows of every joint weighed as `wls` weighs them, subject to every link's pseudo-inertia
-being positive definite and rotor inertias and friction not being negative (Wensing, Kim and
-Slotine, RA-L 2018).  W enters by its R factor alone, so the recording's length does not matter.
-The divergence chooses among the fits that are equally good: Euclidean, in the links' own sizes;
-or entropic, twice ``tr X - logdet X - 4`` of the pseudo-inertias X relative to the prior's (Lee,
-Wensing and Park, "Geometric robot dynamic identification: a convex programming approach", T-RO
-2020), which does not depend on the frames that the parameters are written in.
+with G the regrouping into base parameters, D the log-det divergence of each link's pseudo-inertia
+from the prior's (see `log_det`), and rotor inertias and friction positive.  W enters by its R
+factor alone, so the recording's length does not matter.  Data and prior are weighed in the same
+currency: sigma_j comes from the fit itself, iterated, and counts rows for as much as the block
+bootstrap of the plain fit says they tell.  A URDF says nothing of rotors and friction; they have
+no prior but their sign, so that a drive's reflected inertia is not put on its link.  The weight is
+found by cross-validation (`prior_strength`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import null_space
 
-from ..errors import one_of, SettingsError
-from ..model.parameters import ParameterLayout, ParameterSet
+from ..errors import IdentifiabilityError, one_of
+from ..model.consistency import from_pseudo_inertia, pseudo_inertia
+from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor.settings import ModelSettings
+from .bootstrap import bootstrap, BootstrapSettings
 from .estimate import Estimate
-from .interior_point import (
-    Infeasible,
-    minimise,
-    Minimum,
-)
 from .least_squares import evaluate, wls
-from .link_geometry import (
-    box_faces,
-    hull_faces,
-    link_points,
-    require_points,
-)
+from .link_geometry import box_faces, hull_faces, interior_point, link_points, require_points
+from .log_det import LogDetMinimum, LogDetProblem, minimise
 from .physical_constraints import (
     Body,
-    body_sizes,
     centre_bounds,
     drive_signs,
-    inertia_constraints,
     reference_bodies,
-    total_mass,
+    relative_units,
 )
-from .semidefinite_program import (
-    Affine,
-    SemidefiniteProgram,
-    unpack,
-)
+from .prior_strength import choose_strength, Folds, Strength
 from .system import LinearSystem
 
 _DEAR = 1.2
@@ -63,23 +48,33 @@ _DEAR = 1.2
 _LEAST_NOISE = 1e-4
 """Residual that is counted at least, relative to the effort: no sensor is better than this."""
 
-_PROVEN = 1e-3
-"""Bound on the distance from the optimum, in standard deviations, above which a note gives it."""
+_BARRIER = 1e-3
+"""Weight of the logarithms that keep rotor inertias, friction and bounds positive."""
 
-_ACTIVE = 1e-5
-_ROUNDS, _FACES, _OUTSIDE = 40, 3, 1e-9
+_UNSEEN = 1e-6
+"""Share of the largest column of drives below which the recordings do not see another one."""
+
+_DEFAULT_WEIGHT = 30.0
+"""Of the prior where there is nothing to cross-validate on."""
+
+_ROUGH = 1e-2
+"""Distance from the minimum [standard deviations] that is enough to compare strengths."""
+
+_ROUNDS, _SETTLED = 10, 0.005
+_MASS_STD = 0.01
 
 
 @dataclass(frozen=True)
 class PhysicalSettings:
     """Settings of the physically consistent fit."""
 
-    margin: float = option(
-        1e-3,
-        doc="Share of the prior's body that every link keeps: its pseudo-inertia less this many "
-        "times the prior's is positive semidefinite",
-        minimum=1e-6,
-        maximum=1.0,
+    weight: float | None = option(
+        None,
+        doc='Strength of the prior of the links: 1/sqrt(2 weight) is about the relative standard '
+        'deviation of a mass before anything is measured; null finds it by cross-validation over '
+        'stretches of the recordings',
+        minimum=1e-3,
+        maximum=1e8,
     )
     center_of_mass: str = option(
         'free',
@@ -95,55 +90,128 @@ class PhysicalSettings:
         unit='kg',
         minimum=0.0,
     )
-    divergence: str = option(
-        'euclidean',
-        doc="How closeness to the prior is measured: euclidean, by the parameters' differences as "
-        'estimation.distance says; or entropic, by the log-det divergence of the pseudo-inertias, '
-        'which does not depend on frames and units',
-        choices=('euclidean', 'entropic'),
-    )
-    weight: float = option(
-        1e-4,
-        doc='What closeness to the prior counts beside the fit: it is as if what the data leave '
-        "open were measured, with a standard deviation of 1/sqrt(weight) times each link's own "
-        'size',
-        minimum=1e-8,
-        maximum=1e4,
-    )
-    tolerance: float = option(
-        1e-4,
-        doc='How far the solver may stay from the optimum: in standard deviations where the data '
-        "tell, in the links' own sizes where they do not",
-        minimum=1e-6,
-        maximum=1e-1,
+    total_mass_std: float | None = option(
+        None,
+        doc='Its standard deviation; null for one per cent of it',
+        unit='kg',
+        minimum=1e-9,
     )
 
 
 @dataclass(frozen=True)
-class PhysicalProblem:
+class PhysicalFit:
     """
-    Semidefinite program of a physical fit, in z = parameters / scale.
+    The parts of the problem that do not depend on the rows.
 
     Attributes
     ----------
+    regrouping:
+        (b, p) from standard to base parameters.
+    prior:
+        (p,) standard parameters.
+    start:
+        (p,) parameters inside of all constraints.
     bodies:
-        Reference bodies of the links, in the order of the program's semidefinite constraints.
-    scale:
-        (p,) sizes of the standard parameters.
-    signs:
-        Names of the program's nonnegative entries.
-    factor:
-        (b + 1, b + 1) R of [W | tau], in units of the residual's standard deviation.
-    program:
-        Least squares in standard deviations, with rows below it for closeness to the prior.
+        Reference bodies of the links.
+    places:
+        (n, 10) int, columns of each body's parameters.
+    units:
+        (n, 10, 4, 4) relative pseudo-inertias of a unit of each.
+    positive:
+        (k, p) rows whose products with the parameters are positive.
+    known, known_values:
+        (m, p) and (m,) further rows in standard deviations: a mass that was weighed.
 
     """
 
+    regrouping: np.ndarray
+    prior: np.ndarray
+    start: np.ndarray
     bodies: tuple[Body, ...]
-    scale: np.ndarray
-    signs: tuple[str, ...]
-    factor: np.ndarray
-    program: SemidefiniteProgram
+    places: np.ndarray
+    units: np.ndarray
+    positive: np.ndarray
+    known: np.ndarray
+    known_values: np.ndarray
+
+    @classmethod
+    def of(
+        cls, system: LinearSystem, robot: Robot, prior: ParameterSet,
+        settings: PhysicalSettings, model: ModelSettings,
+    ) -> PhysicalFit:  # fmt: skip
+        """Set up the fit; raises `SettingsError` where settings cannot be met."""
+        layout = prior.layout
+        bodies = reference_bodies(robot, prior)
+        places = np.array([np.arange(len(layout))[layout.of(body.link)] for body in bodies])
+        signs, _ = drive_signs(layout, model)
+        start = np.array(prior.values)
+        for body, place in zip(bodies, places, strict=True):
+            start[place] = from_pseudo_inertia(body.pseudo_inertia)
+        faces = _centre_faces(robot, bodies, settings)
+        for body, place in zip(bodies, places, strict=True):
+            if body.link in faces:
+                start[place] = _moved_inside(start[place], faces[body.link])
+        bounds = [centre_bounds(link, planes, layout) for link, planes in faces.items()]
+        known, values = np.zeros((0, len(layout))), np.zeros(0)
+        if settings.total_mass is not None:
+            std = settings.total_mass_std or _MASS_STD * settings.total_mass
+            known = np.zeros((1, len(layout)))
+            known[0, places[:, 0]] = 1.0 / std
+            values = np.array([settings.total_mass / std])
+        return cls(
+            regrouping=system.structure.regrouping,
+            prior=np.array(prior.values),
+            start=start,
+            bodies=bodies,
+            places=places.reshape(-1, 10),
+            units=relative_units(bodies),
+            positive=np.vstack([signs, *bounds]),
+            known=known,
+            known_values=values,
+        )
+
+    def problem(self, factor: np.ndarray, weight: float) -> tuple[LogDetProblem, np.ndarray]:
+        """
+        Return the problem of rows with R ``factor`` of unit noise, and a start inside of it.
+
+        Parameters which no row sees are held at the prior: their columns are 0, and weak rows
+        measure them there.
+        """
+        matrix, target = factor[:, :-1] @ self.regrouping, factor[:, -1]
+        norms = np.linalg.norm(matrix, axis=0)
+        start = self.start.copy()
+        bodily = np.zeros(start.size, dtype=bool)
+        bodily[self.places] = True
+        unseen = ~bodily & (norms <= _UNSEEN * norms[~bodily].max(initial=0.0))
+        signed = np.flatnonzero((self.positive != 0.0).any(axis=0) & ~bodily)
+        for i in signed:  # a hundredth of the effort each, or the prior
+            typical = 1e-3 if unseen[i] else 0.01 * np.linalg.norm(target) / norms[i]
+            start[i] = max(start[i], typical)
+        start = _inside(self.positive, start)
+        held = np.diag(1.0 / np.maximum(np.abs(self.prior), 1e-3))[unseen]
+        problem = LogDetProblem(
+            matrix=np.vstack([matrix, self.known, held]),
+            target=np.concatenate([target, self.known_values, held @ self.prior]),
+            places=self.places,
+            units=self.units,
+            weight=weight,
+            positive=self.positive,
+            barrier=_BARRIER,
+        )
+        return problem, start
+
+    def solve(
+        self,
+        factor: np.ndarray,
+        weight: float,
+        start: np.ndarray | None = None,
+        tolerance: float = 1e-6,
+    ) -> LogDetMinimum:
+        """Return the fit to rows with R ``factor`` of unit noise."""
+        problem, inside = self.problem(factor, weight)
+        if start is None:
+            return minimise(problem, inside, tolerance)
+        return minimise(problem, start, tolerance, near=True)
 
 
 def physical(
@@ -153,15 +221,14 @@ def physical(
     settings: PhysicalSettings | None = None,
     *,
     model: ModelSettings | None = None,
-    distance: str = 'body',
 ) -> Estimate:
     """
-    Return the physically consistent standard parameters that fit best.
+    Return the most probable physically consistent standard parameters.
 
     Parameters
     ----------
     system:
-        The rows.
+        The rows, with their ``blocks`` where the prior's strength is to be found.
     robot:
         For the links' sizes and shapes.
     prior:
@@ -170,16 +237,12 @@ def physical(
         See `PhysicalSettings`.
     model:
         Gives the coupled drives.
-    distance:
-        ``body`` or ``si``, as `EstimationSettings.distance`.
 
     Returns
     -------
     Estimate
-        with ``standard``, the parameters found; ``base``, what they amount to; and the covariance
-        of the unconstrained weighted least squares, which is that of the constrained fit where no
-        constraint is active.  Elsewhere the errors are smaller taken together, measured by that
-        covariance, as the truth is physical; a single one may be larger.
+        with ``standard`` and ``standard_std``, the parameters found and their posterior standard
+        deviations; ``base`` and its covariance, what they amount to.
 
     Raises
     ------
@@ -192,218 +255,158 @@ def physical(
     """
     settings = settings or PhysicalSettings()
     free = wls(system, prior=prior, robot=robot.name)
-    problem = physical_problem(
-        system, free, robot, prior, settings, model or ModelSettings(), distance
-    )
-    minimum = _solve(problem, robot, prior, settings)
-    values = minimum.z * problem.scale
-    # rounding may leave a parameter at its bound slightly negative
-    places = prior.layout.indices(name for name in problem.signs if name in prior.layout)
-    values[places] = np.maximum(values[places], 0.0)
-    found = ParameterSet(prior.layout, values)
-    estimate = _estimate(system, free, found)
-    change = estimate.base.values - free.base.values
-    moved = float(np.linalg.norm(problem.factor[:, :-1] @ change))
-    return replace(
-        estimate,
-        notes=_notes(free, estimate, moved, problem, minimum),
-        warnings=(*estimate.warnings, *_misfit(free, estimate)),
-    )
+    fit = PhysicalFit.of(system, robot, prior, settings, model or ModelSettings())
+    inflation = _inflation(system, free)
+    folds = Folds.of(system) if settings.weight is None else None
+    scales = _row_scales(system, free.base.values, free, inflation)
+    if folds is None:
+        strength = Strength(settings.weight or _DEFAULT_WEIGHT, np.zeros(0))
+    else:
+        # the prior's strength depends on the noise of the joints, and that on a sensible fit
+        _, scales = _settled(system, fit, _DEFAULT_WEIGHT, scales, free, inflation)
+        strength = _strength(fit, folds, scales, system)
+    minimum, scales = _settled(system, fit, strength.weight, scales, free, inflation)
+    return _estimate(system, free, prior, fit, minimum, strength, scales, inflation)
 
 
-def physical_problem(
+def _settled(
     system: LinearSystem,
+    fit: PhysicalFit,
+    weight: float,
+    scales: np.ndarray,
     free: Estimate,
-    robot: Robot,
-    prior: ParameterSet,
-    settings: PhysicalSettings,
-    model: ModelSettings,
-    distance: str,
-) -> PhysicalProblem:
-    """
-    Return the program of a physical fit, without bounds of the centres of mass.
-
-    Parameters
-    ----------
-    system, robot, prior, settings, model, distance:
-        As for `physical`.
-    free:
-        The estimate without constraints.
-
-    """
-    layout = prior.layout
-    bodies = reference_bodies(robot, prior)
-    _check_settings(settings, bodies)
-    sizes = body_sizes(bodies, robot, layout)
-    regrouping = system.structure.regrouping
-    factor = _whitened(system, free)
-    closeness = np.sqrt(settings.weight) * _closeness(
-        regrouping, free, bodies, layout, sizes, settings, distance
-    )
-    signs, names = drive_signs(layout, sizes, model)
-    inertias = inertia_constraints(bodies, layout, sizes, settings.margin)
-    masses = () if settings.total_mass is None else (settings.total_mass,)
-    entropic = settings.divergence == 'entropic'
-    return PhysicalProblem(
-        bodies=bodies,
-        scale=sizes,
-        signs=names,
-        factor=factor,
-        program=SemidefiniteProgram(
-            matrix=np.vstack([factor[:, :-1] @ (regrouping * sizes), closeness]),
-            target=np.concatenate([factor[:, -1], closeness @ (prior.values / sizes)]),
-            semidefinite=inertias,
-            nonnegative=signs,
-            zero=Affine.stack(
-                [total_mass(bodies, layout, sizes, mass) for mass in masses], len(layout)
-            ),
-            entropic=inertia_constraints(bodies, layout, sizes, 0.0) if entropic else (),
-            weight=settings.weight if entropic else 0.0,
-        ),
-    )
-
-
-def _closeness(
-    regrouping: np.ndarray,
-    free: Estimate,
-    bodies: Sequence[Body],
-    layout: ParameterLayout,
-    sizes: np.ndarray,
-    settings: PhysicalSettings,
-    distance: str,
-) -> np.ndarray:
-    """
-    Return rows that measure the distance from the prior where the data leave z open.
-
-    The data decide the base parameters.  So the rows measure the part of z that lies in the null
-    space of the regrouping, and base parameters that the recording does not excite.  With the
-    entropic divergence, the bodies' parameters are not measured here.
-    """
-    away = np.ones(len(layout), dtype=bool)
-    if settings.divergence == 'entropic':
-        for body in bodies:
-            away[layout.of(body.link)] = False
-    measure = sizes if distance == 'body' else np.ones(len(layout))
-    # differences measured by (chi - prior) / measure, with chi = sizes z
-    open_ = np.zeros((0, len(layout)))
-    if away.any():
-        kernel = null_space(regrouping[:, away] * measure[away], rcond=1e-9).T
-        open_ = np.zeros((len(kernel), len(layout)))
-        open_[:, away] = kernel * (sizes / measure)[away]
-    lost = regrouping[~free.excited] * sizes
-    norms = np.linalg.norm(lost, axis=1, keepdims=True)
-    return np.vstack([open_, lost / np.where(norms > 0.0, norms, 1.0)])
-
-
-def _whitened(system: LinearSystem, free: Estimate) -> np.ndarray:
-    """Return R of [W | tau] in units of the residual's standard deviation."""
-    factor = free.weighted(system)
-    least = _LEAST_NOISE * np.linalg.norm(factor[:, -1]) / np.sqrt(system.n_independent)
-    return factor / max(free.residual_std, least)
-
-
-def _check_settings(settings: PhysicalSettings, bodies: Sequence[Body]) -> None:
-    """Raise if settings plainly cannot be met."""
-    if settings.divergence == 'entropic' and all(body.repaired for body in bodies):
-        raise SettingsError(
-            "'estimation.physical.divergence' is entropic, but no link of the prior is a physical "
-            'body to measure from',
-            key='estimation.physical.divergence',
-            value='entropic',
-            remedy='set estimation.prior: urdf, or divergence: euclidean',
-        )
-    least = settings.margin * sum(body.mass for body in bodies)
-    if settings.total_mass is not None and not settings.total_mass > least:
-        raise SettingsError(
-            f"'estimation.physical.total_mass' is {settings.total_mass:g} kg, but with a margin "
-            f'of {settings.margin:g} the links weigh {least:.4g} kg at least',
-            key='estimation.physical.total_mass',
-            value=settings.total_mass,
-            remedy='correct it, or lower estimation.physical.margin',
-        )
-
-
-def _solve(
-    problem: PhysicalProblem, robot: Robot, prior: ParameterSet, settings: PhysicalSettings
-) -> Minimum:
-    """Solve, adding the faces of hulls as far as the centres of mass come to lie beyond them."""
-    faces = _faces(problem, robot, prior, settings)
-    used = {
-        link: np.full(len(function.offset), settings.center_of_mass == 'box')
-        for link, function in faces.items()
-    }
+    inflation: float,
+) -> tuple[LogDetMinimum, np.ndarray]:
+    """Return the fit whose residuals have the noise that it assumes, and the rows' scales."""
+    start: np.ndarray | None = None
     for _ in range(_ROUNDS):
-        minimum = _minimum(problem, [faces[link].rows(used[link]) for link in faces], settings)
-        grown = False
-        for link, function in faces.items():
-            beyond = np.where(used[link], 0.0, function(minimum.z))
-            worst = np.argsort(beyond)[:_FACES]
-            worst = worst[beyond[worst] < -_OUTSIDE]
-            used[link][worst] = True
-            grown |= bool(worst.size)
-        if not grown:
+        minimum = fit.solve(system.stacked(scales), weight, start)
+        start, used = minimum.chi, scales
+        scales = _row_scales(system, fit.regrouping @ minimum.chi, free, inflation)
+        if np.abs(np.log(scales / used)).max() < _SETTLED:
             break
-    return minimum
+    return minimum, used
 
 
-def _minimum(
-    problem: PhysicalProblem, faces: Sequence[Affine], settings: PhysicalSettings
-) -> Minimum:
-    program = problem.program
-    bounds = Affine.stack([program.nonnegative, *faces], problem.scale.size)
-    tolerance = settings.tolerance
-    if settings.divergence == 'euclidean':
-        # what the data leave open is determined by the weight alone, and has to be found as well
-        tolerance *= min(1.0, float(np.sqrt(settings.weight)))
+def _strength(
+    fit: PhysicalFit, folds: Folds, scales: np.ndarray, system: LinearSystem
+) -> Strength:
+    def solve(
+        factor: np.ndarray, weight: float, start: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        chi = fit.solve(factor, weight, start, _ROUGH).chi
+        return chi, fit.regrouping @ chi
+
+    return choose_strength(folds, scales, system.driven, solve)
+
+
+def _inflation(system: LinearSystem, free: Estimate) -> float:
+    """Return by how much classical variances are too small, by the block bootstrap; at least 1."""
+    if system.blocks is None or free.factor is not None:
+        return 1.0
     try:
-        return minimise(replace(program, nonnegative=bounds), tolerance)
-    except Infeasible:
-        key = 'total_mass' if settings.total_mass is not None else 'margin'
-        raise SettingsError(
-            f"no parameters meet 'estimation.physical.{key}' "
-            f'({getattr(settings, key):g}) and the other settings together',
-            key=f'estimation.physical.{key}',
-            value=getattr(settings, key),
-            remedy='correct it, lower the margin, or set center_of_mass: free',
-        ) from None
+        drawn = bootstrap(system, free, BootstrapSettings(replicates=200))
+    except IdentifiabilityError:
+        return 1.0
+    known = free.estimated & (free.std > 0.0)
+    return max(1.0, float(np.median((drawn.std[known] / free.std[known]) ** 2)))
 
 
-def _faces(
-    problem: PhysicalProblem, robot: Robot, prior: ParameterSet, settings: PhysicalSettings
-) -> dict[str, Affine]:
-    """Return bounds of each link's centre of mass."""
+def _row_scales(
+    system: LinearSystem, base: np.ndarray, free: Estimate, inflation: float
+) -> np.ndarray:
+    """Return what each joint's rows are multiplied with to have unit noise, (n,)."""
+    residual = system.factor.residual_norms(base)
+    effort = np.linalg.norm(system.factors[:, :, -1], axis=1)
+    freedom = max(0.1, 1.0 - system.n_base / system.n_independent)
+    rows = np.maximum(1.0, system.independent_rows * freedom)
+    noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(rows)
+    usual = free.residual_std / np.asarray(free.weights)
+    noise = np.where(system.driven & (noise > 0.0), noise, usual)
+    return 1.0 / (noise * np.sqrt(inflation))
+
+
+def _centre_faces(
+    robot: Robot, bodies: tuple[Body, ...], settings: PhysicalSettings
+) -> dict[str, np.ndarray]:
+    """Return the faces that bound each link's centre of mass, (k, 4) each."""
     choice = settings.center_of_mass
     if choice == 'free':
         return {}
     points = link_points(robot)
-    links = tuple(body.link for body in problem.bodies)
+    links = tuple(body.link for body in bodies)
     require_points(points, links, choice)
     faces_of = box_faces if choice == 'box' else hull_faces
-    return {
-        link: centre_bounds(link, faces_of(points[link]), prior.layout, problem.scale)
-        for link in links
-    }
+    return {link: faces_of(points[link]) for link in links}
 
 
-def _estimate(system: LinearSystem, free: Estimate, found: ParameterSet) -> Estimate:
+def _moved_inside(inertial: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Return a body with its centre of mass inside of faces: as it is, or moved there."""
+    centre = inertial[1:4] / inertial[0]
+    if (faces[:, :3] @ centre + faces[:, 3] < -1e-9).all():
+        return inertial
+    shift = np.eye(4)
+    shift[:3, 3] = interior_point(faces) - centre
+    return from_pseudo_inertia(shift @ pseudo_inertia(inertial) @ shift.T)
+
+
+def _inside(positive: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Raise parameters until all rows are positive: a coupled rotor above its motor's share."""
+    start = start.copy()
+    for row in positive:
+        lack = row @ start
+        if lack <= 0.0:
+            first = int(np.argmax(row))
+            start[first] += (1e-6 - lack) / row[first] + abs(lack / row[first])
+    return start
+
+
+def _estimate(
+    system: LinearSystem,
+    free: Estimate,
+    prior: ParameterSet,
+    fit: PhysicalFit,
+    minimum: LogDetMinimum,
+    strength: Strength,
+    scales: np.ndarray,
+    inflation: float,
+) -> Estimate:
     """Return the estimate with the physical parameters in place of the unconstrained ones."""
+    found = ParameterSet(prior.layout, minimum.chi)
     base = system.structure.project(found)
-    fit = evaluate(system, base.values)
+    covariance = minimum.covariance
+    of_base = fit.regrouping @ covariance @ fit.regrouping.T
+    # what the recordings do not tell counts as not estimated, though the prior gives it a value
+    of_base[~free.excited] = of_base[:, ~free.excited] = np.nan
+    std = np.sqrt(np.diag(of_base))
+    result = evaluate(system, base.values)
     with np.errstate(divide='ignore', invalid='ignore'):
-        relative_std = 100.0 * free.std / np.abs(base.values)
-    return replace(
+        relative_std = 100.0 * std / np.abs(base.values)
+    estimate = replace(
         free,
         base=base,
+        covariance=of_base,
+        std=std,
         relative_std=relative_std,
-        joints=fit.joints,
-        relative_error=fit.relative_error,
-        raw_relative_error=fit.raw_relative_error,
+        joints=result.joints,
+        relative_error=result.relative_error,
+        raw_relative_error=result.raw_relative_error,
+        weights=scales / scales.max(),
+        residual_std=1.0 / scales.max(),
         method='physical',
         standard=found,
-        warnings=tuple(
-            text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
-        ),
+        standard_std=np.sqrt(np.diag(covariance)),
     )
+    moved = np.linalg.norm(system.stacked(scales)[:, :-1] @ (base.values - free.base.values))
+    return replace(
+        estimate,
+        notes=_notes(free, estimate, float(moved), fit, strength, inflation),
+        warnings=(
+            *(text.replace('keeps its prior value', 'is left to the prior')
+              for text in free.warnings),
+            *_misfit(free, estimate),
+        ),
+    )  # fmt: skip
 
 
 def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
@@ -414,44 +417,35 @@ def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
     return (
         f'the constraints raise the relative error from {free.relative_error:.3g} to '
         f'{estimate.relative_error:.3g} %: efforts of another sign or scale do so, or an '
-        'estimation.physical.total_mass, margin or center_of_mass that the robot does not have',
+        'estimation.physical.total_mass or center_of_mass that the robot does not have',
     )
 
 
 def _notes(
-    free: Estimate, estimate: Estimate, moved: float, problem: PhysicalProblem, minimum: Minimum
+    free: Estimate,
+    estimate: Estimate,
+    moved: float,
+    fit: PhysicalFit,
+    strength: Strength,
+    inflation: float,
 ) -> tuple[str, ...]:
-    """Return the effects of the constraints in words."""
-    program = problem.program
-    bodies = [
-        body.link
-        for body, function in zip(problem.bodies, program.semidefinite, strict=True)
-        if np.linalg.eigvalsh(unpack(function(minimum.z)))[0] < _ACTIVE
-    ]
-    signs = [
-        name
-        for name, value in zip(problem.signs, program.nonnegative(minimum.z), strict=True)
-        if value < _ACTIVE
-    ]
-    held = [f'the inertia of {one_of(bodies)}'] if bodies else []
-    held += [one_of(signs)] if signs else []
+    """Return the effects of prior and constraints in words."""
     notes = [
         f'being physical moves the base parameters by {moved:.2g} standard deviations in all '
         f'and the relative error from {free.relative_error:.3g} to '
         f'{estimate.relative_error:.3g} %',
-        'standard deviations are those of the fit without these constraints',
+        f'strength of the prior: {strength.weight:.3g}'
+        + (', found by cross-validation' if strength.costs.size else ''),
     ]
-    if held:
-        notes.append(f'on the boundary of what is physical: {" and ".join(held)}')
-    if minimum.error > _PROVEN:
+    if inflation > 1.0:
         notes.append(
-            'rounding ended the iterations: the fit is proven to lie within '
-            f'{minimum.error:.1g} standard deviations of the optimum'
+            f'rows count for 1/{inflation:.3g} of what they would if they were independent, by '
+            'the block bootstrap; standard deviations are those of the posterior'
         )
-    repaired = [body.link for body in problem.bodies if body.repaired]
+    repaired = [body.link for body in fit.bodies if body.repaired]
     if repaired:
         notes.append(
             f"the prior is no physical body at {one_of(repaired)}; the URDF's inertia, or a ball, "
-            'is taken to measure the margin by'
+            'stands in its place'
         )
     return tuple(notes)

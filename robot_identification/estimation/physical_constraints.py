@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Constraints of physical consistency on standard parameters, as affine functions.
+Constraints of physical consistency on standard parameters: bodies, signs, centres of mass.
 
 A link's pseudo-inertia P (see `robot_identification.model.consistency`) is compared with that of a
 reference body, ``P0 = L L^T``: the eigenvalues of ``X = L^-1 P L^-T`` have no units and do not
 depend on the frame that P is taken in, and X is the identity for the reference body itself.
 Wensing, Kim and Slotine, "Linear matrix inequalities for physically consistent inertial parameter
-identification" (RA-L 2018), have P positive semidefinite; here X keeps a distance from the
-boundary of the cone.
+identification" (RA-L 2018), have P positive semidefinite.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from ..model.parameters import (
 )
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
-from .semidefinite_program import Affine, svec
 
 _LEAST_SPREAD = 1e-2
 """
@@ -135,60 +133,17 @@ def reference_bodies(robot: Robot, prior: ParameterSet) -> tuple[Body, ...]:
     )
 
 
-def body_sizes(bodies: tuple[Body, ...], robot: Robot, layout: ParameterLayout) -> np.ndarray:
-    """
-    Return sizes of the standard parameters in the reference bodies' own units.
-
-    As `prior.body_scale`, but that no body is smaller than its reference body.
-
-    Returns
-    -------
-    np.ndarray
-        (p,) positive [unit of each parameter].
-
-    """
-    sizes = np.ones(len(layout))
-    joints = dict(zip(robot.links, robot.joints, strict=True))
-    for body in bodies:
-        mass, moment = body.mass, body.moment
-        sizes[layout.of(body.link)] = [mass, *[np.sqrt(mass * moment)] * 3, *[moment] * 6]
-        rotor = f'{joints.get(body.link)}.Ia'
-        if rotor in layout:
-            sizes[layout.index(rotor)] = moment
-    return sizes
-
-
-def inertia_constraints(
-    bodies: tuple[Body, ...], layout: ParameterLayout, scale: np.ndarray, margin: float
-) -> tuple[Affine, ...]:
-    """
-    Return ``svec(X - margin)`` of each body as a function of ``z = parameters / scale``.
-
-    Parameters
-    ----------
-    bodies:
-        The reference bodies.
-    layout:
-        Of the p standard parameters.
-    scale:
-        (p,) positive sizes.
-    margin:
-        Least eigenvalue of X.
-
-    """
-    functions = []
-    for body in bodies:
-        matrix = np.zeros((len(INERTIAL_SYMBOLS), len(layout)))
-        matrix[:, layout.of(body.link)] = svec(body.relative(np.eye(len(INERTIAL_SYMBOLS)))).T
-        functions.append(Affine(matrix * scale, -margin * svec(np.eye(4))))
-    return tuple(functions)
+def relative_units(bodies: tuple[Body, ...]) -> np.ndarray:
+    """Return (n, 10, 4, 4) relative pseudo-inertias of a unit of each parameter of each body."""
+    units = np.eye(len(INERTIAL_SYMBOLS))
+    return np.array([body.relative(units) for body in bodies]).reshape(-1, 10, 4, 4)
 
 
 def drive_signs(
-    layout: ParameterLayout, scale: np.ndarray, model: ModelSettings
-) -> tuple[Affine, tuple[str, ...]]:
+    layout: ParameterLayout, model: ModelSettings
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """
-    Return the drives' parameters that must not be negative, as a function of the scaled ones.
+    Return rows whose products with the parameters must not be negative.
 
     These are rotor inertias and friction, and the rotor inertia of each coupled joint less the
     coupled motor's share: the inertia matrix of all rotors is positive definite only if
@@ -198,15 +153,13 @@ def drive_signs(
     ----------
     layout:
         Of the p standard parameters.
-    scale:
-        (p,) positive sizes.
     model:
         Gives the coupled drives.
 
     Returns
     -------
     tuple
-        The function, and the name of each of its entries.
+        (k, p) rows, and the name of each.
 
     """
     places = [i for i, name in enumerate(layout) if name.rpartition('.')[2] in JOINT_SYMBOLS]
@@ -214,27 +167,12 @@ def drive_signs(
     for joint, row in _own_rotors(layout, model).items():
         rows.append(row)
         names.append(f"{joint}.Ia less the coupled motors'")
-    matrix = np.array(rows).reshape(-1, len(layout)) * scale
-    # rows of norm 1: how much a kilogram or a N m counts is no matter here
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    return Affine(matrix, np.zeros(len(rows))), tuple(names)
+    return np.array(rows).reshape(-1, len(layout)), tuple(names)
 
 
-def total_mass(
-    bodies: tuple[Body, ...], layout: ParameterLayout, scale: np.ndarray, mass: float
-) -> Affine:
-    """Return the bodies' total mass less ``mass``, relative to it."""
-    matrix = np.zeros((1, len(layout)))
-    for body in bodies:
-        matrix[0, layout.index(f'{body.link}.m')] = 1.0 / mass
-    return Affine(matrix * scale, -np.ones(1))
-
-
-def centre_bounds(
-    link: str, faces: np.ndarray, layout: ParameterLayout, scale: np.ndarray
-) -> Affine:
+def centre_bounds(link: str, faces: np.ndarray, layout: ParameterLayout) -> np.ndarray:
     """
-    Return the distances of a link's centre of mass from the faces of a shape, times its mass.
+    Return rows whose products are the distances of a link's centre of mass from faces, times mass.
 
     Parameters
     ----------
@@ -242,16 +180,20 @@ def centre_bounds(
         Its name.
     faces:
         (k, 4) outward unit normals and offsets: ``normal @ centre + offset <= 0`` inside [m].
-    layout, scale:
-        As above.
+    layout:
+        Of the p standard parameters.
+
+    Returns
+    -------
+    np.ndarray
+        (k, p).
 
     """
-    matrix = np.zeros((len(faces), len(layout)))
+    rows = np.zeros((len(faces), len(layout)))
     start = layout.of(link).start
-    matrix[:, start] = -faces[:, 3]
-    matrix[:, start + 1 : start + 4] = -faces[:, :3]
-    matrix *= scale
-    return Affine(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.zeros(len(faces)))
+    rows[:, start] = -faces[:, 3]
+    rows[:, start + 1 : start + 4] = -faces[:, :3]
+    return rows
 
 
 def _own_rotors(layout: ParameterLayout, model: ModelSettings) -> dict[str, np.ndarray]:

@@ -75,8 +75,8 @@ def test_the_unit_of_length_does_not_matter(metres, unit):
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max(), rtol=1e-2)
 
 
-def test_constraints_are_active_in_it(metres):
-    """Else it would say nothing of the program: least squares alone would do."""
+def test_the_prior_matters_in_it(metres):
+    """Else it would say nothing of the fit: least squares alone would do."""
     expected, *_ = metres
     assert np.isfinite(expected).all()
     free = found_in(1.0, noise=0.0)[0]

@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.estimation import PhysicalSettings, wls
-from robot_identification.estimation.interior_point import minimise
-from robot_identification.estimation.physical import physical_problem
+from robot_identification.estimation import PhysicalSettings
 from robot_identification.model.consistency import check
 from robot_identification.pipeline import identify
 from robot_identification.results.result import read_result
 import yaml
 
-from benchmarks.papers.beyond import processor_time
 from benchmarks.papers.beyond_robots import least_eigenvalues, rotor_matrix
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,17 +39,6 @@ needs_ur10e = pytest.mark.skipif(
 )
 
 
-def loss_of(found, divergence):
-    """Return the loss at the optimum, in standard deviations, and the bound on the error."""
-    settings = PhysicalSettings(divergence=divergence)
-    problem = physical_problem(
-        found.system, wls(found.system, prior=found.prior), found.robot, found.prior, settings,
-        found.model, found.estimation.distance,
-    )  # fmt: skip
-    minimum = minimise(problem.program, 1e-6)
-    return problem.program.loss(minimum.z), minimum.error
-
-
 def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
     """With so much noise that the unconstrained parameters are none."""
     noisy = workspace.table()
@@ -62,45 +48,44 @@ def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
     done = workspace.run(
         'identify', 'experiment.yaml', '--require-physical', '--set', 'estimation.method=physical'
     )
-    assert 'least squares over physical bodies' in done.stdout
-    assert 'on the boundary of what is physical' in done.stdout
+    assert 'maximum a posteriori over physical bodies' in done.stdout
+    assert 'strength of the prior' in done.stdout and 'found by cross-validation' in done.stdout
     stored = read_result(workspace.folder / 'results' / 'result.yaml')
     urdf = (workspace.folder / 'results' / 'identified.urdf').read_text()
     bare, whole, apart = least_eigenvalues(urdf, rotor_matrix(stored))
     assert bare > 0.0 and whole > 0.0 and apart < 1e-6
 
 
-OPTIMA = {
-    ('tx40', 'euclidean'): 2017.5225893558218,
-    ('tx40', 'entropic'): 2013.7730462355262,
-    ('ur10e', 'euclidean'): 2603.4998057202815,
-    ('ur10e', 'entropic'): 2602.6801567586344,
-}
-"""Losses at the optimum by the conic solver Clarabel 0.11.1, to 1e-10 or better."""
-
-
 @needs_recording
-@pytest.mark.parametrize('divergence', ['euclidean', 'entropic'])
-def test_the_tx40_is_explained_as_well_as_without_constraints(tmp_path, divergence):
-    overrides = {'estimation.physical.divergence': divergence}
+def test_the_tx40_is_explained_as_well_as_without_constraints():
     results = {
-        method: identify(load_experiment(TX40, {**overrides, 'estimation.method': method}))
+        method: identify(load_experiment(TX40, {'estimation.method': method}))
         for method in ('wls', 'physical')
     }
     free, found = results['wls'].estimate, results['physical'].estimate
     assert not results['wls'].consistency.physical
     assert results['physical'].consistency.physical
-    assert found.relative_error < 1.02 * free.relative_error
-    assert processor_time(results['physical']) < 1.0
-    loss, error = loss_of(results['physical'], divergence)
-    assert loss == pytest.approx(OPTIMA['tx40', divergence], rel=1e-7)
-    assert error < 1e-3
+    assert found.relative_error < 1.05 * free.relative_error
+    standard, prior = results['physical'].standard, results['physical'].prior
+    for link in results['physical'].robot.links:
+        assert 0.4 < standard[f'{link}.m'] / prior[f'{link}.m'] < 2.5
 
 
-@needs_ur10e
-def test_the_ur10e_has_the_loss_of_a_conic_solver(tmp_path):
+def ur10e(tmp_path, **estimation):
+    """Identify the UR10e by currents and published gains, and validate it on another motion."""
     columns = {kind: [f'{kind}{i}' for i in range(1, 7)] for kind in 'qvi'}
     gains = np.diag([14.87, 13.26, 11.13, 10.62, 11.03, 11.47])
+
+    def run(name):
+        return {
+            'file': str(UR10E / f'{name}.csv'),
+            'format': 'csv',
+            'time': 't',
+            'position': columns['q'],
+            'velocity': columns['v'],
+            'effort': columns['i'],
+        }
+
     document = {
         'robot': {
             'urdf': str(UR10E / 'ur10e.urdf'),
@@ -111,28 +96,31 @@ def test_the_ur10e_has_the_loss_of_a_conic_solver(tmp_path):
             'drives': {'effort': {'matrix': gains.tolist()}},
         },
         'data': {
-            'identification': [
-                {
-                    'file': str(UR10E / 'excite_30s_a.csv'),
-                    'format': 'csv',
-                    'time': 't',
-                    'position': columns['q'],
-                    'velocity': columns['v'],
-                    'effort': columns['i'],
-                }
-            ]
+            'identification': [run('excite_30s_a')],
+            'validation': [run('point_to_point')],
         },
-        'signals': {'cutoff': 7.5, 'decimate_to': 20.0},
-        'estimation': {'method': 'physical', 'prior': 'urdf'},
+        'signals': {'method': 'measured_velocity', 'cutoff': 7.5, 'decimate_to': 20.0},
+        'estimation': estimation,
     }
     path = tmp_path / 'experiment.yaml'
     path.write_text(yaml.safe_dump(document))
-    found = identify(load_experiment(path))
-    assert found.consistency.physical
-    for divergence in ('euclidean', 'entropic'):
-        loss, error = loss_of(found, divergence)
-        assert loss == pytest.approx(OPTIMA['ur10e', divergence], rel=1e-7)
-        assert error < 1e-3
+    return identify(load_experiment(path))
+
+
+@needs_ur10e
+def test_the_ur10e_has_plausible_masses_and_predicts_better_than_plain_least_squares(tmp_path):
+    free, found = (ur10e(tmp_path, method=method) for method in ('wls', 'physical'))
+    assert found.consistency.physical and not free.consistency.physical
+    maker = [7.778, 12.93, 3.87, 1.96, 1.96, 0.202]
+    masses = [found.standard[f'{link}.m'] for link in found.robot.links]
+    for mass, true in zip(masses, maker, strict=True):
+        assert 0.4 < mass / true < 2.5
+    assert sum(masses) == pytest.approx(sum(maker), rel=0.15)
+    errors = [result.validations[0].fit.relative_error for result in (free, found)]
+    assert errors[1] < errors[0]
+    # what drives reflect is found on the motors' side of the gears, not in the links
+    rotors = [found.standard[f'{joint}.Ia'] for joint in UR10E_JOINTS]
+    assert rotors[0] > 5.0 and all(rotor > 0.2 for rotor in rotors)
 
 
 @needs_recording
@@ -149,21 +137,21 @@ def test_the_tx40_is_taken_by_simulators(tmp_path):
 def test_settings_of_the_file_reach_the_method(workspace):
     workspace.edit(
         'method: wls',
-        'method: physical\n  physical: {margin: 0.01, center_of_mass: free, total_mass: 30.0}',
+        'method: physical\n  physical: {weight: 10.0, center_of_mass: free, total_mass: 30.0}',
     )
     result = identify(load_experiment(workspace.experiment))
-    assert result.estimation.physical == PhysicalSettings(margin=0.01, total_mass=30.0)
+    assert result.estimation.physical == PhysicalSettings(weight=10.0, total_mass=30.0)
     total = sum(result.standard[f'{link}.m'] for link in result.robot.links)
-    assert total == pytest.approx(30.0)
+    assert total == pytest.approx(30.0, rel=0.02)
 
 
 @pytest.mark.parametrize(
     ('setting', 'key'),
     [
-        ('margin=2.0', 'estimation.physical.margin'),
-        ('total_mass=0.001', 'estimation.physical.total_mass'),
+        ('weight=-2.0', 'estimation.physical.weight'),
+        ('total_mass=-1.0', 'estimation.physical.total_mass'),
         ('center_of_mass=hull', 'estimation.physical.center_of_mass'),
-        ('divergence=riemannian', 'estimation.physical.divergence'),
+        ('divergence=entropic', 'estimation.physical.divergence'),
     ],
 )
 def test_settings_that_cannot_be_met_are_named_in_one_line(workspace, setting, key):

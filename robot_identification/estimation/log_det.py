@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Least squares with log-det divergences from prior bodies, by Newton's method.
+
+Minimised over the parameters chi is
+
+    1/2 |A chi - b|^2 + weight/2 sum_k [tr X_k - log det X_k - 4] - barrier sum_i log(c_i' chi)
+
+with ``X_k = L_k^-1 P_k(chi) L_k^-T``, P_k the pseudo-inertia of link k, and ``L_k L_k^T`` that of
+its prior body (Lee, Wensing and Park, "Geometric robot dynamic identification: a convex
+programming approach", T-RO 2020).  The divergence knows neither frames nor units and keeps every
+P_k positive definite; the logarithms keep ``c_i' chi`` positive.  The sum is convex and
+self-concordant, so that damped Newton steps reach its minimum from any point inside (Boyd and
+Vandenberghe, Convex Optimization, 9.6).  Steps come from a QR factorisation of the stacked square
+roots of the Hessian, whose condition number is the root of the Hessian's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+_STEPS, _ROUGH = 200, 0.3
+_DECREASE = 0.1
+_SHORTEST = 1e-12
+
+_ROWS, _COLUMNS = np.triu_indices(4)
+_PACKING = np.where(_ROWS == _COLUMNS, 1.0, np.sqrt(2.0))
+
+
+@dataclass(frozen=True)
+class LogDetProblem:
+    """
+    A problem of the form above, with p parameters.
+
+    Attributes
+    ----------
+    matrix, target:
+        A, (m, p), and b, (m,).
+    places:
+        (n, 10) int, columns of the inertial parameters of each body.
+    units:
+        (n, 10, 4, 4) X of each body for a unit of each of these parameters.
+    weight:
+        Of the divergence.
+    positive:
+        (k, p) rows c_i whose products with chi are positive.
+    barrier:
+        Of their logarithms.
+
+    """
+
+    matrix: np.ndarray
+    target: np.ndarray
+    places: np.ndarray
+    units: np.ndarray
+    weight: float
+    positive: np.ndarray
+    barrier: float
+
+    def bodies(self, chi: np.ndarray) -> np.ndarray:
+        """Return X of each body, (n, 4, 4)."""
+        return np.einsum('ni,niab->nab', chi[self.places], self.units)
+
+    def value(self, chi: np.ndarray) -> float:
+        """Return what is minimised; infinite outside of the domain."""
+        margins = self.positive @ chi
+        if not (margins > 0.0).all():
+            return np.inf
+        bodies = self.bodies(chi)
+        try:
+            roots = np.linalg.cholesky(bodies)
+        except np.linalg.LinAlgError:
+            return np.inf
+        log_det = 2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum()
+        trace = np.trace(bodies, axis1=1, axis2=2).sum()
+        residual = self.matrix @ chi - self.target
+        divergence = trace - log_det - 4.0 * len(bodies)
+        return float(
+            0.5 * residual @ residual
+            + 0.5 * self.weight * divergence
+            - self.barrier * np.log(margins).sum()
+        )
+
+    def derivatives(self, chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gradient, (p,), and rows whose Gram matrix is the Hessian, (·, p)."""
+        roots = np.linalg.cholesky(self.bodies(chi))
+        inverse = np.linalg.inv(roots)[:, None]
+        whitened = inverse @ self.units @ np.swapaxes(inverse, 2, 3)
+        slopes = np.trace(self.units - whitened, axis1=2, axis2=3)
+        n, size = len(self.places), chi.size
+        packed = whitened[:, :, _ROWS, _COLUMNS] * _PACKING
+        curvature = np.zeros((n, 10, size))
+        curvature[np.arange(n)[:, None], :, self.places] = packed
+        margins = self.positive @ chi
+        gradient = self.matrix.T @ (self.matrix @ chi - self.target)
+        np.add.at(gradient, self.places, 0.5 * self.weight * slopes)
+        gradient -= self.barrier * (self.positive / margins[:, None]).sum(axis=0)
+        rows = np.vstack(
+            [
+                self.matrix,
+                np.sqrt(0.5 * self.weight) * curvature.reshape(-1, size),
+                np.sqrt(self.barrier) * self.positive / margins[:, None],
+            ]
+        )
+        return gradient, rows
+
+
+@dataclass(frozen=True)
+class LogDetMinimum:
+    """
+    The minimum.
+
+    Attributes
+    ----------
+    chi:
+        (p,) the parameters.
+    root:
+        (p, p) upper triangular, ``root^T root`` the Hessian.
+    steps:
+        Newton steps of the last stage.
+    decrement:
+        Newton decrement: half its square bounds how far the value is from the minimum.
+
+    """
+
+    chi: np.ndarray
+    root: np.ndarray
+    steps: int
+    decrement: float
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """(p, p) inverse of the Hessian: the posterior covariance where rows have unit noise."""
+        half = solve_triangular(self.root, np.eye(len(self.root)))
+        return half @ half.T
+
+
+def minimise(
+    problem: LogDetProblem,
+    start: np.ndarray,
+    tolerance: float = 1e-6,
+    *,
+    near: bool = False,
+) -> LogDetMinimum:
+    """
+    Return the minimum of a problem.
+
+    Parameters
+    ----------
+    problem:
+        With a Hessian of full rank.
+    start:
+        (p,) parameters inside the domain: `LogDetProblem.value` is finite there.
+    tolerance:
+        Newton decrement at which the iterations end: about the distance from the minimum, in
+        standard deviations.
+    near:
+        Whether the start is the minimum of a similar problem.
+
+    Raises
+    ------
+    ValueError
+        where the start is outside.
+
+    """
+    if not np.isfinite(problem.value(start)):
+        raise ValueError('the start is outside of the domain')
+    chi = np.array(start, dtype=float)
+    # with small weights the minimum lies near the boundary: larger ones lead there
+    for floor in () if near else _floors(problem):
+        stage = replace(
+            problem, weight=max(problem.weight, floor), barrier=max(problem.barrier, floor)
+        )
+        chi = _descended(stage, chi, _ROUGH).chi
+    return _descended(problem, chi, tolerance)
+
+
+def _floors(problem: LogDetProblem) -> np.ndarray:
+    """Return least weights of the stages before the last, falling tenfold from 1."""
+    weights = [problem.weight, *([problem.barrier] if len(problem.positive) else [])]
+    least = min(weight for weight in weights if weight > 0.0)
+    return 10.0 ** -np.arange(0.0, max(0.0, np.ceil(-np.log10(least))))
+
+
+def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> LogDetMinimum:
+    """Take damped Newton steps from a point inside."""
+    value, steps = problem.value(chi), 0
+    while True:
+        gradient, rows = problem.derivatives(chi)
+        scale = np.linalg.norm(rows, axis=0)
+        root = np.asarray(np.linalg.qr(rows / scale, mode='r'))
+        half = solve_triangular(root, gradient / scale, trans='T')
+        decrement = float(np.linalg.norm(half))
+        if decrement < tolerance or steps == _STEPS:
+            return LogDetMinimum(chi, root * scale, steps, decrement)
+        step = -solve_triangular(root, half) / scale
+        length = 1.0
+        while length > _SHORTEST:
+            trial = chi + length * step
+            reached = problem.value(trial)
+            if reached <= value - _DECREASE * length * decrement**2:
+                break
+            length *= 0.5
+        else:  # rounding: no step lowers the value any more
+            return LogDetMinimum(chi, root * scale, steps, decrement)
+        chi, value, steps = trial, reached, steps + 1
