@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 import time
-from typing import Any
 import warnings
 
 from .base_parameters import BaseStructure, structure
@@ -63,7 +62,9 @@ from .reduction import (
     FactorBuilder,
     is_factor,
     problem_of,
+    recordings_among,
     require_factors,
+    Source,
 )
 from .regressor import Regressor
 from .results.factor_file import StoredFactor
@@ -103,11 +104,11 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
 
 def identify_sources(
     problem: IdentificationProblem,
-    sources: Sequence[Any],
-    validation: Sequence[Any] = (),
+    sources: Sequence[Source],
+    validation: Sequence[Source] = (),
     *,
-    loaded: Sequence[Any] = (),
-    carrying: Sequence[Any] = (),
+    loaded: Sequence[Source] = (),
+    carrying: Sequence[Source] = (),
     progress: Progress = silent,
 ) -> Result:
     """
@@ -160,10 +161,11 @@ def identify_sources(
             progress(
                 _share(sources, validation, len(validations)), f'validating {source_name(source)}'
             )
-            held = validation_of(estimate, reducer.system([source])) if is_factor(source) else None
-            validations.append(
-                held or validate(estimate, source, regressor, base, problem.signals)
-            )
+            if is_factor(source):
+                validations.append(validation_of(estimate, reducer.system([source])))
+                continue
+            (recording,) = recordings_among([source])
+            validations.append(validate(estimate, recording, regressor, base, problem.signals))
         watch.lap('validation')
         gains = _drive_gains(problem, sources, loaded, regressor, base)
         watch.lap('drive gains')
@@ -194,7 +196,9 @@ def identify_sources(
         drives=problem.drives,
         drive_gains=gains,
         payload=carried,
-        clocks=tuple(s.clock for s in (*sources, *validation) if getattr(s, 'clock', None)),
+        clocks=tuple(
+            clock for s in (*sources, *validation) if (clock := getattr(s, 'clock', None))
+        ),
         effort_delay=late,
         warnings=once(
             notes,
@@ -210,7 +214,7 @@ def identify_factors(
     factors: Sequence[StoredFactor],
     estimation: EstimationSettings | None = None,
     *,
-    validation: Sequence[Any] = (),
+    validation: Sequence[Source] = (),
     progress: Progress = silent,
 ) -> Result:
     """
@@ -239,19 +243,19 @@ def identify_factors(
 
 def _with_slopes(
     problem: IdentificationProblem,
-    sources: Sequence[Any],
+    sources: Sequence[Source],
     regressor: Regressor,
     base: BaseStructure,
 ) -> tuple[IdentificationProblem, tuple[str, ...]]:
     """Fill in the slopes of friction that the settings leave to the recordings."""
     if not open_slopes(problem.model):
         return problem, ()
-    found = find_slopes(sources, regressor, base, problem.model, problem.signals)
+    found = find_slopes(recordings_among(sources), regressor, base, problem.model, problem.signals)
     return replace(problem, model=found.settings(problem.model)), found.notes
 
 
 def _task(
-    reducer: FactorBuilder, sources: Sequence[Any], prior: ParameterSet, progress: Progress
+    reducer: FactorBuilder, sources: Sequence[Source], prior: ParameterSet, progress: Progress
 ) -> Task:
     """Read the recordings once; estimators that need to can do so again."""
     problem, regressor, base = reducer.problem, reducer.regressor, reducer.structure
@@ -259,7 +263,8 @@ def _task(
 
     def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
         blocks = partial(equations.blocks, signals=problem.signals, repair=repair)
-        return chain.from_iterable(blocks(source, regressor, base) for source in sources)
+        recordings = recordings_among(sources)
+        return chain.from_iterable(blocks(source, regressor, base) for source in recordings)
 
     return Task(
         reducer.system(sources, progress=progress),
@@ -273,7 +278,7 @@ def _task(
 
 
 def _payload(
-    reducer: FactorBuilder, system: LinearSystem, carrying: Sequence[Any]
+    reducer: FactorBuilder, system: LinearSystem, carrying: Sequence[Source]
 ) -> Payload | None:
     """Identify the load of the recordings that have one."""
     problem = reducer.problem
@@ -286,8 +291,8 @@ def _payload(
 
 def _drive_gains(
     problem: IdentificationProblem,
-    sources: Sequence[Any],
-    loaded: Sequence[Any],
+    sources: Sequence[Source],
+    loaded: Sequence[Source],
     regressor: Regressor,
     base: BaseStructure,
 ) -> DriveGains | None:
@@ -299,8 +304,8 @@ def _drive_gains(
         problem.robot, known.mass, known.center_of_mass, known.inertia, frame=known.frame
     )
     return identify_gains(
-        sources,
-        loaded,
+        recordings_among(sources),
+        recordings_among(loaded),
         load,
         regressor,
         base,
@@ -339,7 +344,7 @@ def _standard(task: Task, estimate: Estimate, reduced: Estimate | None) -> Param
     return standard(estimate, base, task.prior, scale=scale)
 
 
-def _watched(sources: Sequence[Any]) -> list[Any]:
+def _watched(sources: Sequence[Source]) -> list[Source]:
     """Let recordings' clocks be watched while they are read."""
     return [source if is_factor(source) else WatchedSource(source) for source in sources]
 
@@ -351,7 +356,7 @@ def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
     return effort_delay(system.trace, estimate.base.values, system.joints, system.independent_rows)
 
 
-def _share(sources: Sequence[Any], validation: Sequence[Any], done: int) -> float:
+def _share(sources: Sequence[Source], validation: Sequence[Source], done: int) -> float:
     return (len(sources) + done) / (len(sources) + len(validation))
 
 

@@ -8,11 +8,11 @@ From recordings to factors, and from factors to the linear system that is identi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import cast, TypeGuard
 
 import numpy as np
 
@@ -50,10 +50,14 @@ from .results.factor_file import (
     told_of,
     warn_repeated,
 )
-from .signals import source_name, WatchedSource
+from .signals import RecordingSource, source_name, WatchedSource
 
 _MOTIONS = 4
 """Fixed motions at which regressors are held together."""
+
+
+Source = RecordingSource | StoredFactor
+"""A recording, in memory or in files, or the factor of one."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ class FactorBuilder:
         )
         return cls(problem, regressor, base, fingerprint, settings)
 
-    def reduce(self, source: Any, *, progress: Progress | None = None) -> StoredFactor:
+    def reduce(self, source: Source, *, progress: Progress | None = None) -> StoredFactor:
         """
         Make the factor of a recording, in one pass and constant memory.
 
@@ -153,7 +157,9 @@ class FactorBuilder:
             name=self.problem.name or self.problem.robot.name,
         )
 
-    def system(self, sources: Sequence[Any], *, progress: Progress | None = None) -> LinearSystem:
+    def system(
+        self, sources: Sequence[Source], *, progress: Progress | None = None
+    ) -> LinearSystem:
         """
         Return the linear system of recordings and of factors, in any mixture.
 
@@ -178,10 +184,10 @@ class FactorBuilder:
         return system
 
     def _systems(
-        self, sources: Sequence[Any], progress: Progress | None
+        self, sources: Sequence[Source], progress: Progress | None
     ) -> Iterator[LinearSystem]:
         """Iterate over the system of the recordings and those of the factors."""
-        recordings = [source for source in sources if not is_factor(source)]
+        recordings = recordings_among(sources)
         if recordings:
             recorded = Equations(self.problem.estimation).system(
                 recordings,
@@ -282,9 +288,14 @@ def with_factors(experiment: Experiment, files: Sequence[str | os.PathLike]) -> 
     return replace(experiment, data=replace(experiment.data, identification=entries))
 
 
-def is_factor(source: Any) -> bool:
+def is_factor(source: Source) -> TypeGuard[FactorSource | StoredFactor]:
     """Tell whether a source is a factor and no recording."""
     return isinstance(source, (FactorSource, StoredFactor))
+
+
+def recordings_among(sources: Iterable[Source]) -> list[RecordingSource]:
+    """Return the sources that are no factors."""
+    return [cast(RecordingSource, source) for source in sources if not is_factor(source)]
 
 
 def settings_of(problem: IdentificationProblem) -> FactorSettings:
@@ -392,9 +403,10 @@ def _origin(watched: WatchedSource) -> Origin:
     )
 
 
-def _start(source: Any) -> float | None:
+def _start(source: Source) -> float | None:
     """Return when a bag was begun [s since 1970]; None for all else, whose clock is not known."""
     entry = getattr(source, 'entry', None)
-    if entry is None or entry.kind(source.base) != 'rosbag2':
+    base = getattr(source, 'base', Path())
+    if entry is None or entry.kind(base) != 'rosbag2':
         return None
-    return bag_info(cast(Path, entry.files(source.base)['position'])).start
+    return bag_info(cast(Path, entry.files(base)['position'])).start

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from .base_parameters import structure
 from .config.problem import IdentificationProblem
@@ -20,7 +19,7 @@ from .estimation.validation import (
     validation_of,
 )
 from .progress import Progress, silent
-from .reduction import FactorBuilder, is_factor
+from .reduction import FactorBuilder, is_factor, recordings_among, Source
 from .regressor import build
 from .results.result import Result, StoredResult
 from .signals import (
@@ -30,7 +29,7 @@ from .signals import (
 )
 
 
-def add_validation(result: Result, source: Any) -> Result:
+def add_validation(result: Result, source: Source) -> Result:
     """
     Hold a result against one more recording that it has not seen.
 
@@ -60,7 +59,7 @@ def add_validation(result: Result, source: Any) -> Result:
 
 def validate_stored(
     stored: StoredResult,
-    sources: Sequence[Any],
+    sources: Sequence[Source],
     *,
     signals: SignalSettings | None = None,
     progress: Progress = silent,
@@ -103,7 +102,8 @@ def validate_stored(
             system = FactorBuilder.of(_problem(stored, settings), regressor, base).system([source])
             validations.append(validation_of(stored.base, system))
         else:
-            validations.append(validate(stored.base, source, regressor, base, settings))
+            (recording,) = recordings_among([source])
+            validations.append(validate(stored.base, recording, regressor, base, settings))
     return tuple(validations)
 
 

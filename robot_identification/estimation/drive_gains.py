@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import scipy
@@ -32,7 +31,7 @@ from ..base_parameters import BaseStructure
 from ..data.drives import Drives
 from ..errors import IdentifiabilityError, SettingsError
 from ..regressor import Regressor
-from ..signals import SignalSettings, source_name
+from ..signals import RecordingSource, SignalSettings, source_name
 from . import row_blocks, RowBlock
 from .drive_gains_result import DriveGains, Load
 from .qr import GrowingTriangle
@@ -395,8 +394,8 @@ def _warnings(
 
 
 def identify_gains(
-    without: Sequence[Any],
-    loaded: Sequence[Any],
+    without: Sequence[RecordingSource],
+    loaded: Sequence[RecordingSource],
     load: Load,
     regressor: Regressor,
     structure: BaseStructure,
@@ -435,7 +434,7 @@ def identify_gains(
     effort = None if drives is None else drives.effort
     assumed = np.eye(len(names)) if effort is None else np.array(effort.matrix)
 
-    def rows(sources: Sequence[Any]) -> GainRows:
+    def rows(sources: Sequence[RecordingSource]) -> GainRows:
         blocks = (row_blocks(source, regressor, structure, signals) for source in sources)
         return gain_rows(chain.from_iterable(blocks), structure, assumed)
 

@@ -131,10 +131,9 @@ def test_stored_result_is_validated_on_a_factor(workspace, reduced, command):
     assert "'signals.cutoff' is 20.0 here and 25.0 there" in told
 
 
-@pytest.mark.parametrize('settings', ['physical', 'essential', 'energy', 'ols'])
+@pytest.mark.parametrize('settings', ['essential', 'energy', 'ols'])
 def test_factor_gives_every_methods_result(workspace, settings):
     edit = {
-        'physical': ('method: wls', 'method: physical'),
         'ols': ('method: wls', 'method: ols\n  standard: base_columns'),
         'essential': ('method: wls', 'method: wls\n  essential: {max_relative_std: 10.0}'),
         'energy': ('method: wls', 'method: wls\n  equations: energy'),
@@ -149,10 +148,23 @@ def test_factor_gives_every_methods_result(workspace, settings):
     found = identify_factors([stored], experiment.estimation)
     expected = identify(experiment)
     assert found.estimation == expected.estimation
-    # the semidefinite program ends within a tolerance of its own
-    rtol = 1e-4 if settings == 'physical' else EXACT
     for key in ('identification', 'parameters', 'essential_parameters', 'standard_parameters'):
-        same(result_document(expected)[key], result_document(found)[key], key, rtol)
+        same(result_document(expected)[key], result_document(found)[key], key)
+
+
+def test_physical_fit_of_a_factor_has_a_fixed_strength_of_the_prior(workspace):
+    """A factor has no stretches to cross-validate on."""
+    workspace.edit('method: wls', 'method: physical')
+    experiment = load_experiment(workspace.experiment)
+    builder = FactorBuilder.of(IdentificationProblem.of(experiment))
+    stored = unpack(pack(builder.reduce(experiment.sources()[0])))
+    found = identify_factors([stored], experiment.estimation)
+    expected = identify(experiment)
+    assert found.consistency.physical
+    assert any('strength of the prior: 30' in note for note in found.estimate.notes)
+    assert any('by cross-validation' in note for note in expected.estimate.notes)
+    errors = [result.estimate.relative_error for result in (found, expected)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.05)
 
 
 def test_result_of_factors_is_saved_without_plots_of_samples(workspace, reduced):
