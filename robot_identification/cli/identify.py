@@ -80,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
     from ..pipeline import identify, identify_factors
     from ..reduction import with_factors
     from ..results.factor_file import read_factor, SUFFIX
+    from ..results.link_table import link_table
     from ..results.saving import require_writable, save
 
     overrides = overrides_of(options.overrides)
@@ -101,6 +102,8 @@ def run(options: argparse.Namespace) -> int:
         print(result.estimate.summary())
         for validation in result.validations:
             print(f'\n{validation.summary()}')
+        if links := link_table(result):
+            print(f'\n{links}')
         print(f'\n{result.consistency.summary()}')
         if result.drive_gains is not None:
             print(f'\n{result.drive_gains.summary()}')
