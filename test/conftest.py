@@ -22,11 +22,16 @@ import tempfile
 import threading
 import time
 
+from hypothesis import settings
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from node_server import ForkedProcess, NODES, start_server
 from search_paths import add_interfaces, python_path
+
+# the same examples in every run
+settings.register_profile('fixed', derandomize=True)
+settings.load_profile('fixed')
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 60.0

@@ -64,9 +64,10 @@ def test_a_stop_off_the_path_begins_as_the_robot_is_commanded_and_keeps_the_limi
     state = moving * np.array([high - 0.4, 0.8 * velocity, np.full(2, acceleration)])
     place = np.clip(state[0] + rng.uniform(-0.2, 0.2, 2), -high, high) if aimed else None
     stop = to_rest(limits, state, place)
-    if stop is None:  # too near a limit, and too fast
+    if stop is None:  # too near a limit and too fast, or the place is where it cannot turn to
         reach = 0.5 * state[1] ** 2 / (ACCELERATION_SHARE * acceleration)
-        assert (np.abs(state[0]) + reach > 0.4 * high).any()
+        near = (np.abs(state[0]) + reach > 0.4 * high).any()
+        assert near or (aimed and to_rest(limits, state) is not None)
         return
     assert SHORTEST <= stop.duration <= LONGEST
     motion = stop.sample(np.linspace(0.0, stop.duration, 1001))

@@ -54,10 +54,16 @@ def take_memory(payload, item):
 
 
 def wait_for_mark(payload, item):
-    """Note that item was begun, and wait with all but the first until the mark is there."""
+    """Note that item was begun; wait for the mark with all but the first to come."""
     folder = Path(payload.decode())
     (folder / str(item)).touch()
-    while item and not (folder / 'go on').exists():
+    try:
+        (folder / 'first').touch(exist_ok=False)
+    except FileExistsError:
+        pass
+    else:
+        return item
+    while not (folder / 'go on').exists():
         time.sleep(0.01)
     return item
 
