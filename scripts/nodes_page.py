@@ -138,7 +138,7 @@ def interfaces_of(node: Node, own: str = '') -> Iterator[Interface]:
     qos = {
         one.topic_name: _qos(one.qos_profile) for one in (*node.publishers, *node.subscriptions)
     }
-    # the node's own part of the graph is known without any traffic
+    _await_own_names(node)
     for role, entries in (
         (Role.PUBLISHES, node.get_publisher_names_and_types_by_node(*place)),
         (Role.SUBSCRIBES, node.get_subscriber_names_and_types_by_node(*place)),
@@ -151,6 +151,23 @@ def interfaces_of(node: Node, own: str = '') -> Iterator[Interface]:
             foreign = kind.startswith(_FOREIGN_TYPES) and name.count('/') <= own.count('/') + 1
             if not foreign and '/_action/' not in name:
                 yield Interface(role, _short(name, own, space), '', kind, qos.get(name, ''))
+
+
+def _await_own_names(node: Node, seconds: float = 20.0) -> None:
+    """Wait until the graph, which learns of topics in a thread, has those that the node made."""
+    place, end = (node.get_name(), node.get_namespace()), time.monotonic() + seconds
+    while time.monotonic() < end:
+        known = (
+            node.get_publisher_names_and_types_by_node(*place),
+            node.get_subscriber_names_and_types_by_node(*place),
+        )
+        made = (node.publishers, node.subscriptions)
+        if all(
+            {one.topic_name for one in own} <= {name for name, _ in names}
+            for own, names in zip(made, known, strict=True)
+        ):
+            return
+        time.sleep(0.02)
 
 
 def node_reference(name: str) -> str:
