@@ -138,7 +138,7 @@ def interfaces_of(node: Node, own: str = '') -> Iterator[Interface]:
     qos = {
         one.topic_name: _qos(one.qos_profile) for one in (*node.publishers, *node.subscriptions)
     }
-    _await_own_names(node)
+    # the node's own part of the graph is known without any traffic
     for role, entries in (
         (Role.PUBLISHES, node.get_publisher_names_and_types_by_node(*place)),
         (Role.SUBSCRIBES, node.get_subscriber_names_and_types_by_node(*place)),
@@ -151,23 +151,6 @@ def interfaces_of(node: Node, own: str = '') -> Iterator[Interface]:
             foreign = kind.startswith(_FOREIGN_TYPES) and name.count('/') <= own.count('/') + 1
             if not foreign and '/_action/' not in name:
                 yield Interface(role, _short(name, own, space), '', kind, qos.get(name, ''))
-
-
-def _await_own_names(node: Node, seconds: float = 20.0) -> None:
-    """Wait until the graph, which learns of topics in a thread, has those that the node made."""
-    place, end = (node.get_name(), node.get_namespace()), time.monotonic() + seconds
-    while time.monotonic() < end:
-        known = (
-            node.get_publisher_names_and_types_by_node(*place),
-            node.get_subscriber_names_and_types_by_node(*place),
-        )
-        made = (node.publishers, node.subscriptions)
-        if all(
-            {one.topic_name for one in own} <= {name for name, _ in names}
-            for own, names in zip(made, known, strict=True)
-        ):
-            return
-        time.sleep(0.02)
 
 
 def node_reference(name: str) -> str:
@@ -206,7 +189,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument('page', type=Path, help='Markdown file with the marks')
     parser.add_argument('--check', action='store_true', help='change nothing')
     options = parser.parse_args(arguments)
-    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'OFF')
+    # a node of the same name that was made before would be found in its place
+    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'OFF'
     old = options.page.read_text(encoding='utf-8')
     try:
         new = updated(old)
