@@ -205,7 +205,7 @@ def _check_files(experiment: Experiment) -> None:
     settings = experiment.estimation
     prior = settings.prior
     own = prior in (None, 'none', 'urdf') or '://' in prior
-    if not own and not Path(prior).is_file():
+    if not own and not _is_file(Path(prior)):
         raise SettingsError(
             f"'estimation.prior': file '{prior}' does not exist",
             key='estimation.prior',
@@ -220,3 +220,10 @@ def _check_files(experiment: Experiment) -> None:
             file=bounds,
             remedy='give the path of a YAML of names and [lowest, highest], or leave it out',
         )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long for the file system
+        return False

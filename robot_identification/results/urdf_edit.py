@@ -18,6 +18,7 @@ from lxml import etree
 import numpy as np
 import pinocchio as pin
 
+from ..errors import ModelError
 from ..model.robot import Robot
 
 _ATTRIBUTE = re.compile(rb'([^\s=/>"\']+)\s*=\s*("[^"]*"|\'[^\']*\')')
@@ -219,7 +220,10 @@ class UrdfDocument:
         parser.StartElementHandler = start
         parser.EndElementHandler = end
         parser.CommentHandler = comment
-        parser.Parse(self._bytes, True)
+        try:
+            parser.Parse(self._bytes, True)
+        except expat.ExpatError as error:
+            raise ModelError(f'the URDF is no well-formed XML: {error}') from error
         return roots[0]
 
     def _tag_end(self, start: int) -> int:
