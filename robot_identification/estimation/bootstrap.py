@@ -73,8 +73,7 @@ def bootstrap(
         The rows, with their ``blocks``.
     estimate:
         By ordinary or weighted least squares of them; its free parameters are the ones estimated
-        here.  For a constrained fit the scatter is that without the constraints, as are its
-        classical standard deviations.
+        here.  For a physical fit the scatter is that without prior and constraints.
     settings:
         See `BootstrapSettings`.
 

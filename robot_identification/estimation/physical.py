@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import IdentifiabilityError, one_of
 from ..model.consistency import from_pseudo_inertia, pseudo_inertia
-from ..model.parameters import ParameterSet
+from ..model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor.settings import ModelSettings
@@ -88,7 +88,7 @@ class PhysicalSettings:
         doc='Mass of all identified links with what hangs on them, weighed; null where it is not '
         'known',
         unit='kg',
-        minimum=0.0,
+        minimum=1e-6,
     )
     total_mass_std: float | None = option(
         None,
@@ -142,7 +142,9 @@ class PhysicalFit:
         """Set up the fit; raises `SettingsError` where settings cannot be met."""
         layout = prior.layout
         bodies = reference_bodies(robot, prior)
-        places = np.array([np.arange(len(layout))[layout.of(body.link)] for body in bodies])
+        columns = np.arange(len(layout))
+        places = np.array([columns[layout.of(body.link)] for body in bodies], dtype=int)
+        places = places.reshape(-1, len(INERTIAL_SYMBOLS))
         signs, _ = drive_signs(layout, model)
         start = np.array(prior.values)
         for body, place in zip(bodies, places, strict=True):
@@ -163,7 +165,7 @@ class PhysicalFit:
             prior=np.array(prior.values),
             start=start,
             bodies=bodies,
-            places=places.reshape(-1, 10),
+            places=places,
             units=relative_units(bodies),
             positive=np.vstack([signs, *bounds]),
             known=known,
@@ -174,8 +176,8 @@ class PhysicalFit:
         """
         Return the problem of rows with R ``factor`` of unit noise, and a start inside of it.
 
-        Parameters which no row sees are held at the prior: their columns are 0, and weak rows
-        measure them there.
+        Parameters of drives that no row sees are held at the prior; weak rows measure the others
+        there, which decides combinations that no motion tells apart.
         """
         matrix, target = factor[:, :-1] @ self.regrouping, factor[:, -1]
         norms = np.linalg.norm(matrix, axis=0)
@@ -188,7 +190,8 @@ class PhysicalFit:
             typical = 1e-3 if unseen[i] else 0.01 * np.linalg.norm(target) / norms[i]
             start[i] = max(start[i], typical)
         start = _inside(self.positive, start)
-        held = np.diag(1.0 / np.maximum(np.abs(self.prior), 1e-3))[unseen]
+        strict = 1.0 / np.maximum(np.abs(self.prior), 1e-3)
+        held = np.diag(np.where(unseen, strict, _UNSEEN * norms))[~bodily]
         problem = LogDetProblem(
             matrix=np.vstack([matrix, self.known, held]),
             target=np.concatenate([target, self.known_values, held @ self.prior]),

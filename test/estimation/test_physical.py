@@ -9,7 +9,6 @@ import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
-from robot_identification.errors import SettingsError
 from robot_identification.estimation import from_rows, standard, wls
 from robot_identification.estimation.link_geometry import link_points
 from robot_identification.estimation.physical import physical, PhysicalSettings
@@ -30,7 +29,6 @@ from robot_identification.regressor import prior as urdf_prior
 from scipy.spatial import ConvexHull
 
 URDF = Path(__file__).parents[2] / 'urdf'
-DRAWN = 'estimation.physical.'
 
 
 def perturbed(prior, robot, rng, spread):
@@ -240,17 +238,6 @@ def test_centres_of_mass_stay_inside_of_the_shapes(arm, choice):
             else:
                 faces = ConvexHull(corners).equations
                 assert (faces[:, :3] @ centre + faces[:, 3] < 1e-9).all()
-
-
-def test_a_link_without_shapes_cannot_be_bounded_by_them(arm):
-    bare = Robot.from_urdf(URDF / 'gautier_khalil_3r.urdf')
-    if link_points(bare):
-        pytest.skip('the robot has shapes')
-    case = Case('gautier_khalil_3r')
-    with pytest.raises(SettingsError) as caught:
-        case.physical(center_of_mass='hull')
-    assert caught.value.key == DRAWN + 'center_of_mass'
-    assert '\n' not in str(caught.value)
 
 
 def test_a_prior_without_bodies_is_replaced_with_a_note(arm):
