@@ -85,6 +85,17 @@ def test_the_general_description_finds_the_same(folder):
 
 
 @pytest.mark.parametrize('name', ['experiment.yaml', 'experiment_loops.yaml'])
+def test_a_robot_whose_links_have_not_all_parameters_has_a_physical_fit(folder, name):
+    results = [
+        identify(load_experiment(folder / name, {'estimation.method': method}))
+        for method in ('wls', 'physical')
+    ]
+    free, found = (result.estimate.relative_error for result in results)
+    assert results[1].consistency.physical
+    assert found < 1.05 * free
+
+
+@pytest.mark.parametrize('name', ['experiment.yaml', 'experiment_loops.yaml'])
 def test_a_factor_finds_the_same(folder, name):
     experiment = load_experiment(folder / name, {'data.validation': []})
     stored = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])

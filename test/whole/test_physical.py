@@ -49,6 +49,7 @@ def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
         'identify', 'experiment.yaml', '--require-physical', '--set', 'estimation.method=physical'
     )
     assert 'maximum a posteriori over physical bodies' in done.stdout
+    assert 'prior kg' in done.stdout and 'all links' in done.stdout
     assert 'strength of the prior' in done.stdout and 'found by cross-validation' in done.stdout
     stored = read_result(workspace.folder / 'results' / 'result.yaml')
     urdf = (workspace.folder / 'results' / 'identified.urdf').read_text()
@@ -145,11 +146,18 @@ def test_settings_of_the_file_reach_the_method(workspace):
     assert total == pytest.approx(30.0, rel=0.02)
 
 
+def test_a_prior_whose_name_no_file_can_have_is_named_in_one_line(workspace):
+    setting = f'estimation.prior={"x" * 5000}.yaml'
+    done = workspace.run('identify', 'experiment.yaml', '--set', setting, expect=2)
+    assert 'estimation.prior' in done.stderr and 'Traceback' not in done.stderr
+
+
 @pytest.mark.parametrize(
     ('setting', 'key'),
     [
         ('weight=-2.0', 'estimation.physical.weight'),
         ('total_mass=-1.0', 'estimation.physical.total_mass'),
+        ('total_mass=0.0', 'estimation.physical.total_mass'),
         ('center_of_mass=hull', 'estimation.physical.center_of_mass'),
         ('divergence=entropic', 'estimation.physical.divergence'),
     ],
