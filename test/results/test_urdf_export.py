@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.errors import ConsistencyError, IdentificationWarning
+from robot_identification.errors import ConsistencyError, IdentificationWarning, ModelError
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -19,6 +19,7 @@ from robot_identification.regressor import (
     prior,
 )
 from robot_identification.regressor.delta_robot import delta_robot
+from robot_identification.results.urdf_edit import UrdfDocument
 from robot_identification.results.urdf_export import identified_urdf
 
 ROBOTS = Path(pin.__file__).parents[4] / 'share' / 'example-robot-data' / 'robots'
@@ -315,3 +316,11 @@ def test_slopes_of_friction_are_those_of_driven_joints_alone(slopes):
     found = re.findall(r'stiction_slope of (\w+) = (\S+)', text)
     expected = np.broadcast_to(slopes, 3)
     assert found == [(joint, repr(float(s))) for joint, s in zip('abc', expected, strict=True)]
+
+
+def test_text_that_only_one_of_two_parsers_reads_is_refused_in_one_line():
+    """An attribute whose name begins with a byte order mark: libxml2 takes it, expat does not."""
+    text = ARM.replace('<robot ', '<robot \ufeffnote="a" ', 1)
+    with pytest.raises(ModelError, match='no well-formed XML') as caught:
+        UrdfDocument(text)
+    assert '\n' not in str(caught.value)
