@@ -12,6 +12,7 @@ import warnings
 
 from .base_parameters import BaseStructure, structure
 from .config.experiment import Experiment
+from .config.experiment_file import repeated
 from .config.problem import IdentificationProblem
 from .errors import (
     collected_warnings,
@@ -43,6 +44,7 @@ from .estimation import (
 from .estimation.drive_gains import identify_gains
 from .estimation.drive_gains_result import DriveGains, load_on
 from .estimation.energy import ENERGY
+from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import payload
 from .estimation.payload_result import Payload
 from .estimation.sanity_checks import warn_of_implausible
@@ -96,10 +98,37 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         validation = experiment.sources('validation', joints)
         loaded = experiment.sources('known_load', joints)
         carrying = experiment.sources('payload', joints)
+        selection = _selection(experiment, problem, sources, part(progress, 0.0, 0.3))
+        if selection is not None:
+            problem = problem.with_selection(selection)
     result = identify_sources(
         problem, sources, validation, loaded=loaded, carrying=carrying, progress=progress
     )
+    if selection is not None:
+        chosen = repeated(experiment, selection.settings())
+        result = replace(result, selection=selection, experiment=chosen)
     return replace(result, warnings=once(notes, result.warnings))
+
+
+def _selection(
+    experiment: Experiment,
+    problem: IdentificationProblem,
+    sources: Sequence[Source],
+    progress: Progress,
+) -> ModelSelection | None:
+    """Choose the settings that the file leaves out; None where nothing can be chosen."""
+    chooses = can_choose(problem.model, problem.signals, experiment.given)
+    rows = not Equations(problem.estimation).by_energy
+    if not (experiment.auto and chooses and rows) or any(is_factor(s) for s in sources):
+        return None
+    return choose_model(
+        recordings_among(sources),
+        problem.robot,
+        problem.model,
+        problem.signals,
+        experiment.given,
+        progress=progress,
+    )
 
 
 def identify_sources(

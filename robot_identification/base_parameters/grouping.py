@@ -388,7 +388,7 @@ def _column_scale(W: np.ndarray, layout: ParameterLayout) -> tuple[np.ndarray, n
     norms[norms <= NOISE * norms.max(initial=0.0)] = 0.0
     scale = norms.copy()
     units = np.array(layout.units)
-    for unit in set(layout.units):
+    for unit in {*layout.units} - {'1'}:  # numbers have no size to compare by
         kind = units == unit
         scale[kind] = np.maximum(scale[kind], _SMALL_COLUMN * norms[kind].max())
     scale[scale == 0.0] = 1.0

@@ -65,6 +65,12 @@ def add_parser(commands: Any) -> None:
     )
     add_overrides(parser)
     parser.add_argument(
+        '--no-auto',
+        action='store_true',
+        help='take the defaults of the settings that the file leaves out, and choose none of them '
+        'from the recordings',
+    )
+    parser.add_argument(
         '--require-physical',
         action='store_true',
         help='exit with code 3 if the parameters are physically inconsistent',
@@ -84,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
     from ..results.saving import require_writable, save
 
     overrides = overrides_of(options.overrides)
+    if options.no_auto:
+        overrides['auto'] = 'false'
     if options.experiment.suffix == SUFFIX:
         factors = [read_factor(path) for path in (options.experiment, *options.factors)]
         estimation = read_section(EstimationSettings, 'estimation', overrides)
@@ -99,6 +107,8 @@ def run(options: argparse.Namespace) -> int:
         result = run(progress=progress)
     saved = save(result, folder)
     if not options.quiet:
+        if result.selection is not None:
+            print(f'{result.selection.summary()}\n')
         print(result.estimate.summary())
         for validation in result.validations:
             print(f'\n{validation.summary()}')

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 import os
 from pathlib import Path
+from typing import Any
+
+from scipy.spatial.transform import Rotation
 
 from ..data.drives import Drives, EFFORT_KINDS
 from ..data.recording_config import RecordingEntry
@@ -63,6 +66,15 @@ class RobotSettings(ModelSettings):
         unit='m/s^2',
         read_only=True,
     )
+    base_tilt: tuple[float, float, float] = option(
+        (0.0, 0.0, 0.0),
+        doc='Rotation vector by which the base stands askew: gravity is turned by it; left out, '
+        'it is estimated (see `auto`)',
+        unit='rad',
+        minimum=-3.2,
+        maximum=3.2,
+        read_only=True,
+    )
     effort_kind: str = option(
         doc='What the recorded effort is: joint_torque, motor_torque or motor_current; never '
         'guessed, since drivers differ; the last two need drives.effort',
@@ -111,8 +123,9 @@ class RobotSettings(ModelSettings):
             naming the file, joint or link that is wrong.
 
         """
+        gravity = turned(self.gravity, self.base_tilt)
         if self.delta is not None:
-            return delta_robot(self.delta, self.joints, gravity=self.gravity)
+            return delta_robot(self.delta, self.joints, gravity=gravity)
         source = self.urdf
         if not source.lstrip().startswith('<') and '://' not in source:
             source = str(Path(base) / user_path(source))
@@ -121,9 +134,17 @@ class RobotSettings(ModelSettings):
             self.joints,
             locked=self.locked,
             passive=None if self.loops else (),
-            gravity=self.gravity,
+            gravity=gravity,
             xacro_arguments=self.xacro_arguments,
         )
+
+
+def turned(gravity: Sequence[float], tilt: Sequence[float]) -> tuple[float, float, float]:
+    """Turn gravity by a rotation vector; (3,) [m/s^2], (3,) [rad]."""
+    if not any(tilt):
+        return tuple(gravity)  # type: ignore[return-value]
+    x, y, z = Rotation.from_rotvec(tilt).apply(gravity).tolist()
+    return x, y, z
 
 
 @dataclass(frozen=True)
@@ -180,6 +201,10 @@ class Experiment:
         The file's sections.
     output:
         Folder for the results, relative to `base`, or None.
+    auto:
+        Whether keys that are not given are chosen from the recordings.
+    content:
+        The file's content with the overrides, as it was read.
     path:
         The file, or None where the settings came from elsewhere.
     base:
@@ -198,11 +223,27 @@ class Experiment:
     fleet: FleetSettings = option(
         factory=FleetSettings, doc='Of many recordings of many robots, for the command fleet'
     )
+    auto: bool = option(
+        True,
+        doc='Whether keys of `signals` and friction, rotor inertia and tilt of `robot` that are '
+        'left out are chosen from the identification recordings; false takes their defaults',
+    )
     output: str | None = option(
         None, doc='Folder for result.yaml, identified.urdf and report.html'
     )
     path: Path | None = field(default=None)
     base: Path = field(default=Path())
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Keys of the sections that the file has, for example ``signals.cutoff``."""
+        return frozenset(
+            f'{name}.{key}'
+            for name, section in self.content.items()
+            if isinstance(section, Mapping)
+            for key in section
+        )
 
     @property
     def name(self) -> str:

@@ -50,7 +50,7 @@ def load_experiment(
     Parameters
     ----------
     path:
-        The YAML file.
+        The YAML file, or a ``result.yaml`` that holds the experiment which repeats it.
     overrides:
         Values by dotted key that replace the file's, for example ``{'signals.cutoff': '25'}``;
         text is read as YAML.
@@ -66,6 +66,9 @@ def load_experiment(
 
     """
     document = read_document(path)
+    if isinstance(document.content, dict) and isinstance(document.content.get('experiment'), dict):
+        # a result, which holds the experiment that repeats it
+        document = Document(document.content['experiment'], file=document.file)
     return experiment_from(
         document,
         Path(path).parent,
@@ -117,13 +120,59 @@ def experiment_from(
     try:
         override(content, overrides or {})
         experiment = from_mapping(Experiment, content)
-        experiment = replace(experiment, path=path, base=Path(base))
+        experiment = replace(experiment, path=path, base=Path(base), content=content)
         experiment = replace(experiment, estimation=_absolute_files(experiment))
         robot = _checked_robot(experiment)
         check_experiment(experiment, robot, check_data=check_data)
     except (SettingsError, RecordingError) as error:
         raise _located(error, document, overrides or {}) from error
     return experiment
+
+
+def repeated(experiment: Experiment, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return an experiment file's content with chosen settings, so that nothing is chosen again.
+
+    Parameters
+    ----------
+    experiment:
+        The experiment.
+    chosen:
+        Values by dotted key.
+
+    Returns
+    -------
+    Mapping as in a file; its paths are absolute.
+
+    """
+    content = copy.deepcopy(dict(experiment.content))
+    for key, value in chosen.items():
+        section, _, name = key.partition('.')
+        if content.get(section) is None:
+            content[section] = {}
+        content[section][name] = value
+    content['auto'] = False
+    robot, estimation = content.get('robot') or {}, content.get('estimation') or {}
+    for mapping, key in ((robot, 'urdf'), (estimation, 'prior')):
+        text = mapping.get(key)
+        if not isinstance(text, str) or '://' in text or text.lstrip().startswith('<'):
+            continue
+        if text not in ('', 'none', 'urdf'):
+            mapping[key] = str((experiment.base / user_path(text)).absolute())
+    _make_absolute(content.get('data'), experiment.base)
+    return content
+
+
+def _make_absolute(node: Any, base: Path) -> None:
+    """Make the values of all keys ``file`` in mappings and lists absolute paths."""
+    if isinstance(node, dict):
+        if isinstance(node.get('file'), str):
+            node['file'] = str((base / user_path(node['file'])).absolute())
+        for value in node.values():
+            _make_absolute(value, base)
+    elif isinstance(node, list):
+        for value in node:
+            _make_absolute(value, base)
 
 
 def _absolute_files(experiment: Experiment) -> EstimationSettings:

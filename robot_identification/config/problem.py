@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..base_parameters import BaseStructure, structure
 from ..data.drives import Drives
 from ..estimation import choose_prior, EstimationSettings
+from ..estimation.model_selection import ModelSelection
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..online import OnlineIdentifier
@@ -20,7 +21,7 @@ from ..regressor import (
 )
 from ..regressor import prior as urdf_prior
 from ..signals import SignalSettings
-from .experiment import Experiment
+from .experiment import Experiment, turned
 from .load import KnownLoad, PayloadRecordings
 
 
@@ -75,6 +76,16 @@ class IdentificationProblem:
             drives=experiment.robot.drives,
             known_load=experiment.data.known_load,
             payload=experiment.data.payload,
+        )
+
+    def with_selection(self, selection: ModelSelection) -> IdentificationProblem:
+        """Return the problem with settings that were chosen."""
+        gravity = turned(self.robot.gravity.tolist(), selection.tilt.tolist())
+        return replace(
+            self,
+            robot=self.robot.with_gravity(gravity),
+            model=selection.model,
+            signals=selection.signals,
         )
 
     def regressor(self) -> Regressor:

@@ -22,8 +22,10 @@ from ..progress import part, Progress
 from ..regressor import Regressor
 from ..regressor.projection import Projection
 from ..signals import (
-    dead_zones,
+    by_joint,
+    channel_kernel,
     decimation_factor,
+    EffortChannel,
     independence,
     ParallelDecimator,
     RecordingSource,
@@ -42,7 +44,7 @@ from .time_blocks import BlockCollector
 BLOCK_SAMPLES = 512
 """Samples that the regressor is evaluated at in one call."""
 
-JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'ts', 'tsc', 'off')
+JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'ts', 'tsc', 'off', 'fl')
 """Symbols of parameters that are named after their joint, joint by joint."""
 
 
@@ -74,9 +76,15 @@ def row_blocks(
 
     """
     driven = driven_rows(regressor)
-    zones = np.zeros(regressor.n_joints)
     movers = tuple(joint for joint, moves in zip(source.joints, driven, strict=True) if moves)
-    zones[driven] = dead_zones(signals, movers)
+    zones, delays, low_passes = np.zeros((3, regressor.n_joints))
+    for values, key in (
+        (zones, 'dead_zone'),
+        (delays, 'effort_delay'),
+        (low_passes, 'effort_low_pass'),
+    ):
+        values[driven] = by_joint(signals, key, movers)
+    channels = tuple(zip(delays.tolist(), low_passes.tolist(), strict=True))
     # rows that resampling puts between samples tell nothing new
     recorded = np.inf if signals.sample_rate is None else sample_rate(source)
     columns = Projection(regressor, structure.independent)
@@ -86,7 +94,9 @@ def row_blocks(
             for start in range(0, len(samples), BLOCK_SAMPLES):
                 piece = samples.rows(start, start + BLOCK_SAMPLES)
                 if stretch is None:
-                    stretch = _Stretch(samples, signals, zones, columns, segment, recorded, repair)
+                    stretch = _Stretch(
+                        samples, signals, zones, channels, columns, segment, recorded, repair
+                    )
                 yield stretch.push(piece)
         if stretch is not None:
             yield stretch.finish()
@@ -174,6 +184,7 @@ class _Stretch:
         first: Samples,
         signals: SignalSettings,
         zones: np.ndarray,
+        channels: tuple[tuple[float, float], ...],
         columns: Projection,
         segment: int,
         recorded: float,
@@ -185,6 +196,11 @@ class _Stretch:
         factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
         self._decimator = ParallelDecimator(factor)
         self._row_step = factor * step
+        rate = 1.0 / self._row_step if step > 0.0 else 1.0
+        kernels = [channel_kernel(delay, low_pass, rate) for delay, low_pass in channels]
+        widths = np.diff(columns.pattern.offsets)
+        groups = np.append(np.repeat(np.arange(widths.size), widths), np.full(3 * zones.size, -1))
+        self._channel = EffortChannel(kernels, groups)
         if isinstance(first, WindowedSamples):
             kernel = first.operator.value(hold=first.settings.effort_hold)
             self._independence = independence(factor, kernel, first.stride)
@@ -208,12 +224,15 @@ class _Stretch:
         for i, signal in enumerate((effort, samples.position, samples.velocity)):
             joined[width + i * n : width + (i + 1) * n] = signal.T
         same = np.array_equal(effort, samples.measured_effort)
-        return self._block(self._decimator.push(joined), entries, samples.measured_effort, same)
+        rows = self._channel.push(self._decimator.push(joined))
+        return self._block(rows, entries, samples.measured_effort, same)
 
     def finish(self) -> RowBlock:
         """Return the rows whose window reaches beyond the end."""
         n, width = self._zones.size, self._columns.pattern.width
-        return self._block(self._decimator.finish(), np.empty((width, 0)), np.empty((0, n)))
+        rows = self._channel.push(self._decimator.finish())
+        rows = np.hstack([rows, self._channel.finish()])
+        return self._block(rows, np.empty((width, 0)), np.empty((0, n)))
 
     def _block(
         self, rows: np.ndarray, raw: np.ndarray, measured: np.ndarray, same: bool = False
@@ -223,7 +242,7 @@ class _Stretch:
         effort, position, velocity = (
             rows[pattern.width + i * n : pattern.width + (i + 1) * n].T for i in range(3)
         )
-        if same and self._decimator.factor == 1:
+        if same and self._decimator.factor == 1 and self._channel.half == 0:
             raw, measured = entries, effort
         index = self._rows + np.arange(len(effort))
         self._rows += len(effort)

@@ -37,6 +37,7 @@ JOINT_SYMBOLS = {
     'fc': 'Coulomb friction',
     'fcm': "coupled motor's Coulomb friction",
     'ts': 'stiction',
+    'fl': 'load-dependent friction',
     'k': 'stiffness',
     'd': 'damping of the transmission',
 }

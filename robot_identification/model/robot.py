@@ -196,6 +196,29 @@ class Robot:
         values = [self.model.inertias[i].toDynamicParameters() for i in self.joint_ids]
         return ParameterSet(self.layout, np.concatenate(values))
 
+    def with_gravity(self, gravity: Sequence[float]) -> Robot:
+        """
+        Return the robot with another gravity.
+
+        Parameters
+        ----------
+        gravity:
+            (3,) acceleration of free fall in the base frame [m/s^2].
+
+        Raises
+        ------
+        ModelError
+            where these are not three finite numbers.
+
+        """
+        checked = _gravity(gravity)
+        model = self.model.copy()
+        model.gravity.linear = checked
+        alone = replace(self, gravity=checked, model=model)
+        opened = alone if self.opened is self else self.opened.with_gravity(gravity)
+        object.__setattr__(alone, 'opened', opened)
+        return alone
+
     def joint_index(self, joint: str) -> int:
         """Place of ``joint`` among the identified ones; raises `ModelError` where it is not."""
         try:

@@ -14,6 +14,10 @@ IMEKO 10(3), 2021), equation (9): ``ts 2/pi atan(K dq) + tsc 2/pi atan(d dq)``. 
 stiction ts within a velocity of a few 1/K and, as tsc is negative, falls to the Coulomb friction
 ts + tsc within a few 1/d (the Stribeck effect).  K and d are the slopes of `slopes_of`; the model
 is linear in all else.
+
+The friction of a gear grows with the torque that it transmits: ``fl |tau| sign(dq)``, in which tau
+is the effort of the URDF's bodies at the joint.  The coefficient fl, 0.02 to 0.2 of harmonic
+drives, takes up what the URDF's masses are off by as a whole, so that tau needs no iteration.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
 
@@ -28,6 +33,8 @@ from ..data.recording import Motion
 from ..errors import one_of, SettingsError
 from ..model.parameters import ParameterLayout
 from .settings import ModelSettings, SLOPES
+
+_BLOCK = 512  # samples whose rigid-body columns exist at once
 
 ACCELERATION, VELOCITY, SIGN, ONE, SPEED_SIGN, OTHER = range(6)
 """Kinds of functions; joint j's, but for 1, and for the j-th speed or other of the term."""
@@ -66,14 +73,13 @@ class Combination:
     speeds:
         For each speed whose sign is a function: joints and ratios that it is the sum of.
     other:
-        Gives (m, x) values of the term's own functions for velocities (m, n); None for no such
-        functions.
+        Gives (m, x) values of the term's own functions for m states; None for no such functions.
 
     """
 
     entries: tuple[Entry, ...]
     speeds: tuple[tuple[tuple[int, float], ...], ...] = ()
-    other: Callable[[np.ndarray], np.ndarray] | None = None
+    other: Callable[[Motion], np.ndarray] | None = None
 
     def speed_signs(self, velocity: np.ndarray) -> np.ndarray:
         """Return (m, s) signs of the speeds for velocities (m, n)."""
@@ -96,7 +102,7 @@ def fill(combination: Combination, motion: Motion, out: np.ndarray) -> None:
 
     """
     velocity = motion.velocity
-    other = None if combination.other is None else combination.other(velocity)
+    other = None if combination.other is None else combination.other(motion)
     signs = combination.speed_signs(velocity)
     for entry in combination.entries:
         for kind, place, coefficient in entry.parts:
@@ -124,12 +130,13 @@ SYMBOLS = {
     'stiction': 'ts',
     'stribeck': 'tsc',
     'offset': 'off',
+    'load': 'fl',
 }
 """Symbol of each term, in the order of the columns."""
 
 _DRY = ('fc', 'ts', 'tsc', 'off')
-REVOLUTE_UNITS = {'Ia': 'kg m^2', 'fv': 'N m s/rad', **dict.fromkeys(_DRY, 'N m')}
-PRISMATIC_UNITS = {'Ia': 'kg', 'fv': 'N s/m', **dict.fromkeys(_DRY, 'N')}
+REVOLUTE_UNITS = {'Ia': 'kg m^2', 'fv': 'N m s/rad', **dict.fromkeys(_DRY, 'N m'), 'fl': '1'}
+PRISMATIC_UNITS = {'Ia': 'kg', 'fv': 'N s/m', **dict.fromkeys(_DRY, 'N'), 'fl': '1'}
 
 USUAL_SLOPES = {'stiction': 100.0, 'stribeck': 5.0}
 """
@@ -213,6 +220,44 @@ def arctan_shape(velocity: np.ndarray, slope: np.ndarray | float) -> np.ndarray:
     return (2.0 / np.pi) * np.arctan(slope * velocity)
 
 
+class Bodies(Protocol):
+    """Rigid-body columns of a regressor."""
+
+    def fill(self, motion: Motion, out: np.ndarray) -> None:
+        """Write the columns of a motion to (n_samples, n_joints, >= p), zero before."""
+
+
+@dataclass(frozen=True)
+class PriorEffort:
+    """
+    Effort of bodies with known parameters.
+
+    Attributes
+    ----------
+    bodies:
+        The rigid-body columns.
+    values:
+        (p,) parameters of the bodies.
+    n_joints:
+        Joints of a motion.
+
+    """
+
+    bodies: Bodies
+    values: np.ndarray
+    n_joints: int
+
+    def __call__(self, motion: Motion) -> np.ndarray:
+        """Return (n_samples, n_joints) [N m or N]."""
+        effort = np.empty((len(motion), self.n_joints))
+        for start in range(0, len(motion), _BLOCK):
+            part = motion.rows(start, start + _BLOCK)
+            columns = np.zeros((len(part), self.n_joints, self.values.size))
+            self.bodies.fill(part, columns)
+            effort[start : start + len(part)] = columns @ self.values
+        return effort
+
+
 @dataclass(frozen=True)
 class JointTerms:
     """
@@ -229,6 +274,8 @@ class JointTerms:
         Place of the first of them in the whole vector.
     slopes:
         As `slopes_of` gives them.
+    effort:
+        Of the bodies whose load adds to friction; None without that term.
 
     """
 
@@ -236,6 +283,7 @@ class JointTerms:
     terms: tuple[str, ...]
     start: int
     slopes: Mapping[str, np.ndarray]
+    effort: PriorEffort | None = None
 
     @classmethod
     def of(
@@ -244,33 +292,56 @@ class JointTerms:
         revolute: tuple[bool, ...],
         settings: ModelSettings,
         start: int,
+        effort: PriorEffort | None = None,
     ) -> JointTerms:
         """Make the columns for joints of the given kinds."""
         terms = joint_terms(settings)
+        if 'load' not in terms:
+            effort = None
+        elif effort is None:
+            raise SettingsError(
+                "friction has 'load', which robots with elastic joints do not have",
+                key='robot.friction',
+                value=settings.friction,
+                remedy="leave 'load' out",
+            )
         pairs = [
             (f'{joint}.{SYMBOLS[term]}', unit_of(SYMBOLS[term], revolute=turns))
             for joint, turns in zip(joints, revolute, strict=True)
             for term in terms
         ]
         names, units = zip(*pairs, strict=True) if pairs else ((), ())
-        return cls(ParameterLayout(names, units), terms, start, slopes_of(settings, joints))
+        return cls(
+            ParameterLayout(names, units), terms, start, slopes_of(settings, joints), effort
+        )
 
     @cached_property
     def combination(self) -> Combination:
         """The entries as functions of the state."""
-        arctans = tuple(term for term in self.terms if term in SLOPES)
+        others = tuple(term for term in self.terms if term not in _FUNCTIONS)
         count = len(self.layout) // max(1, len(self.terms))
         entries = []
         for joint in range(count):
             for i, term in enumerate(self.terms):
                 column = self.start + len(self.terms) * joint + i
-                if term in SLOPES:
-                    part = OTHER, count * arctans.index(term) + joint, 1.0
-                else:
+                if term in _FUNCTIONS:
                     part = _FUNCTIONS[term], joint, 1.0
+                else:
+                    part = OTHER, count * others.index(term) + joint, 1.0
                 entries.append(Entry(joint, column, (part,)))
-        slopes = [self.slopes[term] for term in arctans]
-        return Combination(tuple(entries), other=partial(_arctans, slopes) if slopes else None)
+        return Combination(tuple(entries), other=partial(self._other, others) if others else None)
+
+    def _other(self, terms: tuple[str, ...], motion: Motion) -> np.ndarray:
+        """Values of terms that are no functions of their own, (m, n_joints of each)."""
+        velocity = motion.velocity
+        return np.hstack(
+            [
+                arctan_shape(velocity, self.slopes[term])
+                if self.effort is None or term in SLOPES
+                else np.sign(velocity) * np.abs(self.effort(motion))
+                for term in terms
+            ]
+        )
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
@@ -285,10 +356,6 @@ class JointTerms:
 
         """
         fill(self.combination, motion, out)
-
-
-def _arctans(slopes: list[np.ndarray], velocity: np.ndarray) -> np.ndarray:
-    return np.hstack([arctan_shape(velocity, slope) for slope in slopes])
 
 
 _FUNCTIONS = {

@@ -19,7 +19,7 @@ from .closed_chain import ClosedBodies
 from .delta import DeltaBodies
 from .drives import DriveTerms
 from .elastic import build_elastic
-from .friction import Combination, JointTerms
+from .friction import Combination, JointTerms, PriorEffort
 from .kernel_data import dense_data, KernelData
 from .kinematics import tree_of
 from .rigid import RigidBodies
@@ -222,7 +222,16 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     revolute = tuple(turning[column] for column in range(robot.n_joints))
     if settings.delta is not None:
         settings = replace(settings, rotor_inertia=False)  # it is part of J
-    joint_terms = JointTerms.of(robot.joints, revolute, settings, start=len(bodies.layout))
+    loads = robot.opened.prior
+    known = dict(zip(loads.layout.names, loads.values, strict=True))
+    values = np.array([known.get(name, 0.0) for name in bodies.layout])
+    joint_terms = JointTerms.of(
+        robot.joints,
+        revolute,
+        settings,
+        start=len(bodies.layout),
+        effort=PriorEffort(bodies, values, robot.n_joints),
+    )
     terms: list[Term] = [bodies, joint_terms]
     layout = bodies.layout + joint_terms.layout
     for drive in settings.coupled_drives:

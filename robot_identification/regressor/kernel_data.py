@@ -128,10 +128,11 @@ class KernelData:
 
     def _states(self, motion: Motion, part: slice) -> np.ndarray:
         """Return (f, m) values of the functions of the state, in the order above."""
-        q, dq, ddq = motion.position[part].T, motion.velocity[part].T, motion.acceleration[part].T
+        motion = motion.rows(part.start, part.stop)
+        q, dq, ddq = motion.position.T, motion.velocity.T, motion.acceleration.T
         n, m = q.shape
         speeds = [c.speed_signs(dq.T).T for c in self.combinations if c.speeds]
-        others = [c.other(dq.T).T for c in self.combinations if c.other is not None]
+        others = [c.other(motion).T for c in self.combinations if c.other is not None]
         states = np.empty((6 * n + 1 + sum(map(len, speeds + others)), m))
         states[:n] = q
         np.cos(states[:n], out=states[n : 2 * n])
@@ -252,7 +253,7 @@ def _summands(
                 found.setdefault((entry.row, entry.column), []).append((function, coefficient))
         first[SPEED_SIGN] += len(combination.speeds)
         if combination.other is not None:
-            first[OTHER] += combination.other(np.zeros((1, n))).shape[1]
+            first[OTHER] += combination.other(Motion(*np.zeros((3, 1, n)))).shape[1]
     return found
 
 

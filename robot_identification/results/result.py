@@ -23,6 +23,7 @@ from ..errors import IdentificationError, SettingsError
 from ..estimation.delay import EffortDelay
 from ..estimation.drive_gains_result import DriveGains
 from ..estimation.estimate import Estimate
+from ..estimation.model_selection import ModelSelection
 from ..estimation.payload_result import Payload
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
@@ -97,6 +98,10 @@ class Result:
         What the stamps of each recording say, those for the validation included.
     effort_delay:
         How much later efforts were recorded than positions; None where there are no rows to tell.
+    selection:
+        What was chosen from the recordings; None where nothing was.
+    experiment:
+        The content of an experiment file that repeats the run; None where nothing was chosen.
 
     """
 
@@ -123,6 +128,8 @@ class Result:
     payload: Payload | None = None
     clocks: tuple[Clock, ...] = ()
     effort_delay: EffortDelay | None = None
+    selection: ModelSelection | None = None
+    experiment: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -207,6 +214,8 @@ def result_document(result: Result) -> dict[str, Any]:
         'payload': None if result.payload is None else result.payload.to_dict(),
         'clock': [clock.to_dict() for clock in result.clocks],
         'effort_delay': None if result.effort_delay is None else result.effort_delay.to_dict(),
+        'selection': [] if result.selection is None else result.selection.to_list(),
+        'experiment': result.experiment,
         'warnings': list(result.warnings),
         'timing': dict(result.timing),
         'settings': {

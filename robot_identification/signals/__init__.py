@@ -9,10 +9,12 @@ from ..data.clock import (
 from ..data.recording import RecordingSource, source_name
 from ..data.sampling import sample_rate
 from .decimation import independence, ParallelDecimator
+from .effort_channel import channel_kernel, EffortChannel
 from .online import OnlineFilter
 from .polynomial_approximation import PolynomialOperator
 from .responses import frequency_response
 from .settings import (
+    by_joint,
     dead_zones,
     decimation_factor,
     PolynomialApproximation,
@@ -27,6 +29,7 @@ from .windows import WindowedSamples
 
 __all__ = [
     'Clock',
+    'EffortChannel',
     'OnlineFilter',
     'ParallelDecimator',
     'PolynomialApproximation',
@@ -35,6 +38,8 @@ __all__ = [
     'SignalSettings',
     'WatchedSource',
     'WindowedSamples',
+    'by_joint',
+    'channel_kernel',
     'clock_of',
     'dead_zones',
     'decimation_factor',

@@ -201,6 +201,23 @@ class SignalSettings:
         unit='rad/s or m/s',
         minimum=0.0,
     )
+    effort_delay: float | tuple[float, ...] = option(
+        0.0,
+        doc='How much later than the motion efforts are recorded; the columns of the regressor '
+        'are delayed as much; one number, or one a joint',
+        unit='s',
+        minimum=0.0,
+        maximum=0.5,
+    )
+    effort_low_pass: float | tuple[float, ...] = option(
+        0.0,
+        doc='Cut-off frequency of the smoothing that recorded efforts have been through, which '
+        'the columns of the regressor go through, too (order 2, without phase); 0 for none; one '
+        'number, or one a joint',
+        unit='Hz',
+        minimum=0.0,
+        maximum=1e6,
+    )
     trim: float = option(
         0.05,
         doc='Time cut from both ends of every gap-free stretch after filtering, where the '
@@ -216,20 +233,22 @@ class SignalSettings:
     )
 
 
-def dead_zones(settings: SignalSettings, joints: tuple[str, ...]) -> np.ndarray:
+def by_joint(settings: SignalSettings, key: str, joints: tuple[str, ...]) -> np.ndarray:
     """
-    Spread the dead zone over the joints.
+    Spread a setting that is one number or one a joint over the joints.
 
     Parameters
     ----------
     settings:
-        Their ``dead_zone`` is one number or one a joint.
+        They have the key.
+    key:
+        ``dead_zone``, ``effort_delay`` or ``effort_low_pass``.
     joints:
         Names of the joints.
 
     Returns
     -------
-    (n_joints,) smallest speed at which a joint's row is used [rad/s or m/s].
+    (n_joints,) in the setting's unit.
 
     Raises
     ------
@@ -237,15 +256,21 @@ def dead_zones(settings: SignalSettings, joints: tuple[str, ...]) -> np.ndarray:
         where the list has another length than ``joints``.
 
     """
-    zone = np.atleast_1d(np.asarray(settings.dead_zone, dtype=float))
-    if isinstance(settings.dead_zone, tuple) and zone.size != len(joints):
+    given = getattr(settings, key)
+    values = np.atleast_1d(np.asarray(given, dtype=float))
+    if isinstance(given, tuple) and values.size != len(joints):
         raise SettingsError(
-            f"'signals.dead_zone' has {zone.size} entries for {len(joints)} joints",
-            key='signals.dead_zone',
-            value=settings.dead_zone,
+            f"'signals.{key}' has {values.size} entries for {len(joints)} joints",
+            key=f'signals.{key}',
+            value=given,
             remedy='give one number, or one for each joint',
         )
-    return np.broadcast_to(zone, (len(joints),)).copy()
+    return np.broadcast_to(values, (len(joints),)).copy()
+
+
+def dead_zones(settings: SignalSettings, joints: tuple[str, ...]) -> np.ndarray:
+    """Return the smallest speed at which each joint's row is used [rad/s or m/s], (n_joints,)."""
+    return by_joint(settings, 'dead_zone', joints)
 
 
 def decimation_factor(settings: SignalSettings, rate: float) -> int:
