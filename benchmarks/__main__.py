@@ -4,8 +4,8 @@ Run benchmarks, each in a process of its own: all of them, or those named.
 
     .venv/bin/python -m benchmarks [regressor streaming_qr ...]
 
-What they find goes to ``benchmarks/results.json`` and, as tables, to ``docs/performance.md``;
-naming some renews their sections alone.
+What they find goes to ``benchmarks/results.json`` and, as tables, to ``docs/performance.md``, or
+another page that the section names; naming some renews their sections alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from .document import machine, write_document
+from .document import machine, write_pages
 
 FOLDER = Path(__file__).resolve().parent
 RESULTS = FOLDER / 'results.json'
@@ -41,6 +41,7 @@ BENCHMARKS = (
     'filters',
     'planner',
     'energy_tx40',
+    'real_robots',
 )
 """In the order of the sections."""
 
@@ -65,7 +66,7 @@ def main(names: list[str]) -> int:
         results[name] = found
     ordered = {name: results[name] for name in known if name in results}
     RESULTS.write_text(json.dumps(ordered, indent=1) + '\n')
-    write_document(ordered)
+    write_pages(ordered)
     return 1 if troubles else 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the benchmarks found as ``docs/performance.md``."""
+"""Writes what the benchmarks found as pages of ``docs/``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import platform
 import textwrap
 
-DOCUMENT = Path(__file__).resolve().parents[1] / 'docs' / 'performance.md'
+DOCS = Path(__file__).resolve().parents[1] / 'docs'
 
-HEAD = """\
+_PERFORMANCE = """\
 # How fast it is
 
 Every figure on this page is written by `make bench` (`make bench ARGS=regressor` renews one
@@ -20,6 +20,43 @@ section), and is in `benchmarks/results.json` with the machine that it was measu
 are compared are timed in one run, turn by turn; times are medians unless said otherwise, ratios
 are medians of the rounds' ratios. Linear algebra runs on one thread.
 """
+
+_REAL_ROBOTS = """\
+# Real robots
+
+What `make bench ARGS=real_robots` finds on recordings of two robots that are not in this
+repository: a UR10e by its motor currents and published gains (N m/A at the joint: 14.87 13.26
+11.13 10.62 11.03 11.47; recordings of the public repository dynamic_calibration), and a Staeubli
+TX-40 by its motors ([where to get it](../examples/tx40/README.md)). They are looked for in a
+folder `shared/data` beside the repository's.
+
+Three kinds of settings are compared:
+
+- **plain least squares**: weighted least squares at a setting that suits the robot: UR10e
+  measured velocity, 7.5 Hz, decimated to 20 Hz; TX-40 positions, 100 Hz, decimated to 50 Hz.
+  Viscous and Coulomb friction, offset and rotor inertia at every joint.
+- **old defaults**: the same model and method, positions, 25 Hz, decimated to 50 Hz.
+- **defaults**: no key of `signals` or `estimation`, no friction, nothing but the robot and its
+  data.
+
+The UR10e is identified from `excite_30s_a` and predicts four other runs; the TX-40 is identified
+from 0.06 to 5.2 s of its recording and predicts 5.2 to 7.7 s. Judged are files alone, by the
+benchmark's own means: the tables of [`validate
+--predictions`](estimation.md#judge-it-yourself---predictions), `result.yaml` and the URDF.
+Errors are 100 |measured - predicted| / |measured| after a Butterworth filter of order 4, forward
+and backward: 7.5 Hz for the UR10e, 20 Hz for the TX-40, whose fast moves have more in them. All
+samples count, both ends included.
+
+Masses are compared with those of the maker's URDF (UR10e) or the paper's a priori table (TX-40),
+links in their order; *physical* is a positive definite pseudo-inertia of every link, *plausible*
+also a mass of 0.4 to 2.5 times the maker's for every link and a total within 15 %. The last
+columns of the model's table have the spread of each base parameter over the four excitation runs
+without load by its stated standard deviation, the median over the parameters: 1 is honest, 3
+means that deviations are three times too small.
+"""
+
+HEADS = {'performance.md': _PERFORMANCE, 'real_robots.md': _REAL_ROBOTS}
+"""How the pages begin."""
 
 PACKAGES = ('numpy', 'scipy', 'numba', 'pin', 'dask')
 
@@ -48,12 +85,12 @@ def _version(name: str) -> str:
         return 'not installed'
 
 
-def write_document(results: Mapping[str, dict]) -> None:
-    """Write the page anew from all that is in ``results``, section by section."""
-    parts = [HEAD]
-    for found in results.values():
-        parts.append(_section(found))
-    DOCUMENT.write_text('\n'.join(parts))
+def write_pages(results: Mapping[str, dict]) -> None:
+    """Write the pages anew from all that is in ``results``, section by section."""
+    for page, head in HEADS.items():
+        own = [found for found in results.values() if found.get('page', 'performance.md') == page]
+        if own:
+            (DOCS / page).write_text('\n'.join([head, *map(_section, own)]))
 
 
 def _section(found: dict) -> str:

@@ -86,7 +86,7 @@ class Section:
     Attributes
     ----------
     title:
-        Of its section in ``docs/performance.md``.
+        Of its section on the page.
     text:
         What is measured and why, Markdown.
     tables:
@@ -95,6 +95,8 @@ class Section:
         The numbers for programs, and the bounds that they are held to.
     images:
         Plots that it wrote, relative to ``docs/``, below the tables.
+    page:
+        The page in ``docs/`` that it is on.
 
     """
 
@@ -103,6 +105,7 @@ class Section:
     tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
     images: Sequence[str] = ()
+    page: str = 'performance.md'
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .base_parameters import structure
+from .base_parameters import BaseStructure, structure
 from .config.problem import IdentificationProblem
 from .errors import (
     collected_warnings,
     ModelError,
     once,
+    RecordingError,
 )
+from .estimation.prediction import predicted_efforts, PredictedEfforts
 from .estimation.validation import (
     validate,
     Validation,
@@ -20,7 +22,7 @@ from .estimation.validation import (
 )
 from .progress import Progress, silent
 from .reduction import FactorBuilder, is_factor, recordings_among, Source
-from .regressor import build
+from .regressor import build, Regressor
 from .results.result import Result, StoredResult
 from .signals import (
     SignalSettings,
@@ -87,14 +89,7 @@ def validate_stored(
 
     """
     progress(0.0, 'finding the base parameters')
-    regressor = build(stored.robot, stored.model)
-    base = structure(regressor, stored.robot, grouping=stored.model.grouping)
-    if base.names != stored.base.layout.names:
-        raise ModelError(
-            f"the base parameters in '{stored.path}' are not those of its robot",
-            file=str(stored.path),
-            remedy='identify again with this version',
-        )
+    regressor, base = _model(stored)
     validations, settings = [], signals or stored.signals
     for number, source in enumerate(sources):
         progress(number / len(sources), f'validating {source_name(source)}')
@@ -105,6 +100,55 @@ def validate_stored(
             (recording,) = recordings_among([source])
             validations.append(validate(stored.base, recording, regressor, base, settings))
     return tuple(validations)
+
+
+def predict_stored(stored: StoredResult, source: Source) -> Iterator[PredictedEfforts]:
+    """
+    Predict the effort at every sample of a recording by a result file.
+
+    Parameters
+    ----------
+    stored:
+        What `robot_identification.results.result.read_result` gave; the motion is filtered by its
+        own settings.
+    source:
+        The recording.
+
+    Yields
+    ------
+    Blocks as of `robot_identification.estimation.prediction.predicted_efforts`.
+
+    Raises
+    ------
+    ModelError
+        as `validate_stored`.
+    RecordingError
+        where the recording cannot be used, or is a factor.
+
+    """
+    if is_factor(source):
+        name = source_name(source)
+        raise RecordingError(
+            f"'{name}' is a factor, which has no samples to predict",
+            file=name,
+            remedy='give the recording that it was made of',
+        )
+    (recording,) = recordings_among([source])
+    regressor, base = _model(stored)
+    yield from predicted_efforts(stored.base, recording, regressor, base, stored.signals)
+
+
+def _model(stored: StoredResult) -> tuple[Regressor, BaseStructure]:
+    """Return a result's regressor and base parameters, after a check that they are its own."""
+    regressor = build(stored.robot, stored.model)
+    base = structure(regressor, stored.robot, grouping=stored.model.grouping)
+    if base.names != stored.base.layout.names:
+        raise ModelError(
+            f"the base parameters in '{stored.path}' are not those of its robot",
+            file=str(stored.path),
+            remedy='identify again with this version',
+        )
+    return regressor, base
 
 
 def _problem(stored: StoredResult, signals: SignalSettings) -> IdentificationProblem:

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ..errors import SettingsError
 from ..progress import progress_bar
 from .options import (
     add_command,
@@ -32,6 +33,8 @@ def add_parser(commands: Any) -> None:
             examples:
               robot-identification validate results/result.yaml recordings/second_run
               robot-identification validate results/result.yaml experiment.yaml
+              robot-identification validate results/result.yaml experiment.yaml \\
+                  --predictions predictions.csv
             """,
     )
     parser.add_argument('result', type=Path, help='a result.yaml')
@@ -49,18 +52,50 @@ def add_parser(commands: Any) -> None:
         metavar='TOPIC',
         help="topic with the motors' states where joints are elastic (default: that of --topic)",
     )
+    parser.add_argument(
+        '--predictions',
+        type=Path,
+        metavar='FILE',
+        help='write time, <joint>.measured and <joint>.predicted of every sample as CSV; with '
+        'several recordings FILE_1.csv, FILE_2.csv, ...',
+    )
     add_overrides(parser)
     add_quiet(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do ``validate`` and return the exit code."""
+    from ..results.prediction_file import write_predictions
     from ..results.result import read_result
-    from ..revalidation import validate_stored
+    from ..revalidation import predict_stored, validate_stored
 
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)
+    files = _prediction_files(options, sources)
     with progress_bar(enabled=not options.quiet) as progress:
         validations = validate_stored(result, sources, signals=signals, progress=progress)
     print('\n\n'.join(validation.summary() for validation in validations))
+    for file, source in zip(files, sources, strict=False):
+        write_predictions(file, predict_stored(result, source))
+        print(f'wrote {file}')
     return EXIT_OK
+
+
+def _prediction_files(options: argparse.Namespace, sources: tuple[Any, ...]) -> tuple[Path, ...]:
+    """Return the files for predictions, none of which may be one that is read."""
+    from ..results.prediction_file import numbered
+
+    if options.predictions is None:
+        return ()
+    files = numbered(options.predictions, len(sources))
+    read = [options.result, options.recordings]
+    for source in sources:
+        read += source.entry.files(source.base).values()
+    for file in files:
+        if any(file.exists() and path.exists() and file.samefile(path) for path in read):
+            raise SettingsError(
+                f"'--predictions {options.predictions}' would replace '{file}', which is read",
+                value=str(file),
+                remedy='choose another file',
+            )
+    return files

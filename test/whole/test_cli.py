@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import yaml
+
+from .conftest import make_recording
 
 
 @pytest.fixture
@@ -58,6 +61,35 @@ def test_validate_takes_an_experiment_file(identified):
 def test_validate_refuses_a_file_that_is_no_bag(identified):
     done = identified.run('validate', 'results/result.yaml', 'first.csv', expect=2)
     assert 'first.csv' in one_line(done)
+
+
+def test_validate_writes_measured_and_predicted_efforts(identified):
+    """At every sample; but for the ends, predictions are nearer to the robot than the noise."""
+    done = identified.run(
+        'validate', 'results/result.yaml', 'experiment.yaml', '--predictions', 'out.csv', '--quiet'
+    )
+    assert 'wrote out.csv' in done.stdout
+    lines = (identified.folder / 'out.csv').read_text().splitlines()
+    joints = identified.robot.joints
+    names = [f'{joint}.{kind}' for joint in joints for kind in ('measured', 'predicted')]
+    assert lines[0].split(',') == ['time', *names]
+    table = np.loadtxt(lines[1:], delimiter=',')
+    recorded = identified.table('second.csv')
+    assert np.array_equal(table[:, 0], recorded[:, 0])
+    assert np.array_equal(table[:, 1::2], recorded[:, 4:])
+    quiet = make_recording(identified.robot, identified.truth, 2, 0.0)[:, 4:]
+    error = (table[:, 2::2] - quiet)[40:-40]
+    assert (np.sqrt(np.mean(error**2, axis=0)) < 0.05).all()
+    assert np.isfinite(table).all()
+
+
+def test_predictions_do_not_replace_what_is_read(identified):
+    before = identified.table('second.csv')
+    command = 'validate', 'results/result.yaml', 'experiment.yaml', '--predictions'
+    for file in ('second.csv', 'results/result.yaml'):
+        assert file in one_line(identified.run(*command, file, expect=2))
+    assert np.array_equal(identified.table('second.csv'), before)
+    assert 'absent' in one_line(identified.run(*command, 'absent/out.csv', expect=2))
 
 
 def test_check_of_a_result_and_of_a_urdf(identified):

@@ -122,6 +122,8 @@ def test_stored_result_is_validated_on_a_factor(workspace, reduced, command):
     recorded = command('identify experiment.yaml').out
     told = command('validate results/result.yaml second.factor').out
     assert told.startswith('Validation on second.csv\n') and told.strip() in recorded
+    predicting = 'validate results/result.yaml second.factor --predictions out.csv'
+    assert 'has no samples to predict' in command(predicting, expect=2).err
     workspace.edit('cutoff: 20.0', 'cutoff: 25.0')
     other = FactorBuilder.of(
         IdentificationProblem.of(load_experiment(workspace.experiment))

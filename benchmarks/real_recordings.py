@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Experiments on recordings of real robots, which lie in a folder ``shared`` beside the repository.
+
+UR10e: motor currents with published gains, from the public repository dynamic_calibration.
+TX-40: see examples/tx40/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / 'shared' / 'data'
+
+_TX40 = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
+_UR10E_GAINS = (14.87, 13.26, 11.13, 10.62, 11.03, 11.47)
+
+
+@dataclass(frozen=True)
+class RealRobot:
+    """
+    A robot with recordings.
+
+    Attributes
+    ----------
+    name, folder:
+        What it is called, and where its recordings are.
+    robot:
+        Section ``robot`` of an experiment file, as far as the robot and its data need it.
+    identification:
+        The recording to identify from.
+    held_out:
+        Others, to predict, by name.
+    repeats:
+        Excitation runs whose results are compared.
+    cutoff:
+        At which predictions are judged [Hz].
+    plain:
+        Signal settings that suit the robot.
+
+    """
+
+    name: str
+    folder: Path
+    robot: Mapping[str, Any]
+    identification: Mapping[str, Any]
+    held_out: Mapping[str, Mapping[str, Any]]
+    cutoff: float
+    plain: Mapping[str, Any]
+    fixed: tuple[Mapping[str, Any], ...]
+    repeats: tuple[Mapping[str, Any], ...] = field(default=())
+
+    @property
+    def missing(self) -> str:
+        """Why there are no figures; empty where there are."""
+        return '' if self.folder.is_dir() else f'{self.folder} is not here'
+
+    def document(
+        self, settings: Mapping[str, Mapping[str, Any]], identification: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the content of an experiment file with these sections."""
+        sections = {key: dict(value) for key, value in settings.items()}
+        return {
+            **sections,
+            'robot': {**self.robot, **sections.get('robot', {})},
+            'data': {
+                'identification': [dict(identification)],
+                'validation': [dict(entry) for entry in self.held_out.values()],
+            },
+        }
+
+
+def _ur10e_run(name: str) -> dict[str, Any]:
+    columns = {
+        key: [f'{letter}{i}' for i in range(1, 7)]
+        for key, letter in (('position', 'q'), ('velocity', 'v'), ('effort', 'i'))
+    }
+    file = str(DATA / 'ur10e' / f'{name}.csv')
+    return {'file': file, 'format': 'csv', 'time': 't', **columns}
+
+
+def ur10e() -> RealRobot:
+    """Return the UR10e: identified from 30 s of excitation, held against moves through points."""
+    runs = ('excite_30s_a', 'excite_50s_a', 'excite_50s_b', 'excite_20s_8harm')
+    gains = [[gain if i == j else 0.0 for j in range(6)] for i, gain in enumerate(_UR10E_GAINS)]
+    names = ('shoulder_pan', 'shoulder_lift', 'elbow', 'wrist_1', 'wrist_2', 'wrist_3')
+    return RealRobot(
+        name='UR10e',
+        folder=DATA / 'ur10e',
+        robot={
+            'urdf': str(DATA / 'ur10e' / 'ur10e.urdf'),
+            'joints': [f'{name}_joint' for name in names],
+            'effort_kind': 'motor_current',
+            'drives': {'effort': {'matrix': gains}},
+        },
+        identification=_ur10e_run(runs[0]),
+        held_out={name: _ur10e_run(name) for name in ('point_to_point', *runs[1:])},
+        repeats=tuple(map(_ur10e_run, runs)),
+        cutoff=7.5,
+        plain={'method': 'measured_velocity', 'cutoff': 7.5, 'decimate_to': 20.0},
+        fixed=tuple(
+            {'method': method, 'cutoff': cutoff, 'decimate_to': rate}
+            for method in ('measured_velocity', 'butterworth')
+            for cutoff in (5.0, 7.5, 10.0, 15.0, 25.0)
+            for rate in (20.0, 50.0)
+        ),
+    )
+
+
+def tx40() -> RealRobot:
+    """Return the TX-40: identified from the first moves, held against the last ones."""
+    document = yaml.safe_load(_TX40.read_text(encoding='utf-8'))
+    robot, entry = document['robot'], document['data']['identification'][0]
+    robot['urdf'] = str((_TX40.parent / robot['urdf']).resolve())
+    for part in ('position', 'effort'):
+        entry[part]['file'] = str((_TX40.parent / entry[part]['file']).resolve())
+    for key in ('friction', 'rotor_inertia'):
+        del robot[key]
+    return RealRobot(
+        name='TX-40',
+        folder=DATA / 'tx40',
+        robot=robot,
+        identification={**entry, 'time_range': [0.06, 5.2]},
+        held_out={'last moves': {**entry, 'time_range': [5.2, 7.7]}},
+        cutoff=20.0,
+        plain={'method': 'butterworth', 'cutoff': 100.0, 'decimate_to': 50.0, 'trim': 0.004},
+        fixed=tuple(
+            {'method': 'butterworth', 'cutoff': cutoff, 'decimate_to': rate}
+            for cutoff in (5.0, 7.5, 10.0, 15.0, 25.0, 50.0, 100.0)
+            for rate in (20.0, 50.0)
+        ),
+    )

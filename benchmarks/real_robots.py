@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Real robots: plain least squares, the old defaults and the defaults, judged by what they predict.
+
+    .venv/bin/python -m benchmarks real_robots
+
+The figures are on a page of their own, ``docs/real_robots.md``.  Nothing but files is judged: the
+tables of ``validate --predictions``, ``result.yaml`` and ``identified.urdf``; see `judge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from dataclasses import dataclass
+import io
+from pathlib import Path
+import tempfile
+import time
+from typing import Any
+import warnings
+
+import numpy as np
+from robot_identification.cli import main
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.errors import IdentificationError
+from robot_identification.pipeline import identify
+from robot_identification.results.result import read_result, StoredResult, write_result
+from robot_identification.results.urdf_export import identified_urdf
+import yaml
+
+from . import judge
+from .harness import Figure, Section, Table
+from .real_recordings import RealRobot, tx40, ur10e
+
+MODEL = {'friction': ['viscous', 'coulomb', 'offset'], 'rotor_inertia': True}
+SIGNALS = {
+    'method': 'butterworth',
+    'cutoff': 25.0,
+    'order': 4,
+    'decimate_to': 50.0,
+    'dead_zone': 0.0,
+    'trim': 0.05,
+}
+PLAIN, OLD, DEFAULT = 'plain least squares', 'old defaults', 'defaults'
+
+BOUNDS = {('UR10e', 'point_to_point'): 3.85, ('TX-40', 'last moves'): 7.0}
+"""Largest error of the defaults on a held-out recording [%]."""
+
+BELOW_PLAIN = 0.75
+"""Largest error of the defaults on the UR10e's other runs, as a share of plain's."""
+
+
+def section() -> Section:
+    """Identify with each kind of settings, and judge."""
+    tables: list[Table] = []
+    figures: list[Figure] = []
+    notes: list[str] = []
+    for robot in (ur10e(), tx40()):
+        if robot.missing:
+            notes.append(f'No figures of the {robot.name}: {robot.missing}.')
+            continue
+        with tempfile.TemporaryDirectory() as folder, _quietly():
+            found_tables, found_figures = _robot(robot, Path(folder))
+        tables += found_tables
+        figures += found_figures
+    return Section(
+        title='Results',
+        text='\n\n'.join(notes),
+        tables=tables,
+        figures=figures,
+        page='real_robots.md',
+    )
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What one kind of settings came to; `errors` by the name of the recording."""
+
+    name: str
+    errors: Mapping[str, judge.Errors]
+    masses: np.ndarray
+    makers: np.ndarray
+    physical: bool
+    loads: bool
+    seconds: float
+    classical: float = np.nan
+    bootstrap: float = np.nan
+
+    @property
+    def plausible(self) -> bool:
+        return self.physical and judge.plausible(self.masses, self.makers)
+
+
+def _kinds(robot: RealRobot) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the sections of an experiment file for each kind of settings."""
+    fixed = {'estimation': {'method': 'wls'}, 'robot': MODEL}
+    return {
+        PLAIN: {**fixed, 'signals': {**SIGNALS, **robot.plain}},
+        OLD: {**fixed, 'signals': SIGNALS},
+        DEFAULT: {},
+    }
+
+
+def _robot(robot: RealRobot, folder: Path) -> tuple[list[Table], list[Figure]]:
+    verdicts = [_verdict(robot, name, kind, folder) for name, kind in _kinds(robot).items()]
+    tables = [_error_table(robot, verdicts), _model_table(robot, verdicts)]
+    fixed = [
+        (settings, _held_out(robot, {**_kinds(robot)[PLAIN], 'signals': signals}, folder)[1])
+        for settings in robot.fixed
+        for signals in ({**SIGNALS, **settings},)
+    ]
+    tables.append(_fixed_table(robot, fixed))
+    return tables, list(_figures(robot, verdicts, [errors for _, errors in fixed]))
+
+
+def _verdict(
+    robot: RealRobot, name: str, settings: Mapping[str, Mapping[str, Any]], folder: Path
+) -> _Verdict:
+    start = time.perf_counter()
+    stored, errors = _held_out(robot, settings, folder)
+    seconds = time.perf_counter() - start
+    bodies = [stored.standard.inertial(link) for link in stored.robot.links]
+    makers = [stored.robot.prior.inertial(link) for link in stored.robot.links]
+    classical, bootstrap = _honesty(robot, settings, folder)
+    return _Verdict(
+        name,
+        errors,
+        masses=np.array([body[0] for body in bodies]),
+        makers=np.array([body[0] for body in makers]),
+        physical=judge.physical(bodies),
+        loads=_loads(stored),
+        seconds=seconds,
+        classical=classical,
+        bootstrap=bootstrap,
+    )
+
+
+def _held_out(
+    robot: RealRobot, settings: Mapping[str, Mapping[str, Any]], folder: Path
+) -> tuple[StoredResult, dict[str, judge.Errors]]:
+    """Identify, predict what was held out, and judge the tables."""
+    stored, experiment = _identified(robot, settings, robot.identification, folder)
+    table = folder / 'predictions.csv'
+    words = ['validate', stored.path, experiment, '--predictions', table, '--quiet']
+    if main([str(word) for word in words]) != 0:
+        raise RuntimeError(f'{robot.name}: predicting failed with {settings}')
+    count = len(robot.held_out)
+    names = [table.with_stem(f'predictions_{i}') for i in range(1, count + 1)]
+    files = [table] if count == 1 else names
+    return stored, {
+        name: judge.prediction_errors(file, robot.cutoff)
+        for name, file in zip(robot.held_out, files, strict=True)
+    }
+
+
+def _identified(
+    robot: RealRobot,
+    settings: Mapping[str, Mapping[str, Any]],
+    recording: Mapping[str, Any],
+    folder: Path,
+) -> tuple[StoredResult, Path]:
+    """Identify from a recording; return what the result file says, and the experiment file."""
+    experiment, saved = folder / 'experiment.yaml', folder / 'result.yaml'
+    experiment.write_text(yaml.safe_dump(robot.document(settings, recording)), encoding='utf-8')
+    write_result(identify(load_experiment(experiment)), saved)
+    return read_result(saved), experiment
+
+
+def _loads(stored: StoredResult) -> bool:
+    """Tell whether simulators take the URDF with the identified parameters."""
+    try:
+        return judge.loads(identified_urdf(stored.robot, stored.standard, stored.model))
+    except IdentificationError:
+        return False
+
+
+def _honesty(
+    robot: RealRobot, settings: Mapping[str, Mapping[str, Any]], folder: Path
+) -> tuple[float, float]:
+    """Return `judge.deviation_ratio` over the repeats, classical and by the block bootstrap."""
+    if not robot.repeats:
+        return np.nan, np.nan
+    asked = {**settings, 'estimation': {**settings.get('estimation', {}), 'bootstrap': {}}}
+    found = [_identified(robot, asked, run, folder)[0] for run in robot.repeats]
+    common = set.intersection(*(set(stored.base.layout.names) for stored in found))
+    tables = [
+        {entry['name']: entry for entry in stored.document['parameters']} for stored in found
+    ]
+
+    def column(*keys: str) -> np.ndarray:
+        """Return (runs, parameters) of the first of the keys that entries have."""
+        return np.array(
+            [
+                [
+                    float(next(v for k in keys if (v := table[name].get(k)) is not None))
+                    for name in sorted(common)
+                ]
+                for table in tables
+            ]
+        )
+
+    values = column('value')
+    classical, bootstrap = column('classical_std', 'std'), column('bootstrap_std', 'std')
+    return judge.deviation_ratio(values, classical), judge.deviation_ratio(values, bootstrap)
+
+
+def _error_table(robot: RealRobot, verdicts: Sequence[_Verdict]) -> Table:
+    joints = [f'joint {i}' for i in range(1, 7)]
+    rows = [
+        [f'{name}, {verdict.name}', *(f'{e:.1f}' for e in errors.joints), f'{errors.all:.2f}']
+        for name in robot.held_out
+        for verdict in verdicts
+        for errors in (verdict.errors[name],)
+    ]
+    return Table(
+        ['recording and settings', *joints, 'all'],
+        rows,
+        title=f'{robot.name}: error of the predicted efforts',
+        text=f'In per cent; measured and predicted efforts low-passed at {robot.cutoff:g} Hz.',
+    )
+
+
+def _model_table(robot: RealRobot, verdicts: Sequence[_Verdict]) -> Table:
+    rows = [
+        [
+            verdict.name,
+            ' '.join(f'{share:.2f}' for share in verdict.masses / verdict.makers),
+            f'{verdict.masses.sum() / verdict.makers.sum():.2f}',
+            *('yes' if fact else 'no' for fact in (verdict.physical, verdict.plausible)),
+            'yes' if verdict.loads else 'no',
+            _number(verdict.classical),
+            _number(verdict.bootstrap),
+            f'{verdict.seconds:.0f}',
+        ]
+        for verdict in verdicts
+    ]
+    heads = [
+        'settings',
+        "masses by the maker's",
+        'total',
+        'physical',
+        'plausible',
+        'URDF loads',
+        'spread by classical std',
+        'by bootstrap std',
+        's',
+    ]
+    return Table(heads, rows, title=f'{robot.name}: the model and its deviations')
+
+
+def _number(value: float) -> str:
+    return f'{value:.2f}' if np.isfinite(value) else '-'
+
+
+def _fixed_table(
+    robot: RealRobot, fixed: Sequence[tuple[Mapping[str, Any], Mapping[str, judge.Errors]]]
+) -> Table:
+    rows = [
+        [
+            f'{settings["method"]}, {settings["cutoff"]:g} Hz, to {settings["decimate_to"]:g} Hz',
+            *(f'{errors[name].all:.2f}' for name in robot.held_out),
+        ]
+        for settings, errors in fixed
+    ]
+    return Table(
+        ['signals', *robot.held_out],
+        rows,
+        title=f'{robot.name}: weighted least squares at fixed settings',
+        text='Error over all joints [%].',
+    )
+
+
+def _figures(
+    robot: RealRobot,
+    verdicts: Sequence[_Verdict],
+    fixed: Sequence[Mapping[str, judge.Errors]],
+) -> Iterator[Figure]:
+    by_name = {verdict.name: verdict for verdict in verdicts}
+    plain, found = by_name[PLAIN], by_name[DEFAULT]
+    for name, errors in found.errors.items():
+        bound = BOUNDS.get((robot.name, name))
+        yield Figure(f'{robot.name}, {name}', errors.all, '%', at_most=bound)
+        share = errors.all / plain.errors[name].all
+        limit = BELOW_PLAIN if bound is None else None
+        yield Figure(f'{robot.name}, {name}: by plain', share, at_most=limit)
+        best = min(each[name].all for each in fixed)
+        title = f'{robot.name}, {name}: by the best fixed setting'
+        yield Figure(title, errors.all / best, at_most=1.02)
+    share = found.masses / found.makers
+    for title, value in (('least', share.min()), ('largest', share.max())):
+        yield Figure(
+            f"{robot.name}: {title} mass of a link by the maker's",
+            float(value),
+            at_least=judge.LIGHTEST,
+            at_most=judge.HEAVIEST,
+        )
+    yield Figure(
+        f"{robot.name}: total mass by the maker's",
+        float(found.masses.sum() / found.makers.sum()),
+        at_least=1.0 - judge.TOTAL,
+        at_most=1.0 + judge.TOTAL,
+    )
+    yield Figure(
+        f'{robot.name}: physical, and its URDF loads', found.physical and found.loads, at_least=1
+    )
+    if robot.repeats:
+        yield Figure(
+            f'{robot.name}: spread over the runs by bootstrap deviations',
+            found.bootstrap,
+            at_least=0.7,
+            at_most=1.5,
+        )
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep what the commands print, and their warnings, from the terminal."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter('ignore')
+        yield
