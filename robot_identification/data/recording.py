@@ -8,7 +8,7 @@ Both check themselves when made; after that nobody checks again.  Arrays are rea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -183,18 +183,24 @@ class Motion:
     ----------
     position, velocity, acceleration:
         (n_samples, n_joints) [rad, rad/s, rad/s^2; m, m/s, m/s^2 for prismatic joints].
+    friction_state:
+        (n_samples, n_joints) direction of dry friction, from -1 to 1; None for the sign of the
+        velocity.
 
     """
 
     position: np.ndarray
     velocity: np.ndarray
     acceleration: np.ndarray
+    friction_state: np.ndarray | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         shape = np.shape(self.position)
         if len(shape) != 2:
             raise ValueError(f'position has shape {shape}, expected (n_samples, n_joints)')
-        for name in ('position', 'velocity', 'acceleration'):
+        for name in ('position', 'velocity', 'acceleration', 'friction_state'):
+            if getattr(self, name) is None:
+                continue
             array = _frozen(getattr(self, name))
             if array.shape != shape:
                 raise ValueError(f'{name} has shape {array.shape}, expected {shape}')

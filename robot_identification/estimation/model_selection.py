@@ -9,9 +9,10 @@ stretches, paired) of the best.  Settings that are given are kept.  In this orde
 
 1. the cut-off frequency, and whether velocities are measured or differentiated;
 2. load-dependent friction, and whether there is a rotor inertia;
-3. each joint's effort channel: delay and low-pass filter;
-4. the dead zone;
-5. the tilt of the base: gravity's direction, with a prior of one degree.
+3. each joint's breakaway displacement of dry friction;
+4. each joint's effort channel: delay and low-pass filter;
+5. the dead zone;
+6. the tilt of the base: gravity's direction, with a prior of one degree.
 
 The fit is weighted least squares, its weights iterated from the residuals of the joint fit, with a
 weak pull towards the prior.
@@ -51,6 +52,9 @@ DELAYS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.045, 0.06, 0.09, 0.12)
 
 LOW_PASSES = (0.0, 8.0, 4.0, 2.0, 1.0)
 """Low-pass filters of the effort that are compared [Hz]; 0 for none."""
+
+BREAKAWAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)
+"""Breakaway displacements that are compared [rad or m]; 0 for the sign of the velocity."""
 
 DEAD_ZONES = (0.0, 0.02, 0.05, 0.1)
 """Dead zones that are compared [rad/s or m/s]."""
@@ -127,6 +131,7 @@ class ModelSelection:
         found = {f'signals.{key}': getattr(self.signals, key) for key in keys}
         found['robot.friction'] = self.model.friction
         found['robot.rotor_inertia'] = self.model.rotor_inertia
+        found['robot.breakaway'] = self.model.breakaway
         if self.tilt.any():
             found['robot.base_tilt'] = tuple(self.tilt.tolist())
         return found
@@ -186,6 +191,7 @@ def choose_model(
     search = _Search(tuple(sources), robot, model, signals, frozenset(given), progress)
     search.choose_filter()
     search.choose_terms()
+    search.choose_breakaway()
     search.choose_channels()
     search.choose_dead_zone()
     search.choose_tilt()
@@ -290,6 +296,29 @@ class _Search:
         if _better(rich, plain):
             self.model, self._rows = model, rows
             self._note(key, getattr(model, key.partition('.')[2]), _gain(rich, plain), reference)
+
+    def choose_breakaway(self) -> None:
+        """Choose each joint's breakaway displacement."""
+        if 'robot.breakaway' in self.given or 'coulomb' not in self.model.friction:
+            return
+        plain = self.rows
+        base, before = plain.fit(), plain.cost()
+        n = self.robot.n_joints
+        candidates = []
+        for i, breakaway in enumerate(BREAKAWAYS):
+            self.progress(0.62 + 0.03 * i / len(BREAKAWAYS), 'choosing the dry friction')
+            model = replace(self.model, breakaway=breakaway)
+            candidates.append(self._read(model, self.signals).own_costs(base))
+        costs = np.array(candidates)  # (c, folds, n)
+        chosen = tuple(BREAKAWAYS[_simplest(costs[:, :, joint])] for joint in range(n))
+        if not any(chosen):
+            return
+        model = replace(self.model, breakaway=chosen)
+        rows = self._read(model, self.signals)
+        if _better(rows.cost(), before):
+            self.model, self._rows = model, rows
+            gain = _gain(rows.cost(), before)
+            self._note('robot.breakaway', chosen, gain, 'against the sign of the velocity')
 
     def choose_channels(self) -> None:
         """Choose each joint's delay and low-pass filter."""

@@ -20,6 +20,7 @@ from ..data.recording import Samples
 from ..errors import one_of, RecordingError
 from ..progress import part, Progress
 from ..regressor import Regressor
+from ..regressor.friction import DryFriction
 from ..regressor.projection import Projection
 from ..signals import (
     by_joint,
@@ -95,7 +96,15 @@ def row_blocks(
                 piece = samples.rows(start, start + BLOCK_SAMPLES)
                 if stretch is None:
                     stretch = _Stretch(
-                        samples, signals, zones, channels, columns, segment, recorded, repair
+                        samples,
+                        signals,
+                        zones,
+                        channels,
+                        columns,
+                        segment,
+                        recorded,
+                        repair,
+                        getattr(regressor, 'breakaway', None),
                     )
                 yield stretch.push(piece)
         if stretch is not None:
@@ -189,6 +198,7 @@ class _Stretch:
         segment: int,
         recorded: float,
         repair: Repair | None,
+        breakaway: np.ndarray | None,
     ) -> None:
         self._zones, self._segment = zones, segment
         self._columns, self._repair = columns, repair
@@ -209,10 +219,13 @@ class _Stretch:
         if step > 0.0:
             self._independence = min(self._independence, recorded * self._row_step)
         self._rows = 0
+        self._dry = None if breakaway is None else DryFriction(breakaway, step)
 
     def push(self, samples: Samples) -> RowBlock:
         """Return the rows that ``samples`` complete."""
         n, width = self._zones.size, self._columns.pattern.width
+        if self._dry is not None:
+            samples = replace(samples, friction_state=self._dry.push(samples.velocity))
         # one array through one filter: what is done to the effort is done to every column
         joined = np.empty((width + 3 * n, len(samples)))
         entries = self._columns.entries(samples, joined[:width])

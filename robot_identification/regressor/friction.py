@@ -15,6 +15,12 @@ stiction ts within a velocity of a few 1/K and, as tsc is negative, falls to the
 ts + tsc within a few 1/d (the Stribeck effect).  K and d are the slopes of `slopes_of`; the model
 is linear in all else.
 
+Dry friction that holds at rest follows Dahl's model: its direction z takes the place of sign(dq)
+and changes with the displacement, ``dz/dt = dq/x0 (1 - z sign dq)``.  While a joint moves one way,
+z comes nearer to the sign of dq by 1/e of the rest within every breakaway displacement x0; at rest
+it stays.  x0 of 2 to 50 mrad is usual for harmonic drives.  It takes the motion before, so that it
+is a signal of the samples (`Motion.friction_state`).
+
 The friction of a gear grows with the torque that it transmits: ``fl |tau| sign(dq)``, in which tau
 is the effort of the URDF's bodies at the joint.  The coefficient fl, 0.02 to 0.2 of harmonic
 drives, takes up what the URDF's masses are off by as a whole, so that tau needs no iteration.
@@ -220,6 +226,53 @@ def arctan_shape(velocity: np.ndarray, slope: np.ndarray | float) -> np.ndarray:
     return (2.0 / np.pi) * np.arctan(slope * velocity)
 
 
+class DryFriction:
+    """
+    Direction of dry friction along a motion, sample by sample, by Dahl's model.
+
+    Parameters
+    ----------
+    breakaway:
+        (n_joints,) displacement x0 [rad or m]; 0 for the sign of the velocity.
+    step:
+        Time between samples [s].
+
+    """
+
+    def __init__(self, breakaway: np.ndarray, step: float) -> None:
+        self._breakaway, self._step = breakaway, step
+        self._state = np.zeros(breakaway.size)
+
+    def push(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the directions at the next samples, both (n_samples, n_joints)."""
+        direction = np.sign(velocity)
+        moved = np.abs(velocity) * self._step
+        for joint in np.flatnonzero(self._breakaway):
+            sign = direction[:, joint].copy()
+            bounds = np.flatnonzero(np.diff(sign)) + 1
+            for start, stop in zip([0, *bounds], [*bounds, len(sign)], strict=True):
+                way = sign[start] if start < stop else 0.0
+                rest = np.exp(-np.cumsum(moved[start:stop, joint]) / self._breakaway[joint])
+                values = way + (self._state[joint] - way) * rest
+                direction[start:stop, joint] = values
+                if values.size:
+                    self._state[joint] = values[-1]
+        return np.asarray(direction)
+
+
+def _breakaway(settings: ModelSettings, joints: tuple[str, ...]) -> np.ndarray | None:
+    """Spread the breakaway displacement over the joints; None where there is none."""
+    values = np.atleast_1d(np.asarray(settings.breakaway, dtype=float))
+    if values.size not in (1, len(joints)):
+        raise SettingsError(
+            f"'breakaway' has {values.size} values, but the robot has {len(joints)} joints",
+            key='breakaway',
+            value=settings.breakaway,
+            remedy=f'give one value for each of {one_of(joints)}, or one for all',
+        )
+    return np.broadcast_to(values, len(joints)).astype(float) if values.any() else None
+
+
 class Bodies(Protocol):
     """Rigid-body columns of a regressor."""
 
@@ -276,6 +329,8 @@ class JointTerms:
         As `slopes_of` gives them.
     effort:
         Of the bodies whose load adds to friction; None without that term.
+    breakaway:
+        (n_joints,) displacement of dry friction [rad or m]; None for the sign of the velocity.
 
     """
 
@@ -284,6 +339,7 @@ class JointTerms:
     start: int
     slopes: Mapping[str, np.ndarray]
     effort: PriorEffort | None = None
+    breakaway: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -312,20 +368,26 @@ class JointTerms:
         ]
         names, units = zip(*pairs, strict=True) if pairs else ((), ())
         return cls(
-            ParameterLayout(names, units), terms, start, slopes_of(settings, joints), effort
+            ParameterLayout(names, units),
+            terms,
+            start,
+            slopes_of(settings, joints),
+            effort,
+            _breakaway(settings, joints),
         )
 
     @cached_property
     def combination(self) -> Combination:
         """The entries as functions of the state."""
-        others = tuple(term for term in self.terms if term not in _FUNCTIONS)
+        others = tuple(term for term in self.terms if self._function(term) is None)
         count = len(self.layout) // max(1, len(self.terms))
         entries = []
         for joint in range(count):
             for i, term in enumerate(self.terms):
                 column = self.start + len(self.terms) * joint + i
-                if term in _FUNCTIONS:
-                    part = _FUNCTIONS[term], joint, 1.0
+                kind = self._function(term)
+                if kind is not None:
+                    part = kind, joint, 1.0
                 else:
                     part = OTHER, count * others.index(term) + joint, 1.0
                 entries.append(Entry(joint, column, (part,)))
@@ -333,15 +395,23 @@ class JointTerms:
 
     def _other(self, terms: tuple[str, ...], motion: Motion) -> np.ndarray:
         """Values of terms that are no functions of their own, (m, n_joints of each)."""
-        velocity = motion.velocity
-        return np.hstack(
-            [
-                arctan_shape(velocity, self.slopes[term])
-                if self.effort is None or term in SLOPES
-                else np.sign(velocity) * np.abs(self.effort(motion))
-                for term in terms
-            ]
-        )
+        state = motion.friction_state
+        direction = np.sign(motion.velocity) if state is None else state
+        values = []
+        for term in terms:
+            if term in SLOPES:
+                values.append(arctan_shape(motion.velocity, self.slopes[term]))
+            elif term == 'load' and self.effort is not None:
+                values.append(direction * np.abs(self.effort(motion)))
+            else:
+                values.append(direction)
+        return np.hstack(values)
+
+    def _function(self, term: str) -> int | None:
+        """Kind of the function of a term; None for one that is not in the kernel."""
+        if term == 'coulomb' and self.breakaway is not None:
+            return None
+        return _FUNCTIONS.get(term)
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """

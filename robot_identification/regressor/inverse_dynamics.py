@@ -132,6 +132,12 @@ class InverseDynamicsRegressor:
         return out
 
     @property
+    def breakaway(self) -> np.ndarray | None:
+        """(n_joints,) displacement of dry friction [rad or m]; None without one."""
+        found = (t.breakaway for t in self.terms if isinstance(t, JointTerms))
+        return next(found, None)
+
+    @property
     def kernel_data(self) -> KernelData | None:
         """All columns as data for the compiled kernel; None without it, or for a mechanism."""
         return self._kernel_data if available() else None

@@ -139,6 +139,15 @@ class ModelSettings:
         'one a joint; null finds the slope that fits the recordings best',
         unit='s/rad or s/m',
     )
+    breakaway: float | tuple[float, ...] = option(
+        0.0,
+        doc='Displacement within which dry friction (coulomb, load) turns from one direction to '
+        'the other, so that it holds at rest (Dahl); 0 for the sign of the velocity; one number, '
+        'or one a joint',
+        unit='rad or m',
+        minimum=0.0,
+        maximum=1.0,
+    )
     grouping: str = option(
         'preferred',
         doc='Which parameters the base parameters are named after: preferred groups masses and '
@@ -186,6 +195,8 @@ class ModelSettings:
                 value=self.friction,
                 remedy='leave coulomb out: stiction is the same with a finite slope at rest',
             )
+        if not isinstance(self.breakaway, (int, float)):
+            object.__setattr__(self, 'breakaway', tuple(float(v) for v in self.breakaway))
         for key in SLOPES.values():
             self._check_slope(key)
         self._check_mechanism()
