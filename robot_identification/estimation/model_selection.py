@@ -8,7 +8,7 @@ residual.  Taken is the simplest candidate whose cost is within half a standard 
 stretches, paired) of the best.  Settings that are given are kept.  In this order:
 
 1. the cut-off frequency, and whether velocities are measured or differentiated;
-2. load-dependent friction, and whether there is a rotor inertia;
+2. friction by load and by the cube root of the speed, and whether there is a rotor inertia;
 3. each joint's breakaway displacement of dry friction;
 4. each joint's effort channel: delay and low-pass filter;
 5. the dead zone;
@@ -70,7 +70,7 @@ LONGEST = 600.0
 
 _LEAST = 1e-3  # share of the effort below which residuals are not compared
 _PULL = 1e-5  # of the scaled normal matrix, towards the prior
-_FRICTION = ('fv', 'fc', 'ts', 'tsc', 'off', 'fl')
+_FRICTION = ('fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
 _ROUNDS = 2
 
 
@@ -276,11 +276,10 @@ class _Search:
         """Choose load-dependent friction and rotor inertia."""
         self.progress(0.6, 'choosing the terms of the model')
         if 'robot.friction' not in self.given and 'coulomb' in self.model.friction:
-            self._try_model(
-                'robot.friction',
-                replace(self.model, friction=(*self.model.friction, 'load')),
-                'against friction without load',
-            )
+            for term in ('load', 'root'):
+                friction = (*self.model.friction, term)
+                richer = replace(self.model, friction=friction)
+                self._try_model('robot.friction', richer, f"against friction without '{term}'")
         if 'robot.rotor_inertia' not in self.given and self.model.rotor_inertia:
             without = replace(self.model, rotor_inertia=False)
             cost, rows = self.rows.cost(), self._read(without, self.signals)

@@ -45,7 +45,7 @@ from .time_blocks import BlockCollector
 BLOCK_SAMPLES = 512
 """Samples that the regressor is evaluated at in one call."""
 
-JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'ts', 'tsc', 'off', 'fl')
+JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
 """Symbols of parameters that are named after their joint, joint by joint."""
 
 

@@ -37,6 +37,7 @@ JOINT_SYMBOLS = {
     'fc': 'Coulomb friction',
     'fcm': "coupled motor's Coulomb friction",
     'ts': 'stiction',
+    'fr': 'friction by the cube root of the speed',
     'fl': 'load-dependent friction',
     'k': 'stiffness',
     'd': 'damping of the transmission',

@@ -26,7 +26,7 @@ from ..regressor.pattern import RowPattern
 BATCHES = 4
 """Parts of a window; the first one is where a change may begin."""
 
-FRICTION = ('fv', 'fc', 'ts', 'tsc', 'off', 'fl')
+FRICTION = ('fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
 """Symbols of a joint's friction."""
 
 _SINGULAR = 1e-9  # of the largest eigenvalue, with columns scaled to norm 1

@@ -136,13 +136,26 @@ SYMBOLS = {
     'stiction': 'ts',
     'stribeck': 'tsc',
     'offset': 'off',
+    'root': 'fr',
     'load': 'fl',
 }
 """Symbol of each term, in the order of the columns."""
 
 _DRY = ('fc', 'ts', 'tsc', 'off')
-REVOLUTE_UNITS = {'Ia': 'kg m^2', 'fv': 'N m s/rad', **dict.fromkeys(_DRY, 'N m'), 'fl': '1'}
-PRISMATIC_UNITS = {'Ia': 'kg', 'fv': 'N s/m', **dict.fromkeys(_DRY, 'N'), 'fl': '1'}
+REVOLUTE_UNITS = {
+    'Ia': 'kg m^2',
+    'fv': 'N m s/rad',
+    'fr': 'N m (s/rad)^(1/3)',
+    **dict.fromkeys(_DRY, 'N m'),
+    'fl': '1',
+}
+PRISMATIC_UNITS = {
+    'Ia': 'kg',
+    'fv': 'N s/m',
+    'fr': 'N (s/m)^(1/3)',
+    **dict.fromkeys(_DRY, 'N'),
+    'fl': '1',
+}
 
 USUAL_SLOPES = {'stiction': 100.0, 'stribeck': 5.0}
 """
@@ -399,7 +412,9 @@ class JointTerms:
         direction = np.sign(motion.velocity) if state is None else state
         values = []
         for term in terms:
-            if term in SLOPES:
+            if term == 'root':
+                values.append(np.cbrt(motion.velocity))
+            elif term in SLOPES:
                 values.append(arctan_shape(motion.velocity, self.slopes[term]))
             elif term == 'load' and self.effort is not None:
                 values.append(direction * np.abs(self.effort(motion)))

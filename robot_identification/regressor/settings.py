@@ -12,7 +12,7 @@ from ..model.elastic_joints import ElasticJoints
 from ..model.mechanisms import DeltaSettings, LoopSettings
 from ..options.fields import option
 
-FRICTION_TERMS = ('viscous', 'coulomb', 'offset', 'stiction', 'stribeck', 'load')
+FRICTION_TERMS = ('viscous', 'coulomb', 'offset', 'stiction', 'stribeck', 'root', 'load')
 """Terms of the friction model, which is linear but for the slopes of the last two."""
 
 SLOPES = {'stiction': 'stiction_slope', 'stribeck': 'stribeck_slope'}
@@ -112,8 +112,9 @@ class ModelSettings:
         ('viscous', 'coulomb', 'offset'),
         doc='Friction terms of every joint: viscous (fv dq), coulomb (fc sign dq), offset (off), '
         'stiction (ts 2/pi atan(stiction_slope dq), in place of coulomb), stribeck '
-        '(tsc 2/pi atan(stribeck_slope dq)), load (fl |tau| sign dq with the effort tau of the '
-        "URDF's bodies, which grows with the load of the gear)",
+        '(tsc 2/pi atan(stribeck_slope dq)), root (fr |dq|^(1/3) sign dq, which grows less and '
+        'less), load (fl |tau| sign dq, of gears under load; tau is the effort of the bodies of '
+        'the URDF)',
         choices=FRICTION_TERMS,
     )
     rotor_inertia: bool = option(
