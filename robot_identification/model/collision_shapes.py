@@ -8,12 +8,13 @@ import os
 from pathlib import Path
 
 from lxml import etree
-import numpy as np
 import pinocchio as pin
 
 from ..errors import ModelError
+from .joint_selection import locked_configuration
 from .packages import resolve_package_path
 from .robot import Robot
+from .urdf import parse_tree
 
 KINDS = {'collision': pin.GeometryType.COLLISION, 'visual': pin.GeometryType.VISUAL}
 """What a URDF has shapes for."""
@@ -64,13 +65,14 @@ def read_shapes(robot: Robot, kind: str = 'collision') -> Shapes:
             remedy='correct them',
         ) from error
     if robot.locked:
-        geometry = _reduce(full, geometry, robot)
+        ids, configuration = locked_configuration(full, robot.locked)
+        geometry = pin.buildReducedModel(full, geometry, ids, configuration)[1]
     return Shapes(geometry, tuple(missing))
 
 
 def _without_missing_meshes(robot: Robot, kind: str) -> tuple[str, list[tuple[str, str]]]:
     """Return the URDF with absolute mesh paths and without shapes whose mesh is not found."""
-    document = etree.fromstring(robot.urdf.encode())
+    document = parse_tree(robot.urdf)
     missing = []
     base = robot.path.parent if robot.path else Path.cwd()
     for link in document.iterfind('link'):
@@ -107,16 +109,3 @@ def _beside(name: str, base: Path) -> Path | None:
             if folder != Path(os.sep) and candidate.is_file():
                 return candidate
     return None
-
-
-def _reduce(full: pin.Model, geometry: pin.GeometryModel, robot: Robot) -> pin.GeometryModel:
-    reference = pin.neutral(full)
-    ids = []
-    for name, position in robot.locked.items():
-        joint = full.joints[full.getJointId(name)]
-        if joint.nq == 1:
-            reference[joint.idx_q] = position
-        elif joint.nv == 1:
-            reference[joint.idx_q : joint.idx_q + 2] = np.cos(position), np.sin(position)
-        ids.append(full.getJointId(name))
-    return pin.buildReducedModel(full, geometry, ids, reference)[1]

@@ -23,25 +23,25 @@ from ..errors import (
     ModelError,
     one_of,
 )
+from .joint_selection import (
+    build_model,
+    identified_joints,
+    JointLimits,
+    locked_joints,
+    passive_joints,
+    reduced_model,
+    require_inertias,
+)
 from .packages import read_urdf
 from .parameters import (
     INERTIAL_SYMBOLS,
     ParameterLayout,
     ParameterSet,
 )
-from .urdf_joints import (
-    build,
-    identified_joints,
-    joint_limits,
-    JointLimits,
-    locked_joints,
-    moving_joints,
-    parse,
-    passive_joints,
-    reduced,
-    require_inertias,
-)
-from .urdf_limits import MAX_GRAVITY
+from .urdf import parse_urdf, Urdf, UrdfJoint
+
+MAX_GRAVITY = 1e6
+"""Largest absolute component of the gravity [m/s^2]."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Robot:
         Pinocchio's model with the other joints locked and fixed links lumped.
     limits:
         Limits of the identified joints.
+    contents:
+        Links and joints of the URDF.
     path:
         The file that the URDF was read from, if any.
     opened:
@@ -83,6 +85,7 @@ class Robot:
     gravity: np.ndarray
     model: pin.Model
     limits: JointLimits
+    contents: Urdf = field(repr=False, compare=False)
     path: Path | None = None
     warnings: tuple[str, ...] = field(default=())
     opened: Robot = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
@@ -132,37 +135,38 @@ class Robot:
         """
         text, path = read_urdf(source, xacro_arguments)
         where = str(path) if path else 'URDF'
-        document = parse(text, where)
-        full = build(text, where)
-        moving = moving_joints(document)
-        joints = identified_joints(full, moving, joints, where)
+        contents = parse_urdf(text, where)
+        full = build_model(text, where)
+        joints = identified_joints(full, contents, joints, where)
         locked = dict(locked or {})
-        passive = passive_joints(full, moving, joints, locked, passive, where)
+        passive = passive_joints(full, contents, joints, locked, passive, where)
         free = (*joints, *passive)
-        held, notes = locked_joints(moving, free, locked, where)
+        held, remarks = locked_joints(contents, free, locked, where)
         checked_gravity = _gravity(gravity)
-        model = reduced(full, held)
+        model = reduced_model(full, held)
         model.gravity.linear = checked_gravity
-        links = tuple(moving[joint].find('child').get('link') for joint in free)
-        notes += require_inertias(document, free, links, where, massless=passive)
-        for note in notes:
-            warnings.warn(note, IdentificationWarning, stacklevel=2)
+        remarks += require_inertias(contents, free, where, massless=passive)
+        for remark in remarks:
+            warnings.warn(remark, IdentificationWarning, stacklevel=2)
+        moving = [contents.joints[joint] for joint in free]
+        links = tuple(joint.child for joint in moving)
         opened = cls(
-            name=document.get('name', 'robot'),
+            name=contents.name,
             urdf=text,
             joints=free,
             links=links,
             locked=held,
             gravity=checked_gravity,
             model=model,
-            limits=joint_limits(moving, free),
+            limits=JointLimits.of(moving),
+            contents=contents,
             path=path,
-            warnings=tuple(notes),
+            warnings=tuple(remarks),
         )
         if not passive:
             return opened
         n = len(joints)
-        limits = joint_limits(moving, joints)
+        limits = JointLimits.of(moving[:n])
         return replace(opened, joints=joints, links=links[:n], limits=limits, opened=opened)
 
     @property
@@ -343,3 +347,14 @@ def _gravity(values: Sequence[float]) -> np.ndarray:
         )
     gravity.setflags(write=False)
     return gravity
+
+
+def joint_placement(joint: UrdfJoint, position: float = 0.0) -> pin.SE3:
+    """Return the pose of a joint's child link in its parent link at a position [rad or m]."""
+    origin = pin.SE3(pin.rpy.rpyToMatrix(joint.rpy), joint.xyz)
+    if joint.type in ('revolute', 'continuous'):
+        turn = pin.AngleAxis(position, joint.axis).toRotationMatrix()
+        return origin * pin.SE3(turn, np.zeros(3))
+    if joint.type == 'prismatic':
+        return origin * pin.SE3(np.eye(3), position * joint.axis)
+    return origin

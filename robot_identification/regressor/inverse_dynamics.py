@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-from lxml import etree
 import numpy as np
 
 from ..compiled import available
@@ -267,12 +266,6 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
 
     Inertial parameters come from ``<inertial>`` (fixed and locked links lumped), ``fv`` and ``fc``
     (or ``ts``) from a joint's ``<dynamics damping friction>``; what a URDF cannot say is 0.
-
-    Raises
-    ------
-    ModelError
-        where ``<dynamics>`` holds something else than finite numbers.
-
     """
     regressor = build(robot, settings)
     layout = regressor.layout
@@ -280,16 +273,10 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     motors = {joint: motor for motor, joint in getattr(regressor, 'motors', {}).items()}
     opened = robot.opened
     values = dict(zip(opened.layout.names, opened.prior.values, strict=True))
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
-    document = etree.fromstring(robot.urdf.encode(), parser)
-    elements = {element.get('name'): element for element in document.iterfind('joint')}
     for joint in opened.joints:
-        dynamics = elements[joint].find('dynamics')
-        if dynamics is not None:
-            owner = motors.get(joint, joint)
-            values[f'{owner}.fv'] = _number(dynamics, 'damping', joint)
-            values[f'{owner}.fc'] = _number(dynamics, 'friction', joint)
-            values[f'{owner}.ts'] = values[f'{owner}.fc']
+        owner, drawn = motors.get(joint, joint), robot.contents.joints[joint]
+        values[f'{owner}.fv'] = drawn.damping
+        values[f'{owner}.fc'] = values[f'{owner}.ts'] = drawn.friction
     return ParameterSet(layout, np.array([values.get(name, 0.0) for name in layout]))
 
 
@@ -320,19 +307,3 @@ def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> n
         rows = regressor.rows(part)
         effort[start : start + len(part)] = (rows @ parameters.values).reshape(len(part), -1)
     return effort
-
-
-def _number(dynamics: etree._Element, attribute: str, joint: str) -> float:
-    text = dynamics.get(attribute, '0')
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise ModelError(
-            f"{attribute} of joint '{joint}' is '{text}' in the URDF",
-            joint=joint,
-            value=text,
-            remedy=f'write a number in <dynamics {attribute}="...">',
-        )
-    return value

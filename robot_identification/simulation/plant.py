@@ -24,11 +24,10 @@ import pinocchio as pin
 
 from ..errors import ModelError
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
+from ..model.robot import joint_placement, Robot
 from .friction import coulomb, StaticFriction
 from .truth import central
 
-_KEPT = ('parent', 'child', 'origin', 'axis', 'limit')
 _PLACEHOLDER = (
     '<inertial><origin xyz="0.1 0.2 0.3" rpy="0.1 0.2 0.3"/><mass value="1"/>'
     '<inertia ixx="1" iyy="1.1" izz="1.2" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -246,57 +245,33 @@ def mechanism(robot: Robot) -> str:
 
     Inertias are placeholders, as MuJoCo insists on some and refuses others.
     """
-    source = etree.fromstring(robot.urdf.encode())
     document = etree.Element('robot', name=robot.name)
-    for link in source.iterfind('link'):
-        etree.SubElement(document, 'link', name=link.get('name')).append(
-            etree.fromstring(_PLACEHOLDER)
-        )
-    for joint in source.iterfind('joint'):
-        if joint.get('type') is None:
-            continue  # a joint of a ros2_control or transmission tag
-        copy = etree.SubElement(document, 'joint', name=joint.get('name'), type=joint.get('type'))
-        copy.extend(etree.fromstring(etree.tostring(e)) for e in joint if e.tag in _KEPT)
-        limit = copy.find('limit')
-        if copy.get('type') == 'revolute' and limit is not None and _empty(limit):
-            copy.set('type', 'continuous')  # MuJoCo would ignore the limit too, with a log file
-        if joint.get('name') in robot.locked:
-            _lock(copy, robot.locked[joint.get('name')])
+    for link in robot.contents.links:
+        etree.SubElement(document, 'link', name=link).append(etree.fromstring(_PLACEHOLDER))
+    for name, joint in robot.contents.joints.items():
+        kind, xyz, rpy = joint.type, joint.xyz, joint.rpy
+        limited = bool(np.isfinite([joint.lower, joint.upper]).all() and joint.lower < joint.upper)
+        if kind == 'revolute' and not limited:
+            kind = 'continuous'  # MuJoCo would ignore the limit too, with a log file
+        if name in robot.locked:
+            placement = joint_placement(joint, robot.locked[name])
+            kind, xyz, rpy = (
+                'fixed',
+                placement.translation,
+                pin.rpy.matrixToRpy(placement.rotation),
+            )
+        element = etree.SubElement(document, 'joint', name=name, type=kind)
+        etree.SubElement(element, 'parent', link=joint.parent)
+        etree.SubElement(element, 'child', link=joint.child)
+        etree.SubElement(element, 'origin', xyz=_text(xyz), rpy=_text(rpy))
+        etree.SubElement(element, 'axis', xyz=_text(joint.axis))
+        if limited:
+            etree.SubElement(element, 'limit', lower=repr(joint.lower), upper=repr(joint.upper))
     return etree.tostring(document, encoding='unicode')
 
 
-def _empty(limit: etree._Element) -> bool:
-    return float(limit.get('lower', 0.0)) >= float(limit.get('upper', 0.0))
-
-
-def _lock(joint: etree._Element, position: float) -> None:
-    """Make a moving joint fixed at ``position``."""
-    kind = joint.get('type')
-    origin, axis = joint.find('origin'), joint.find('axis')
-    placement = _placement(origin)
-    if kind in ('revolute', 'continuous', 'prismatic') and position != 0.0:
-        direction = np.array(_numbers(axis, 'xyz', (1.0, 0.0, 0.0)))
-        direction /= np.linalg.norm(direction)
-        if kind == 'prismatic':
-            placement = placement * pin.SE3(np.eye(3), position * direction)
-        else:
-            turn = pin.AngleAxis(position, direction).toRotationMatrix()
-            placement = placement * pin.SE3(turn, np.zeros(3))
-    if origin is None:
-        origin = etree.SubElement(joint, 'origin')
-    origin.set('xyz', ' '.join(map(repr, placement.translation.tolist())))
-    origin.set('rpy', ' '.join(map(repr, pin.rpy.matrixToRpy(placement.rotation).tolist())))
-    joint.set('type', 'fixed')
-
-
-def _placement(origin: etree._Element | None) -> pin.SE3:
-    rpy = np.array(_numbers(origin, 'rpy', (0.0, 0.0, 0.0)))
-    return pin.SE3(pin.rpy.rpyToMatrix(rpy), np.array(_numbers(origin, 'xyz', (0.0, 0.0, 0.0))))
-
-
-def _numbers(element: etree._Element | None, name: str, default: tuple) -> tuple:
-    text = None if element is None else element.get(name)
-    return default if text is None else tuple(float(number) for number in text.split())
+def _text(numbers: np.ndarray) -> str:
+    return ' '.join(map(repr, numbers.tolist()))
 
 
 def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:

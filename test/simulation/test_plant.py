@@ -138,8 +138,10 @@ def test_limits_without_room_are_no_limits(tmp_path, monkeypatch):
 
 def test_a_robot_that_mujoco_refuses_is_named():
     robot = Robot.from_urdf(TREE)
-    broken = TREE.replace('<axis xyz="1 0 0"/>', '<axis xyz="0 0 0"/>')
-    robot = dataclasses.replace(robot, urdf=broken)
+    joint = robot.contents.joints[robot.joints[0]]
+    joints = robot.contents.joints | {joint.name: dataclasses.replace(joint, axis=np.zeros(3))}
+    contents = dataclasses.replace(robot.contents, joints=joints)
+    robot = dataclasses.replace(robot, contents=contents)
     with pytest.raises(ModelError, match="MuJoCo cannot simulate robot 'tree'"):
         Plant(robot, prior(robot), 1e-3)
 

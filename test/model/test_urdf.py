@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.errors import ModelError
 from robot_identification.model.robot import Robot
-from robot_identification.model.urdf_limits import MAX_LINKS
+from robot_identification.model.urdf import MAX_LINKS
 
 from fuzz.attacks import chain
 
