@@ -198,7 +198,7 @@ class ClosedBodies:
             drawn += samples
             if closed.any():
                 # near singular states a few large rows would hide all others
-                _, jacobian = self.closure.loops.linearised(position[closed])
+                jacobian = self.closure.loops.jacobian(position[closed])
                 conditioning = self.closure.conditioning(jacobian)
                 found.append(wanted[closed][conditioning >= REGULAR * np.median(conditioning)])
                 count += len(found[-1])

@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from ..errors import ModelError
 from .loops import Loops
@@ -182,7 +183,7 @@ class Closure:
 
         """
         n = self.actuated
-        _, jacobian = self.loops.linearised(position)
+        jacobian = self.loops.jacobian(position)
         inverse, conditioning = self._inverse(jacobian[:, :, n:])
         ratio = -inverse @ jacobian[:, :, :n]
         passive = (ratio @ velocity[:, :, None])[:, :, 0]
@@ -212,7 +213,7 @@ class Closure:
 
     def singular_loop(self, position: np.ndarray) -> str:
         """Name the loop that is nearest to singular in one state."""
-        _, jacobian = self.loops.linearised(position[None])
+        jacobian = self.loops.jacobian(position[None])
         passive = jacobian[0][:, self.actuated :] / self.weights[self.actuated :]
         left, _, _ = np.linalg.svd(passive, full_matrices=False)
         return self.loops.name_of(int(np.argmax(np.abs(left[:, -1]))))
@@ -290,15 +291,14 @@ class Closure:
     def _step(self, position: np.ndarray, move: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """One step along the path, by the tangent and Newton's corrections; whether it is sure."""
         n = self.actuated
-        _, jacobian = self.loops.linearised(position)
+        jacobian = self.loops.jacobian(position)
         tangent = -self._gauss_newton(jacobian, (jacobian[:, :, :n] @ move[:, :, None])[:, :, 0])
         moved = position.copy()
         moved[:, :n] += move
         moved[:, n:] += tangent
         corrected = np.zeros_like(tangent)
         for _ in range(NEWTON):
-            residual, jacobian = self.loops.linearised(moved)
-            change = -self._gauss_newton(jacobian, residual)
+            change = -self._gauss_newton(self.loops.jacobian(moved), self.loops.residual(moved))
             moved[:, n:] += change
             corrected += change
             small = np.abs(change * self.weights[n:]).max(initial=0.0)
@@ -324,7 +324,7 @@ class Closure:
 
     def _require_determined(self, joints: tuple[str, ...]) -> None:
         n = self.actuated
-        _, jacobian = self.loops.linearised(self.assembly[None])
+        jacobian = self.loops.jacobian(self.assembly[None])
         passive = jacobian[0][:, n:] / self.weights[n:]
         _, values, right = np.linalg.svd(passive)
         if values.size < passive.shape[1] or values[-1] < SINGULAR * values[0]:
@@ -365,29 +365,18 @@ def _marks(position: np.ndarray, length: float) -> np.ndarray:
 def _nearly_closed(
     loops: Loops, near: np.ndarray, actuated: int, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Close the loops as far as possible, by the method of Levenberg and Marquardt.
+    """Close the loops as far as possible; return positions and residual."""
 
-    Returns
-    -------
-    tuple
-        (n_joints,) positions and (n_equations,) residual.
+    def residual(passive: np.ndarray) -> np.ndarray:
+        position[actuated:] = passive / weights[actuated:]
+        return loops.residual(position[None])[0]
 
-    """
-    position, damping = np.array(near, dtype=float), 1e-3
-    residual, jacobian = (array[0] for array in loops.linearised(position[None]))
-    for _ in range(200):
-        if np.abs(residual).max(initial=0.0) <= CLOSED * loops.scale:
-            break
-        passive = jacobian[:, actuated:] / weights[actuated:]
-        square = passive.T @ passive
-        square += damping * max(np.trace(square), 1e-30) * np.eye(len(square))
-        trial = position.copy()
-        trial[actuated:] -= np.linalg.solve(square, passive.T @ residual) / weights[actuated:]
-        residual_there, jacobian_there = (array[0] for array in loops.linearised(trial[None]))
-        if np.linalg.norm(residual_there) < np.linalg.norm(residual):
-            position, residual, jacobian = trial, residual_there, jacobian_there
-            damping = max(0.1 * damping, 1e-15)
-        else:
-            damping = min(10.0 * damping, 1e9)
-    return position, residual
+    def jacobian(passive: np.ndarray) -> np.ndarray:
+        position[actuated:] = passive / weights[actuated:]
+        return loops.jacobian(position[None])[0][:, actuated:] / weights[actuated:]
+
+    position = np.array(near, dtype=float)
+    start = position[actuated:] * weights[actuated:]
+    with np.errstate(invalid='ignore'):  # 0 / 0 in a step that does not move
+        found = least_squares(residual, start, jacobian, ftol=None, xtol=1e-15, gtol=None)
+    return position, residual(found.x)

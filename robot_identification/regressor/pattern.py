@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import finalize
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from .kernel_data import (
 )
 from .rigid import RigidBodies
 
-_KEPT = 8  # patterns that are found again
 _STATES = 12
 """Random states at which an entry has to be exactly zero to count as zero for every motion."""
 
@@ -89,59 +88,18 @@ class RowPattern:
         return alike and np.array_equal(self.places, other.places)
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
-        """
-        Return the entries of whole rows, the inverse of `expand`.
-
-        Parameters
-        ----------
-        rows:
-            (m, n, b).
-
-        Returns
-        -------
-        np.ndarray
-            (K, m), contiguous.
-
-        """
+        """Return the entries (K, m), contiguous, of whole rows (m, n, b); inverse of `expand`."""
         return np.ascontiguousarray(rows[:, self.rows, self.places].T)
 
     def product(self, entries: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """
-        Multiply rows with values of their columns.
-
-        Parameters
-        ----------
-        entries:
-            (K, m).
-        values:
-            (b,).
-
-        Returns
-        -------
-        np.ndarray
-            (m, n).
-
-        """
+        """Multiply the rows of entries (K, m) with values (b,) of their columns, (m, n)."""
         out = np.empty((len(self.columns), entries.shape[1]))
         for j, places in enumerate(self.columns):
             out[j] = values[places] @ entries[self.part(j)]
         return out.T
 
     def expand(self, entries: np.ndarray) -> np.ndarray:
-        """
-        Return whole rows.
-
-        Parameters
-        ----------
-        entries:
-            (K, m) of m samples.
-
-        Returns
-        -------
-        np.ndarray
-            (m, n, b).
-
-        """
+        """Return the whole rows (m, n, b) of entries (K, m)."""
         dense = np.zeros((entries.shape[1], len(self.columns), self.size))
         dense[:, self.rows, self.places] = entries.T
         return dense
@@ -167,25 +125,6 @@ def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
         occupied = _structure(compilable, (regressor.n_joints, len(regressor.layout)))
     rows = occupied[:, np.asarray(columns)]
     return RowPattern(tuple(np.flatnonzero(row) for row in rows), rows.shape[1])
-
-
-def kept_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
-    """
-    Return the pattern that was found last time for the same regressor and array of columns.
-
-    The parameters are those of `row_pattern`; many recordings of one robot have one pattern.
-    """
-    key = id(regressor), id(columns)
-    kept = _patterns.get(key)
-    if kept is None:
-        kept = regressor, columns, row_pattern(regressor, columns)
-        while len(_patterns) >= _KEPT:
-            _patterns.pop(next(iter(_patterns)), None)
-        _patterns[key] = kept
-    return kept[2]
-
-
-_patterns: dict[tuple[int, int], tuple[Regressor, np.ndarray, RowPattern]] = {}
 
 
 def entries(
@@ -228,7 +167,7 @@ def entries(
         where the motion has another number of joints than the regressor, or ``out`` does not fit.
 
     """
-    data = entries_data_of(regressor, columns, pattern) if available() else None
+    data = _kernel_input(regressor, columns, pattern) if available() else None
     if data is not None:
         m, n = motion.position.shape
         if n != regressor.n_joints:
@@ -242,32 +181,23 @@ def entries(
     return out
 
 
-def entries_data_of(
+_Kept = tuple[Regressor, np.ndarray, KernelData]
+_kernel_inputs: WeakKeyDictionary[RowPattern, _Kept] = WeakKeyDictionary()
+"""The latest input of the compiled kernel for each pattern: online, it serves every sample."""
+
+
+def _kernel_input(
     regressor: Regressor, columns: np.ndarray, pattern: RowPattern
 ) -> KernelData | None:
-    """
-    Return the entries of a pattern as data for the compiled kernel; None where it has none.
-
-    The last one of a pattern is kept as long as that, and is found again by the same regressor and
-    array of columns.  The parameters are those of `entries`.
-    """
-    kept = _kernel_data.get(id(pattern))
-    if kept is not None and kept[0] is regressor:
-        # the same array as a rule, which takes no time to see
-        same = kept[1] is columns or np.array_equal(kept[1], columns)
-        if same:
-            return kept[2]
+    """Return the entries of a pattern as data for the compiled kernel; None if it has none."""
     if not isinstance(regressor, InverseDynamicsRegressor) or regressor.compilable is None:
         return None
-    places = np.asarray(columns)[pattern.places]
-    data = entries_data(*regressor.compilable, pattern.rows, places)
-    if kept is None:
-        finalize(pattern, _kernel_data.pop, id(pattern), None)
-    _kernel_data[id(pattern)] = (regressor, columns, data)
-    return data
-
-
-_kernel_data: dict[int, tuple[Regressor, np.ndarray, KernelData]] = {}
+    kept = _kernel_inputs.get(pattern)
+    if kept is None or kept[0] is not regressor or kept[1] is not columns:
+        places = np.asarray(columns)[pattern.places]
+        kept = regressor, columns, entries_data(*regressor.compilable, pattern.rows, places)
+        _kernel_inputs[pattern] = kept
+    return kept[2]
 
 
 def _structure(

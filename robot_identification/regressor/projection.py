@@ -34,7 +34,7 @@ from ..signals.windows import WindowedSamples
 from .inverse_dynamics import Regressor
 from .pattern import (
     entries,
-    kept_pattern,
+    row_pattern,
     RowPattern,
 )
 
@@ -97,7 +97,7 @@ class Projection:
     @cached_property
     def pattern(self) -> RowPattern:
         """The entries of the rows that are not zero for every motion."""
-        return kept_pattern(self._regressor, self._columns)
+        return row_pattern(self._regressor, self._columns)
 
     def entries(self, samples: Samples, out: np.ndarray | None = None) -> np.ndarray:
         """
