@@ -44,8 +44,9 @@ class JointLimits:
     def of(cls, joints: Sequence[UrdfJoint]) -> JointLimits:
         """Return the limits of joints of a URDF."""
         rows = [(j.lower, j.upper, j.velocity, j.effort) for j in joints]
-        columns = np.array(rows).reshape(-1, 4).T.copy()
-        columns.setflags(write=False)
+        columns = [column.copy() for column in np.array(rows).reshape(-1, 4).T]
+        for column in columns:
+            column.setflags(write=False)
         return cls(*columns)
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+import hashlib
 import os
 from pathlib import Path
+from typing import Any
 import warnings
 
 import numpy as np
@@ -22,6 +24,7 @@ from ..errors import (
     IdentificationWarning,
     ModelError,
     one_of,
+    SettingsError,
 )
 from .joint_selection import (
     build_model,
@@ -358,3 +361,53 @@ def joint_placement(joint: UrdfJoint, position: float = 0.0) -> pin.SE3:
     if joint.type == 'prismatic':
         return origin * pin.SE3(np.eye(3), position * joint.axis)
     return origin
+
+
+def robot_document(robot: Robot) -> dict[str, Any]:
+    """Return all that `read_robot` needs, as plain data."""
+    return {
+        'name': robot.name,
+        'file': None if robot.path is None else str(robot.path),
+        'joints': list(robot.joints),
+        'links': list(robot.links),
+        'locked': dict(robot.locked),
+        'passive': list(robot.passive),
+        'gravity': robot.gravity.tolist(),
+        'sha256': _digest(robot.urdf),
+        'urdf': robot.urdf,
+    }
+
+
+def read_robot(stored: Mapping[str, Any]) -> Robot:
+    """
+    Make a robot anew of what `robot_document` gave.
+
+    Raises
+    ------
+    SettingsError
+        where the URDF is not the one that was stored.
+    KeyError, TypeError
+        where something is missing or of a wrong type.
+
+    """
+    if _digest(stored['urdf']) != stored['sha256']:
+        raise SettingsError(
+            "the URDF in it was changed and no longer fits its 'sha256'",
+            key='robot.urdf',
+            remedy='identify again with the changed URDF',
+        )
+    with warnings.catch_warnings():
+        # what the URDF leaves to be desired was said when the result was made
+        warnings.simplefilter('ignore', IdentificationWarning)
+        robot = Robot.from_urdf(
+            stored['urdf'],
+            stored['joints'],
+            locked=stored['locked'],
+            passive=stored.get('passive', ()),
+            gravity=stored['gravity'],
+        )
+    return robot
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -16,11 +16,9 @@ joints is projected likewise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from ..compiled import available
 from ..data.recording import Motion
 from ..errors import ModelError, RecordingError
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
@@ -31,7 +29,6 @@ from .closure import (
     SINGULAR,
 )
 from .friction import unit_of
-from .kernel_data import dense_data, KernelData
 from .loops import Loops
 from .rigid import RigidBodies
 from .settings import ModelSettings
@@ -212,20 +209,12 @@ class ClosedBodies:
     def _fill_block(self, motion: Motion, jacobians: Jacobians, out: np.ndarray) -> None:
         n, c = self.n_joints, self.columns.size
         tree = np.zeros((len(motion), len(self.joints), len(self.bodies.layout)))
-        if available():
-            self._kernel_data.evaluate(motion, tree)
-        else:
-            self.bodies.fill(motion, tree)
+        self.bodies.fill(motion, tree)
         tree = tree[:, :, self.columns]
         turned = jacobians.ratio.transpose(0, 2, 1)
         out[:, :, :c] = tree[:, :n] + turned @ tree[:, n:]
         if self.viscous:
             out[:, :, c : len(self.layout)] = turned * motion.velocity[:, None, n:]
-
-    @cached_property
-    def _kernel_data(self) -> KernelData:
-        """The tree's rows for the compiled kernel."""
-        return dense_data(self.bodies, (), len(self.bodies.layout))
 
     def _unclosed(self, motion: Motion, row: int, first: int) -> RecordingError:
         position, loop = self.closure.nearest(motion.position[row])
@@ -258,8 +247,7 @@ class ClosedBodies:
 def _completed(position: np.ndarray, motion: Motion, jacobians: Jacobians) -> Motion:
     ratio = jacobians.ratio
     velocity = (ratio @ motion.velocity[:, :, None])[:, :, 0]
-    acceleration = (ratio @ motion.acceleration[:, :, None])[:, :, 0]
-    acceleration -= (jacobians.inverse @ jacobians.bias[:, :, None])[:, :, 0]
+    acceleration = (ratio @ motion.acceleration[:, :, None])[:, :, 0] + jacobians.drift
     return Motion(
         position=position,
         velocity=np.concatenate([motion.velocity, velocity], axis=1),
@@ -279,11 +267,10 @@ def _massive(robot: Robot, layout: ParameterLayout) -> np.ndarray:
 
 
 def _viscous(loops: Loops, robot: Robot) -> ParameterLayout:
-    turning = {joint.column: joint.revolute for joint in loops.tree.joints}
-    places = range(robot.n_joints, robot.opened.n_joints)
+    turning = loops.tree.revolute[robot.n_joints :]
     return ParameterLayout(
-        tuple(f'{robot.opened.joints[place]}.fv' for place in places),
-        tuple(unit_of('fv', revolute=turning[place]) for place in places),
+        tuple(f'{joint}.fv' for joint in robot.passive),
+        tuple(unit_of('fv', revolute=turns) for turns in turning),
     )
 
 
@@ -291,8 +278,7 @@ def _reach(robot: Robot, closure: Closure) -> np.ndarray:
     """Range of positions to look for random states in: the limits, or half a turn or a length."""
     n = robot.n_joints
     middle = closure.assembly[:n]
-    turning = {joint.column: joint.revolute for joint in closure.loops.tree.joints}
-    reach = np.array([np.pi if turning[i] else closure.loops.scale for i in range(n)])
+    reach = np.where(closure.loops.tree.revolute[:n], np.pi, closure.loops.scale)
     lower, upper = robot.limits.lower, robot.limits.upper
     return np.array(
         [

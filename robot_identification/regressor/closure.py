@@ -54,18 +54,16 @@ class Jacobians:
     ----------
     ratio:
         (n_samples, n_passive, n_actuated) G = dq_p/dq_a.
-    inverse:
-        (n_samples, n_passive, n_equations) J_p^+.
-    bias:
-        (n_samples, n_equations) dJ/dt dq.
+    drift:
+        (n_samples, n_passive) accelerations of the passive joints, -J_p^+ dJ/dt dq, if the
+        actuated ones have none.
     conditioning:
         (n_samples,) smallest over largest singular value of J_p in metres.
 
     """
 
     ratio: np.ndarray
-    inverse: np.ndarray
-    bias: np.ndarray
+    drift: np.ndarray
     conditioning: np.ndarray
 
 
@@ -118,16 +116,13 @@ class Closure:
             joints that the loops do not let move independently.
 
         """
-        weights = np.empty(len(joints))
-        for joint in loops.tree.joints:
-            weights[joint.column] = loops.scale if joint.revolute else 1.0
+        weights = np.where(loops.tree.revolute, loops.scale, 1.0)
         position, residual = _nearly_closed(loops, near, actuated, weights)
-        worst = int(np.argmax(np.abs(residual)))
-        if abs(residual[worst]) > CLOSED * loops.scale:
+        name = _open_loop(loops, residual)
+        if name is not None:
             raise ModelError(
-                f"loop '{loops.name_of(worst)}' cannot be closed: it stays open by "
-                f'{abs(residual[worst]):.3g} m',
-                value=loops.name_of(worst),
+                f"loop '{name}' cannot be closed: it stays open by {np.abs(residual).max():.3g} m",
+                value=name,
                 remedy='correct its points, or give positions near a closed state in '
                 'robot.assembly',
             )
@@ -188,7 +183,7 @@ class Closure:
         ratio = -inverse @ jacobian[:, :, :n]
         passive = (ratio @ velocity[:, :, None])[:, :, 0]
         bias = self.loops.bias(position, np.concatenate([velocity, passive], axis=1))
-        return Jacobians(ratio, inverse, bias, conditioning)
+        return Jacobians(ratio, -(inverse @ bias[:, :, None])[:, :, 0], conditioning)
 
     def conditioning(self, jacobian: np.ndarray) -> np.ndarray:
         """Smallest over largest singular value of J_p in metres, (n_samples,)."""
@@ -199,17 +194,11 @@ class Closure:
         """
         Close the loops as far as possible at one position of the actuated joints.
 
-        Returns
-        -------
-        tuple
-            (n_joints,) positions, and the loop that stays open the most; None where all close.
-
+        Return (n_joints,) positions, and the loop that stays open the most; None if all close.
         """
         near = np.concatenate([wanted, self.assembly[self.actuated :]])
         position, residual = _nearly_closed(self.loops, near, self.actuated, self.weights)
-        worst = int(np.argmax(np.abs(residual)))
-        closed = abs(residual[worst]) <= CLOSED * self.loops.scale
-        return position, None if closed else self.loops.name_of(worst)
+        return position, _open_loop(self.loops, residual)
 
     def singular_loop(self, position: np.ndarray) -> str:
         """Name the loop that is nearest to singular in one state."""
@@ -231,10 +220,7 @@ class Closure:
         """Whole turns of the actuated joints from the assembly on, which change nothing."""
         n = self.actuated
         turns = np.trunc((wanted - self.assembly[:n]) / (2.0 * np.pi)) * (2.0 * np.pi)
-        for joint in self.loops.tree.joints:
-            if joint.column < n and not joint.revolute:
-                turns[:, joint.column] = 0.0
-        return turns
+        return np.where(self.loops.tree.revolute[:n], turns, 0.0)
 
     def _detour(self, known: np.ndarray, closed: np.ndarray, wanted: np.ndarray) -> None:
         """Reach in place, from its neighbours or the last motion's end, what is not closed."""
@@ -260,11 +246,7 @@ class Closure:
         """
         Move the actuated joints straight from closed states to where they are wanted.
 
-        Returns
-        -------
-        tuple
-            Positions, and which of them were reached with closed loops all the way.
-
+        Return positions, and which of them were reached with closed loops all the way.
         """
         n, position = self.actuated, start.copy()
         way = wanted - start[:, :n]
@@ -360,6 +342,12 @@ def _marks(position: np.ndarray, length: float) -> np.ndarray:
     """Count the pieces of ``length`` on the way that leads to each sample."""
     steps = np.linalg.norm(np.diff(position, axis=0, prepend=position[:1]), axis=1)
     return np.floor(np.cumsum(steps) / length).astype(np.int64)
+
+
+def _open_loop(loops: Loops, residual: np.ndarray) -> str | None:
+    """Return the loop that is open the most; None if all are closed."""
+    worst = int(np.argmax(np.abs(residual)))
+    return None if abs(residual[worst]) <= CLOSED * loops.scale else loops.name_of(worst)
 
 
 def _nearly_closed(

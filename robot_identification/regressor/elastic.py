@@ -36,7 +36,7 @@ import pinocchio as pin
 
 from ..data.recording import Motion
 from ..errors import one_of, SettingsError
-from ..model.elastic_joints import ElasticJoints
+from ..model.mechanisms import ElasticJoints
 from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
 from .friction import JointTerms, unit_of
@@ -239,8 +239,7 @@ def build_elastic(robot: Robot, settings: ModelSettings) -> ElasticRegressor:
             remedy='leave one of them out',
         )
     rigid = RigidBodies.of(robot)
-    kind = {joint.column: joint.revolute for joint in rigid.tree.joints}
-    revolute = tuple(kind[column] for column in range(robot.n_joints))
+    revolute = rigid.tree.revolute
     names = elastic.columns(robot.joints)
     motors = names[robot.n_joints :]
     rotors = _rotors(robot, elastic, rigid.tree) if settings.rotor_inertia else ()

@@ -223,8 +223,7 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     bodies, kind = _bodies(robot, settings), InverseDynamicsRegressor
     if not isinstance(bodies, RigidBodies):
         kind = MechanismRegressor
-    turning = {joint.column: joint.revolute for joint in tree_of(robot.opened).joints}
-    revolute = tuple(turning[column] for column in range(robot.n_joints))
+    revolute = tree_of(robot.opened).revolute[: robot.n_joints]
     if settings.delta is not None:
         settings = replace(settings, rotor_inertia=False)  # it is part of J
     loads = robot.opened.prior

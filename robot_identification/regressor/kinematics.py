@@ -65,6 +65,12 @@ class Tree:
     joints: tuple[TreeJoint, ...]
     gravity: np.ndarray
 
+    @property
+    def revolute(self) -> tuple[bool, ...]:
+        """Kinds of the joints, true for those that turn, in the order of the data."""
+        ordered = sorted(self.joints, key=lambda joint: joint.column)
+        return tuple(joint.revolute for joint in ordered)
+
 
 def tree_of(robot: Robot) -> Tree:
     """

@@ -30,19 +30,14 @@ _COMPLEX_STEP = 1e-30
 @dataclass(frozen=True)
 class Poses:
     """
-    Frames of all joints in the base frame.
-
-    The first index is a joint's place in `Tree.joints`; the last entry stands for the base, so
-    that -1 leads there.
+    Frames of all joints in the base frame, by place in `Tree.joints`; the last one is the base's.
 
     Attributes
     ----------
     rotation:
         (k + 1, n_samples, 3, 3).
-    origin:
-        (k + 1, n_samples, 3) [m].
-    axis:
-        (k + 1, n_samples, 3) unit vectors of the joints' axes.
+    origin, axis:
+        (k + 1, n_samples, 3) origins [m], and unit vectors of the joints' axes.
 
     """
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from ..errors import one_of, SettingsError
-from ..model.elastic_joints import ElasticJoints
-from ..model.mechanisms import DeltaSettings, LoopSettings
+from ..model.mechanisms import DeltaSettings, ElasticJoints, LoopSettings
 from ..options.fields import option
 
 FRICTION_TERMS = ('viscous', 'coulomb', 'offset', 'stiction', 'stribeck', 'load')

@@ -23,11 +23,14 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import ModelError
+from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
 from ..model.robot import joint_placement, Robot
 from .friction import coulomb, StaticFriction
-from .truth import central
+from .settings import Payload, Wear
+from .truth import per_joint
 
+_ENTRIES = ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
 _PLACEHOLDER = (
     '<inertial><origin xyz="0.1 0.2 0.3" rpy="0.1 0.2 0.3"/><mass value="1"/>'
     '<inertia ixx="1" iyy="1.1" izz="1.2" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -86,6 +89,7 @@ class Plant:
         self._friction = (self._viscous.copy(), self._coulomb.copy(), self._static)
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self.external = np.zeros(robot.n_joints)
+        self._unloaded = _inertial(self.model, self.model.body(robot.links[-1]).id)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
         self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
@@ -124,10 +128,29 @@ class Plant:
         self.data.qvel[self._dof] = velocity
         mujoco.mj_forward(self.model, self.data)
 
-    def scale_friction(self, factors: np.ndarray) -> None:
-        """Multiply the friction that there was at first, but for its offset, by (n_joints,)."""
+    def carry(self, payload: Payload) -> None:
+        """Let the last link carry a payload, in place of the one before."""
+        r = np.array(payload.position)
+        body = payload.mass * (r @ r * np.eye(3) - np.outer(r, r))
+        load = [payload.mass, *(payload.mass * r), *body[_ENTRIES]]
+        link = self.model.body(self.robot.links[-1]).id
+        set_inertia(self.model, link, self._unloaded + load)
+        # of a copy of the state, since this would put the robot into its reference position
+        mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+
+    def wear(self, wear: Wear) -> None:
+        """
+        Multiply the friction that there was at first, but for its offset.
+
+        Raises
+        ------
+        SettingsError
+            where there is neither one factor nor one a joint.
+
+        """
         scale = np.ones(self.model.nv)
-        scale[self._drive_dof] = factors
+        factors = per_joint(wear.friction, self.robot, 'wear.friction')
+        scale[self._drive_dof] = 1.0 if factors is None else factors
         viscous, dry, static = self._friction
         self._viscous, self._coulomb = scale * viscous, scale * dry
         if static is not None:
@@ -280,12 +303,21 @@ def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
         model.body_mass[body] = 0.0
         model.body_inertia[body] = 0.0
         return
-    mass, centre, inertia = central(inertial)
-    principal, axes = np.linalg.eigh(inertia)
+    principal, axes = np.linalg.eigh(inertia_at_com(inertial))
     if np.linalg.det(axes) < 0.0:
         axes[:, 0] = -axes[:, 0]
     quaternion = pin.Quaternion(axes).normalized()
-    model.body_mass[body] = mass
-    model.body_ipos[body] = centre
+    model.body_mass[body] = inertial[0]
+    model.body_ipos[body] = inertial[1:4] / inertial[0]
     model.body_inertia[body] = np.maximum(principal, 0.0)
     model.body_iquat[body] = [quaternion.w, quaternion.x, quaternion.y, quaternion.z]
+
+
+def _inertial(model: mujoco.MjModel, body: int) -> np.ndarray:
+    """(10,) inertial parameters of a body of MuJoCo's model, as `set_inertia` takes them."""
+    w, *vector = model.body_iquat[body]
+    turned = pin.Quaternion(w, *vector).matrix()
+    mass, centre = float(model.body_mass[body]), model.body_ipos[body]
+    inertia = turned @ np.diag(model.body_inertia[body]) @ turned.T
+    inertia += mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+    return np.array([mass, *(mass * centre), *inertia[_ENTRIES]])

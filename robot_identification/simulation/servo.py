@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drives' servo: computed torque with the nominal model, within the drives' effort limits."""
+"""Servos of the drives: computed torque of the nominal model, within the effort limits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from ..model.robot import Robot
 
 CREEP = 0.02
 """Reference velocity at which the friction feed-forward reaches three quarters [rad/s]."""
+
+
+SERVO_SHARE = 0.25
+"""How much of a rotor's speed the servo's damping may take in one period, halved."""
 
 
 class Servo:
@@ -85,4 +89,93 @@ class Servo:
         )[robot.columns]
         friction = self._viscous * wanted + self._coulomb * np.tanh(wanted / CREEP)
         effort = rigid + self._rotor * acceleration + friction
+        return np.clip(effort, -self._limit, self._limit)
+
+
+class ElasticServo:
+    """
+    Efforts of the motors that make a robot with elastic joints follow a reference.
+
+    The inverse dynamics of the nominal robot with stiff joints is fed forward, and the motors are
+    held, stiffly and with damping, where the twist under that effort has them.  Feedback of the
+    motors' own motion is stable for any stiffness (Tomei 1991); the inertia that it reckons with
+    is bounded, so that it stays so at the servo's rate.
+
+    Parameters
+    ----------
+    robot:
+        The nominal robot; gives the effort limits too.
+    parameters:
+        ``Ia``, ``fv`` and ``fc`` of the motors, by their joints' names; what is missing is 0.
+    stiffness:
+        (n_joints,) of the transmissions [N m/rad or N/m].
+    bandwidth, damping, rate:
+        Natural frequency [Hz] and damping ratio of the motors' error; rate of the servo [Hz].
+
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        parameters: ParameterSet,
+        stiffness: np.ndarray,
+        bandwidth: float,
+        damping: float,
+        rate: float,
+    ) -> None:
+        omega = 2.0 * np.pi * bandwidth
+        self._gains = omega**2, 2.0 * damping * omega
+        self._robot, self._stiffness, self._rate = robot, stiffness, rate
+        self._data = robot.model.createData()
+        self._limit = robot.limits.effort
+        self._rotor, self._viscous, self._coulomb = (
+            np.array([parameters.get(f'{joint}.{symbol}') for joint in robot.joints])
+            for symbol in ('Ia', 'fv', 'fc')
+        )
+        self._most = SERVO_SHARE * self._rotor * rate / (damping * omega)
+        self._last: np.ndarray | None = None
+
+    def restart(self) -> None:
+        """Forget the reference before, after a jump."""
+        self._last = None
+
+    def effort(
+        self, reference: np.ndarray, position: np.ndarray, velocity: np.ndarray
+    ) -> np.ndarray:
+        """
+        Efforts for the next period.
+
+        Parameters
+        ----------
+        reference:
+            (3, n_joints) position, velocity and acceleration wanted of the links.
+        position, velocity:
+            (n_joints,) measured, of the motors.
+
+        Returns
+        -------
+        np.ndarray
+            (n_joints,) within the effort limits [N m or N].
+
+        """
+        robot = self._robot
+        configuration = robot.configuration(reference[0])
+        rigid = pin.rnea(
+            robot.model,
+            self._data,
+            configuration,
+            robot.tangent(reference[1]),
+            robot.tangent(reference[2]),
+        )[robot.columns]
+        inertia = np.diag(pin.crba(robot.model, self._data, configuration))[robot.columns]
+        wanted = reference[0] + rigid / self._stiffness
+        rate = reference[1]
+        if self._last is not None:
+            rate = (wanted - self._last) * self._rate
+        self._last = wanted
+        felt = np.minimum(self._rotor + inertia, self._most)
+        stiffness, damping = self._gains
+        feedback = felt * (stiffness * (wanted - position) + damping * (rate - velocity))
+        friction = self._viscous * rate + self._coulomb * np.tanh(rate / CREEP)
+        effort = rigid + self._rotor * reference[2] + friction + feedback
         return np.clip(effort, -self._limit, self._limit)

@@ -217,3 +217,26 @@ class SimulationSettings:
     def decimation(self) -> int:
         """Servo periods in one period of the joint states."""
         return round(self.servo_rate / self.rate)
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A load at the last link, of small extent, while the robot runs."""
+
+    mass: float = option(
+        0.0, doc='Mass of a payload at the last link; 0 puts it down', unit='kg', minimum=0.0
+    )
+    position: tuple[float, float, float] = option(
+        (0.0, 0.0, 0.0), doc="Where its centre of mass is, in the last link's frame", unit='m'
+    )
+
+
+@dataclass(frozen=True)
+class Wear:
+    """Change of the friction while the robot runs."""
+
+    friction: tuple[float, ...] = option(
+        (1.0,),
+        doc='Factor of the true friction of each joint; one number for all of them',
+        minimum=0.0,
+    )

@@ -14,19 +14,16 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ModelSettings, prior
 from ..regressor.friction import slopes_of
+from ..regressor.kinematics import tree_of
 from .commands import (
     checked_command,
     PositionCommands,
     VelocityCommands,
 )
-from .elastic import (
-    ElasticPlant,
-    ElasticServo,
-    require_rotors,
-)
+from .elastic import ElasticPlant, require_rotors
 from .following import TrajectoryFollower, Waypoints
 from .plant import Plant
-from .servo import Servo
+from .servo import ElasticServo, Servo
 from .settings import SimulationSettings
 from .truth import (
     per_joint,
@@ -370,7 +367,4 @@ def _encoder_count(robot: Robot, settings: SimulationSettings) -> np.ndarray | N
     """Length of an encoder count at each joint, (n_joints,) [rad or m]; None for none."""
     if settings.encoder_counts == 0.0:
         return None
-    sliding = [
-        robot.model.joints[i].shortname().startswith('JointModelP') for i in robot.joint_ids
-    ]
-    return np.where(sliding, 1.0, 2.0 * np.pi) / settings.encoder_counts
+    return np.where(tree_of(robot).revolute, 2.0 * np.pi, 1.0) / settings.encoder_counts

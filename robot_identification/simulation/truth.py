@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import ModelError, SettingsError
+from ..model.consistency import from_pseudo_inertia, inertia_at_com, pseudo_inertia
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import (
@@ -165,38 +166,6 @@ def perturb(inertial: np.ndarray, relative: float, random: np.random.Generator) 
     return from_pseudo_inertia(np.exp(draws[12]) * change @ pseudo @ change.T)
 
 
-def pseudo_inertia(inertial: np.ndarray) -> np.ndarray:
-    """Return the (4, 4) pseudo-inertia: second moments, first moments and mass of a body."""
-    mass, first, inertia = inertial[0], inertial[1:4], tensor(inertial)
-    pseudo = np.empty((4, 4))
-    pseudo[:3, :3] = 0.5 * np.trace(inertia) * np.eye(3) - inertia
-    pseudo[:3, 3] = pseudo[3, :3] = first
-    pseudo[3, 3] = mass
-    return pseudo
-
-
-def from_pseudo_inertia(pseudo: np.ndarray) -> np.ndarray:
-    """Return the (10,) inertial parameters of a (4, 4) pseudo-inertia."""
-    second = pseudo[:3, :3]
-    inertia = np.trace(second) * np.eye(3) - second
-    return np.array([pseudo[3, 3], *pseudo[:3, 3], *inertia[_ROWS, _COLUMNS]])
-
-
-def tensor(inertial: np.ndarray) -> np.ndarray:
-    """Return the (3, 3) inertia at the joint frame's origin."""
-    inertia = np.empty((3, 3))
-    inertia[_ROWS, _COLUMNS] = inertia[_COLUMNS, _ROWS] = inertial[4:]
-    return inertia
-
-
-def central(inertial: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return mass, centre of mass (3,) and inertia there (3, 3) of a body with mass."""
-    mass = float(inertial[0])
-    centre = inertial[1:4] / mass
-    inertia = tensor(inertial) - mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
-    return mass, centre, inertia
-
-
 def require_movable(inertial: np.ndarray, link: str) -> None:
     """
     Raise `ModelError` where a body would not resist its acceleration.
@@ -206,7 +175,7 @@ def require_movable(inertial: np.ndarray, link: str) -> None:
     if not inertial.any():
         return
     mass = float(inertial[0])
-    smallest = np.linalg.eigvalsh(central(inertial)[2])[0] if mass > 0.0 else -np.inf
+    smallest = np.linalg.eigvalsh(inertia_at_com(inertial))[0] if mass > 0.0 else -np.inf
     # a body without extent has a zero that comes out a rounding error below 0
     if mass <= 0.0 or smallest < -1e-9 * max(np.abs(inertial[4:]).max(), 1e-9):
         what = (
@@ -220,10 +189,6 @@ def require_movable(inertial: np.ndarray, link: str) -> None:
             value=mass if mass <= 0.0 else float(smallest),
             remedy='correct its <inertial>',
         )
-
-
-_ROWS = np.array([0, 0, 1, 0, 1, 2])
-_COLUMNS = np.array([0, 1, 1, 2, 2, 2])
 
 
 def _of_elastic(

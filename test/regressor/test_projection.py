@@ -12,7 +12,7 @@ from robot_identification.regressor import (
     ModelSettings,
     projection,
 )
-from robot_identification.regressor.delta_robot import delta_robot
+from robot_identification.regressor.delta import delta_robot
 from robot_identification.regressor.elastic import build_elastic, ElasticJoints
 from robot_identification.regressor.projection import forms, Projection
 from robot_identification.signals import SignalSettings, stream

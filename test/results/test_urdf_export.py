@@ -18,7 +18,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
-from robot_identification.regressor.delta_robot import delta_robot
+from robot_identification.regressor.delta import delta_robot
 from robot_identification.results.urdf_export import identified_urdf
 
 ROBOTS = Path(pin.__file__).parents[4] / 'share' / 'example-robot-data' / 'robots'

@@ -11,7 +11,6 @@ from robot_identification.errors import SettingsError
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.simulation import (
-    Disturbances,
     Payload,
     SimulationSettings,
     Simulator,
@@ -42,9 +41,8 @@ def test_a_payload_has_the_efforts_of_the_body_that_it_is(robot):
     plant, rng = simulator.plant, np.random.default_rng(2)
     position, velocity, acceleration = rng.normal(size=(3, robot.n_joints))
     empty = plant.inverse_dynamics(position, velocity, acceleration)
-    disturbances = Disturbances(simulator)
-    disturbances.carry(Payload(5.0))
-    disturbances.carry(LOAD)  # in place of the other one
+    simulator.plant.carry(Payload(5.0))
+    simulator.plant.carry(LOAD)  # in place of the other one
     found = plant.inverse_dynamics(position, velocity, acceleration)
 
     def rnea(parameters):
@@ -56,7 +54,7 @@ def test_a_payload_has_the_efforts_of_the_body_that_it_is(robot):
     wanted = rnea(with_load(robot, simulator.parameters, LOAD)) - rnea(simulator.parameters)
     assert np.abs(wanted).max() > 5.0
     np.testing.assert_allclose(found - empty, wanted, atol=1e-9)
-    disturbances.carry(Payload())
+    simulator.plant.carry(Payload())
     again = plant.inverse_dynamics(position, velocity, acceleration)
     np.testing.assert_allclose(again, empty, atol=1e-9)
 
@@ -67,8 +65,7 @@ def test_a_payload_is_picked_up_where_the_robot_is(robot):
     simulator = Simulator(robot, reached_out)
     before = simulator.record(0.5).effort[-1]
     position = simulator.plant.position.copy()
-    disturbances = Disturbances(simulator)
-    disturbances.carry(LOAD)
+    simulator.plant.carry(LOAD)
     np.testing.assert_array_equal(simulator.plant.position, position)
     held = simulator.record(2.0)
     loads = []
@@ -91,7 +88,7 @@ def test_wear_multiplies_friction_and_nothing_else(robot, dry):
         **(dry or {'coulomb': (2.0,)}),
     )  # fmt: skip
     simulator = Simulator(robot, settings)
-    plant, disturbances = simulator.plant, Disturbances(simulator)
+    plant = simulator.plant
 
     def moved(effort):
         plant.set_state(np.zeros(robot.n_joints), np.full(robot.n_joints, 0.5))
@@ -101,17 +98,17 @@ def test_wear_multiplies_friction_and_nothing_else(robot, dry):
     effort = np.zeros(robot.n_joints)
     usual = moved(effort)
     factors = np.array([1.0, 1.0, 3.0, 1.0, 1.0, 1.0])
-    disturbances.wear(Wear(tuple(factors)))
+    simulator.plant.wear(Wear(tuple(factors)))
     v = 0.5
     size = 2.0 if not dry else 2.0 / np.pi * (4.0 * np.arctan(100 * v) - np.arctan(5 * v))
     more = (factors - 1.0) * (3.0 * v + size)
     # to first order in the step, effort that makes up for the new friction
     np.testing.assert_allclose(moved(effort + more), usual, atol=2e-4)
     assert np.abs(moved(effort) - usual).max() > 1e-3
-    disturbances.wear(Wear(()))
+    simulator.plant.wear(Wear(()))
     np.testing.assert_array_equal(moved(effort), usual)
 
 
 def test_wear_of_another_number_of_joints_is_refused(robot):
     with pytest.raises(SettingsError, match="'wear.friction' has 2 values"):
-        Disturbances(Simulator(robot, EVEN)).wear(Wear((1.0, 2.0)))
+        Simulator(robot, EVEN).plant.wear(Wear((1.0, 2.0)))
