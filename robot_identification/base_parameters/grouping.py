@@ -71,26 +71,11 @@ def _disfavoured(joint: TreeJoint) -> tuple[str, ...]:
 
 def left_to_right(layout: ParameterLayout, first: Sequence[str] = ()) -> np.ndarray:
     """
-    Return the places at which columns stand from left to right.
+    Return the places (p,) at which columns stand from left to right.
 
-    Parameters
-    ----------
-    layout:
-        The columns.
-    first:
-        Names of columns that stand before all others, in this order.  The others follow link by
-        link, each link's inertial parameters as in `ECHELON_ORDER`, then the joints' parameters.
-
-    Returns
-    -------
-    np.ndarray
-        (p,) int, the place of each column.
-
-    Raises
-    ------
-    IdentificationError
-        naming a column that there is none of.
-
+    Columns named in ``first`` stand before all others, in this order.  The others follow link by
+    link, each link's inertial parameters as in `ECHELON_ORDER`, then the joints' parameters.
+    Raises IdentificationError naming a column that there is none of.
     """
     names = list(first)
     for link in layout.links:

@@ -17,24 +17,11 @@ def expression(
     coefficients: np.ndarray, names: Sequence[str], *, first: int | None = None, digits: int = 3
 ) -> str:
     """
-    Write a combination of parameters in words.
+    Write a combination of parameters in words, as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
 
-    Parameters
-    ----------
-    coefficients:
-        (p,) numbers; zeros are left out.
-    names:
-        The p names.
-    first:
-        Place of the term to begin with; the others follow in order.
-    digits:
-        Significant digits of the coefficients.
-
-    Returns
-    -------
-    str
-        for example ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``; ``0`` for no term.
-
+    Coefficients are (p,), zeros are left out; ``first`` is the place of the term to begin with,
+    and
+    coefficients have ``digits`` significant digits.  No term at all is ``0``.
     """
     places = [int(i) for i in np.flatnonzero(coefficients)]
     places.sort(key=lambda i: (i != first, i))
@@ -189,13 +176,9 @@ class BaseStructure:
 
     def category(self, name: str) -> str:
         """
-        Say what any motion can tell about a standard parameter, one of `CATEGORIES`.
+        Return what any motion can tell about a standard parameter, one of `CATEGORIES`.
 
-        Raises
-        ------
-        IdentificationError
-            where there is no such parameter.
-
+        Raises IdentificationError if there is no such parameter.
         """
         return self.categories[self.layout.index(name)]
 

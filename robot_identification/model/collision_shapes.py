@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes of a robot's links, as its URDF draws them for collision checks or for the eye."""
+"""Collision and visual shapes of the links of a robot."""
 
 from __future__ import annotations
 
@@ -23,15 +23,9 @@ KINDS = {'collision': pin.GeometryType.COLLISION, 'visual': pin.GeometryType.VIS
 @dataclass(frozen=True)
 class Shapes:
     """
-    Shapes that move with the identified joints.
+    Shapes that move with the identified joints: Pinocchio's geometry model, reduced to these.
 
-    Attributes
-    ----------
-    geometry:
-        Pinocchio's geometry model, reduced to the robot's joints.
-    missing:
-        Pairs of link and mesh file for meshes that are not found; they are left out.
-
+    ``missing`` has pairs of link and mesh file for meshes that are not found; they are left out.
     """
 
     geometry: pin.GeometryModel
@@ -40,20 +34,9 @@ class Shapes:
 
 def read_shapes(robot: Robot, kind: str = 'collision') -> Shapes:
     """
-    Read the shapes of a robot's URDF.
+    Read the ``collision`` or ``visual`` shapes of a robot's URDF.
 
-    Parameters
-    ----------
-    robot:
-        The robot.
-    kind:
-        ``collision`` or ``visual``.
-
-    Raises
-    ------
-    ModelError
-        where the shapes cannot be read.
-
+    Raises ModelError if the shapes cannot be read.
     """
     text, missing = _without_missing_meshes(robot, kind)
     full = pin.buildModelFromXML(robot.urdf)

@@ -247,13 +247,9 @@ class ElasticJoints:
 
     def motor_names(self, joints: tuple[str, ...]) -> tuple[str, ...]:
         """
-        Names of the motors of ``joints``, (n_joints,).
+        Return the names of the motors of ``joints``, (n_joints,).
 
-        Raises
-        ------
-        SettingsError
-            where their number is wrong, or a motor has the name of a joint.
-
+        Raises SettingsError if their number is wrong, or a motor has the name of a joint.
         """
         names = self.motors or tuple(f'{joint}_motor' for joint in joints)
         self._require_one_each('motors', names, joints)
@@ -274,13 +270,9 @@ class ElasticJoints:
 
     def ratios(self, joints: tuple[str, ...]) -> np.ndarray:
         """
-        Gear ratios of ``joints``, (n_joints,) [rad/rad, or rad/m].
+        Return the gear ratios of ``joints``, (n_joints,) [rad/rad, or rad/m].
 
-        Raises
-        ------
-        SettingsError
-            where there is not one for each joint.
-
+        Raises SettingsError if there is not one for each joint.
         """
         self._require_one_each('gear_ratios', self.gear_ratios or joints, joints)
         return np.array(self.gear_ratios or np.ones(len(joints)), dtype=float)

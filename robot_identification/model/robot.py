@@ -239,23 +239,11 @@ class Robot:
 
     def attachment(self, frame: str | None = None) -> tuple[str, pin.SE3]:
         """
-        Say which identified link carries a link of the URDF, and where on it that one is.
+        Return the identified link that carries a link of the URDF, and the pose of that one in it.
 
-        Parameters
-        ----------
-        frame:
-            A link of the URDF; None for the last identified joint's own.
-
-        Returns
-        -------
-        tuple
-            The identified link, and the pose of ``frame`` in that link's joint frame.
-
-        Raises
-        ------
-        ModelError
-            where the URDF has no such link, or no identified joint moves it.
-
+        ``frame`` None stands for the last identified joint's own link.  Raises ModelError if the
+        URDF has
+        no such link, or no identified joint moves it.
         """
         if frame is None:
             return self.links[-1], pin.SE3.Identity()
@@ -278,18 +266,10 @@ class Robot:
 
     def configuration(self, position: np.ndarray) -> np.ndarray:
         """
-        Turn joint positions into Pinocchio's configuration vectors.
+        Return Pinocchio's configuration vectors (n_samples, nq) or (nq,).
 
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) or (n_joints,), in the order of `joints` [rad or m].
-
-        Returns
-        -------
-        np.ndarray
-            (n_samples, nq) or (nq,); a continuous joint takes two entries (cosine, sine).
-
+        Positions are (n_samples, n_joints) or (n_joints,), in the order of `joints` [rad or m].  A
+        continuous joint takes two entries (cosine, sine).
         """
         self.require_tree()
         position = np.asarray(position, dtype=float)
@@ -382,13 +362,9 @@ def read_robot(stored: Mapping[str, Any]) -> Robot:
     """
     Make a robot anew of what `robot_document` gave.
 
-    Raises
-    ------
-    SettingsError
-        where the URDF is not the one that was stored.
-    KeyError, TypeError
-        where something is missing or of a wrong type.
-
+    Raises SettingsError if the URDF is not the one that was stored; KeyError or TypeError if
+    something
+    is missing or of a wrong type.
     """
     if _digest(stored['urdf']) != stored['sha256']:
         raise SettingsError(

@@ -41,15 +41,9 @@ class UrdfInertial:
     """
     Inertial parameters of a link.
 
-    Attributes
-    ----------
-    mass:
-        [kg].
-    xyz, rpy:
-        (3,) centre of mass [m] and orientation of the tensor's axes [rad] in the link's frame.
-    inertia:
-        (3, 3) tensor about the centre of mass [kg m^2].
-
+    ``mass`` [kg]; ``xyz`` and ``rpy`` (3,), centre of mass [m] and orientation of the tensor's
+    axes
+    [rad] in the link's frame; ``inertia`` (3, 3) about the centre of mass [kg m^2].
     """
 
     mass: float
@@ -110,15 +104,9 @@ class Urdf:
     """
     Links and joints of a URDF, in its order.
 
-    Attributes
-    ----------
-    name:
-        Of the robot.
-    links:
-        Inertial parameters by link; None for a link without ``<inertial>``.
-    joints:
-        By name; those of ros2_control, gazebo and transmissions left out.
-
+    ``links`` has the inertial parameters by link, None for a link without ``<inertial>``;
+    ``joints``
+    are by name, those of ros2_control, gazebo and transmissions left out.
     """
 
     name: str
@@ -141,11 +129,7 @@ def parse_tree(text: str, where: str = 'URDF') -> etree._Element:
     """
     Return the root element of a URDF.
 
-    Raises
-    ------
-    ModelError
-        naming ``where``, if the text is not well-formed XML or no URDF.
-
+    Raises ModelError, naming ``where``, if the text is not well-formed XML or no URDF.
     """
     # the text is decoded already, whatever encoding its declaration names
     parser = etree.XMLParser(
@@ -170,20 +154,11 @@ def parse_tree(text: str, where: str = 'URDF') -> etree._Element:
 
 def parse_urdf(text: str, where: str = 'URDF') -> Urdf:
     """
-    Return the contents of a URDF.
+    Return the contents of a URDF, after xacro; ``where`` is its name in errors.
 
-    Parameters
-    ----------
-    text:
-        The document, after xacro.
-    where:
-        Its name in errors.
-
-    Raises
-    ------
-    ModelError
-        naming the joint or link, if an element is missing or has numbers that no robot has.
-
+    Raises ModelError, naming the joint or link, if an element is missing or has numbers that no
+    robot
+    has.
     """
     root = parse_tree(text, where)
     n_links = len(root.findall('link'))

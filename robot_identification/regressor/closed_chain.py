@@ -52,11 +52,9 @@ class ClosedBodies:
     joints:
         Names of all joints: the actuated ones, then the passive ones.
     closure:
-        Solves the loops.
-    bodies:
-        Columns of the tree with its loops cut open.
-    columns:
-        Places of the tree's columns in ``layout``'s order.
+        Solver of the loops.
+    bodies, columns:
+        Columns of the tree with its loops cut open, and their places in ``layout``'s order.
     viscous:
         Whether passive joints have viscous friction.
     limits:
@@ -75,20 +73,14 @@ class ClosedBodies:
     @classmethod
     def of(cls, robot: Robot, settings: ModelSettings) -> ClosedBodies:
         """
-        Close the loops of a robot.
-
-        Parameters
-        ----------
-        robot:
-            With its passive joints.
-        settings:
-            Loops, assembly and passive friction.
+        Close the loops of a robot with passive joints.
 
         Raises
         ------
         ModelError
-            where the robot has no passive joints, a loop names a link that it does not have or
-            cannot be closed, or the loops do not determine the passive joints.
+            if the robot has no passive joints, a loop names a link that it does not have or cannot
+            be
+            closed, or the loops do not determine the passive joints.
 
         """
         if not robot.passive:
@@ -124,14 +116,7 @@ class ClosedBodies:
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
-        Write the columns of a motion.
-
-        Parameters
-        ----------
-        motion:
-            States of n_samples of the actuated joints.
-        out:
-            (n_samples, n_actuated, >= len(layout)), overwritten in the first len(layout) columns.
+        Write the columns of a motion, as `inverse_dynamics.Term` asks.
 
         Raises
         ------
@@ -148,18 +133,7 @@ class ClosedBodies:
         """
         Return the motion of all joints, and how the passive ones depend on the actuated ones.
 
-        Parameters
-        ----------
-        motion:
-            States of the actuated joints.
-        first:
-            Number of the first sample, for messages.
-
-        Raises
-        ------
-        RecordingError
-            as `fill`.
-
+        ``first`` is the number of the motion's first sample, for the messages of `fill`.
         """
         position, closed = self.closure.solve(motion.position)
         if not closed.all():
@@ -175,11 +149,7 @@ class ClosedBodies:
         """
         Return random states in which the loops are closed and well away from singular.
 
-        Raises
-        ------
-        ModelError
-            where there are hardly any.
-
+        Raises ModelError if there are hardly any.
         """
         low, high = self.limits
         found: list[np.ndarray] = []

@@ -72,19 +72,10 @@ class Closure:
     """
     The loops of a robot, solved for its passive joints.
 
-    All positions are those of the opened robot: the actuated joints, then the passive ones.
-
-    Attributes
-    ----------
-    loops:
-        The equations.
-    actuated:
-        How many joints are actuated.
-    assembly:
-        (n_joints,) a closed state; the branch is the one that it is on.
-    weights:
-        (n_joints,) metres for a unit of each joint.
-
+    All positions are those of the opened robot: the ``actuated`` joints, then the passive ones.
+    ``assembly`` (n_joints,) is a closed state, whose branch is the one that is followed;
+    ``weights``
+    (n_joints,) are metres for a unit of each joint.
     """
 
     loops: Loops
@@ -96,24 +87,14 @@ class Closure:
     @classmethod
     def of(cls, loops: Loops, joints: tuple[str, ...], actuated: int, near: np.ndarray) -> Closure:
         """
-        Close the loops near a guess.
-
-        Parameters
-        ----------
-        loops:
-            The equations.
-        joints:
-            Names of all joints.
-        actuated:
-            How many of them are actuated; they stay where ``near`` has them.
-        near:
-            (n_joints,) positions to start from.
+        Close the loops near a guess (n_joints,), with the actuated joints where it has them.
 
         Raises
         ------
         ModelError
             naming the loop that cannot be closed, a passive joint that stays free, or actuated
-            joints that the loops do not let move independently.
+            joints
+            that the loops do not let move independently.
 
         """
         weights = np.where(loops.tree.revolute, loops.scale, 1.0)
@@ -132,23 +113,15 @@ class Closure:
 
     def solve(self, wanted: np.ndarray, *, ordered: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """
-        Close the loops for many positions of the actuated joints.
+        Close the loops for positions (n_samples, n_actuated) of the actuated joints.
 
-        Parameters
-        ----------
-        wanted:
-            (n_samples, n_actuated).
-        ordered:
-            Whether the samples are one motion, in parts perhaps.  Then the way to one may lead
-            over others, or from the end of the part before, where the straight one is barred; it
-            ends at the first that cannot be reached at all.
-
-        Returns
-        -------
-        tuple
-            (n_samples, n_joints) positions of all joints, and (n_samples,) bool whether the loops
-            are closed there.
-
+        Return (n_samples, n_joints) positions of all joints, and (n_samples,) whether the loops
+        are
+        closed there.  ``ordered`` samples are one motion, in parts perhaps: the way to one may
+        then lead
+        over others, or from the end of the part before, if the straight one is barred; it ends at
+        the
+        first that cannot be reached at all.
         """
         n = self.actuated
         marks = _marks(wanted * self.weights[:n], STEP * self.loops.scale)
@@ -167,15 +140,9 @@ class Closure:
 
     def jacobians(self, position: np.ndarray, velocity: np.ndarray) -> Jacobians:
         """
-        Return how the passive joints move.
+        Return the Jacobians at closed positions (n_samples, n_joints).
 
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) closed.
-        velocity:
-            (n_samples, n_actuated) of the actuated joints.
-
+        ``velocity`` is (n_samples, n_actuated) of the actuated joints.
         """
         n = self.actuated
         jacobian = self.loops.jacobian(position)

@@ -47,15 +47,9 @@ class PlatformMotion:
     """
     Motion of the platform.
 
-    Attributes
-    ----------
-    position, velocity, acceleration:
-        (n_samples, 3) of its centre in the base frame [m, m/s, m/s^2].
-    jacobian:
-        (n_samples, 3, 3) velocity by the arms' velocities [m].
-    arm:
-        (n_samples, 3, 3) b_i, by arm and coordinate [m].
-
+    Position, velocity and acceleration are (n_samples, 3) of its centre in the base frame [m, m/s,
+    m/s^2]; ``jacobian`` (n_samples, 3, 3) is the velocity by the arms' velocities [m], ``arm``
+    (n_samples, 3, 3) b_i by arm and coordinate [m].
     """
 
     position: np.ndarray
@@ -67,15 +61,7 @@ class PlatformMotion:
 
 @dataclass(frozen=True)
 class DeltaKinematics:
-    """
-    Platform position of a delta robot, by the intersection of three spheres.
-
-    Attributes
-    ----------
-    settings:
-        The geometry.
-
-    """
+    """Platform position of a delta robot, by the intersection of three spheres."""
 
     settings: DeltaSettings
 
@@ -83,16 +69,8 @@ class DeltaKinematics:
         """
         Return the spheres' centres: the elbows, moved inwards by the platform's radius.
 
-        Parameters
-        ----------
-        position:
-            (n_samples, 3) angles of the arms [rad].
-
-        Returns
-        -------
-        np.ndarray
-            (n_samples, 3, 3) by arm and coordinate [m].
-
+        From the angles of the arms (n_samples, 3) [rad], (n_samples, 3, 3) by arm and coordinate
+        [m].
         """
         reach = self.settings.radius + self.settings.arm_length * np.cos(position)
         return self._outwards(reach, -self.settings.arm_length * np.sin(position))
@@ -153,19 +131,9 @@ class DeltaKinematics:
 @dataclass(frozen=True)
 class DeltaBodies:
     """
-    Columns ``<joint>.J`` and ``<joint>.mr`` of the arms and ``platform.m4``.
+    Columns ``<joint>.J`` and ``<joint>.mr`` of the arms, then ``platform.m4``.
 
-    Attributes
-    ----------
-    layout:
-        Arm by arm, then the platform.
-    joints:
-        Names of the arms' joints.
-    kinematics:
-        The geometry.
-    gravity:
-        (3,) in the base frame [m/s^2].
-
+    ``joints`` names the arms' joints; ``gravity`` is (3,) in the base frame [m/s^2].
     """
 
     layout: ParameterLayout
@@ -175,15 +143,7 @@ class DeltaBodies:
 
     @classmethod
     def of(cls, robot: Robot, settings: DeltaSettings) -> DeltaBodies:
-        """
-        Make the columns.
-
-        Raises
-        ------
-        ModelError
-            where the robot has not three identified joints.
-
-        """
+        """Make the columns; raise `ModelError` if the robot has not three identified joints."""
         if robot.n_joints != 3:
             raise ModelError(
                 f'a delta robot has three arms, but {robot.n_joints} joints are identified',
@@ -196,20 +156,10 @@ class DeltaBodies:
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
-        Write the columns of a motion.
+        Write the columns of a motion, as `inverse_dynamics.Term` asks.
 
-        Parameters
-        ----------
-        motion:
-            States of n_samples.
-        out:
-            (n_samples, 3, >= 7), zero in the first 7 columns.
-
-        Raises
-        ------
-        RecordingError
-            naming the sample where the forearms do not reach the platform, or do not determine it.
-
+        Raises RecordingError naming the sample where the forearms do not reach or determine the
+        platform.
         """
         self._require_regular(motion)
         platform = self.kinematics.motion(motion)
@@ -388,7 +338,7 @@ def delta_robot(
     Raises
     ------
     SettingsError
-        where there are not three names.
+        if there are not three names.
 
     """
     joints = ARMS if joints is None else tuple(joints)

@@ -30,17 +30,7 @@ PREDICTION_BLOCK = 4096
 
 @runtime_checkable
 class Regressor(Protocol):
-    """
-    Model that is linear in its parameters: ``effort = rows(motion) @ parameters``.
-
-    Attributes
-    ----------
-    layout:
-        Names and units of the columns.
-    n_joints:
-        How many rows a sample has.
-
-    """
+    """Model that is linear in its parameters: ``effort = rows(motion) @ parameters``."""
 
     @property
     def layout(self) -> ParameterLayout:
@@ -62,7 +52,13 @@ class Term(Protocol):
         """Names and units of the columns that the term brings."""
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
-        """Write the term's columns into (n_samples, n_joints, n_parameters), which holds zeros."""
+        """
+        Write the term's columns of a motion.
+
+        ``out`` is (n_samples, n_joints, n_parameters) and has zeros there; entries that are zero
+        for
+        every motion are left alone.
+        """
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class InverseDynamicsRegressor:
     n_joints:
         Number of joints, hence of rows a sample.
     terms:
-        What fills the columns.
+        Groups of columns.
 
     """
 
@@ -92,18 +88,16 @@ class InverseDynamicsRegressor:
         """
         Evaluate the regressor.
 
-        The result is the only large array: what is needed in between does not grow with the number
-        of samples.  Long motions are given in parts (`Motion.rows`).
+        Beside the result, memory does not grow with the number of samples.
 
         Parameters
         ----------
         motion:
             States of n_samples, joints in the robot's order [rad, rad/s, rad/s^2].
         out:
-            Contiguous array of the result's shape to write to, which saves the system the work of
-            finding the memory; made where None.
+            Contiguous array of the result's shape to write to; made if None.
         threads:
-            How many at most work on it; one where nothing is compiled.
+            Most threads that share the work of the compiled kernel.
 
         Returns
         -------
@@ -113,7 +107,7 @@ class InverseDynamicsRegressor:
         Raises
         ------
         ValueError
-            where the motion has another number of joints, or ``out`` does not fit.
+            if the motion has another number of joints, or ``out`` does not fit.
 
         """
         n_samples, n_joints = motion.position.shape
@@ -180,13 +174,9 @@ class MechanismRegressor(InverseDynamicsRegressor):
 
 def result_array(shape: tuple[int, int], out: np.ndarray | None) -> np.ndarray:
     """
-    Return the array to write a result to.
+    Return ``out``, or a new array if it is None.
 
-    Raises
-    ------
-    ValueError
-        where ``out`` is another than a contiguous array of doubles of this shape.
-
+    Raises ValueError if ``out`` is another than a contiguous array of doubles of this shape.
     """
     if out is None:
         return np.empty(shape)
@@ -198,23 +188,17 @@ def result_array(shape: tuple[int, int], out: np.ndarray | None) -> np.ndarray:
 
 def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     """
-    Make the regressor of a robot.
+    Make the regressor of a robot, by default with default settings.
 
-    It is an `InverseDynamicsRegressor`, a `MechanismRegressor` where the settings have closed
-    loops, or an `ElasticRegressor` where they have elastic joints.
-
-    Parameters
-    ----------
-    robot:
-        The robot.
-    settings:
-        What the model holds besides rigid bodies; default settings where None.
+    It is an `InverseDynamicsRegressor`, a `MechanismRegressor` if the settings have closed loops
+    or
+    a delta robot, or an `ElasticRegressor` if they have elastic joints.
 
     Raises
     ------
     SettingsError
-        where a coupled drive names a joint that is not identified, or the settings of elastic
-        joints do not fit the robot.
+        if a coupled drive names a joint that is not identified, or the settings of elastic joints
+        do not fit the robot.
 
     """
     settings = settings or ModelSettings()
@@ -281,22 +265,9 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
 
 def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> np.ndarray:
     """
-    Efforts of a motion for given parameters.
+    Return the efforts of a motion, (n_samples, n_joints) [N m or N].
 
-    Parameters
-    ----------
-    regressor:
-        The model.
-    motion:
-        States of n_samples.
-    parameters:
-        In the regressor's layout.
-
-    Returns
-    -------
-    np.ndarray
-        (n_samples, n_joints) [N m or N].
-
+    Raises ValueError if the parameters are not in the regressor's layout.
     """
     if parameters.layout.names != regressor.layout.names:
         raise ValueError('the parameters are not those of the regressor')

@@ -210,7 +210,7 @@ def evaluate(
 
     Parameters
     ----------
-    joints, frames, axes, gravity, sums, functions, weights, places:
+    joints, frames, axes, gravity, sums, functions, weights, places, dense:
         As in `KernelData`.
     states:
         (f, m) functions of the state.
@@ -218,8 +218,6 @@ def evaluate(
         Dense: (M, n p) numbers of M >= m samples.  Else: (K, M) entries.
     first:
         Place of the first of the m samples among the M.
-    dense:
-        Which of the two.
 
     """
     n, m = joints.shape[0], states.shape[1]

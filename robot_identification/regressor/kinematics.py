@@ -32,10 +32,8 @@ class TreeJoint:
         Whether it turns; it slides otherwise.
     axis:
         (3,) unit vector, in its own frame.
-    rotation:
-        (3, 3) axes of its frame at position 0, in the parent's frame, as columns.
-    translation:
-        (3,) origin of its frame at position 0, in the parent's frame [m].
+    rotation, translation:
+        (3, 3) axes and (3,) origin [m] of its frame at position 0, in the parent's frame.
 
     """
 
@@ -50,17 +48,7 @@ class TreeJoint:
 
 @dataclass(frozen=True)
 class Tree:
-    """
-    Joints of a robot, each after its parent.
-
-    Attributes
-    ----------
-    joints:
-        As above; `TreeJoint.column` leads back to the order of the data.
-    gravity:
-        (3,) acceleration of free fall in the base frame [m/s^2].
-
-    """
+    """Joints of a robot, each after its parent, and gravity (3,) in the base frame [m/s^2]."""
 
     joints: tuple[TreeJoint, ...]
     gravity: np.ndarray
@@ -74,18 +62,9 @@ class Tree:
 
 def tree_of(robot: Robot) -> Tree:
     """
-    Read the tree out of a robot's reduced model.
+    Return the tree of a robot's reduced model.
 
-    Parameters
-    ----------
-    robot:
-        With revolute, continuous and prismatic joints alone, which `Robot` sees to.
-
-    Raises
-    ------
-    ModelError
-        where the robot has passive joints: then it is `Robot.opened` that is a tree.
-
+    Raises ModelError if the robot has passive joints: then it is `Robot.opened` that is a tree.
     """
     robot.require_tree()
     model = robot.model

@@ -74,15 +74,8 @@ class Vector:
     """
     A point, or a direction, that is fixed to a link.
 
-    Attributes
-    ----------
-    joint:
-        Place in `Tree.joints` of the joint that moves the link; -1 for the base.
-    local:
-        (3,) in the frame of that joint [m; none for a direction].
-    free:
-        Whether it is a direction, which has no place.
-
+    ``joint`` is the place in `Tree.joints` of the joint that moves the link, -1 for the base;
+    ``local`` is (3,) in the frame of that joint [m]; a ``free`` one is a direction.
     """
 
     joint: int
@@ -117,11 +110,11 @@ class Loop:
     Attributes
     ----------
     name:
-        What messages call it.
+        For messages.
     points:
         The two points: they coincide, or keep their distance.
     length:
-        That distance [m]; None where they coincide.
+        That distance [m]; None if they coincide.
     directions:
         Pairs of directions that stay at right angles.
     scale:
@@ -171,17 +164,9 @@ class Loop:
 @dataclass(frozen=True)
 class Loops:
     """
-    All loops of a robot.
+    All loops of a robot, with its tree cut open.
 
-    Attributes
-    ----------
-    tree:
-        The robot with its loops cut open.
-    loops:
-        One after the other, as in the settings.
-    scale:
-        Size of the robot [m]: the longest way from a joint to a point of a loop.
-
+    ``scale`` is the size of the robot [m]: the longest way from a joint to a point of a loop.
     """
 
     tree: Tree

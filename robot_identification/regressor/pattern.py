@@ -41,8 +41,7 @@ class RowPattern:
     Attributes
     ----------
     columns:
-        For each of a sample's n rows the ascending places, among the columns asked for, that are
-        not zero for every motion.
+        For each of a sample's n rows the ascending places, among the columns asked for.
     size:
         Number b of columns asked for.
 
@@ -107,16 +106,10 @@ class RowPattern:
 
 def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
     """
-    Find the entries that are not zero for every motion.
+    Find the entries in (b,) columns of a regressor that are not zero for every motion.
 
-    Parameters
-    ----------
-    regressor:
-        Any.  Where the compiled kernel could evaluate it, they follow from its structure: a link's
-        columns are in the rows of the joints that move it.  Others are tried at random states.
-    columns:
-        (b,) places of the columns that are wanted.
-
+    If the compiled kernel could evaluate it, they follow from its structure: a link's columns are
+    in the rows of the joints that move it.  Other regressors are tried at random states.
     """
     compilable = regressor.compilable if isinstance(regressor, InverseDynamicsRegressor) else None
     if compilable is None:
@@ -137,34 +130,27 @@ def entries(
     threads: int = 1,
 ) -> np.ndarray:
     """
-    Evaluate the entries of a pattern.
+    Evaluate the entries of a pattern, (K, m) and contiguous.
 
     Row j's part ``[offsets[j]:offsets[j + 1]]`` of the result is the matrix (m, w_j) of its
-    columns in Fortran's order, as LAPACK takes it.  The compiled kernel forms these entries alone.
+    columns in Fortran's order, as LAPACK takes it.  The compiled kernel forms these entries alone;
+    without it, the dense rows of the motion exist meanwhile.
 
     Parameters
     ----------
-    regressor:
-        The model.
-    motion:
-        States of m samples, a few thousand at most: the dense rows of regressors without a
-        compiled kernel exist meanwhile.
-    columns, pattern:
+    regressor, columns, pattern:
         As for and from `row_pattern`.
+    motion:
+        States of m samples, a few thousand at most.
     out:
-        (K, m), contiguous, to write to; made where None.
+        (K, m), contiguous, to write to; made if None.
     threads:
-        How many at most work on it; one where nothing is compiled.
-
-    Returns
-    -------
-    np.ndarray
-        (K, m), contiguous.
+        Most threads that share the work of the compiled kernel.
 
     Raises
     ------
     ValueError
-        where the motion has another number of joints than the regressor, or ``out`` does not fit.
+        if the motion has another number of joints than the regressor, or ``out`` does not fit.
 
     """
     data = _kernel_input(regressor, columns, pattern) if available() else None

@@ -56,13 +56,9 @@ class Forms:
     """
     Columns of a regressor as functions of velocity and acceleration.
 
-    Attributes
-    ----------
-    linear, quadratic, other:
-        Places among the columns asked for.
-    terms:
-        Coefficients of the quadratic ones that are not zero everywhere.
-
+    ``linear``, ``quadratic`` and ``other`` are places among the columns asked for; ``terms`` are
+    the
+    coefficients of the quadratic ones that are not zero everywhere.
     """
 
     linear: np.ndarray
@@ -72,17 +68,7 @@ class Forms:
 
 
 class Projection:
-    """
-    Finds ``P{Y}`` for the samples of windows, and evaluates ``Y`` for other samples.
-
-    Parameters
-    ----------
-    regressor:
-        Y.
-    columns:
-        (b,) places of the columns that are wanted.
-
-    """
+    """Evaluation of ``P{Y}`` for the samples of windows, and of ``Y`` for others."""
 
     def __init__(self, regressor: Regressor, columns: np.ndarray) -> None:
         self._regressor, self._columns = regressor, np.asarray(columns)
@@ -100,22 +86,7 @@ class Projection:
         return row_pattern(self._regressor, self._columns)
 
     def entries(self, samples: Samples, out: np.ndarray | None = None) -> np.ndarray:
-        """
-        Evaluate the entries of `pattern`.
-
-        Parameters
-        ----------
-        samples:
-            As for `rows`.
-        out:
-            (K, m), contiguous, to write to; made where None.
-
-        Returns
-        -------
-        np.ndarray
-            (K, m), contiguous.
-
-        """
+        """Evaluate the entries of `pattern`, (K, m) and contiguous, into ``out`` if given."""
         if not isinstance(samples, WindowedSamples):
             return entries(self._regressor, samples, self._columns, self.pattern, out)
         found = self.pattern.gather(self.rows(samples))
@@ -126,18 +97,9 @@ class Projection:
 
     def rows(self, samples: Samples) -> np.ndarray:
         """
-        Evaluate the columns.
+        Evaluate the columns, (m, n_joints, b).
 
-        Parameters
-        ----------
-        samples:
-            m samples; those of windows are projected as their settings say.
-
-        Returns
-        -------
-        np.ndarray
-            (m, n_joints, b).
-
+        Samples of windows are projected as their settings say.
         """
         rows = self._evaluate(samples)  # their times name a state that the robot cannot have
         if not isinstance(samples, WindowedSamples) or not len(samples):
@@ -235,17 +197,9 @@ class _Kernels(NamedTuple):
     """
     Kernels of products to the degree N*.
 
-    Attributes
-    ----------
-    value:
-        (taps,) of P.
-    coefficients:
-        (2, N* + 1, taps) of c_i{x} and c_i{dx}.
-    once:
-        (2, N* + 1, taps) of P{P_i dx} and P{P_i ddx}.
-    twice:
-        (N* + 1, N* + 1, taps) of P{P_i P_j dx}.
-
+    ``value`` (taps,) is that of P, ``coefficients`` (2, N* + 1, taps) those of c_i{x} and c_i{dx},
+    ``once`` (2, N* + 1, taps) of P{P_i dx} and P{P_i ddx}, ``twice`` (N* + 1, N* + 1, taps) of
+    P{P_i P_j dx}.
     """
 
     value: np.ndarray
@@ -265,19 +219,7 @@ def _kernels(operator: PolynomialOperator, degree: int) -> _Kernels:
 
 
 class _Factors:
-    """
-    Factors of the coefficients c_i of A, B and C, for every window.
-
-    Parameters
-    ----------
-    kernels:
-        As `_kernels` makes them.
-    position:
-        (samples, n_joints).
-    stride:
-        Samples from one window to the next.
-
-    """
+    """Factors of the coefficients c_i of A, B and C, for every window."""
 
     def __init__(self, kernels: _Kernels, position: np.ndarray, stride: int) -> None:
         self._speed = apply(kernels.coefficients[1], position, stride=stride)
@@ -297,17 +239,9 @@ class _Factors:
 
 def forms(regressor: Regressor, columns: np.ndarray, n_coordinates: int) -> Forms:
     """
-    Find out how the columns of a regressor depend on velocity and acceleration.
+    Return the dependence of (b,) columns on velocity and acceleration, tried at random states.
 
-    Parameters
-    ----------
-    regressor:
-        Tried at a few random states.
-    columns:
-        (b,) places of the columns that matter.
-    n_coordinates:
-        Columns of its motions.
-
+    ``n_coordinates`` is the number of columns of the regressor's motions.
     """
     random = np.random.default_rng(0)
     own = getattr(regressor, 'random_motion', None)

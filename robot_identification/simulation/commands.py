@@ -17,20 +17,11 @@ SHORTEST_STEP, LONGEST_STEP = 1e-3, 0.02
 
 class PositionCommands:
     """
-    The reference of drives that were told positions.
+    The reference of drives that are commanded positions.
 
     Drives get few commands for their own rate: they pass evenly from one to the next, in the time
-    between the two, and smooth what is left of the corners.
-
-    Parameters
-    ----------
-    position, velocity:
-        (n_joints,) of the robot [rad or m, rad/s or m/s].
-    now:
-        Present time [s].
-    bandwidth:
-        Of the smoothing [Hz].
-
+    between the two, and smooth what is left of the corners with a ``bandwidth`` [Hz].
+    Position and velocity are the robot's at the time ``now`` [s].
     """
 
     def __init__(
@@ -64,22 +55,11 @@ class PositionCommands:
 
 class VelocityCommands:
     """
-    The reference of drives that were told velocities: where these lead to.
+    The reference of drives that are commanded velocities: their integral from a position on.
 
-    Parameters
-    ----------
-    position:
-        (n_joints,) where the robot is [rad or m].
-    now:
-        Present time [s].
-
-    Attributes
-    ----------
-    command:
-        (n_joints,) the latest command [rad/s or m/s].
-    speed:
-        Share of the commanded velocity that the drives allow.
-
+    ``command`` (n_joints,) is the latest command [rad/s or m/s], ``speed`` the share of it that
+    the
+    drives allow.
     """
 
     def __init__(self, position: np.ndarray, now: float) -> None:
@@ -97,15 +77,7 @@ class VelocityCommands:
 
 
 def checked_command(command: np.ndarray, joints: tuple[str, ...]) -> np.ndarray:
-    """
-    Return ``command`` as one finite number a joint.
-
-    Raises
-    ------
-    ExcitationError
-        where it is not that.
-
-    """
+    """Return one finite number a joint; raise `ExcitationError` if ``command`` is not that."""
     command = np.array(command, dtype=float)
     if command.shape != (len(joints),):
         raise ExcitationError(

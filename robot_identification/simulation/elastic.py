@@ -32,19 +32,11 @@ class ElasticPlant(Plant):
     """
     A robot with elastic joints in MuJoCo, moved by efforts of its motors.
 
-    Positions, velocities and efforts of the motors are reduced to the joints, as
-    `model.mechanisms.ElasticJoints` explains.
-
-    Parameters
-    ----------
-    robot, timestep, slopes:
-        As for `Plant`.
-    parameters:
-        Inertial parameters of its links; ``Ia`` and friction of its motors; stiffness ``k`` and
-        damping ``d`` of its joints.
-    elastic:
-        The motors.
-
+    Positions, velocities and efforts of the motors are reduced to the joints (`ElasticJoints`).
+    The
+    parameters are inertial ones of the links, ``Ia`` and friction of the motors, stiffness ``k``
+    and
+    damping ``d`` of the joints; all else is as for `Plant`.
     """
 
     def __init__(

@@ -50,8 +50,7 @@ class Waypoints:
     Raises
     ------
     ExcitationError
-        saying what makes it impossible to follow: shapes, NaN, times that do not increase, a
-        velocity at the end.
+        if it cannot be followed: shapes, NaN, times that do not increase, a velocity at the end.
 
     """
 
@@ -124,11 +123,7 @@ class Waypoints:
         """
         Return it with the columns in the order of ``joints``.
 
-        Raises
-        ------
-        ExcitationError
-            naming a joint that is unknown, named twice or missing.
-
+        Raises ExcitationError naming a joint that is unknown, named twice or missing.
         """
         for joint in self.joints:
             if joint not in joints:
@@ -162,17 +157,10 @@ def _refused(
 
 class _Path:
     """
-    Polynomials between knots; before the first and after the last the robot rests.
+    Polynomials between knots (m,) [s]; before the first and after the last the robot rests.
 
-    Parameters
-    ----------
-    start:
-        Time that the trajectory's points are counted from [s].
-    knots:
-        (m,) times [s].
-    coefficients:
-        (m - 1, 6, n_joints) ascending powers of the time since a segment's begin.
-
+    ``start`` is the time that the trajectory's points are counted from [s]; ``coefficients``
+    (m - 1, 6, n_joints) are ascending powers of the time since a segment's begin.
     """
 
     def __init__(self, start: float, knots: np.ndarray, coefficients: np.ndarray) -> None:
@@ -212,10 +200,8 @@ class TrajectoryFollower:
 
     Attributes
     ----------
-    joints:
-        As given.
     speed:
-        How fast the trajectory's time passes: 1 is real time, 0 a pause.
+        Rate at which the trajectory's time passes: 1 is real time, 0 a pause.
 
     """
 
@@ -240,7 +226,8 @@ class TrajectoryFollower:
         state: np.ndarray | None = None,
     ) -> float:
         """
-        Replace what is being followed.
+        Replace the trajectory; return when the robot will rest at the last point at a speed of 1
+        [s].
 
         Parameters
         ----------
@@ -254,15 +241,10 @@ class TrajectoryFollower:
             (2, n_joints) measured position and velocity, from where it moves to a first point
             that is still to come; None takes the reference.
 
-        Returns
-        -------
-        float
-            When the robot will be at rest at the last point, at a speed of 1 [s].
-
         Raises
         ------
         ExcitationError
-            where the trajectory does not fit the robot or is over; the former one goes on.
+            if the trajectory does not fit the robot or is over; the former one goes on.
 
         """
         waypoints = waypoints.ordered(self.joints)

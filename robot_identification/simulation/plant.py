@@ -52,8 +52,9 @@ class Plant:
     timestep:
         Length of a step [s].
     slopes:
-        (n_joints,) slopes of stiction and Stribeck friction, as `regressor.friction.slopes_of`
-        gives them; needed where the parameters have such friction [s/rad or s/m].
+        (n_joints,) of stiction and Stribeck friction, as `regressor.friction.slopes_of` gives
+        them,
+        needed with such friction [s/rad or s/m].
 
     Attributes
     ----------
@@ -142,11 +143,7 @@ class Plant:
         """
         Multiply the friction that there was at first, but for its offset.
 
-        Raises
-        ------
-        SettingsError
-            where there is neither one factor nor one a joint.
-
+        Raises SettingsError if there is neither one factor nor one a joint.
         """
         scale = np.ones(self.model.nv)
         factors = per_joint(wear.friction, self.robot, 'wear.friction')
@@ -158,15 +155,7 @@ class Plant:
             self._static = replace(static, **sizes)
 
     def step(self, effort: np.ndarray) -> None:
-        """
-        Move on by one time step under constant efforts of the drives.
-
-        Parameters
-        ----------
-        effort:
-            (n_joints,) at the joints, before friction [N m or N].
-
-        """
+        """Move on by one time step under constant efforts of the drives (n_joints,)."""
         model, data = self.model, self.data
         drive = np.zeros(model.nv)
         drive[self._drive_dof] = effort / self._gears
@@ -235,12 +224,7 @@ def mujoco_model(
 
     Other moving joints are locked as in ``robot``, fixed links are lumped with what carries them;
     shapes, and tags that are not URDF's own, are left out.  ``extend`` may add to it.
-
-    Raises
-    ------
-    ModelError
-        where MuJoCo refuses the robot.
-
+    Raises ModelError if MuJoCo refuses the robot.
     """
     try:
         spec = mujoco.MjSpec.from_string(mechanism(robot))

@@ -57,20 +57,11 @@ class Servo:
         self, reference: np.ndarray, position: np.ndarray, velocity: np.ndarray
     ) -> np.ndarray:
         """
-        Efforts for the next period.
+        Return the efforts for the next period, (n_joints,) within the effort limits [N m or N].
 
-        Parameters
-        ----------
-        reference:
-            (3, n_joints) position, velocity and acceleration wanted.
-        position, velocity:
-            (n_joints,) measured.
-
-        Returns
-        -------
-        np.ndarray
-            (n_joints,) within the effort limits [N m or N].
-
+        ``reference`` is (3, n_joints) position, velocity and acceleration wanted; position and
+        velocity
+        are measured, (n_joints,).
         """
         robot, wanted = self._robot, reference[1]
         if self._places is None:
@@ -143,20 +134,11 @@ class ElasticServo:
         self, reference: np.ndarray, position: np.ndarray, velocity: np.ndarray
     ) -> np.ndarray:
         """
-        Efforts for the next period.
+        Return the efforts for the next period, (n_joints,) within the effort limits [N m or N].
 
-        Parameters
-        ----------
-        reference:
-            (3, n_joints) position, velocity and acceleration wanted of the links.
-        position, velocity:
-            (n_joints,) measured, of the motors.
-
-        Returns
-        -------
-        np.ndarray
-            (n_joints,) within the effort limits [N m or N].
-
+        ``reference`` is (3, n_joints) wanted of the links; position and velocity (n_joints,) are
+        measured
+        of the motors.
         """
         robot = self._robot
         configuration = robot.configuration(reference[0])

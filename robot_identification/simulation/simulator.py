@@ -72,7 +72,7 @@ class Simulator:
     Parameters
     ----------
     robot:
-        The nominal robot: what the URDF says, and what the servo believes.
+        The nominal robot: that of the URDF, which is the servo's model.
     settings:
         Truth, drive and sensors; None takes the defaults.
     parameters:
@@ -80,10 +80,8 @@ class Simulator:
 
     Attributes
     ----------
-    robot, settings, parameters:
-        As given or made.
     follower:
-        The reference; `follow` gives it a trajectory.
+        The trajectory that `follow` gives.
     plant:
         The mechanism, with the state that no sensor has touched.
     reference:
@@ -92,7 +90,7 @@ class Simulator:
     Raises
     ------
     SettingsError, ModelError
-        where settings or inertias do not fit the robot.
+        if settings or inertias do not fit the robot.
 
     """
 
@@ -164,11 +162,8 @@ class Simulator:
         """
         Hold ``position`` (n_joints,) until something else is commanded.
 
-        Raises
-        ------
-        ExcitationError
-            where it is not one finite number a joint; what was commanded before stays in force.
-
+        Raises ExcitationError if it is not one finite number a joint; the command before stays in
+        force.
         """
         position, plant = checked_command(position, self.joints), self.plant
         if not isinstance(self._reference, PositionCommands):
@@ -189,11 +184,7 @@ class Simulator:
         """
         Let ``effort`` (n_joints,) act on the joints from outside, unmeasured, until the next call.
 
-        Raises
-        ------
-        ExcitationError
-            where it is not one finite number a joint; what acted before goes on.
-
+        Raises ExcitationError if it is not one finite number a joint; what acted before goes on.
         """
         self.plant.external = checked_command(effort, self.joints)
 
@@ -207,11 +198,7 @@ class Simulator:
         """
         Return what is measured now, and move on by one servo period.
 
-        Raises
-        ------
-        ModelError
-            naming a joint that runs away because the servo is too fast for its rate.
-
+        Raises ModelError naming a joint that runs away because the servo is too fast for its rate.
         """
         time = self.time
         position, velocity = self.plant.position, self.plant.velocity
@@ -265,14 +252,11 @@ class Simulator:
 
     def record(self, duration: float) -> Recording:
         """
-        Run for ``duration`` [s] and return what the joint states say.
+        Run for ``duration`` [s] and return the joint states, at ``settings.rate``.
 
-        Returns
-        -------
-        Recording
-            With measured velocities, at ``settings.rate``; of elastic joints the links' columns
-            and then the motors', with efforts at the motors only.
-
+        Of elastic joints there are the links' columns and then the motors', with efforts at the
+        motors
+        only.
         """
         periods = round(duration * self.settings.servo_rate)
         rows = [self.advance() for _ in range(periods)][:: self.settings.decimation]

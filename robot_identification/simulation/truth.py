@@ -28,24 +28,16 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     """
     Return the true standard parameters of the simulated robot.
 
-    Parameters
-    ----------
-    robot:
-        The nominal robot.
-    settings:
-        What differs, and the seed; None takes the defaults.
-
-    Returns
-    -------
-    ParameterSet
-        In the layout of ``regressor.prior(robot, true_model(...))``: ten parameters a link, then
-        ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
-        motors' where joints are elastic, which have their stiffness ``k`` and damping ``d``.
+    They are in the layout of ``regressor.prior(robot, true_model(...))``: ten parameters a link,
+    then
+    ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
+    motors'
+    if joints are elastic, which have their stiffness ``k`` and damping ``d``.
 
     Raises
     ------
     SettingsError
-        where a list has neither one entry nor one a joint.
+        if a list has neither one entry nor one a joint.
     ModelError
         naming the link whose nominal inertia no simulation can take.
 
@@ -73,11 +65,9 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
     """
     Return the model that the simulated robot obeys: Coulomb friction, or stiction.
 
-    Raises
-    ------
-    SettingsError
-        where both are given, slopes do not fit the robot, or Stribeck friction has no stiction.
-
+    Raises SettingsError if both are given, slopes do not fit the robot, or Stribeck friction has
+    no
+    stiction.
     """
     elastic = settings.elastic
     if elastic is not None:
@@ -111,13 +101,9 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
 
 def per_joint(values: Sequence[float], robot: Robot, key: str) -> np.ndarray | None:
     """
-    Return one value a joint, (n_joints,); None where ``values`` is empty.
+    Return one value a joint, (n_joints,); None if ``values`` is empty.
 
-    Raises
-    ------
-    SettingsError
-        naming ``key`` where there is neither one value nor one a joint.
-
+    Raises SettingsError, naming ``key``, if there is neither one value nor one a joint.
     """
     if not len(values):
         return None
@@ -132,27 +118,13 @@ def per_joint(values: Sequence[float], robot: Robot, key: str) -> np.ndarray | N
 
 
 def perturb(inertial: np.ndarray, relative: float, random: np.random.Generator) -> np.ndarray:
-    r"""
-    Return the inertial parameters of a body that is a little different.
+    """
+    Return the (10,) inertial parameters of a body that is a little different.
 
     The body is deformed as a whole, :math:`x' = A x + t` with a scaled density, which acts on its
-    4x4 pseudo-inertia as :math:`P' = B P B^T`: physical parameters stay physical.
-
-    Parameters
-    ----------
-    inertial:
-        (10,) parameters in the order of `parameters.INERTIAL_SYMBOLS`.
-    relative:
-        Standard deviation of the entries of A - 1, of the mass's logarithm, and of t in radii of
-        gyration.
-    random:
-        Source of 13 normal numbers.
-
-    Returns
-    -------
-    np.ndarray
-        (10,) perturbed parameters.
-
+    4x4 pseudo-inertia as :math:`P' = B P B^T`: physical parameters stay physical.  ``relative`` is
+    the standard deviation of the entries of A - 1, of the mass's logarithm, and of t in radii of
+    gyration.
     """
     draws = relative * random.standard_normal(13)
     mass, first = inertial[0], inertial[1:4]
