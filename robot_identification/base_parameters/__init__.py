@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Base parameters: the combinations of standard parameters that any motion can tell at most.
+Base parameters: the identifiable combinations of standard parameters.
 
 The columns of the regressor W of a robot's standard parameters are linearly dependent whatever the
 motion.  A set of independent columns W_b is chosen, the others are W_d = W_b B, and

@@ -156,7 +156,7 @@ A column (of unit norm) this close to the span of others counts as dependent on 
 
 Robots' true dependences hold to rounding and true independence shows as 0.1 or more, in every
 robot that was looked at.  What lies in between comes from rounded angles in URDFs: 1.5708 for pi/2
-makes columns differ by 4e-6, which no recording can tell.
+makes columns differ by 4e-6, which no recording resolves.
 """
 
 WEAK = 1e-2
@@ -190,7 +190,7 @@ def structure(
     regressor:
         The model.
     robot:
-        Its robot; tells the joints' kinds and axes, for the order of preference.
+        Its robot, for the kinds and axes of the joints in the order of preference.
     grouping:
         ``preferred`` takes independent columns in the order of `preference`, ``echelon`` in that
         of `left_to_right`, as the reduced row echelon form does.  The span is the same.
@@ -210,7 +210,7 @@ def structure(
     IdentificationError
         where ``order`` names what is no parameter.
     IdentifiabilityError
-        where the rank cannot be told: singular values go down to rounding without a gap.
+        if the rank is undetermined: singular values go down to rounding without a gap.
 
     Warns
     -----

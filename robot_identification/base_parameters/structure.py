@@ -86,8 +86,7 @@ def _wrapped(text: str, head: str) -> list[str]:
 
 CATEGORIES = ('unidentifiable', 'combined', 'alone')
 """
-What any motion can tell about a standard parameter: nothing, only a combination with others, or
-the parameter itself.
+Identifiability of a standard parameter: not at all, only in a combination with others, or alone.
 """
 
 
@@ -119,7 +118,7 @@ class BaseStructure:
     expressions:
         Each base parameter in words, such as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
     warnings:
-        What is doubtful.
+        Doubts about the rank.
 
     """
 
@@ -176,7 +175,7 @@ class BaseStructure:
 
     def category(self, name: str) -> str:
         """
-        Return what any motion can tell about a standard parameter, one of `CATEGORIES`.
+        Return the identifiability of a standard parameter, one of `CATEGORIES`.
 
         Raises IdentificationError if there is no such parameter.
         """

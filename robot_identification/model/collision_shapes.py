@@ -17,7 +17,7 @@ from .robot import Robot
 from .urdf import parse_tree
 
 KINDS = {'collision': pin.GeometryType.COLLISION, 'visual': pin.GeometryType.VISUAL}
-"""What a URDF has shapes for."""
+"""Kinds of shapes in a URDF."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ..options.fields import option
 
 LOOP_KINDS = ('ball', 'universal', 'revolute', 'rod')
 """
-What holds the two links of a loop together: a point; a point and two axes at right angles; a point
+Constraints between the two links of a loop: a point; a point and two axes at right angles; a point
 and a common axis; or a massless rod between two points.
 """
 
@@ -31,12 +31,12 @@ class LoopSettings:
 
     """
 
-    name: str = option(doc='What messages call it')
+    name: str = option(doc='Its name in messages')
     link_a: str = option(doc='Link on one side')
     link_b: str = option(doc='Link on the other side; the base counts, too')
     kind: str = option(
         'ball',
-        doc='What holds them together: ball, two points coincide; universal, and two axes stay at '
+        doc='Constraint between them: ball, two points coincide; universal, and two axes stay at '
         'right angles; revolute, and two axes stay parallel; rod, two points keep their distance',
         choices=LOOP_KINDS,
     )
@@ -154,7 +154,7 @@ class DeltaSettings:
 
 
 MOTOR_POSITIONS = ('reduced', 'motor')
-"""What the recorded position of a motor is: divided by the gear ratio, or as the motor turns."""
+"""Kinds of recorded motor positions: divided by the gear ratio, or as the motor turns."""
 
 _KEY = 'robot.elastic'
 
@@ -166,7 +166,7 @@ class ElasticJoints:
 
     The state of a robot with n joints has 2n entries then: the positions q of the links and the
     positions theta of the motors, reduced to the joints.  A motor turns by ``k_i theta_i`` where
-    k_i is its gear ratio, and ``q_i - theta_i`` is what the transmission is twisted by.  Efforts
+    k_i is its gear ratio, and ``q_i - theta_i`` is the twist of the transmission.  Efforts
     of the motors are reduced likewise: the motor's own torque times k_i.
 
     Raises
@@ -188,7 +188,7 @@ class ElasticJoints:
     )
     motor_position: str = option(
         'reduced',
-        doc='What the recorded positions and velocities of the motors are: reduced, divided by '
+        doc='Kind of the recorded positions and velocities of the motors: reduced, divided by '
         'the gear ratio already; motor, as the motors turn',
         choices=MOTOR_POSITIONS,
     )

@@ -373,7 +373,7 @@ def read_robot(stored: Mapping[str, Any]) -> Robot:
             remedy='identify again with the changed URDF',
         )
     with warnings.catch_warnings():
-        # what the URDF leaves to be desired was said when the result was made
+        # the warnings on the URDF were given when the result was made
         warnings.simplefilter('ignore', IdentificationWarning)
         robot = Robot.from_urdf(
             stored['urdf'],

@@ -267,7 +267,7 @@ def _inertial(link: _Reader) -> UrdfInertial | None:
 
 def _joint(joint: _Reader) -> UrdfJoint:
     kind = str(joint.element.get('type'))
-    # URDF's own default for a missing bound is 0, which nobody means by leaving it out
+    # URDF's own default for a missing bound is 0, which is not meant by leaving it out
     lower = _limit(joint.number('limit', 'lower', '-inf', np.inf))
     upper = _limit(joint.number('limit', 'upper', 'inf', np.inf))
     bounded = kind != 'continuous'

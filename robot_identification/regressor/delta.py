@@ -33,7 +33,7 @@ from ..model.robot import Robot
 from .kinematics import cross
 
 PLATFORM = 'platform'
-"""What the platform's parameter m4 is named after."""
+"""Owner of the platform's parameter m4."""
 
 SINGULAR = 1e-4
 """Volume of the three forearms' directions below which they do not determine the platform."""

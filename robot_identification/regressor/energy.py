@@ -36,7 +36,7 @@ from .inverse_dynamics import (
     Regressor,
     Term,
 )
-from .kinematics import TreeJoint
+from .kinematics import cross_rows, TreeJoint
 from .rigid import BLOCK, RigidBodies
 
 _ROUNDING = 1e-9
@@ -251,20 +251,20 @@ class _LinkState:
             ]
         )
         # of rotation and of translation, as a unit motion has them
-        momentum = np.concatenate([turned + _cross(first, v), mass * v + _cross(W, first)])
+        momentum = np.concatenate([turned + cross_rows(first, v), mass * v + cross_rows(W, first)])
         by_velocity = np.einsum('ckn,cn->kn', self.units, momentum)
         # a joint's position changes, in the link's frame, what the joints before it give to the
         # velocity: by its cross product with the unit motion, where the joint's own part is zero
         given = np.cumsum(self.units * self.speeds, axis=1)
         changed = np.concatenate(
             [
-                _cross(given[:3], self.units[:3]),
-                _cross(given[:3], self.units[3:]) + _cross(given[3:], self.units[:3]),
+                cross_rows(given[:3], self.units[:3]),
+                cross_rows(given[:3], self.units[3:]) + cross_rows(given[3:], self.units[:3]),
             ]
         )
         by_position = np.einsum('ckn,cn->kn', changed, momentum)
         upward = self.upward[:, None]
-        by_position += np.einsum('ckn,cn->kn', _cross(upward, self.units[:3]), first)
+        by_position += np.einsum('ckn,cn->kn', cross_rows(upward, self.units[:3]), first)
         by_position += mass * np.einsum('ckn,cn->kn', self.units[3:], self.upward)
         return by_position, by_velocity
 
@@ -285,10 +285,3 @@ def energy_of(regressor: Regressor, key: str = 'estimation.equations') -> Energy
         )
     others = tuple(term for term in terms if not isinstance(term, RigidBodies))
     return EnergyRegressor(regressor.layout, regressor.n_joints, rigid[0], others)
-
-
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cross product along the first axis."""
-    return np.stack(
-        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-    )

@@ -143,7 +143,7 @@ class InverseDynamicsRegressor:
 
     @cached_property
     def compilable(self) -> tuple[RigidBodies, tuple[Combination, ...]] | None:
-        """The terms, where the compiled kernel knows them all."""
+        """The terms, if the compiled kernel can evaluate them all."""
         rigid, *others = self.terms
         known = [term for term in others if isinstance(term, (JointTerms, DriveTerms))]
         if not isinstance(rigid, RigidBodies) or len(known) < len(others):
@@ -157,7 +157,7 @@ class MechanismRegressor(InverseDynamicsRegressor):
 
     @property
     def bodies(self) -> ClosedBodies | DeltaBodies:
-        """The term that knows the mechanism."""
+        """The term of the mechanism."""
         bodies = self.terms[0]
         assert isinstance(bodies, (ClosedBodies, DeltaBodies))
         return bodies
@@ -245,10 +245,10 @@ def _bodies(robot: Robot, settings: ModelSettings) -> Term:
 
 def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     """
-    Return what the URDF says about the standard parameters of the model.
+    Return the standard parameters of the model that the URDF gives.
 
     Inertial parameters come from ``<inertial>`` (fixed and locked links lumped), ``fv`` and ``fc``
-    (or ``ts``) from a joint's ``<dynamics damping friction>``; what a URDF cannot say is 0.
+    (or ``ts``) from a joint's ``<dynamics damping friction>``; all others are 0.
     """
     regressor = build(robot, settings)
     layout = regressor.layout

@@ -3,7 +3,7 @@
 The entries of a regressor's rows that are not zero for every motion.
 
 A joint's effort depends on the links that it carries alone, so that most of a sample's rows are
-zero; what is worked on sample by sample holds the others only.
+zero; work sample by sample is on the other entries alone.
 """
 
 from __future__ import annotations
@@ -16,18 +16,15 @@ import numpy as np
 
 from ..compiled import available
 from ..data.recording import Motion
-from .friction import Combination
 from .inverse_dynamics import (
     InverseDynamicsRegressor,
     Regressor,
     result_array,
 )
 from .kernel_data import (
-    carried_links,
     entries_data,
     KernelData,
 )
-from .rigid import RigidBodies
 
 _STATES = 12
 """Random states at which an entry has to be exactly zero to count as zero for every motion."""
@@ -105,19 +102,16 @@ class RowPattern:
 
 
 def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
-    """
-    Find the entries in (b,) columns of a regressor that are not zero for every motion.
-
-    If the compiled kernel could evaluate it, they follow from its structure: a link's columns are
-    in the rows of the joints that move it.  Other regressors are tried at random states.
-    """
-    compilable = regressor.compilable if isinstance(regressor, InverseDynamicsRegressor) else None
-    if compilable is None:
-        occupied = _tried(regressor)
+    """Find the entries in (b,) columns of a regressor that are not zero at random states."""
+    random = np.random.default_rng(0)
+    own = getattr(regressor, 'random_motion', None)
+    if own is not None:
+        motion = own(random, _STATES)
     else:
-        occupied = _structure(compilable, (regressor.n_joints, len(regressor.layout)))
-    rows = occupied[:, np.asarray(columns)]
-    return RowPattern(tuple(np.flatnonzero(row) for row in rows), rows.shape[1])
+        motion = Motion(*random.uniform(-3.0, 3.0, (3, _STATES, regressor.n_joints)))
+    rows = regressor.rows(motion).reshape(_STATES, regressor.n_joints, -1)
+    occupied = np.asarray(rows.any(axis=0))[:, columns]
+    return RowPattern(tuple(np.flatnonzero(row) for row in occupied), occupied.shape[1])
 
 
 def entries(
@@ -184,29 +178,3 @@ def _kernel_input(
         kept = regressor, columns, entries_data(*regressor.compilable, pattern.rows, places)
         _kernel_inputs[pattern] = kept
     return kept[2]
-
-
-def _structure(
-    compilable: tuple[RigidBodies, tuple[Combination, ...]], shape: tuple[int, int]
-) -> np.ndarray:
-    """(n, p) whether an entry is not zero for every motion."""
-    rigid, combinations = compilable
-    occupied = np.zeros(shape, dtype=bool)
-    for row, link in carried_links(rigid.tree):
-        occupied[row, 10 * link : 10 * link + 10] = True
-    for combination in combinations:
-        for entry in combination.entries:
-            occupied[entry.row, entry.column] |= bool(entry.parts)
-    return occupied
-
-
-def _tried(regressor: Regressor) -> np.ndarray:
-    """(n, p) whether an entry is not zero at some random state."""
-    random = np.random.default_rng(0)
-    own = getattr(regressor, 'random_motion', None)
-    if own is not None:
-        motion = own(random, _STATES)
-    else:
-        motion = Motion(*random.uniform(-3.0, 3.0, (3, _STATES, regressor.n_joints)))
-    rows = regressor.rows(motion).reshape(_STATES, regressor.n_joints, -1)
-    return np.asarray(rows.any(axis=0))

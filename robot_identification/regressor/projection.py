@@ -38,7 +38,7 @@ from .pattern import (
     RowPattern,
 )
 
-_STATES = 6  # random ones that tell the forms of the columns
+_STATES = 6  # random states for the forms of the columns
 _EXACT = 1e-9  # of a column's size
 _PIECE = 2048  # samples of the windows that are worked on at once, at least
 

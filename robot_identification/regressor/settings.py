@@ -31,7 +31,7 @@ class CoupledDrive:
     A motor that turns with several joints, such as the last motor of many wrists.
 
     The motor's speed, seen at the joints, is ``w = sum_k ratio_k dq_k`` over the coupled joints,
-    and what the motor takes appears on each of them as ``ratio_k`` times its torque.  See Gautier
+    and its torque appears on each of them ``ratio_k`` times.  See Gautier
     and Venture (2013), section IV, where motor 6 of a Staubli TX-40 turns with joints 5 and 6.
 
     Raises
@@ -46,7 +46,7 @@ class CoupledDrive:
     joints: tuple[str, ...] = option(doc='Joints that the motor turns with, its own among them')
     inertia: str = option(
         'separate',
-        doc='What the coupling inertia is: separate, a parameter of its own (Iam); tied, the '
+        doc='Kind of the coupling inertia: separate, a parameter of its own (Iam); tied, the '
         "rotor inertia Ia of the motor's own joint",
         choices=COUPLED_INERTIA,
     )
@@ -162,7 +162,7 @@ class ModelSettings:
     assembly: Mapping[str, float] = option(
         factory=dict,
         doc='Joint positions at which the loops are closed, or nearly: passive ones are corrected '
-        'until they are, and say which way the robot is assembled; 0 where none is given',
+        'until they are, and select the branch of the assembly; 0 where none is given',
         unit='rad or m',
     )
     passive_viscous: bool = option(

@@ -100,7 +100,7 @@ class Plant:
         return mujoco_model(self.robot, parameters, self._extend)
 
     def _extend(self, spec: mujoco.MjSpec) -> None:
-        """Add to the mechanism what the URDF has not."""
+        """Add to the mechanism, for subclasses."""
 
     def _drives(self) -> tuple[tuple[str, ...], np.ndarray]:
         """Names that the drives' parameters and MuJoCo's joints have, and (n_joints,) gears."""

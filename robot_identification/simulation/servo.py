@@ -30,7 +30,7 @@ class Servo:
     robot:
         The nominal robot; gives the effort limits too.
     parameters:
-        ``Ia`` (a drive knows its rotor), ``fv`` and ``fc`` of the joints; what is missing is 0.
+        ``Ia`` (known to a drive), ``fv`` and ``fc`` of the joints; what is missing is 0.
     bandwidth, damping:
         Natural frequency [Hz] and damping ratio of the error.
 
@@ -44,10 +44,6 @@ class Servo:
         self._robot = robot
         self._data = robot.model.createData()
         self._limit = robot.limits.effort
-        joints = [robot.model.joints[i] for i in robot.joint_ids]
-        # the common case, spared the general conversion a thousand times a second
-        self._places = [joint.idx_q for joint in joints] if robot.model.nq == len(joints) else None
-        self._position = np.zeros(robot.model.nq)
         self._rotor, self._viscous, self._coulomb = (
             np.array([parameters.get(f'{joint}.{symbol}') for joint in robot.joints])
             for symbol in ('Ia', 'fv', 'fc')
@@ -64,17 +60,12 @@ class Servo:
         are measured, (n_joints,).
         """
         robot, wanted = self._robot, reference[1]
-        if self._places is None:
-            configuration = robot.configuration(position)
-        else:
-            configuration = self._position
-            configuration[self._places] = position
         error, rate = reference[0] - position, wanted - velocity
         acceleration = reference[2] + self._stiffness * error + self._damping * rate
         rigid = pin.rnea(
             robot.model,
             self._data,
-            configuration,
+            robot.configuration(position),
             robot.tangent(velocity),
             robot.tangent(acceleration),
         )[robot.columns]

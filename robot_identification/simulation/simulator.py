@@ -15,13 +15,14 @@ from ..model.robot import Robot
 from ..regressor import ModelSettings, prior
 from ..regressor.friction import slopes_of
 from ..regressor.kinematics import tree_of
-from .commands import (
+from .elastic import ElasticPlant, require_rotors
+from .following import (
     checked_command,
     PositionCommands,
+    TrajectoryFollower,
     VelocityCommands,
+    Waypoints,
 )
-from .elastic import ElasticPlant, require_rotors
-from .following import TrajectoryFollower, Waypoints
 from .plant import Plant
 from .servo import ElasticServo, Servo
 from .settings import SimulationSettings
@@ -170,7 +171,7 @@ class Simulator:
             self._reference = PositionCommands(
                 plant.position, plant.velocity, self.time, self.settings.bandwidth
             )
-        self._reference.tell(position, self.time)
+        self._reference.replace(position, self.time)
 
     def command_velocity(self, velocity: np.ndarray) -> None:
         """Keep ``velocity`` (n_joints,) until something else is commanded; as the above."""
