@@ -20,8 +20,7 @@ def expression(
     Write a combination of parameters in words, as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
 
     Coefficients are (p,), zeros are left out; ``first`` is the place of the term to begin with,
-    and
-    coefficients have ``digits`` significant digits.  No term at all is ``0``.
+    and coefficients have ``digits`` significant digits.  No term at all is ``0``.
     """
     places = [int(i) for i in np.flatnonzero(coefficients)]
     places.sort(key=lambda i: (i != first, i))

@@ -242,8 +242,7 @@ class Robot:
         Return the identified link that carries a link of the URDF, and the pose of that one in it.
 
         ``frame`` None stands for the last identified joint's own link.  Raises ModelError if the
-        URDF has
-        no such link, or no identified joint moves it.
+        URDF has no such link, or no identified joint moves it.
         """
         if frame is None:
             return self.links[-1], pin.SE3.Identity()
@@ -363,8 +362,7 @@ def read_robot(stored: Mapping[str, Any]) -> Robot:
     Make a robot anew of what `robot_document` gave.
 
     Raises SettingsError if the URDF is not the one that was stored; KeyError or TypeError if
-    something
-    is missing or of a wrong type.
+    something is missing or of a wrong type.
     """
     if _digest(stored['urdf']) != stored['sha256']:
         raise SettingsError(

@@ -42,8 +42,7 @@ class UrdfInertial:
     Inertial parameters of a link.
 
     ``mass`` [kg]; ``xyz`` and ``rpy`` (3,), centre of mass [m] and orientation of the tensor's
-    axes
-    [rad] in the link's frame; ``inertia`` (3, 3) about the centre of mass [kg m^2].
+    axes [rad] in the link's frame; ``inertia`` (3, 3) about the centre of mass [kg m^2].
     """
 
     mass: float
@@ -105,8 +104,7 @@ class Urdf:
     Links and joints of a URDF, in its order.
 
     ``links`` has the inertial parameters by link, None for a link without ``<inertial>``;
-    ``joints``
-    are by name, those of ros2_control, gazebo and transmissions left out.
+    ``joints`` are by name, those of ros2_control, gazebo and transmissions left out.
     """
 
     name: str
@@ -157,8 +155,7 @@ def parse_urdf(text: str, where: str = 'URDF') -> Urdf:
     Return the contents of a URDF, after xacro; ``where`` is its name in errors.
 
     Raises ModelError, naming the joint or link, if an element is missing or has numbers that no
-    robot
-    has.
+    robot has.
     """
     root = parse_tree(text, where)
     n_links = len(root.findall('link'))

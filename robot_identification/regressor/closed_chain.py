@@ -79,8 +79,7 @@ class ClosedBodies:
         ------
         ModelError
             if the robot has no passive joints, a loop names a link that it does not have or cannot
-            be
-            closed, or the loops do not determine the passive joints.
+            be closed, or the loops do not determine the passive joints.
 
         """
         if not robot.passive:

@@ -74,8 +74,7 @@ class Closure:
 
     All positions are those of the opened robot: the ``actuated`` joints, then the passive ones.
     ``assembly`` (n_joints,) is a closed state, whose branch is the one that is followed;
-    ``weights``
-    (n_joints,) are metres for a unit of each joint.
+    ``weights`` (n_joints,) are metres for a unit of each joint.
     """
 
     loops: Loops
@@ -93,8 +92,7 @@ class Closure:
         ------
         ModelError
             naming the loop that cannot be closed, a passive joint that stays free, or actuated
-            joints
-            that the loops do not let move independently.
+            joints that the loops do not let move independently.
 
         """
         weights = np.where(loops.tree.revolute, loops.scale, 1.0)
@@ -116,12 +114,9 @@ class Closure:
         Close the loops for positions (n_samples, n_actuated) of the actuated joints.
 
         Return (n_samples, n_joints) positions of all joints, and (n_samples,) whether the loops
-        are
-        closed there.  ``ordered`` samples are one motion, in parts perhaps: the way to one may
-        then lead
-        over others, or from the end of the part before, if the straight one is barred; it ends at
-        the
-        first that cannot be reached at all.
+        are closed there.  ``ordered`` samples are one motion, in parts perhaps: the way to one may
+        then lead over others, or from the end of the part before, if the straight one is barred;
+        it ends at the first that cannot be reached at all.
         """
         n = self.actuated
         marks = _marks(wanted * self.weights[:n], STEP * self.loops.scale)

@@ -85,8 +85,7 @@ class EnergyRegressor:
         Return h (n_samples, p): the energy of a unit of each parameter, in J for SI units.
 
         Positions and velocities are (n_samples, n_joints) [rad, rad/s; m, m/s].  The energy of
-        gravity
-        is 0 at the height of the base's origin; differences of rows do not depend on that.
+        gravity is 0 at the height of the base's origin; differences of rows do not depend on that.
         """
         return self.linearised(position, velocity)[0]
 
@@ -97,8 +96,7 @@ class EnergyRegressor:
         Return `rows`, and the function that takes a gradient by the rows back to the states.
 
         The function turns weights (n_samples, p) into the gradients of ``(weights * rows).sum()``
-        by
-        position and velocity, (n_samples, n_joints) each.
+        by position and velocity, (n_samples, n_joints) each.
         """
         position, velocity = self._checked(position, velocity)
         parts = [slice(start, start + BLOCK) for start in range(0, len(position), BLOCK)]
@@ -202,9 +200,8 @@ class _LinkState:
     """
     Variables of a link's energy in its frame, samples last.
 
-    ``velocity`` (6, n_samples) is angular velocity and velocity of the origin, ``upward``
-    (3, n_samples) gravity with the sign changed, ``height`` (n_samples,) the potential of the
-    origin,
+    ``velocity`` (6, n_samples) is angular velocity and velocity of the origin, ``upward`` (3,
+    n_samples) gravity with the sign changed, ``height`` (n_samples,) the potential of the origin,
     ``units`` (6, k, n_samples) and ``speeds`` (k, n_samples) belong to the k joints on the path.
     """
 

@@ -56,8 +56,7 @@ class Term(Protocol):
         Write the term's columns of a motion.
 
         ``out`` is (n_samples, n_joints, n_parameters) and has zeros there; entries that are zero
-        for
-        every motion are left alone.
+        for every motion are left alone.
         """
 
 
@@ -191,8 +190,7 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     Make the regressor of a robot, by default with default settings.
 
     It is an `InverseDynamicsRegressor`, a `MechanismRegressor` if the settings have closed loops
-    or
-    a delta robot, or an `ElasticRegressor` if they have elastic joints.
+    or a delta robot, or an `ElasticRegressor` if they have elastic joints.
 
     Raises
     ------

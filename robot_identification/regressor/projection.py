@@ -57,8 +57,7 @@ class Forms:
     Columns of a regressor as functions of velocity and acceleration.
 
     ``linear``, ``quadratic`` and ``other`` are places among the columns asked for; ``terms`` are
-    the
-    coefficients of the quadratic ones that are not zero everywhere.
+    the coefficients of the quadratic ones that are not zero everywhere.
     """
 
     linear: np.ndarray

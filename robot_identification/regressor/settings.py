@@ -31,8 +31,8 @@ class CoupledDrive:
     A motor that turns with several joints, such as the last motor of many wrists.
 
     The motor's speed, seen at the joints, is ``w = sum_k ratio_k dq_k`` over the coupled joints,
-    and its torque appears on each of them ``ratio_k`` times.  See Gautier
-    and Venture (2013), section IV, where motor 6 of a Staubli TX-40 turns with joints 5 and 6.
+    and its torque appears on each of them ``ratio_k`` times.  See Gautier and Venture (2013),
+    section IV, where motor 6 of a Staubli TX-40 turns with joints 5 and 6.
 
     Raises
     ------

@@ -33,10 +33,8 @@ class ElasticPlant(Plant):
     A robot with elastic joints in MuJoCo, moved by efforts of its motors.
 
     Positions, velocities and efforts of the motors are reduced to the joints (`ElasticJoints`).
-    The
-    parameters are inertial ones of the links, ``Ia`` and friction of the motors, stiffness ``k``
-    and
-    damping ``d`` of the joints; all else is as for `Plant`.
+    The parameters are inertial ones of the links, ``Ia`` and friction of the motors, stiffness
+    ``k`` and damping ``d`` of the joints; all else is as for `Plant`.
     """
 
     def __init__(

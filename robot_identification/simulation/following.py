@@ -350,8 +350,7 @@ class VelocityCommands:
     The reference of drives that are commanded velocities: their integral from a position on.
 
     ``command`` (n_joints,) is the latest command [rad/s or m/s], ``speed`` the share of it that
-    the
-    drives allow.
+    the drives allow.
     """
 
     def __init__(self, position: np.ndarray, now: float) -> None:

@@ -53,8 +53,7 @@ class Plant:
         Length of a step [s].
     slopes:
         (n_joints,) of stiction and Stribeck friction, as `regressor.friction.slopes_of` gives
-        them,
-        needed with such friction [s/rad or s/m].
+        them, needed with such friction [s/rad or s/m].
 
     Attributes
     ----------

@@ -56,8 +56,7 @@ class Servo:
         Return the efforts for the next period, (n_joints,) within the effort limits [N m or N].
 
         ``reference`` is (3, n_joints) position, velocity and acceleration wanted; position and
-        velocity
-        are measured, (n_joints,).
+        velocity are measured, (n_joints,).
         """
         robot, wanted = self._robot, reference[1]
         error, rate = reference[0] - position, wanted - velocity
@@ -128,8 +127,7 @@ class ElasticServo:
         Return the efforts for the next period, (n_joints,) within the effort limits [N m or N].
 
         ``reference`` is (3, n_joints) wanted of the links; position and velocity (n_joints,) are
-        measured
-        of the motors.
+        measured of the motors.
         """
         robot = self._robot
         configuration = robot.configuration(reference[0])

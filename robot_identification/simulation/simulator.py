@@ -256,8 +256,7 @@ class Simulator:
         Run for ``duration`` [s] and return the joint states, at ``settings.rate``.
 
         Of elastic joints there are the links' columns and then the motors', with efforts at the
-        motors
-        only.
+        motors only.
         """
         periods = round(duration * self.settings.servo_rate)
         rows = [self.advance() for _ in range(periods)][:: self.settings.decimation]

@@ -29,10 +29,8 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     Return the true standard parameters of the simulated robot.
 
     They are in the layout of ``regressor.prior(robot, true_model(...))``: ten parameters a link,
-    then
-    ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
-    motors'
-    if joints are elastic, which have their stiffness ``k`` and damping ``d``.
+    then ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
+    motors' if joints are elastic, which have their stiffness ``k`` and damping ``d``.
 
     Raises
     ------
@@ -66,8 +64,7 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
     Return the model that the simulated robot obeys: Coulomb friction, or stiction.
 
     Raises SettingsError if both are given, slopes do not fit the robot, or Stribeck friction has
-    no
-    stiction.
+    no stiction.
     """
     elastic = settings.elastic
     if elastic is not None:
