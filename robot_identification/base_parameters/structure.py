@@ -39,27 +39,6 @@ def expression(
 WIDTH = 100
 
 
-def structure_summary(structure: BaseStructure) -> str:
-    """Return the three categories of parameters; those in combination with their combinations."""
-    names: dict[str, tuple[str, ...]] = {'alone': (), 'combined': (), 'unidentifiable': ()}
-    for name, category in zip(structure.layout, structure.categories, strict=True):
-        names[category] += (name,)
-    sums = [
-        text
-        for text, name in zip(structure.expressions, structure.names, strict=True)
-        if text != name
-    ]
-    lines = [
-        '-- Identifiable parameters '.ljust(WIDTH, '-'),
-        f'{structure.n_base} base parameters of {structure.n_standard} standard ones',
-        *_listed(f'alone ({len(names["alone"])})', names['alone']),
-        *_listed(f'in {len(sums)} sums ({len(names["combined"])})', names['combined']),
-        *(line for text in sums for line in _wrapped(text, '    ')),
-        *_listed(f'not at all ({len(names["unidentifiable"])})', names['unidentifiable']),
-    ]
-    return '\n'.join(lines)
-
-
 def _listed(title: str, names: Iterable[str]) -> list[str]:
     """Name parameters, those of one link or joint together; nothing where there are none."""
     owners: dict[str, list[str]] = {}
@@ -182,7 +161,21 @@ class BaseStructure:
 
     def summary(self) -> str:
         """Return the parameters by category as text, with the combinations."""
-        return structure_summary(self)
+        names: dict[str, tuple[str, ...]] = {'alone': (), 'combined': (), 'unidentifiable': ()}
+        for name, category in zip(self.layout, self.categories, strict=True):
+            names[category] += (name,)
+        sums = [
+            text for text, name in zip(self.expressions, self.names, strict=True) if text != name
+        ]
+        lines = [
+            '-- Identifiable parameters '.ljust(WIDTH, '-'),
+            f'{self.n_base} base parameters of {self.n_standard} standard ones',
+            *_listed(f'alone ({len(names["alone"])})', names['alone']),
+            *_listed(f'in {len(sums)} sums ({len(names["combined"])})', names['combined']),
+            *(line for text in sums for line in _wrapped(text, '    ')),
+            *_listed(f'not at all ({len(names["unidentifiable"])})', names['unidentifiable']),
+        ]
+        return '\n'.join(lines)
 
     def columns(self, rows: np.ndarray) -> np.ndarray:
         """Columns of the base parameters out of regressor rows, (n_rows, p) to (n_rows, b)."""

@@ -22,9 +22,6 @@ from ..compiled import compiled, constant
 BLOCK = 72
 """Samples of a block; nine lines of a cache, since a power of two would use few of its sets."""
 
-SMALL = 8
-"""Samples below which entries are copied one by one: a slice costs more than they do."""
-
 TILE = 8
 """Dense rows that are written at once."""
 
@@ -167,10 +164,6 @@ def write_entries(
     """Write the entries that have a place, each to its own row of the output."""
     for k in range(places.size):
         if places[k] < 0:
-            continue
-        if count < SMALL:
-            for t in range(count):
-                out[places[k], start + t] = entries[k, t]
             continue
         entry, target = entries[k], out[places[k], start : start + count]
         for t in range(count):

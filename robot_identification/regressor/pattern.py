@@ -22,6 +22,7 @@ from .inverse_dynamics import (
     result_array,
 )
 from .kernel_data import (
+    carried_links,
     entries_data,
     KernelData,
 )
@@ -102,16 +103,34 @@ class RowPattern:
 
 
 def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
-    """Find the entries in (b,) columns of a regressor that are not zero at random states."""
+    """
+    Find the entries in (b,) columns of a regressor that are not zero for every motion.
+
+    If the compiled kernel could evaluate it, they follow from its structure: a link's columns are
+    in the rows of the joints that move it.  Other regressors are tried at random states.
+    """
+    compilable = regressor.compilable if isinstance(regressor, InverseDynamicsRegressor) else None
+    if compilable is None:
+        rows = regressor.rows(random_states(regressor, _STATES))
+        occupied = np.asarray(rows.reshape(_STATES, regressor.n_joints, -1).any(axis=0))
+    else:
+        occupied = np.zeros((regressor.n_joints, len(regressor.layout)), dtype=bool)
+        rigid, combinations = compilable
+        for row, link in carried_links(rigid.tree):
+            occupied[row, 10 * link : 10 * link + 10] = True
+        for entry in (entry for combination in combinations for entry in combination.entries):
+            occupied[entry.row, entry.column] |= bool(entry.parts)
+    wanted = occupied[:, columns]
+    return RowPattern(tuple(np.flatnonzero(row) for row in wanted), wanted.shape[1])
+
+
+def random_states(regressor: Regressor, samples: int) -> Motion:
+    """Return random states, the same ones each time, that the robot can have."""
     random = np.random.default_rng(0)
     own = getattr(regressor, 'random_motion', None)
     if own is not None:
-        motion = own(random, _STATES)
-    else:
-        motion = Motion(*random.uniform(-3.0, 3.0, (3, _STATES, regressor.n_joints)))
-    rows = regressor.rows(motion).reshape(_STATES, regressor.n_joints, -1)
-    occupied = np.asarray(rows.any(axis=0))[:, columns]
-    return RowPattern(tuple(np.flatnonzero(row) for row in occupied), occupied.shape[1])
+        return own(random, samples)
+    return Motion(*random.uniform(-3.0, 3.0, (3, samples, regressor.n_joints)))
 
 
 def entries(

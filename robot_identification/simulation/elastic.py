@@ -144,40 +144,18 @@ class ElasticPlant(Plant):
     def _drives(self) -> tuple[tuple[str, ...], np.ndarray]:
         return self._elastic.motor_names(self.robot.joints), self._ratio
 
-    @property
-    def motor_position(self) -> np.ndarray:
-        """(n_joints,) reduced motor positions [rad or m]."""
-        return self.data.qpos[self._drive_place] / self._ratio
-
-    @property
-    def motor_velocity(self) -> np.ndarray:
-        """(n_joints,) reduced motor velocities [rad/s or m/s]."""
-        return self.data.qvel[self._drive_dof] / self._ratio
-
-    @property
-    def twist(self) -> np.ndarray:
-        """(n_joints,) effort of the springs on the links [N m or N]."""
-        return self._stiffness * (self.motor_position - self.position)
-
     def set_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
         """Put the links into a state, (n_joints,) each, and the motors where they hold them."""
-        self._set(position, velocity, position, velocity)
+        self.set_states(position, velocity, position, velocity)
         still = np.zeros_like(velocity)
-        self._set(position, still, position, still)
+        self.set_states(position, still, position, still)
         weight = self.data.qfrc_bias[self._dof]
-        self._set(position, velocity, position + weight / self._stiffness, velocity)
+        self.set_states(position, velocity, position + weight / self._stiffness, velocity)
 
     def set_states(
-        self,
-        position: np.ndarray,
-        velocity: np.ndarray,
-        motor_position: np.ndarray,
-        motor_velocity: np.ndarray,
+        self, q: np.ndarray, v: np.ndarray, theta: np.ndarray, spin: np.ndarray
     ) -> None:
-        """Put links and motors (reduced) into a state, (n_joints,) each."""
-        self._set(position, velocity, motor_position, motor_velocity)
-
-    def _set(self, q: np.ndarray, v: np.ndarray, theta: np.ndarray, spin: np.ndarray) -> None:
+        """Put links and motors (reduced) into a state: positions and velocities (n_joints,)."""
         mujoco.mj_resetData(self.model, self.data)
         self._stuck[:] = False
         self.data.qpos[self._place], self.data.qvel[self._dof] = q, v

@@ -120,6 +120,16 @@ class Plant:
         """(n_joints,) joint velocities [rad/s or m/s]."""
         return self.data.qvel[self._dof]
 
+    @property
+    def motor_position(self) -> np.ndarray:
+        """(n_joints,) positions of the motors, reduced to the joints [rad or m]."""
+        return self.data.qpos[self._drive_place] / self._gears
+
+    @property
+    def motor_velocity(self) -> np.ndarray:
+        """(n_joints,) velocities of the motors, reduced to the joints [rad/s or m/s]."""
+        return self.data.qvel[self._drive_dof] / self._gears
+
     def set_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
         """Put the robot into a state, (n_joints,) each."""
         mujoco.mj_resetData(self.model, self.data)

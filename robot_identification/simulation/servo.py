@@ -12,7 +12,6 @@ from ..model.robot import Robot
 CREEP = 0.02
 """Reference velocity at which the friction feed-forward reaches three quarters [rad/s]."""
 
-
 SERVO_SHARE = 0.25
 """How much of a rotor's speed the servo's damping may take in one period, halved."""
 
@@ -49,31 +48,39 @@ class Servo:
             for symbol in ('Ia', 'fv', 'fc')
         )
 
+    def restart(self) -> None:
+        """Forget the reference before, after a jump."""
+
     def effort(
         self, reference: np.ndarray, position: np.ndarray, velocity: np.ndarray
     ) -> np.ndarray:
         """
         Return the efforts for the next period, (n_joints,) within the effort limits [N m or N].
 
-        ``reference`` is (3, n_joints) position, velocity and acceleration wanted; position and
-        velocity are measured, (n_joints,).
+        ``reference`` is (3, n_joints) position, velocity and acceleration wanted of the links;
+        position and velocity are measured of the motors, (n_joints,).
         """
-        robot, wanted = self._robot, reference[1]
-        error, rate = reference[0] - position, wanted - velocity
+        error, rate = reference[0] - position, reference[1] - velocity
         acceleration = reference[2] + self._stiffness * error + self._damping * rate
-        rigid = pin.rnea(
-            robot.model,
-            self._data,
-            robot.configuration(position),
-            robot.tangent(velocity),
-            robot.tangent(acceleration),
-        )[robot.columns]
-        friction = self._viscous * wanted + self._coulomb * np.tanh(wanted / CREEP)
-        effort = rigid + self._rotor * acceleration + friction
+        rigid = self._rigid(position, velocity, acceleration)
+        return self._limited(rigid + self._rotor * acceleration + self._friction(reference[1]))
+
+    def _rigid(
+        self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray
+    ) -> np.ndarray:
+        robot = self._robot
+        states = robot.tangent(velocity), robot.tangent(acceleration)
+        efforts = pin.rnea(robot.model, self._data, robot.configuration(position), *states)
+        return np.asarray(efforts[robot.columns])
+
+    def _friction(self, velocity: np.ndarray) -> np.ndarray:
+        return self._viscous * velocity + self._coulomb * np.tanh(velocity / CREEP)
+
+    def _limited(self, effort: np.ndarray) -> np.ndarray:
         return np.clip(effort, -self._limit, self._limit)
 
 
-class ElasticServo:
+class ElasticServo(Servo):
     """
     Efforts of the motors that make a robot with elastic joints follow a reference.
 
@@ -104,16 +111,9 @@ class ElasticServo:
         damping: float,
         rate: float,
     ) -> None:
-        omega = 2.0 * np.pi * bandwidth
-        self._gains = omega**2, 2.0 * damping * omega
-        self._robot, self._stiffness, self._rate = robot, stiffness, rate
-        self._data = robot.model.createData()
-        self._limit = robot.limits.effort
-        self._rotor, self._viscous, self._coulomb = (
-            np.array([parameters.get(f'{joint}.{symbol}') for joint in robot.joints])
-            for symbol in ('Ia', 'fv', 'fc')
-        )
-        self._most = SERVO_SHARE * self._rotor * rate / (damping * omega)
+        super().__init__(robot, parameters, bandwidth, damping)
+        self._spring, self._rate = stiffness, rate
+        self._most = SERVO_SHARE * self._rotor * rate / (damping * 2.0 * np.pi * bandwidth)
         self._last: np.ndarray | None = None
 
     def restart(self) -> None:
@@ -123,30 +123,14 @@ class ElasticServo:
     def effort(
         self, reference: np.ndarray, position: np.ndarray, velocity: np.ndarray
     ) -> np.ndarray:
-        """
-        Return the efforts for the next period, (n_joints,) within the effort limits [N m or N].
-
-        ``reference`` is (3, n_joints) wanted of the links; position and velocity (n_joints,) are
-        measured of the motors.
-        """
+        """Return the efforts of the motors for the next period, as `Servo.effort`."""
         robot = self._robot
+        rigid = self._rigid(*reference)
         configuration = robot.configuration(reference[0])
-        rigid = pin.rnea(
-            robot.model,
-            self._data,
-            configuration,
-            robot.tangent(reference[1]),
-            robot.tangent(reference[2]),
-        )[robot.columns]
         inertia = np.diag(pin.crba(robot.model, self._data, configuration))[robot.columns]
-        wanted = reference[0] + rigid / self._stiffness
-        rate = reference[1]
-        if self._last is not None:
-            rate = (wanted - self._last) * self._rate
+        wanted = reference[0] + rigid / self._spring
+        rate = reference[1] if self._last is None else (wanted - self._last) * self._rate
         self._last = wanted
-        felt = np.minimum(self._rotor + inertia, self._most)
-        stiffness, damping = self._gains
-        feedback = felt * (stiffness * (wanted - position) + damping * (rate - velocity))
-        friction = self._viscous * rate + self._coulomb * np.tanh(rate / CREEP)
-        effort = rigid + self._rotor * reference[2] + friction + feedback
-        return np.clip(effort, -self._limit, self._limit)
+        error = self._stiffness * (wanted - position) + self._damping * (rate - velocity)
+        feedback = np.minimum(self._rotor + inertia, self._most) * error
+        return self._limited(rigid + self._rotor * reference[2] + self._friction(rate) + feedback)

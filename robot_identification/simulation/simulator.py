@@ -135,10 +135,9 @@ class Simulator:
         self.plant.external = np.zeros(self.robot.n_joints)
         self.plant.set_state(self._start, np.zeros(self.robot.n_joints))
         self.hold(self._start)
-        if isinstance(self._servo, ElasticServo):
-            self._servo.restart()
+        self._servo.restart()
         self.reference = self._reference.advance(self.time)
-        effort = self._command(self.reference)
+        effort = self._drive(self.reference)
         # the drives have held the robot there before
         self._applied = deque([effort] * (self._delay + 2), maxlen=self._delay + 2)
 
@@ -204,31 +203,23 @@ class Simulator:
         time = self.time
         position, velocity = self.plant.position, self.plant.velocity
         self._require_stable(velocity)
-        motors = self._motors()
+        motors = self.plant.motor_position, self.plant.motor_velocity
         self.reference = self._reference.advance(time)
-        command = self._command(self.reference)
+        command = self._drive(self.reference)
         self._applied.append(command)
         effort = 0.5 * (self._applied[0] + self._applied[1])
         if self._noise.any():
             effort += self._noise * self._random.standard_normal(effort.size)
         position, velocity = self._sensed(position, velocity)
-        sensed = () if motors is None else self._sensed(*motors)
+        sensed = self._sensed(*motors) if self.settings.elastic is not None else ()
         for _ in range(self.settings.substeps):
             self.plant.step(command)
         self._periods += 1
         return SimulatedSample(time, position, velocity, effort, *sensed)
 
-    def _motors(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return positions and velocities of the motors of elastic joints, None for stiff ones."""
-        plant = self.plant
-        if not isinstance(plant, ElasticPlant):
-            return None
-        return plant.motor_position, plant.motor_velocity
-
-    def _command(self, reference: np.ndarray) -> np.ndarray:
-        """Efforts of the drives; the servo of elastic joints looks at the motors."""
-        sides = self._motors() or (self.plant.position, self.plant.velocity)
-        return self._servo.effort(reference, *sides)
+    def _drive(self, reference: np.ndarray) -> np.ndarray:
+        """Return the efforts of the drives."""
+        return self._servo.effort(reference, self.plant.motor_position, self.plant.motor_velocity)
 
     def _sensed(self, position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what encoders make of positions and velocities."""
@@ -300,7 +291,7 @@ def simulate(
 
 def _mechanism(
     robot: Robot, settings: SimulationSettings, parameters: ParameterSet
-) -> tuple[Plant, Servo | ElasticServo]:
+) -> tuple[Plant, Servo]:
     nominal = prior(robot, ModelSettings())
     elastic = settings.elastic
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
