@@ -215,35 +215,20 @@ class ElasticJoints:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for motor in self.motors:
             if self.motors.count(motor) > 1:
-                raise SettingsError(
-                    f"'{_KEY}.motors' names '{motor}' twice",
-                    key=f'{_KEY}.motors',
-                    value=motor,
-                    remedy='give each motor a name of its own',
+                raise _elastic_error(
+                    'motors', f"names '{motor}' twice", motor, 'give each motor a name of its own'
                 )
         for ratio in self.gear_ratios:
             if not np.isfinite(ratio) or ratio == 0.0:
-                raise SettingsError(
-                    f"'{_KEY}.gear_ratios' has {ratio:g}",
-                    key=f'{_KEY}.gear_ratios',
-                    value=ratio,
-                    remedy='give the turns of the motor for one turn of its joint',
-                )
+                remedy = 'give the turns of the motor for one turn of its joint'
+                raise _elastic_error('gear_ratios', f'has {ratio:g}', ratio, remedy)
         for axis in self.rotor_axes:
             if np.shape(axis) != (3,) or not 0.0 < np.linalg.norm(axis) < np.inf:
-                raise SettingsError(
-                    f"'{_KEY}.rotor_axes' has {list(axis)}",
-                    key=f'{_KEY}.rotor_axes',
-                    value=axis,
-                    remedy='give three numbers, not all of them 0',
-                )
+                remedy = 'give three numbers, not all of them 0'
+                raise _elastic_error('rotor_axes', f'has {list(axis)}', axis, remedy)
         if self.motor_position not in MOTOR_POSITIONS:
-            raise SettingsError(
-                f"'{_KEY}.motor_position' is '{self.motor_position}'",
-                key=f'{_KEY}.motor_position',
-                value=self.motor_position,
-                remedy=f'it has to be one of {one_of(MOTOR_POSITIONS)}',
-            )
+            kind, remedy = self.motor_position, f'it has to be one of {one_of(MOTOR_POSITIONS)}'
+            raise _elastic_error('motor_position', f"is '{kind}'", kind, remedy)
 
     def motor_names(self, joints: tuple[str, ...]) -> tuple[str, ...]:
         """
@@ -302,9 +287,10 @@ class ElasticJoints:
     @staticmethod
     def _require_one_each(name: str, values: tuple, joints: tuple[str, ...]) -> None:
         if len(values) != len(joints):
-            raise SettingsError(
-                f"'{_KEY}.{name}' has {len(values)} entries for {len(joints)} joints",
-                key=f'{_KEY}.{name}',
-                value=values,
-                remedy=f'give one for each of {one_of(joints)}',
-            )
+            problem = f'has {len(values)} entries for {len(joints)} joints'
+            raise _elastic_error(name, problem, values, f'give one for each of {one_of(joints)}')
+
+
+def _elastic_error(name: str, problem: str, value: object, remedy: str) -> SettingsError:
+    key = f'{_KEY}.{name}'
+    return SettingsError(f"'{key}' {problem}", key=key, value=value, remedy=remedy)

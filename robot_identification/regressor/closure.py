@@ -141,16 +141,20 @@ class Closure:
         """
         n = self.actuated
         jacobian = self.loops.jacobian(position)
-        inverse, conditioning = self._inverse(jacobian[:, :, n:])
+        inverse = self._inverse(jacobian)
         ratio = -inverse @ jacobian[:, :, :n]
         passive = (ratio @ velocity[:, :, None])[:, :, 0]
         bias = self.loops.bias(position, np.concatenate([velocity, passive], axis=1))
-        return Jacobians(ratio, -(inverse @ bias[:, :, None])[:, :, 0], conditioning)
+        drift = -(inverse @ bias[:, :, None])[:, :, 0]
+        return Jacobians(ratio, drift, self.conditioning(jacobian))
 
     def conditioning(self, jacobian: np.ndarray) -> np.ndarray:
         """Smallest over largest singular value of J_p in metres, (n_samples,)."""
-        passive = jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
-        return _conditioning(np.linalg.svd(passive, compute_uv=False), passive.shape[2])
+        passive = self._passive(jacobian)
+        values = np.linalg.svd(passive, compute_uv=False)
+        if values.shape[1] < passive.shape[2]:
+            return np.zeros(len(values))  # too few equations
+        return values[:, -1] / np.where(values[:, 0] > 0.0, values[:, 0], 1.0)
 
     def nearest(self, wanted: np.ndarray) -> tuple[np.ndarray, str | None]:
         """
@@ -164,19 +168,18 @@ class Closure:
 
     def singular_loop(self, position: np.ndarray) -> str:
         """Name the loop that is nearest to singular in one state."""
-        jacobian = self.loops.jacobian(position[None])
-        passive = jacobian[0][:, self.actuated :] / self.weights[self.actuated :]
-        left, _, _ = np.linalg.svd(passive, full_matrices=False)
+        passive = self._passive(self.loops.jacobian(position[None]))
+        left, _, _ = np.linalg.svd(passive[0], full_matrices=False)
         return self.loops.name_of(int(np.argmax(np.abs(left[:, -1]))))
 
-    def _inverse(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pseudo-inverse of J_p, and its conditioning."""
-        weights = self.weights[self.actuated :]
-        left, values, right = np.linalg.svd(jacobian / weights, full_matrices=False)
-        small = values <= 1e-12 * values[:, :1]
-        inverted = np.where(small, 0.0, 1.0 / np.where(small, 1.0, values))
-        inverse = right.transpose(0, 2, 1) @ (inverted[:, :, None] * left.transpose(0, 2, 1))
-        return inverse / weights[:, None], _conditioning(values, weights.size)
+    def _passive(self, jacobian: np.ndarray) -> np.ndarray:
+        """J_p in metres."""
+        return jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
+
+    def _inverse(self, jacobian: np.ndarray) -> np.ndarray:
+        """Pseudo-inverse of J_p."""
+        inverse = np.linalg.pinv(self._passive(jacobian), rcond=1e-12)
+        return inverse / self.weights[self.actuated :, None]
 
     def _whole_turns(self, wanted: np.ndarray) -> np.ndarray:
         """Whole turns of the actuated joints from the assembly on, which change nothing."""
@@ -258,7 +261,7 @@ class Closure:
 
     def _gauss_newton(self, jacobian: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Solve J_p x = residual in the least-squares sense, (n_samples, n_passive)."""
-        passive = jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
+        passive = self._passive(jacobian)
         square = passive.transpose(0, 2, 1) @ passive
         # regular even in a singular state; Newton's method does not mind this little
         floor = 1e-14 * np.trace(square, axis1=1, axis2=2) + 1e-300
@@ -269,9 +272,8 @@ class Closure:
     def _require_determined(self, joints: tuple[str, ...]) -> None:
         n = self.actuated
         jacobian = self.loops.jacobian(self.assembly[None])
-        passive = jacobian[0][:, n:] / self.weights[n:]
-        _, values, right = np.linalg.svd(passive)
-        if values.size < passive.shape[1] or values[-1] < SINGULAR * values[0]:
+        _, values, right = np.linalg.svd(self._passive(jacobian)[0])
+        if values.size < len(right) or values[-1] < SINGULAR * values[0]:
             loose = joints[n + int(np.argmax(np.abs(right[-1])))]
             raise ModelError(
                 f"the loops do not determine passive joint '{loose}' at the assembly",
@@ -279,7 +281,7 @@ class Closure:
                 remedy='name it in robot.joints if it has a drive, lock it, or declare the loop '
                 'that moves it; if the assembly is singular give another in robot.assembly',
             )
-        inverse, _ = self._inverse(jacobian[:, :, n:])
+        inverse = self._inverse(jacobian)
         blocked = jacobian[0][:, :n] - jacobian[0][:, n:] @ inverse[0] @ jacobian[0][:, :n]
         blocked = blocked / self.weights[:n]
         if np.abs(blocked).max(initial=0.0) > 1e-6:
@@ -291,13 +293,6 @@ class Closure:
                 value=name,
                 remedy='leave joints that others determine out of robot.joints',
             )
-
-
-def _conditioning(values: np.ndarray, unknowns: int) -> np.ndarray:
-    """Smallest over largest of (n_samples, k) singular values; 0 where equations are too few."""
-    if values.shape[1] < unknowns:
-        return np.zeros(len(values))
-    return values[:, -1] / np.where(values[:, 0] > 0.0, values[:, 0], 1.0)
 
 
 def _marks(position: np.ndarray, length: float) -> np.ndarray:

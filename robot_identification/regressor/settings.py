@@ -59,39 +59,30 @@ class CoupledDrive:
         object.__setattr__(self, 'joints', tuple(self.joints))
         ratios = tuple(float(ratio) for ratio in self.ratios) or (1.0,) * len(self.joints)
         object.__setattr__(self, 'ratios', ratios)
-        key = 'coupled_drives'
+        drive = f"the coupled drive of '{self.motor}'"
         if self.inertia not in COUPLED_INERTIA:
-            raise SettingsError(
-                f"inertia of the coupled drive of '{self.motor}' is '{self.inertia}'",
-                joint=self.motor,
-                key=key,
-                value=self.inertia,
-                remedy=f'it has to be one of {one_of(COUPLED_INERTIA)}',
+            raise self._error(
+                f"inertia of {drive} is '{self.inertia}'",
+                self.inertia,
+                f'it has to be one of {one_of(COUPLED_INERTIA)}',
             )
         if len(set(self.joints)) != len(self.joints) or len(self.joints) < 2:
-            raise SettingsError(
-                f"the coupled drive of '{self.motor}' turns with {list(self.joints)}",
-                joint=self.motor,
-                key=key,
-                value=self.joints,
-                remedy='name two or more different joints',
-            )
+            problem = f'{drive} turns with {list(self.joints)}'
+            raise self._error(problem, self.joints, 'name two or more different joints')
         if self.motor not in self.joints:
-            raise SettingsError(
-                f"motor '{self.motor}' of a coupled drive is not among its joints",
-                joint=self.motor,
-                key=key,
-                value=self.joints,
-                remedy=f'name it beside {one_of(self.joints)}',
-            )
+            problem = f"motor '{self.motor}' of a coupled drive is not among its joints"
+            raise self._error(problem, self.joints, f'name it beside {one_of(self.joints)}')
         if len(ratios) != len(self.joints) or 0.0 in ratios:
-            raise SettingsError(
-                f"the coupled drive of '{self.motor}' has the ratios {list(ratios)}",
-                joint=self.motor,
-                key=key,
-                value=ratios,
-                remedy=f'give one ratio other than 0 for each of its {len(self.joints)} joints',
+            raise self._error(
+                f'{drive} has the ratios {list(ratios)}',
+                ratios,
+                f'give one ratio other than 0 for each of its {len(self.joints)} joints',
             )
+
+    def _error(self, problem: str, value: object, remedy: str) -> SettingsError:
+        return SettingsError(
+            problem, joint=self.motor, key='coupled_drives', value=value, remedy=remedy
+        )
 
 
 @dataclass(frozen=True)
