@@ -96,3 +96,19 @@ def test_huge_limits_count_as_none():
     text = TEXT.replace('upper="', 'upper="1e308" x="').replace('lower="', 'lower="-1e300" y="')
     limits = Robot.from_urdf(text).limits
     assert np.isposinf(limits.upper).all() and np.isneginf(limits.lower).all()
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'words'),
+    [
+        ('<parent link="link_1"', '<parent link="link_2"', "joint 'joint_2' .* one tree"),
+        ('mass value="', 'mass value="x', "value of <mass> of link 'link_1' .* is 'x"),
+        ('izz="', 'izz="1e400', "izz of <inertia> of link 'link_1'"),
+        ('izz="', 'i="', "izz of <inertia> of link 'link_1' .* is ''"),
+        ('<mass ', '<weight ', "link 'link_1' .* has no <mass>"),
+    ],
+)
+def test_a_broken_robot_is_refused_with_its_culprit(old, new, words):
+    assert old in TEXT
+    with pytest.raises(ModelError, match=words):
+        Robot.from_urdf(TEXT.replace(old, new))
