@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.errors import ModelError
 from robot_identification.model.robot import Robot
-from robot_identification.model.urdf import MAX_LINKS
+from robot_identification.model.urdf import is_urdf_file, MAX_LINKS, parse_urdf
 
 from fuzz.attacks import chain
 
@@ -112,3 +112,71 @@ def test_a_broken_robot_is_refused_with_its_culprit(old, new, words):
     assert old in TEXT
     with pytest.raises(ModelError, match=words):
         Robot.from_urdf(TEXT.replace(old, new))
+
+
+SMALL = """<?xml version="1.0" encoding="ISO-8859-1"?>
+<robot name="small"><link name="tip"/><link name="base"/>
+  <link name="arm"><inertial><origin xyz="1 2 3"/><mass value="4"/>
+    <inertia ixx="5" ixy="0.1" ixz="0.2" iyy="6" iyz="0.3" izz="7"/></inertial></link>
+  <joint name="lift" type="prismatic"><parent link="base"/><child link="arm"/>
+    <origin xyz="0 0 1" rpy="0.1 0 0"/><axis xyz="0 0 2"/>
+    <limit lower="-1" velocity="0" effort="1e12"/><dynamics damping="3" friction="0.5"/></joint>
+  <joint name="turn" type="continuous"><parent link="arm"/><child link="tip"/>
+    <limit lower="-1" upper="1" velocity="2" effort="9"/>
+    <mimic joint="lift" multiplier="-2"/></joint>
+  <ros2_control name="café"><joint name="lift"/></ros2_control>
+</robot>"""
+
+
+def test_contents_are_typed_and_in_the_order_of_the_document():
+    found = parse_urdf(SMALL)
+    assert found.name == 'small'
+    assert list(found.links) == ['tip', 'base', 'arm']
+    assert found.root_link == 'base'
+    assert list(found.moving) == list(found.joints) == ['lift', 'turn']
+    assert found.links['tip'] is None
+    body = found.links['arm']
+    assert (body.mass, *body.xyz, *body.rpy) == (4, 1, 2, 3, 0, 0, 0)
+    assert body.inertia.tolist() == [[5, 0.1, 0.2], [0.1, 6, 0.3], [0.2, 0.3, 7]]
+    lift, turn = found.joints.values()
+    assert (lift.type, lift.parent, lift.child) == ('prismatic', 'base', 'arm')
+    assert (*lift.xyz, *lift.rpy, *lift.axis) == (0, 0, 1, 0.1, 0, 0, 0, 0, 1)
+    assert (lift.damping, lift.friction, lift.mimic) == (3, 0.5, None)
+    # a bound that is missing, a velocity of 0 and an effort beyond all are no limits
+    assert (lift.lower, lift.upper, lift.velocity, lift.effort) == (-1, *[np.inf] * 3)
+    assert (turn.lower, turn.upper, turn.velocity, turn.effort) == (-np.inf, np.inf, 2, 9)
+    assert (turn.mimic.joint, turn.mimic.multiplier, turn.mimic.offset) == ('lift', -2, 0)
+    assert turn.axis.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ('content', 'is_one'),
+    [
+        (SMALL.encode('latin-1'), True),
+        (b'\xef\xbb\xbf<robot name="r"/>', True),
+        (b'<!-- a --><robot xmlns:xacro="x"/>', True),
+        (b'<robot><link', True),
+        (b'<sdf><robot/></sdf>', False),
+        (b'<!-- <robot/> -->', False),
+        (b'robot', False),
+        (b'', False),
+    ],
+)
+def test_files_are_known_by_their_first_element(tmp_path, content, is_one):
+    path = tmp_path / 'file'
+    path.write_bytes(content)
+    assert is_urdf_file(path) == is_one
+
+
+@pytest.mark.parametrize(
+    ('old', 'words'),
+    [
+        ('<parent link="base"/>', "joint 'lift' in URDF has no <parent"),
+        (' link="arm"/><child', "joint 'turn' in URDF has no <parent"),
+        ('<mass value="4"/>', "link 'arm' in URDF has no <mass>"),
+    ],
+)
+def test_what_is_missing_is_named(old, words):
+    assert old in SMALL
+    with pytest.raises(ModelError, match=words):
+        parse_urdf(SMALL.replace(old, '/><child' if 'child' in old else ''))
