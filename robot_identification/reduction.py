@@ -35,7 +35,7 @@ from .estimation import (
     open_slopes,
 )
 from .estimation.energy import ENERGY, require_movers
-from .model.stored_robot import robot_document
+from .model.robot import robot_document
 from .progress import (
     part,
     Progress,

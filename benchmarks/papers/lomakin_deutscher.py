@@ -30,7 +30,7 @@ from robot_identification.regressor import (
     ModelSettings,
     Regressor,
 )
-from robot_identification.regressor.delta_robot import ARMS, delta_robot
+from robot_identification.regressor.delta import ARMS, delta_robot
 from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.jacobi import orthonormal, weighted
 from robot_identification.signals.polynomial_approximation import (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Base parameters: the combinations of standard parameters that any motion can tell at most.
+Base parameters: the identifiable combinations of standard parameters.
 
 The columns of the regressor W of a robot's standard parameters are linearly dependent whatever the
 motion.  A set of independent columns W_b is chosen, the others are W_d = W_b B, and
@@ -25,16 +25,13 @@ along its joint's axis and one principal moment go to the links before it:
 3. rotor inertias;
 4. masses.
 
-Beside this grouping, called ``preferred``, there is ``echelon``: columns from left to right, with
-the coefficients of the reduced row echelon form (Szabo and Szadeczky-Kardoss 2021).  It groups
-other parameters into equally many combinations of the same span.
+Beside this grouping, called ``preferred``, there is ``echelon``: columns are taken from left to
+right, which gives the leading columns and the coefficients of the reduced row echelon form (Szabo
+and Szadeczky-Kardoss, Acta IMEKO 10(3), 2021, equations (10) to (12)).  It groups other parameters
+into equally many combinations of the same span.
 """
 
-from .grouping import (
-    ECHELON_ORDER,
-    reduced_row_echelon,
-    structure,
-)
+from .grouping import ECHELON_ORDER, structure
 from .structure import (
     BaseStructure,
     CATEGORIES,
@@ -46,6 +43,5 @@ __all__ = [
     'CATEGORIES',
     'ECHELON_ORDER',
     'expression',
-    'reduced_row_echelon',
     'structure',
 ]

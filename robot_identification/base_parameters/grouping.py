@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 import math
+from typing import Any
 import warnings
 
 import numpy as np
@@ -70,26 +71,11 @@ def _disfavoured(joint: TreeJoint) -> tuple[str, ...]:
 
 def left_to_right(layout: ParameterLayout, first: Sequence[str] = ()) -> np.ndarray:
     """
-    Return the places at which columns stand from left to right.
+    Return the places (p,) at which columns stand from left to right.
 
-    Parameters
-    ----------
-    layout:
-        The columns.
-    first:
-        Names of columns that stand before all others, in this order.  The others follow link by
-        link, each link's inertial parameters as in `ECHELON_ORDER`, then the joints' parameters.
-
-    Returns
-    -------
-    np.ndarray
-        (p,) int, the place of each column.
-
-    Raises
-    ------
-    IdentificationError
-        naming a column that there is none of.
-
+    Columns named in ``first`` stand before all others, in this order.  The others follow link by
+    link, each link's inertial parameters as in `ECHELON_ORDER`, then the joints' parameters.
+    Raises IdentificationError naming a column that there is none of.
     """
     names = list(first)
     for link in layout.links:
@@ -100,46 +86,31 @@ def left_to_right(layout: ParameterLayout, first: Sequence[str] = ()) -> np.ndar
     return places
 
 
-def random_states(robot: Robot, regressor: Regressor, seed: int, samples: int | None) -> Motion:
-    """
-    States that show every dependence well.
-
-    A regressor whose states are not those of free joints draws them itself, by its own
-    ``random_motion(random, samples)``.
-
-    Limits are left aside on purpose.  The rank is the same on every open set of states, and over a
-    narrow range different functions of the position look alike.
-    """
-    if samples is None:
-        # eight times as many rows as columns
-        samples = 16 + math.ceil(8 * len(regressor.layout) / regressor.n_joints)
-    return drawn_states(robot, regressor, np.random.default_rng(seed), samples)
-
-
 def drawn_states(
     robot: Robot,
     regressor: Regressor,
     random: np.random.Generator | np.random.RandomState,
     samples: int,
 ) -> Motion:
-    """States as `random_states` gives them, of random numbers of the caller's choice."""
+    """
+    Return random states that show every dependence well.
+
+    A regressor whose states are not those of free joints draws them itself, by its own
+    ``random_motion(random, samples)``.  Limits are left aside on purpose: the rank is the same on
+    every open set of states, and over a narrow range different functions of the position look
+    alike.
+    """
     own = getattr(regressor, 'random_motion', None)
     if own is not None:
         return own(random, samples)
     shape = (samples, regressor.n_joints)
-    reach = np.where(_turning(robot), np.pi, 1.0)
+    reach = np.where(tree_of(robot).revolute, np.pi, 1.0)
     # speeds and accelerations at which the terms of gravity, velocity and acceleration weigh alike
     return Motion(
         position=random.uniform(-reach, reach, shape),
         velocity=random.uniform(-3.0, 3.0, shape),
         acceleration=random.uniform(-10.0, 10.0, shape),
     )
-
-
-def _turning(robot: Robot) -> np.ndarray:
-    """(n_joints,) bool, whether each joint turns, in the order of the data."""
-    joints = sorted(tree_of(robot).joints, key=lambda joint: joint.column)
-    return np.array([joint.revolute for joint in joints])
 
 
 NOISE = 1e-10
@@ -172,92 +143,11 @@ def coefficients(R: np.ndarray, chosen: np.ndarray, rest: np.ndarray) -> np.ndar
 
     They are zero for a column that is too small to count and that the others do not explain.
     """
-    return _without_noise(
-        np.linalg.lstsq(R[:, chosen], R[:, rest], rcond=None)[0], R, chosen, rest
-    )
-
-
-def _without_noise(
-    B: np.ndarray, R: np.ndarray, chosen: np.ndarray, rest: np.ndarray
-) -> np.ndarray:
-    """Return coefficients without rounding noise, and without columns that are not explained."""
+    B = np.linalg.lstsq(R[:, chosen], R[:, rest], rcond=None)[0]
     B[np.abs(B) < NOISE * np.abs(B).max(axis=0, initial=0.0)] = 0.0
     unexplained = np.linalg.norm(R[:, rest] - R[:, chosen] @ B, axis=0)
     B[:, unexplained > 0.5 * np.linalg.norm(R[:, rest], axis=0)] = 0.0
     return B
-
-
-def reduced_row_echelon(matrix: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Bring a matrix into reduced row echelon form, from left to right.
-
-    Szabo and Szadeczky-Kardoss (Acta IMEKO 10(3), 2021), equations (10) to (12), by Gauss-Jordan
-    elimination; in each column the largest entry left is the pivot.  It makes a basis of noise,
-    too, so that it is for matrices without noise only.
-
-    Parameters
-    ----------
-    matrix:
-        (m, n).
-    tolerance:
-        A column in which no larger entry is left depends on those before it.
-
-    Returns
-    -------
-    form : np.ndarray
-        (rank, n); row i has its leading 1 in column ``leading[i]``, and each column is the sum of
-        the leading columns of the matrix with the column's entries as coefficients.
-    leading : np.ndarray
-        (rank,) int, ascending.
-
-    """
-    form = np.array(matrix, dtype=float)
-    leading: list[int] = []
-    for column in range(form.shape[1]):
-        row = len(leading)
-        if row == form.shape[0]:
-            break
-        pivot = row + int(np.abs(form[row:, column]).argmax())
-        if np.abs(form[pivot, column]) <= tolerance:
-            form[row:, column] = 0.0
-            continue
-        form[[row, pivot]] = form[[pivot, row]]
-        form[row] /= form[row, column]
-        others = np.arange(form.shape[0]) != row
-        form[others] -= np.outer(form[others, column], form[row])
-        leading.append(column)
-    return form[: len(leading)], np.array(leading, dtype=int)
-
-
-def echelon_basis(
-    R: np.ndarray, order: np.ndarray, tolerance: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """
-    Take independent columns as the reduced row echelon form does.
-
-    Parameters
-    ----------
-    R:
-        (m, n).
-    order:
-        (n,) its columns from left to right.
-    tolerance:
-        As for `reduced_row_echelon`.
-
-    Returns
-    -------
-    chosen, rest : np.ndarray
-        Independent and other columns, ascending.
-    coefficients : np.ndarray
-        That make the latter from the former.
-
-    """
-    form, leading = reduced_row_echelon(R[:, order], tolerance)
-    chosen = np.sort(order[leading])
-    rest = np.setdiff1d(order, chosen)
-    place = np.argsort(order)
-    B = form[np.argsort(order[leading])][:, place[rest]]
-    return chosen, rest, _without_noise(B, R, chosen, rest)
 
 
 TOLERANCE = 1e-4
@@ -266,7 +156,7 @@ A column (of unit norm) this close to the span of others counts as dependent on 
 
 Robots' true dependences hold to rounding and true independence shows as 0.1 or more, in every
 robot that was looked at.  What lies in between comes from rounded angles in URDFs: 1.5708 for pi/2
-makes columns differ by 4e-6, which no recording can tell.
+makes columns differ by 4e-6, which no recording resolves.
 """
 
 WEAK = 1e-2
@@ -300,11 +190,10 @@ def structure(
     regressor:
         The model.
     robot:
-        Its robot; tells the joints' kinds and axes, for the order of preference.
+        Its robot, for the kinds and axes of the joints in the order of preference.
     grouping:
-        ``preferred`` takes independent columns in the order of preference (`order.preference`),
-        ``echelon`` from left to right (`order.left_to_right`), as the reduced row echelon form
-        does.  The span is the same.
+        ``preferred`` takes independent columns in the order of `preference`, ``echelon`` in that
+        of `left_to_right`, as the reduced row echelon form does.  The span is the same.
     order:
         Names of columns to be taken first by ``echelon``.
     seed:
@@ -321,7 +210,7 @@ def structure(
     IdentificationError
         where ``order`` names what is no parameter.
     IdentifiabilityError
-        where the rank cannot be told: singular values go down to rounding without a gap.
+        if the rank is undetermined: singular values go down to rounding without a gap.
 
     Warns
     -----
@@ -336,24 +225,25 @@ def structure(
             value=grouping,
             remedy=f'it has to be one of {one_of(GROUPINGS)}',
         )
-    W = regressor.rows(random_states(robot, regressor, seed, samples))
+    if samples is None:
+        # eight times as many rows as columns
+        samples = 16 + math.ceil(8 * len(regressor.layout) / regressor.n_joints)
+    W = regressor.rows(drawn_states(robot, regressor, np.random.default_rng(seed), samples))
     norms, scale = _column_scale(W, regressor.layout)
     living = np.flatnonzero(norms)
     # W enters by its R factor alone, which has the same dependences and as many rows as columns
     R = np.asarray(np.linalg.qr(W[:, living] / scale[living], mode='r'))
+    ranks: list[Any]
     if grouping == 'echelon':
-        ranks = left_to_right(regressor.layout, order)
-        places = np.argsort(ranks[living], kind='stable')
-        chosen, rest, B = echelon_basis(R, places, tolerance)
+        ranks = left_to_right(regressor.layout, order).tolist()
     else:
-        levels = preference(regressor.layout, robot, getattr(regressor, 'motors', {}))
-        chosen = greedy_basis(
-            R, sorted(range(living.size), key=lambda i: levels[living[i]]), tolerance
-        )
-        rest = np.setdiff1d(np.arange(living.size), chosen)
-        B = coefficients(R, chosen, rest)
+        ranks = preference(regressor.layout, robot, getattr(regressor, 'motors', {}))
+    wanted = sorted(range(living.size), key=lambda i: ranks[int(living[i])])
+    chosen = greedy_basis(R, wanted, tolerance)
+    rest = np.setdiff1d(np.arange(living.size), chosen)
+    B = coefficients(R, chosen, rest)
     singular_values = np.linalg.svd(R, compute_uv=False)
-    gap, notes = _judge_gap(singular_values, chosen.size)
+    gap, remarks = _judge_gap(singular_values, chosen.size)
     lost = ~B.any(axis=0)
     scaled = np.zeros((chosen.size, norms.size))
     scaled[np.arange(chosen.size), living[chosen]] = 1.0
@@ -372,7 +262,7 @@ def structure(
             expression(row, regressor.layout.names, first=place)
             for row, place in zip(readable, living[chosen], strict=True)
         ),
-        warnings=notes,
+        warnings=remarks,
     )
 
 
@@ -409,6 +299,6 @@ def _judge_gap(singular_values: np.ndarray, rank: int) -> tuple[float, tuple[str
     remedy = 'look for angles or lengths in the URDF that are nearly right, such as 1.57 for pi/2'
     if gap < LEAST_GAP:
         raise IdentifiabilityError(text, value=gap, remedy=remedy)
-    note = f'{text}: {remedy}'
-    warnings.warn(note, IdentificationWarning, stacklevel=3)
-    return gap, (note,)
+    remark = f'{text}: {remedy}'
+    warnings.warn(remark, IdentificationWarning, stacklevel=3)
+    return gap, (remark,)

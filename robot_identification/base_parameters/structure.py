@@ -17,24 +17,10 @@ def expression(
     coefficients: np.ndarray, names: Sequence[str], *, first: int | None = None, digits: int = 3
 ) -> str:
     """
-    Write a combination of parameters in words.
+    Write a combination of parameters in words, as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
 
-    Parameters
-    ----------
-    coefficients:
-        (p,) numbers; zeros are left out.
-    names:
-        The p names.
-    first:
-        Place of the term to begin with; the others follow in order.
-    digits:
-        Significant digits of the coefficients.
-
-    Returns
-    -------
-    str
-        for example ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``; ``0`` for no term.
-
+    Coefficients are (p,), zeros are left out; ``first`` is the place of the term to begin with,
+    and coefficients have ``digits`` significant digits.  No term at all is ``0``.
     """
     places = [int(i) for i in np.flatnonzero(coefficients)]
     places.sort(key=lambda i: (i != first, i))
@@ -51,27 +37,6 @@ def expression(
 
 
 WIDTH = 100
-
-
-def structure_summary(structure: BaseStructure) -> str:
-    """Return the three categories of parameters; those in combination with their combinations."""
-    names: dict[str, tuple[str, ...]] = {'alone': (), 'combined': (), 'unidentifiable': ()}
-    for name, category in zip(structure.layout, structure.categories, strict=True):
-        names[category] += (name,)
-    sums = [
-        text
-        for text, name in zip(structure.expressions, structure.names, strict=True)
-        if text != name
-    ]
-    lines = [
-        '-- Identifiable parameters '.ljust(WIDTH, '-'),
-        f'{structure.n_base} base parameters of {structure.n_standard} standard ones',
-        *_listed(f'alone ({len(names["alone"])})', names['alone']),
-        *_listed(f'in {len(sums)} sums ({len(names["combined"])})', names['combined']),
-        *(line for text in sums for line in _wrapped(text, '    ')),
-        *_listed(f'not at all ({len(names["unidentifiable"])})', names['unidentifiable']),
-    ]
-    return '\n'.join(lines)
 
 
 def _listed(title: str, names: Iterable[str]) -> list[str]:
@@ -99,8 +64,7 @@ def _wrapped(text: str, head: str) -> list[str]:
 
 CATEGORIES = ('unidentifiable', 'combined', 'alone')
 """
-What any motion can tell about a standard parameter: nothing, only a combination with others, or
-the parameter itself.
+Identifiability of a standard parameter: not at all, only in a combination with others, or alone.
 """
 
 
@@ -132,7 +96,7 @@ class BaseStructure:
     expressions:
         Each base parameter in words, such as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
     warnings:
-        What is doubtful.
+        Doubts about the rank.
 
     """
 
@@ -189,19 +153,29 @@ class BaseStructure:
 
     def category(self, name: str) -> str:
         """
-        Say what any motion can tell about a standard parameter, one of `CATEGORIES`.
+        Return the identifiability of a standard parameter, one of `CATEGORIES`.
 
-        Raises
-        ------
-        IdentificationError
-            where there is no such parameter.
-
+        Raises IdentificationError if there is no such parameter.
         """
         return self.categories[self.layout.index(name)]
 
     def summary(self) -> str:
         """Return the parameters by category as text, with the combinations."""
-        return structure_summary(self)
+        names: dict[str, tuple[str, ...]] = {'alone': (), 'combined': (), 'unidentifiable': ()}
+        for name, category in zip(self.layout, self.categories, strict=True):
+            names[category] += (name,)
+        sums = [
+            text for text, name in zip(self.expressions, self.names, strict=True) if text != name
+        ]
+        lines = [
+            '-- Identifiable parameters '.ljust(WIDTH, '-'),
+            f'{self.n_base} base parameters of {self.n_standard} standard ones',
+            *_listed(f'alone ({len(names["alone"])})', names['alone']),
+            *_listed(f'in {len(sums)} sums ({len(names["combined"])})', names['combined']),
+            *(line for text in sums for line in _wrapped(text, '    ')),
+            *_listed(f'not at all ({len(names["unidentifiable"])})', names['unidentifiable']),
+        ]
+        return '\n'.join(lines)
 
     def columns(self, rows: np.ndarray) -> np.ndarray:
         """Columns of the base parameters out of regressor rows, (n_rows, p) to (n_rows, b)."""

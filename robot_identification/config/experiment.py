@@ -17,7 +17,7 @@ from ..errors import SettingsError
 from ..estimation.settings import EstimationSettings
 from ..model.robot import Robot
 from ..options.fields import option
-from ..regressor.delta_robot import delta_robot
+from ..regressor.delta import delta_robot
 from ..regressor.settings import ModelSettings
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path

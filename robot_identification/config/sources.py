@@ -16,7 +16,7 @@ from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
 from ..errors import RecordingError
-from ..model.elastic_joints import ElasticJoints
+from ..model.mechanisms import ElasticJoints
 from ..results.factor_file import read_factor, StoredFactor
 from ..signals import RecordingSource, sample_rate
 

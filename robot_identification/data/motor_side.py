@@ -21,7 +21,7 @@ from ..errors import (
     RecordingError,
     SettingsError,
 )
-from ..model.elastic_joints import ElasticJoints
+from ..model.mechanisms import ElasticJoints
 from .drives import Drives
 from .readers import no_samples, read_tables
 from .recording import Recording

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 import re
 import stat
-from xml.parsers import expat
 import zipfile
 
 from ..errors import SettingsError
+from ..model.urdf import is_urdf_file
 from .mcap_file import MAGIC
 from .table import FACTOR
 
@@ -77,20 +77,6 @@ def require_kind(path: Path, kind: str, key: str) -> None:
         )
 
 
-def _is_urdf(path: Path) -> bool:
-    """Tell whether the first element is ``<robot>``."""
-    tags: list[str] = []
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = lambda tag, _: tags.append(tag)
-    with path.open('rb') as stream:
-        try:
-            while not tags and (part := stream.read(_HEAD)):
-                parser.Parse(part)
-        except expat.ExpatError:
-            pass
-    return tags[:1] == ['robot']
-
-
 def _text_with(pattern: re.Pattern[str]) -> Callable[[Path], bool]:
     """Return a test for a text in which a pattern occurs."""
 
@@ -140,7 +126,7 @@ def _is_archive(path: Path) -> bool:
 
 
 _KINDS: dict[str, tuple[str, Callable[[Path], bool]]] = {
-    'urdf': ('a URDF or xacro file', _is_urdf),
+    'urdf': ('a URDF or xacro file', is_urdf_file),
     'parameters': ('a YAML file of parameters', _text_with(_PARAMETERS)),
     'bounds': ('a YAML file of names and [lowest, highest]', _text_with(_BOUNDS)),
     'rosbag2': ('a rosbag2 recording', _is_bag),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes of a robot's links, as its URDF draws them for collision checks or for the eye."""
+"""Collision and visual shapes of the links of a robot."""
 
 from __future__ import annotations
 
@@ -8,29 +8,24 @@ import os
 from pathlib import Path
 
 from lxml import etree
-import numpy as np
 import pinocchio as pin
 
 from ..errors import ModelError
+from .joint_selection import locked_configuration
 from .packages import resolve_package_path
 from .robot import Robot
+from .urdf import parse_tree
 
 KINDS = {'collision': pin.GeometryType.COLLISION, 'visual': pin.GeometryType.VISUAL}
-"""What a URDF has shapes for."""
+"""Kinds of shapes in a URDF."""
 
 
 @dataclass(frozen=True)
 class Shapes:
     """
-    Shapes that move with the identified joints.
+    Shapes that move with the identified joints: Pinocchio's geometry model, reduced to these.
 
-    Attributes
-    ----------
-    geometry:
-        Pinocchio's geometry model, reduced to the robot's joints.
-    missing:
-        Pairs of link and mesh file for meshes that are not found; they are left out.
-
+    ``missing`` has pairs of link and mesh file for meshes that are not found; they are left out.
     """
 
     geometry: pin.GeometryModel
@@ -39,20 +34,9 @@ class Shapes:
 
 def read_shapes(robot: Robot, kind: str = 'collision') -> Shapes:
     """
-    Read the shapes of a robot's URDF.
+    Read the ``collision`` or ``visual`` shapes of a robot's URDF.
 
-    Parameters
-    ----------
-    robot:
-        The robot.
-    kind:
-        ``collision`` or ``visual``.
-
-    Raises
-    ------
-    ModelError
-        where the shapes cannot be read.
-
+    Raises ModelError if the shapes cannot be read.
     """
     text, missing = _without_missing_meshes(robot, kind)
     full = pin.buildModelFromXML(robot.urdf)
@@ -64,13 +48,14 @@ def read_shapes(robot: Robot, kind: str = 'collision') -> Shapes:
             remedy='correct them',
         ) from error
     if robot.locked:
-        geometry = _reduce(full, geometry, robot)
+        ids, configuration = locked_configuration(full, robot.locked)
+        geometry = pin.buildReducedModel(full, geometry, ids, configuration)[1]
     return Shapes(geometry, tuple(missing))
 
 
 def _without_missing_meshes(robot: Robot, kind: str) -> tuple[str, list[tuple[str, str]]]:
     """Return the URDF with absolute mesh paths and without shapes whose mesh is not found."""
-    document = etree.fromstring(robot.urdf.encode())
+    document = parse_tree(robot.urdf)
     missing = []
     base = robot.path.parent if robot.path else Path.cwd()
     for link in document.iterfind('link'):
@@ -107,16 +92,3 @@ def _beside(name: str, base: Path) -> Path | None:
             if folder != Path(os.sep) and candidate.is_file():
                 return candidate
     return None
-
-
-def _reduce(full: pin.Model, geometry: pin.GeometryModel, robot: Robot) -> pin.GeometryModel:
-    reference = pin.neutral(full)
-    ids = []
-    for name, position in robot.locked.items():
-        joint = full.joints[full.getJointId(name)]
-        if joint.nq == 1:
-            reference[joint.idx_q] = position
-        elif joint.nv == 1:
-            reference[joint.idx_q : joint.idx_q + 2] = np.cos(position), np.sin(position)
-        ids.append(full.getJointId(name))
-    return pin.buildReducedModel(full, geometry, ids, reference)[1]

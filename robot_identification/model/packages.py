@@ -23,13 +23,10 @@ def read_urdf(
     source: str | os.PathLike, xacro_arguments: Mapping[str, str] | None = None
 ) -> tuple[str, Path | None]:
     """
-    Return the URDF text and its path (None where ``source`` is the text itself).
+    Return the URDF text and its path (None if ``source`` is the text itself).
 
-    Raises
-    ------
-    ModelError
-        where the file or package does not exist, or xacro is needed and missing or fails.
-
+    Raises ModelError if the file or package does not exist, or xacro is needed and missing or
+    fails.
     """
     text = os.fspath(source)
     if text.lstrip().startswith('<'):

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+import hashlib
 import os
 from pathlib import Path
+from typing import Any
 import warnings
 
 import numpy as np
@@ -22,6 +24,16 @@ from ..errors import (
     IdentificationWarning,
     ModelError,
     one_of,
+    SettingsError,
+)
+from .joint_selection import (
+    build_model,
+    identified_joints,
+    JointLimits,
+    locked_joints,
+    passive_joints,
+    reduced_model,
+    require_inertias,
 )
 from .packages import read_urdf
 from .parameters import (
@@ -29,19 +41,10 @@ from .parameters import (
     ParameterLayout,
     ParameterSet,
 )
-from .urdf_joints import (
-    build,
-    identified_joints,
-    joint_limits,
-    JointLimits,
-    locked_joints,
-    moving_joints,
-    parse,
-    passive_joints,
-    reduced,
-    require_inertias,
-)
-from .urdf_limits import MAX_GRAVITY
+from .urdf import parse_urdf, Urdf, UrdfJoint
+
+MAX_GRAVITY = 1e6
+"""Largest absolute component of the gravity [m/s^2]."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Robot:
         Pinocchio's model with the other joints locked and fixed links lumped.
     limits:
         Limits of the identified joints.
+    contents:
+        Links and joints of the URDF.
     path:
         The file that the URDF was read from, if any.
     opened:
@@ -83,6 +88,7 @@ class Robot:
     gravity: np.ndarray
     model: pin.Model
     limits: JointLimits
+    contents: Urdf = field(repr=False, compare=False)
     path: Path | None = None
     warnings: tuple[str, ...] = field(default=())
     opened: Robot = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
@@ -132,37 +138,38 @@ class Robot:
         """
         text, path = read_urdf(source, xacro_arguments)
         where = str(path) if path else 'URDF'
-        document = parse(text, where)
-        full = build(text, where)
-        moving = moving_joints(document)
-        joints = identified_joints(full, moving, joints, where)
+        contents = parse_urdf(text, where)
+        full = build_model(text, where)
+        joints = identified_joints(full, contents, joints, where)
         locked = dict(locked or {})
-        passive = passive_joints(full, moving, joints, locked, passive, where)
+        passive = passive_joints(full, contents, joints, locked, passive, where)
         free = (*joints, *passive)
-        held, notes = locked_joints(moving, free, locked, where)
+        held, remarks = locked_joints(contents, free, locked, where)
         checked_gravity = _gravity(gravity)
-        model = reduced(full, held)
+        model = reduced_model(full, held)
         model.gravity.linear = checked_gravity
-        links = tuple(moving[joint].find('child').get('link') for joint in free)
-        notes += require_inertias(document, free, links, where, massless=passive)
-        for note in notes:
-            warnings.warn(note, IdentificationWarning, stacklevel=2)
+        remarks += require_inertias(contents, free, where, massless=passive)
+        for remark in remarks:
+            warnings.warn(remark, IdentificationWarning, stacklevel=2)
+        moving = [contents.joints[joint] for joint in free]
+        links = tuple(joint.child for joint in moving)
         opened = cls(
-            name=document.get('name', 'robot'),
+            name=contents.name,
             urdf=text,
             joints=free,
             links=links,
             locked=held,
             gravity=checked_gravity,
             model=model,
-            limits=joint_limits(moving, free),
+            limits=JointLimits.of(moving),
+            contents=contents,
             path=path,
-            warnings=tuple(notes),
+            warnings=tuple(remarks),
         )
         if not passive:
             return opened
         n = len(joints)
-        limits = joint_limits(moving, joints)
+        limits = JointLimits.of(moving[:n])
         return replace(opened, joints=joints, links=links[:n], limits=limits, opened=opened)
 
     @property
@@ -232,23 +239,10 @@ class Robot:
 
     def attachment(self, frame: str | None = None) -> tuple[str, pin.SE3]:
         """
-        Say which identified link carries a link of the URDF, and where on it that one is.
+        Return the identified link that carries a link of the URDF, and the pose of that one in it.
 
-        Parameters
-        ----------
-        frame:
-            A link of the URDF; None for the last identified joint's own.
-
-        Returns
-        -------
-        tuple
-            The identified link, and the pose of ``frame`` in that link's joint frame.
-
-        Raises
-        ------
-        ModelError
-            where the URDF has no such link, or no identified joint moves it.
-
+        ``frame`` None stands for the last identified joint's own link.  Raises ModelError if the
+        URDF has no such link, or no identified joint moves it.
         """
         if frame is None:
             return self.links[-1], pin.SE3.Identity()
@@ -271,18 +265,10 @@ class Robot:
 
     def configuration(self, position: np.ndarray) -> np.ndarray:
         """
-        Turn joint positions into Pinocchio's configuration vectors.
+        Return Pinocchio's configuration vectors (n_samples, nq) or (nq,).
 
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) or (n_joints,), in the order of `joints` [rad or m].
-
-        Returns
-        -------
-        np.ndarray
-            (n_samples, nq) or (nq,); a continuous joint takes two entries (cosine, sine).
-
+        Positions are (n_samples, n_joints) or (n_joints,), in the order of `joints` [rad or m].  A
+        continuous joint takes two entries (cosine, sine).
         """
         self.require_tree()
         position = np.asarray(position, dtype=float)
@@ -343,3 +329,59 @@ def _gravity(values: Sequence[float]) -> np.ndarray:
         )
     gravity.setflags(write=False)
     return gravity
+
+
+def joint_placement(joint: UrdfJoint, position: float = 0.0) -> pin.SE3:
+    """Return the pose of a joint's child link in its parent link at a position [rad or m]."""
+    origin = pin.SE3(pin.rpy.rpyToMatrix(joint.rpy), joint.xyz)
+    if joint.type in ('revolute', 'continuous'):
+        turn = pin.AngleAxis(position, joint.axis).toRotationMatrix()
+        return origin * pin.SE3(turn, np.zeros(3))
+    if joint.type == 'prismatic':
+        return origin * pin.SE3(np.eye(3), position * joint.axis)
+    return origin
+
+
+def robot_document(robot: Robot) -> dict[str, Any]:
+    """Return all that `read_robot` needs, as plain data."""
+    return {
+        'name': robot.name,
+        'file': None if robot.path is None else str(robot.path),
+        'joints': list(robot.joints),
+        'links': list(robot.links),
+        'locked': dict(robot.locked),
+        'passive': list(robot.passive),
+        'gravity': robot.gravity.tolist(),
+        'sha256': _digest(robot.urdf),
+        'urdf': robot.urdf,
+    }
+
+
+def read_robot(stored: Mapping[str, Any]) -> Robot:
+    """
+    Make a robot anew of what `robot_document` gave.
+
+    Raises SettingsError if the URDF is not the one that was stored; KeyError or TypeError if
+    something is missing or of a wrong type.
+    """
+    if _digest(stored['urdf']) != stored['sha256']:
+        raise SettingsError(
+            "the URDF in it was changed and no longer fits its 'sha256'",
+            key='robot.urdf',
+            remedy='identify again with the changed URDF',
+        )
+    with warnings.catch_warnings():
+        # the warnings on the URDF were given when the result was made
+        warnings.simplefilter('ignore', IdentificationWarning)
+        robot = Robot.from_urdf(
+            stored['urdf'],
+            stored['joints'],
+            locked=stored['locked'],
+            passive=stored.get('passive', ()),
+            gravity=stored['gravity'],
+        )
+    return robot
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

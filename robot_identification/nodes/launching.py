@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 import re
 from typing import Any
-from xml.etree import ElementTree
 
 from ..errors import SettingsError
 from ..model.packages import read_urdf, resolve_package_path
+from ..model.urdf import parse_urdf
 
 PACKAGE = 'robot_identification'
 
@@ -206,7 +206,7 @@ def preview(
     if argument(context, 'preview') != 'true':
         return []
     urdf = read_urdf(robot)[0] if robot else ''
-    root = root_link(urdf) if urdf else ''
+    root = parse_urdf(urdf).root_link if urdf else ''
     clock = given(context, _EVERYWHERE)
     common: dict[str, Any] = {'namespace': LaunchConfiguration('namespace'), 'output': 'screen'}
 
@@ -238,14 +238,6 @@ def preview(
     if robot_too:
         shown.append(states('robot_state_publisher', '', 'joint_states'))
     return shown
-
-
-def root_link(urdf: str) -> str:
-    """Return the link of a URDF that no joint carries."""
-    robot = ElementTree.fromstring(urdf)
-    carried = {child.get('link') for child in robot.iterfind('joint/child')}
-    links = (str(link.get('name')) for link in robot.iterfind('link'))
-    return next(link for link in links if link not in carried)
 
 
 def _text(value: str) -> Any:

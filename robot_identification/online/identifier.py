@@ -147,7 +147,7 @@ class OnlineIdentifier:
         _require_numbers(n, period, memory, weights)
         self._columns = structure.independent
         self._pattern = row_pattern(regressor, self._columns)
-        other = forms(regressor, self._columns, n).other
+        other = forms(regressor, self._columns).other
         self._filtered = np.flatnonzero(np.isin(self._pattern.places, other))
         step = period if signals.sample_rate is None else 1.0 / signals.sample_rate
         windows = Windows.design(signals.polynomial_approximation, 1.0 / step)

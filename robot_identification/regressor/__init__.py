@@ -2,8 +2,7 @@
 """
 Regressors: efforts that are linear in the dynamic parameters, ``effort = W(q, dq, ddq) p``.
 
-`build` makes a robot's inverse dynamics regressor, `prior` what its URDF says about the
-parameters.
+`build` makes a robot's inverse dynamics regressor, `prior` the parameters given by its URDF.
 """
 
 from ..model.mechanisms import DeltaSettings, LoopSettings

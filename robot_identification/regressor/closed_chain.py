@@ -16,11 +16,9 @@ joints is projected likewise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from ..compiled import available
 from ..data.recording import Motion
 from ..errors import ModelError, RecordingError
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
@@ -31,7 +29,6 @@ from .closure import (
     SINGULAR,
 )
 from .friction import unit_of
-from .kernel_data import dense_data, KernelData
 from .loops import Loops
 from .rigid import RigidBodies
 from .settings import ModelSettings
@@ -55,11 +52,9 @@ class ClosedBodies:
     joints:
         Names of all joints: the actuated ones, then the passive ones.
     closure:
-        Solves the loops.
-    bodies:
-        Columns of the tree with its loops cut open.
-    columns:
-        Places of the tree's columns in ``layout``'s order.
+        Solver of the loops.
+    bodies, columns:
+        Columns of the tree with its loops cut open, and their places in ``layout``'s order.
     viscous:
         Whether passive joints have viscous friction.
     limits:
@@ -78,20 +73,13 @@ class ClosedBodies:
     @classmethod
     def of(cls, robot: Robot, settings: ModelSettings) -> ClosedBodies:
         """
-        Close the loops of a robot.
-
-        Parameters
-        ----------
-        robot:
-            With its passive joints.
-        settings:
-            Loops, assembly and passive friction.
+        Close the loops of a robot with passive joints.
 
         Raises
         ------
         ModelError
-            where the robot has no passive joints, a loop names a link that it does not have or
-            cannot be closed, or the loops do not determine the passive joints.
+            if the robot has no passive joints, a loop names a link that it does not have or cannot
+            be closed, or the loops do not determine the passive joints.
 
         """
         if not robot.passive:
@@ -127,14 +115,7 @@ class ClosedBodies:
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
-        Write the columns of a motion.
-
-        Parameters
-        ----------
-        motion:
-            States of n_samples of the actuated joints.
-        out:
-            (n_samples, n_actuated, >= len(layout)), overwritten in the first len(layout) columns.
+        Write the columns of a motion, as `inverse_dynamics.Term` asks.
 
         Raises
         ------
@@ -151,18 +132,7 @@ class ClosedBodies:
         """
         Return the motion of all joints, and how the passive ones depend on the actuated ones.
 
-        Parameters
-        ----------
-        motion:
-            States of the actuated joints.
-        first:
-            Number of the first sample, for messages.
-
-        Raises
-        ------
-        RecordingError
-            as `fill`.
-
+        ``first`` is the number of the motion's first sample, for the messages of `fill`.
         """
         position, closed = self.closure.solve(motion.position)
         if not closed.all():
@@ -178,11 +148,7 @@ class ClosedBodies:
         """
         Return random states in which the loops are closed and well away from singular.
 
-        Raises
-        ------
-        ModelError
-            where there are hardly any.
-
+        Raises ModelError if there are hardly any.
         """
         low, high = self.limits
         found: list[np.ndarray] = []
@@ -198,7 +164,7 @@ class ClosedBodies:
             drawn += samples
             if closed.any():
                 # near singular states a few large rows would hide all others
-                _, jacobian = self.closure.loops.linearised(position[closed])
+                jacobian = self.closure.loops.jacobian(position[closed])
                 conditioning = self.closure.conditioning(jacobian)
                 found.append(wanted[closed][conditioning >= REGULAR * np.median(conditioning)])
                 count += len(found[-1])
@@ -212,20 +178,12 @@ class ClosedBodies:
     def _fill_block(self, motion: Motion, jacobians: Jacobians, out: np.ndarray) -> None:
         n, c = self.n_joints, self.columns.size
         tree = np.zeros((len(motion), len(self.joints), len(self.bodies.layout)))
-        if available():
-            self._kernel_data.evaluate(motion, tree)
-        else:
-            self.bodies.fill(motion, tree)
+        self.bodies.fill(motion, tree)
         tree = tree[:, :, self.columns]
         turned = jacobians.ratio.transpose(0, 2, 1)
         out[:, :, :c] = tree[:, :n] + turned @ tree[:, n:]
         if self.viscous:
             out[:, :, c : len(self.layout)] = turned * motion.velocity[:, None, n:]
-
-    @cached_property
-    def _kernel_data(self) -> KernelData:
-        """The tree's rows for the compiled kernel."""
-        return dense_data(self.bodies, (), len(self.bodies.layout))
 
     def _unclosed(self, motion: Motion, row: int, first: int) -> RecordingError:
         position, loop = self.closure.nearest(motion.position[row])
@@ -258,8 +216,7 @@ class ClosedBodies:
 def _completed(position: np.ndarray, motion: Motion, jacobians: Jacobians) -> Motion:
     ratio = jacobians.ratio
     velocity = (ratio @ motion.velocity[:, :, None])[:, :, 0]
-    acceleration = (ratio @ motion.acceleration[:, :, None])[:, :, 0]
-    acceleration -= (jacobians.inverse @ jacobians.bias[:, :, None])[:, :, 0]
+    acceleration = (ratio @ motion.acceleration[:, :, None])[:, :, 0] + jacobians.drift
     return Motion(
         position=position,
         velocity=np.concatenate([motion.velocity, velocity], axis=1),
@@ -279,11 +236,10 @@ def _massive(robot: Robot, layout: ParameterLayout) -> np.ndarray:
 
 
 def _viscous(loops: Loops, robot: Robot) -> ParameterLayout:
-    turning = {joint.column: joint.revolute for joint in loops.tree.joints}
-    places = range(robot.n_joints, robot.opened.n_joints)
+    turning = loops.tree.revolute[robot.n_joints :]
     return ParameterLayout(
-        tuple(f'{robot.opened.joints[place]}.fv' for place in places),
-        tuple(unit_of('fv', revolute=turning[place]) for place in places),
+        tuple(f'{joint}.fv' for joint in robot.passive),
+        tuple(unit_of('fv', revolute=turns) for turns in turning),
     )
 
 
@@ -291,8 +247,7 @@ def _reach(robot: Robot, closure: Closure) -> np.ndarray:
     """Range of positions to look for random states in: the limits, or half a turn or a length."""
     n = robot.n_joints
     middle = closure.assembly[:n]
-    turning = {joint.column: joint.revolute for joint in closure.loops.tree.joints}
-    reach = np.array([np.pi if turning[i] else closure.loops.scale for i in range(n)])
+    reach = np.where(closure.loops.tree.revolute[:n], np.pi, closure.loops.scale)
     lower, upper = robot.limits.lower, robot.limits.upper
     return np.array(
         [

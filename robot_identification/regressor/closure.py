@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from ..errors import ModelError
 from .loops import Loops
@@ -53,18 +54,16 @@ class Jacobians:
     ----------
     ratio:
         (n_samples, n_passive, n_actuated) G = dq_p/dq_a.
-    inverse:
-        (n_samples, n_passive, n_equations) J_p^+.
-    bias:
-        (n_samples, n_equations) dJ/dt dq.
+    drift:
+        (n_samples, n_passive) accelerations of the passive joints, -J_p^+ dJ/dt dq, if the
+        actuated ones have none.
     conditioning:
         (n_samples,) smallest over largest singular value of J_p in metres.
 
     """
 
     ratio: np.ndarray
-    inverse: np.ndarray
-    bias: np.ndarray
+    drift: np.ndarray
     conditioning: np.ndarray
 
 
@@ -73,19 +72,9 @@ class Closure:
     """
     The loops of a robot, solved for its passive joints.
 
-    All positions are those of the opened robot: the actuated joints, then the passive ones.
-
-    Attributes
-    ----------
-    loops:
-        The equations.
-    actuated:
-        How many joints are actuated.
-    assembly:
-        (n_joints,) a closed state; the branch is the one that it is on.
-    weights:
-        (n_joints,) metres for a unit of each joint.
-
+    All positions are those of the opened robot: the ``actuated`` joints, then the passive ones.
+    ``assembly`` (n_joints,) is a closed state, whose branch is the one that is followed;
+    ``weights`` (n_joints,) are metres for a unit of each joint.
     """
 
     loops: Loops
@@ -97,18 +86,7 @@ class Closure:
     @classmethod
     def of(cls, loops: Loops, joints: tuple[str, ...], actuated: int, near: np.ndarray) -> Closure:
         """
-        Close the loops near a guess.
-
-        Parameters
-        ----------
-        loops:
-            The equations.
-        joints:
-            Names of all joints.
-        actuated:
-            How many of them are actuated; they stay where ``near`` has them.
-        near:
-            (n_joints,) positions to start from.
+        Close the loops near a guess (n_joints,), with the actuated joints where it has them.
 
         Raises
         ------
@@ -117,16 +95,13 @@ class Closure:
             joints that the loops do not let move independently.
 
         """
-        weights = np.empty(len(joints))
-        for joint in loops.tree.joints:
-            weights[joint.column] = loops.scale if joint.revolute else 1.0
+        weights = np.where(loops.tree.revolute, loops.scale, 1.0)
         position, residual = _nearly_closed(loops, near, actuated, weights)
-        worst = int(np.argmax(np.abs(residual)))
-        if abs(residual[worst]) > CLOSED * loops.scale:
+        name = _open_loop(loops, residual)
+        if name is not None:
             raise ModelError(
-                f"loop '{loops.name_of(worst)}' cannot be closed: it stays open by "
-                f'{abs(residual[worst]):.3g} m',
-                value=loops.name_of(worst),
+                f"loop '{name}' cannot be closed: it stays open by {np.abs(residual).max():.3g} m",
+                value=name,
                 remedy='correct its points, or give positions near a closed state in '
                 'robot.assembly',
             )
@@ -136,23 +111,12 @@ class Closure:
 
     def solve(self, wanted: np.ndarray, *, ordered: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """
-        Close the loops for many positions of the actuated joints.
+        Close the loops for positions (n_samples, n_actuated) of the actuated joints.
 
-        Parameters
-        ----------
-        wanted:
-            (n_samples, n_actuated).
-        ordered:
-            Whether the samples are one motion, in parts perhaps.  Then the way to one may lead
-            over others, or from the end of the part before, where the straight one is barred; it
-            ends at the first that cannot be reached at all.
-
-        Returns
-        -------
-        tuple
-            (n_samples, n_joints) positions of all joints, and (n_samples,) bool whether the loops
-            are closed there.
-
+        Return (n_samples, n_joints) positions of all joints, and (n_samples,) whether the loops
+        are closed there.  ``ordered`` samples are one motion, in parts perhaps: the way to one may
+        then lead over others, or from the end of the part before, if the straight one is barred;
+        it ends at the first that cannot be reached at all.
         """
         n = self.actuated
         marks = _marks(wanted * self.weights[:n], STEP * self.loops.scale)
@@ -171,69 +135,57 @@ class Closure:
 
     def jacobians(self, position: np.ndarray, velocity: np.ndarray) -> Jacobians:
         """
-        Return how the passive joints move.
+        Return the Jacobians at closed positions (n_samples, n_joints).
 
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) closed.
-        velocity:
-            (n_samples, n_actuated) of the actuated joints.
-
+        ``velocity`` is (n_samples, n_actuated) of the actuated joints.
         """
         n = self.actuated
-        _, jacobian = self.loops.linearised(position)
-        inverse, conditioning = self._inverse(jacobian[:, :, n:])
+        jacobian = self.loops.jacobian(position)
+        inverse = self._inverse(jacobian)
         ratio = -inverse @ jacobian[:, :, :n]
         passive = (ratio @ velocity[:, :, None])[:, :, 0]
         bias = self.loops.bias(position, np.concatenate([velocity, passive], axis=1))
-        return Jacobians(ratio, inverse, bias, conditioning)
+        drift = -(inverse @ bias[:, :, None])[:, :, 0]
+        return Jacobians(ratio, drift, self.conditioning(jacobian))
 
     def conditioning(self, jacobian: np.ndarray) -> np.ndarray:
         """Smallest over largest singular value of J_p in metres, (n_samples,)."""
-        passive = jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
-        return _conditioning(np.linalg.svd(passive, compute_uv=False), passive.shape[2])
+        passive = self._passive(jacobian)
+        values = np.linalg.svd(passive, compute_uv=False)
+        if values.shape[1] < passive.shape[2]:
+            return np.zeros(len(values))  # too few equations
+        return values[:, -1] / np.where(values[:, 0] > 0.0, values[:, 0], 1.0)
 
     def nearest(self, wanted: np.ndarray) -> tuple[np.ndarray, str | None]:
         """
         Close the loops as far as possible at one position of the actuated joints.
 
-        Returns
-        -------
-        tuple
-            (n_joints,) positions, and the loop that stays open the most; None where all close.
-
+        Return (n_joints,) positions, and the loop that stays open the most; None if all close.
         """
         near = np.concatenate([wanted, self.assembly[self.actuated :]])
         position, residual = _nearly_closed(self.loops, near, self.actuated, self.weights)
-        worst = int(np.argmax(np.abs(residual)))
-        closed = abs(residual[worst]) <= CLOSED * self.loops.scale
-        return position, None if closed else self.loops.name_of(worst)
+        return position, _open_loop(self.loops, residual)
 
     def singular_loop(self, position: np.ndarray) -> str:
         """Name the loop that is nearest to singular in one state."""
-        _, jacobian = self.loops.linearised(position[None])
-        passive = jacobian[0][:, self.actuated :] / self.weights[self.actuated :]
-        left, _, _ = np.linalg.svd(passive, full_matrices=False)
+        passive = self._passive(self.loops.jacobian(position[None]))
+        left, _, _ = np.linalg.svd(passive[0], full_matrices=False)
         return self.loops.name_of(int(np.argmax(np.abs(left[:, -1]))))
 
-    def _inverse(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pseudo-inverse of J_p, and its conditioning."""
-        weights = self.weights[self.actuated :]
-        left, values, right = np.linalg.svd(jacobian / weights, full_matrices=False)
-        small = values <= 1e-12 * values[:, :1]
-        inverted = np.where(small, 0.0, 1.0 / np.where(small, 1.0, values))
-        inverse = right.transpose(0, 2, 1) @ (inverted[:, :, None] * left.transpose(0, 2, 1))
-        return inverse / weights[:, None], _conditioning(values, weights.size)
+    def _passive(self, jacobian: np.ndarray) -> np.ndarray:
+        """J_p in metres."""
+        return jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
+
+    def _inverse(self, jacobian: np.ndarray) -> np.ndarray:
+        """Pseudo-inverse of J_p."""
+        inverse = np.linalg.pinv(self._passive(jacobian), rcond=1e-12)
+        return inverse / self.weights[self.actuated :, None]
 
     def _whole_turns(self, wanted: np.ndarray) -> np.ndarray:
         """Whole turns of the actuated joints from the assembly on, which change nothing."""
         n = self.actuated
         turns = np.trunc((wanted - self.assembly[:n]) / (2.0 * np.pi)) * (2.0 * np.pi)
-        for joint in self.loops.tree.joints:
-            if joint.column < n and not joint.revolute:
-                turns[:, joint.column] = 0.0
-        return turns
+        return np.where(self.loops.tree.revolute[:n], turns, 0.0)
 
     def _detour(self, known: np.ndarray, closed: np.ndarray, wanted: np.ndarray) -> None:
         """Reach in place, from its neighbours or the last motion's end, what is not closed."""
@@ -259,11 +211,7 @@ class Closure:
         """
         Move the actuated joints straight from closed states to where they are wanted.
 
-        Returns
-        -------
-        tuple
-            Positions, and which of them were reached with closed loops all the way.
-
+        Return positions, and which of them were reached with closed loops all the way.
         """
         n, position = self.actuated, start.copy()
         way = wanted - start[:, :n]
@@ -290,15 +238,14 @@ class Closure:
     def _step(self, position: np.ndarray, move: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """One step along the path, by the tangent and Newton's corrections; whether it is sure."""
         n = self.actuated
-        _, jacobian = self.loops.linearised(position)
+        jacobian = self.loops.jacobian(position)
         tangent = -self._gauss_newton(jacobian, (jacobian[:, :, :n] @ move[:, :, None])[:, :, 0])
         moved = position.copy()
         moved[:, :n] += move
         moved[:, n:] += tangent
         corrected = np.zeros_like(tangent)
         for _ in range(NEWTON):
-            residual, jacobian = self.loops.linearised(moved)
-            change = -self._gauss_newton(jacobian, residual)
+            change = -self._gauss_newton(self.loops.jacobian(moved), self.loops.residual(moved))
             moved[:, n:] += change
             corrected += change
             small = np.abs(change * self.weights[n:]).max(initial=0.0)
@@ -314,7 +261,7 @@ class Closure:
 
     def _gauss_newton(self, jacobian: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Solve J_p x = residual in the least-squares sense, (n_samples, n_passive)."""
-        passive = jacobian[:, :, self.actuated :] / self.weights[self.actuated :]
+        passive = self._passive(jacobian)
         square = passive.transpose(0, 2, 1) @ passive
         # regular even in a singular state; Newton's method does not mind this little
         floor = 1e-14 * np.trace(square, axis1=1, axis2=2) + 1e-300
@@ -324,10 +271,9 @@ class Closure:
 
     def _require_determined(self, joints: tuple[str, ...]) -> None:
         n = self.actuated
-        _, jacobian = self.loops.linearised(self.assembly[None])
-        passive = jacobian[0][:, n:] / self.weights[n:]
-        _, values, right = np.linalg.svd(passive)
-        if values.size < passive.shape[1] or values[-1] < SINGULAR * values[0]:
+        jacobian = self.loops.jacobian(self.assembly[None])
+        _, values, right = np.linalg.svd(self._passive(jacobian)[0])
+        if values.size < len(right) or values[-1] < SINGULAR * values[0]:
             loose = joints[n + int(np.argmax(np.abs(right[-1])))]
             raise ModelError(
                 f"the loops do not determine passive joint '{loose}' at the assembly",
@@ -335,7 +281,7 @@ class Closure:
                 remedy='name it in robot.joints if it has a drive, lock it, or declare the loop '
                 'that moves it; if the assembly is singular give another in robot.assembly',
             )
-        inverse, _ = self._inverse(jacobian[:, :, n:])
+        inverse = self._inverse(jacobian)
         blocked = jacobian[0][:, :n] - jacobian[0][:, n:] @ inverse[0] @ jacobian[0][:, :n]
         blocked = blocked / self.weights[:n]
         if np.abs(blocked).max(initial=0.0) > 1e-6:
@@ -349,45 +295,33 @@ class Closure:
             )
 
 
-def _conditioning(values: np.ndarray, unknowns: int) -> np.ndarray:
-    """Smallest over largest of (n_samples, k) singular values; 0 where equations are too few."""
-    if values.shape[1] < unknowns:
-        return np.zeros(len(values))
-    return values[:, -1] / np.where(values[:, 0] > 0.0, values[:, 0], 1.0)
-
-
 def _marks(position: np.ndarray, length: float) -> np.ndarray:
     """Count the pieces of ``length`` on the way that leads to each sample."""
     steps = np.linalg.norm(np.diff(position, axis=0, prepend=position[:1]), axis=1)
     return np.floor(np.cumsum(steps) / length).astype(np.int64)
 
 
+def _open_loop(loops: Loops, residual: np.ndarray) -> str | None:
+    """Return the loop that is open the most; None if all are closed."""
+    worst = int(np.argmax(np.abs(residual)))
+    return None if abs(residual[worst]) <= CLOSED * loops.scale else loops.name_of(worst)
+
+
 def _nearly_closed(
     loops: Loops, near: np.ndarray, actuated: int, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Close the loops as far as possible, by the method of Levenberg and Marquardt.
+    """Close the loops as far as possible; return positions and residual."""
 
-    Returns
-    -------
-    tuple
-        (n_joints,) positions and (n_equations,) residual.
+    def residual(passive: np.ndarray) -> np.ndarray:
+        position[actuated:] = passive / weights[actuated:]
+        return loops.residual(position[None])[0]
 
-    """
-    position, damping = np.array(near, dtype=float), 1e-3
-    residual, jacobian = (array[0] for array in loops.linearised(position[None]))
-    for _ in range(200):
-        if np.abs(residual).max(initial=0.0) <= CLOSED * loops.scale:
-            break
-        passive = jacobian[:, actuated:] / weights[actuated:]
-        square = passive.T @ passive
-        square += damping * max(np.trace(square), 1e-30) * np.eye(len(square))
-        trial = position.copy()
-        trial[actuated:] -= np.linalg.solve(square, passive.T @ residual) / weights[actuated:]
-        residual_there, jacobian_there = (array[0] for array in loops.linearised(trial[None]))
-        if np.linalg.norm(residual_there) < np.linalg.norm(residual):
-            position, residual, jacobian = trial, residual_there, jacobian_there
-            damping = max(0.1 * damping, 1e-15)
-        else:
-            damping = min(10.0 * damping, 1e9)
-    return position, residual
+    def jacobian(passive: np.ndarray) -> np.ndarray:
+        position[actuated:] = passive / weights[actuated:]
+        return loops.jacobian(position[None])[0][:, actuated:] / weights[actuated:]
+
+    position = np.array(near, dtype=float)
+    start = position[actuated:] * weights[actuated:]
+    with np.errstate(invalid='ignore'):  # 0 / 0 in a step that does not move
+        found = least_squares(residual, start, jacobian, ftol=None, xtol=1e-15, gtol=None)
+    return position, residual(found.x)

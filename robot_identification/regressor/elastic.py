@@ -36,7 +36,7 @@ import pinocchio as pin
 
 from ..data.recording import Motion
 from ..errors import one_of, SettingsError
-from ..model.elastic_joints import ElasticJoints
+from ..model.mechanisms import ElasticJoints
 from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
 from .friction import JointTerms, unit_of
@@ -59,7 +59,7 @@ class Rotor:
     ratio:
         k, turns of the rotor against its stator for one turn of theta.
     carrier:
-        Place in `Tree.joints` of the joint that moves the link it is mounted on; -1 for the base.
+        Place in `Tree.joints` of the joint that moves the link with its stator; -1 for the base.
     axis:
         (3,) unit vector in that joint's frame.
 
@@ -83,19 +83,15 @@ class ElasticRegressor:
     ----------
     layout:
         Ten parameters a link; ``<motor>.Ia`` of each motor; friction, motor by motor;
-        ``<joint>.k``, and ``<joint>.d`` where transmissions are damped, joint by joint.
+        ``<joint>.k``, and ``<joint>.d`` if transmissions are damped, joint by joint.
     joints:
         Names of the 2n columns of a motion: the joints, then the motors.
-    rigid:
-        The links.
+    rigid, friction:
+        Columns of the links, and of the motors' friction.
     rotors:
-        The motors' rotors, in the order of the joints; none without rotor inertia.
-    friction:
-        Columns of the motors' friction.
-    coupled:
-        Whether rotors and links act on each other beside the transmission.
-    damped:
-        Whether transmissions are damped.
+        In the order of the joints; none without rotor inertia.
+    coupled, damped:
+        Whether rotors and links act on each other beside the transmission, which may be damped.
     revolute:
         (n,) whether each joint turns.
 
@@ -140,11 +136,6 @@ class ElasticRegressor:
         -------
         np.ndarray
             (n_samples * 2n, len(layout)), the rows of a sample together, links first.
-
-        Raises
-        ------
-        ValueError
-            where the motion has another number of columns.
 
         """
         n_samples, n_columns = motion.position.shape
@@ -213,14 +204,7 @@ class ElasticRegressor:
 
 def build_elastic(robot: Robot, settings: ModelSettings) -> ElasticRegressor:
     """
-    Make the regressor of a robot with elastic joints.
-
-    Parameters
-    ----------
-    robot:
-        The robot; its joints are the n links' sides.
-    settings:
-        ``settings.elastic`` tells about the motors; the friction terms are those of the motors.
+    Make the regressor of a robot whose joints are the n links' sides.
 
     Raises
     ------
@@ -239,8 +223,7 @@ def build_elastic(robot: Robot, settings: ModelSettings) -> ElasticRegressor:
             remedy='leave one of them out',
         )
     rigid = RigidBodies.of(robot)
-    kind = {joint.column: joint.revolute for joint in rigid.tree.joints}
-    revolute = tuple(kind[column] for column in range(robot.n_joints))
+    revolute = rigid.tree.revolute
     names = elastic.columns(robot.joints)
     motors = names[robot.n_joints :]
     rotors = _rotors(robot, elastic, rigid.tree) if settings.rotor_inertia else ()

@@ -36,7 +36,7 @@ from .inverse_dynamics import (
     Regressor,
     Term,
 )
-from .kinematics import TreeJoint
+from .kinematics import cross_rows, TreeJoint
 from .rigid import BLOCK, RigidBodies
 
 _ROUNDING = 1e-9
@@ -49,14 +49,10 @@ class EnergyRegressor:
 
     Attributes
     ----------
-    layout:
-        The standard parameters, as those of the inverse dynamics regressor.
-    n_joints:
-        Number of joints.
-    rigid:
-        The columns of the links.
-    terms:
-        What fills the other columns.
+    layout, n_joints:
+        As those of the inverse dynamics regressor.
+    rigid, terms:
+        Columns of the links, and the other terms.
 
     """
 
@@ -86,21 +82,10 @@ class EnergyRegressor:
 
     def rows(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
         """
-        Return h: the energy of a unit of each parameter.
+        Return h (n_samples, p): the energy of a unit of each parameter, in J for SI units.
 
-        The energy of gravity is 0 at the height of the base's origin; differences of rows do not
-        depend on that.
-
-        Parameters
-        ----------
-        position, velocity:
-            (n_samples, n_joints) [rad, rad/s; m, m/s].
-
-        Returns
-        -------
-        np.ndarray
-            (n_samples, p), in J for SI units of the parameters.
-
+        Positions and velocities are (n_samples, n_joints) [rad, rad/s; m, m/s].  The energy of
+        gravity is 0 at the height of the base's origin; differences of rows do not depend on that.
         """
         return self.linearised(position, velocity)[0]
 
@@ -108,19 +93,10 @@ class EnergyRegressor:
         self, position: np.ndarray, velocity: np.ndarray
     ) -> tuple[np.ndarray, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]:
         """
-        Return `rows` and what takes a gradient by the rows back to the states.
+        Return `rows`, and the function that takes a gradient by the rows back to the states.
 
-        Parameters
-        ----------
-        position, velocity:
-            (n_samples, n_joints).
-
-        Returns
-        -------
-        tuple of np.ndarray and callable
-            The rows, and a function of weights (n_samples, p) that gives the gradients of
-            ``(weights * rows).sum()`` by position and velocity, (n_samples, n_joints) each.
-
+        The function turns weights (n_samples, p) into the gradients of ``(weights * rows).sum()``
+        by position and velocity, (n_samples, n_joints) each.
         """
         position, velocity = self._checked(position, velocity)
         parts = [slice(start, start + BLOCK) for start in range(0, len(position), BLOCK)]
@@ -148,18 +124,9 @@ class EnergyRegressor:
 
     def powers(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
         """
-        Return what a unit of each parameter takes out of the energy per second, such as friction.
+        Return the power (n_samples, p) [W] that a unit of each parameter takes, such as friction.
 
-        Parameters
-        ----------
-        position, velocity:
-            (n_samples, n_joints).
-
-        Returns
-        -------
-        np.ndarray
-            (n_samples, p) [W]; 0 for parameters that have an energy.
-
+        It is 0 for parameters that have an energy.
         """
         position, velocity = self._checked(position, velocity)
         out = np.zeros((len(position), len(self.layout)))
@@ -233,19 +200,9 @@ class _LinkState:
     """
     Variables of a link's energy in its frame, samples last.
 
-    Attributes
-    ----------
-    velocity:
-        (6, n_samples) angular velocity and velocity of the origin.
-    upward:
-        (3, n_samples) gravity with the sign changed.
-    height:
-        (n_samples,) potential of the origin, ``-g . p``.
-    units:
-        (6, k, n_samples) unit motions of the k joints on the path.
-    speeds:
-        (k, n_samples) their speeds.
-
+    ``velocity`` (6, n_samples) is angular velocity and velocity of the origin, ``upward`` (3,
+    n_samples) gravity with the sign changed, ``height`` (n_samples,) the potential of the origin,
+    ``units`` (6, k, n_samples) and ``speeds`` (k, n_samples) belong to the k joints on the path.
     """
 
     velocity: np.ndarray
@@ -291,20 +248,20 @@ class _LinkState:
             ]
         )
         # of rotation and of translation, as a unit motion has them
-        momentum = np.concatenate([turned + _cross(first, v), mass * v + _cross(W, first)])
+        momentum = np.concatenate([turned + cross_rows(first, v), mass * v + cross_rows(W, first)])
         by_velocity = np.einsum('ckn,cn->kn', self.units, momentum)
         # a joint's position changes, in the link's frame, what the joints before it give to the
         # velocity: by its cross product with the unit motion, where the joint's own part is zero
         given = np.cumsum(self.units * self.speeds, axis=1)
         changed = np.concatenate(
             [
-                _cross(given[:3], self.units[:3]),
-                _cross(given[:3], self.units[3:]) + _cross(given[3:], self.units[:3]),
+                cross_rows(given[:3], self.units[:3]),
+                cross_rows(given[:3], self.units[3:]) + cross_rows(given[3:], self.units[:3]),
             ]
         )
         by_position = np.einsum('ckn,cn->kn', changed, momentum)
         upward = self.upward[:, None]
-        by_position += np.einsum('ckn,cn->kn', _cross(upward, self.units[:3]), first)
+        by_position += np.einsum('ckn,cn->kn', cross_rows(upward, self.units[:3]), first)
         by_position += mass * np.einsum('ckn,cn->kn', self.units[3:], self.upward)
         return by_position, by_velocity
 
@@ -313,18 +270,7 @@ def energy_of(regressor: Regressor, key: str = 'estimation.equations') -> Energy
     """
     Return the energies that belong to an inverse dynamics regressor.
 
-    Parameters
-    ----------
-    regressor:
-        As `build` makes it for a tree of rigid links.
-    key:
-        Setting that asks for energies, for the error.
-
-    Raises
-    ------
-    SettingsError
-        where the model is of another kind.
-
+    Raises SettingsError, naming ``key``, if the model is no tree of rigid links.
     """
     terms = regressor.terms if isinstance(regressor, InverseDynamicsRegressor) else ()
     rigid = [term for term in terms if isinstance(term, RigidBodies)]
@@ -336,10 +282,3 @@ def energy_of(regressor: Regressor, key: str = 'estimation.equations') -> Energy
         )
     others = tuple(term for term in terms if not isinstance(term, RigidBodies))
     return EnergyRegressor(regressor.layout, regressor.n_joints, rigid[0], others)
-
-
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cross product along the first axis."""
-    return np.stack(
-        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-    )

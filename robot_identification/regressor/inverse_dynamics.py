@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-from lxml import etree
 import numpy as np
 
 from ..compiled import available
@@ -31,17 +30,7 @@ PREDICTION_BLOCK = 4096
 
 @runtime_checkable
 class Regressor(Protocol):
-    """
-    Model that is linear in its parameters: ``effort = rows(motion) @ parameters``.
-
-    Attributes
-    ----------
-    layout:
-        Names and units of the columns.
-    n_joints:
-        How many rows a sample has.
-
-    """
+    """Model that is linear in its parameters: ``effort = rows(motion) @ parameters``."""
 
     @property
     def layout(self) -> ParameterLayout:
@@ -63,7 +52,12 @@ class Term(Protocol):
         """Names and units of the columns that the term brings."""
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
-        """Write the term's columns into (n_samples, n_joints, n_parameters), which holds zeros."""
+        """
+        Write the term's columns of a motion.
+
+        ``out`` is (n_samples, n_joints, n_parameters) and has zeros there; entries that are zero
+        for every motion are left alone.
+        """
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ class InverseDynamicsRegressor:
     n_joints:
         Number of joints, hence of rows a sample.
     terms:
-        What fills the columns.
+        Groups of columns.
 
     """
 
@@ -93,18 +87,16 @@ class InverseDynamicsRegressor:
         """
         Evaluate the regressor.
 
-        The result is the only large array: what is needed in between does not grow with the number
-        of samples.  Long motions are given in parts (`Motion.rows`).
+        Beside the result, memory does not grow with the number of samples.
 
         Parameters
         ----------
         motion:
             States of n_samples, joints in the robot's order [rad, rad/s, rad/s^2].
         out:
-            Contiguous array of the result's shape to write to, which saves the system the work of
-            finding the memory; made where None.
+            Contiguous array of the result's shape to write to; made if None.
         threads:
-            How many at most work on it; one where nothing is compiled.
+            Most threads that share the work of the compiled kernel.
 
         Returns
         -------
@@ -114,7 +106,7 @@ class InverseDynamicsRegressor:
         Raises
         ------
         ValueError
-            where the motion has another number of joints, or ``out`` does not fit.
+            if the motion has another number of joints, or ``out`` does not fit.
 
         """
         n_samples, n_joints = motion.position.shape
@@ -150,7 +142,7 @@ class InverseDynamicsRegressor:
 
     @cached_property
     def compilable(self) -> tuple[RigidBodies, tuple[Combination, ...]] | None:
-        """The terms, where the compiled kernel knows them all."""
+        """The terms, if the compiled kernel can evaluate them all."""
         rigid, *others = self.terms
         known = [term for term in others if isinstance(term, (JointTerms, DriveTerms))]
         if not isinstance(rigid, RigidBodies) or len(known) < len(others):
@@ -164,7 +156,7 @@ class MechanismRegressor(InverseDynamicsRegressor):
 
     @property
     def bodies(self) -> ClosedBodies | DeltaBodies:
-        """The term that knows the mechanism."""
+        """The term of the mechanism."""
         bodies = self.terms[0]
         assert isinstance(bodies, (ClosedBodies, DeltaBodies))
         return bodies
@@ -181,13 +173,9 @@ class MechanismRegressor(InverseDynamicsRegressor):
 
 def result_array(shape: tuple[int, int], out: np.ndarray | None) -> np.ndarray:
     """
-    Return the array to write a result to.
+    Return ``out``, or a new array if it is None.
 
-    Raises
-    ------
-    ValueError
-        where ``out`` is another than a contiguous array of doubles of this shape.
-
+    Raises ValueError if ``out`` is another than a contiguous array of doubles of this shape.
     """
     if out is None:
         return np.empty(shape)
@@ -199,23 +187,16 @@ def result_array(shape: tuple[int, int], out: np.ndarray | None) -> np.ndarray:
 
 def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     """
-    Make the regressor of a robot.
+    Make the regressor of a robot, by default with default settings.
 
-    It is an `InverseDynamicsRegressor`, a `MechanismRegressor` where the settings have closed
-    loops, or an `ElasticRegressor` where they have elastic joints.
-
-    Parameters
-    ----------
-    robot:
-        The robot.
-    settings:
-        What the model holds besides rigid bodies; default settings where None.
+    It is an `InverseDynamicsRegressor`, a `MechanismRegressor` if the settings have closed loops
+    or a delta robot, or an `ElasticRegressor` if they have elastic joints.
 
     Raises
     ------
     SettingsError
-        where a coupled drive names a joint that is not identified, or the settings of elastic
-        joints do not fit the robot.
+        if a coupled drive names a joint that is not identified, or the settings of elastic joints
+        do not fit the robot.
 
     """
     settings = settings or ModelSettings()
@@ -224,8 +205,7 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     bodies, kind = _bodies(robot, settings), InverseDynamicsRegressor
     if not isinstance(bodies, RigidBodies):
         kind = MechanismRegressor
-    turning = {joint.column: joint.revolute for joint in tree_of(robot.opened).joints}
-    revolute = tuple(turning[column] for column in range(robot.n_joints))
+    revolute = tree_of(robot.opened).revolute[: robot.n_joints]
     if settings.delta is not None:
         settings = replace(settings, rotor_inertia=False)  # it is part of J
     loads = robot.opened.prior
@@ -263,16 +243,10 @@ def _bodies(robot: Robot, settings: ModelSettings) -> Term:
 
 def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     """
-    Return what the URDF says about the standard parameters of the model.
+    Return the standard parameters of the model that the URDF gives.
 
     Inertial parameters come from ``<inertial>`` (fixed and locked links lumped), ``fv`` and ``fc``
-    (or ``ts``) from a joint's ``<dynamics damping friction>``; what a URDF cannot say is 0.
-
-    Raises
-    ------
-    ModelError
-        where ``<dynamics>`` holds something else than finite numbers.
-
+    (or ``ts``) from a joint's ``<dynamics damping friction>``; all others are 0.
     """
     regressor = build(robot, settings)
     layout = regressor.layout
@@ -280,37 +254,18 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     motors = {joint: motor for motor, joint in getattr(regressor, 'motors', {}).items()}
     opened = robot.opened
     values = dict(zip(opened.layout.names, opened.prior.values, strict=True))
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
-    document = etree.fromstring(robot.urdf.encode(), parser)
-    elements = {element.get('name'): element for element in document.iterfind('joint')}
     for joint in opened.joints:
-        dynamics = elements[joint].find('dynamics')
-        if dynamics is not None:
-            owner = motors.get(joint, joint)
-            values[f'{owner}.fv'] = _number(dynamics, 'damping', joint)
-            values[f'{owner}.fc'] = _number(dynamics, 'friction', joint)
-            values[f'{owner}.ts'] = values[f'{owner}.fc']
+        owner, drawn = motors.get(joint, joint), robot.contents.joints[joint]
+        values[f'{owner}.fv'] = drawn.damping
+        values[f'{owner}.fc'] = values[f'{owner}.ts'] = drawn.friction
     return ParameterSet(layout, np.array([values.get(name, 0.0) for name in layout]))
 
 
 def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> np.ndarray:
     """
-    Efforts of a motion for given parameters.
+    Return the efforts of a motion, (n_samples, n_joints) [N m or N].
 
-    Parameters
-    ----------
-    regressor:
-        The model.
-    motion:
-        States of n_samples.
-    parameters:
-        In the regressor's layout.
-
-    Returns
-    -------
-    np.ndarray
-        (n_samples, n_joints) [N m or N].
-
+    Raises ValueError if the parameters are not in the regressor's layout.
     """
     if parameters.layout.names != regressor.layout.names:
         raise ValueError('the parameters are not those of the regressor')
@@ -320,19 +275,3 @@ def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> n
         rows = regressor.rows(part)
         effort[start : start + len(part)] = (rows @ parameters.values).reshape(len(part), -1)
     return effort
-
-
-def _number(dynamics: etree._Element, attribute: str, joint: str) -> float:
-    text = dynamics.get(attribute, '0')
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise ModelError(
-            f"{attribute} of joint '{joint}' is '{text}' in the URDF",
-            joint=joint,
-            value=text,
-            remedy=f'write a number in <dynamics {attribute}="...">',
-        )
-    return value

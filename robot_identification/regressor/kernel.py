@@ -22,9 +22,6 @@ from ..compiled import compiled, constant
 BLOCK = 72
 """Samples of a block; nine lines of a cache, since a power of two would use few of its sets."""
 
-SMALL = 8
-"""Samples below which entries are copied one by one: a slice costs more than they do."""
-
 TILE = 8
 """Dense rows that are written at once."""
 
@@ -168,10 +165,6 @@ def write_entries(
     for k in range(places.size):
         if places[k] < 0:
             continue
-        if count < SMALL:
-            for t in range(count):
-                out[places[k], start + t] = entries[k, t]
-            continue
         entry, target = entries[k], out[places[k], start : start + count]
         for t in range(count):
             target[t] = entry[t]
@@ -210,7 +203,7 @@ def evaluate(
 
     Parameters
     ----------
-    joints, frames, axes, gravity, sums, functions, weights, places:
+    joints, frames, axes, gravity, sums, functions, weights, places, dense:
         As in `KernelData`.
     states:
         (f, m) functions of the state.
@@ -218,8 +211,6 @@ def evaluate(
         Dense: (M, n p) numbers of M >= m samples.  Else: (K, M) entries.
     first:
         Place of the first of the m samples among the M.
-    dense:
-        Which of the two.
 
     """
     n, m = joints.shape[0], states.shape[1]

@@ -39,10 +39,9 @@ class KernelData:
 
     Attributes
     ----------
-    dense:
-        Whether the kernel makes whole rows; else entries.
-    size:
-        Numbers of a sample: n p, or K.
+    dense, size:
+        Whether the kernel makes whole rows (of ``size`` = n p numbers a sample) or ``size``
+        entries.
     joints:
         (n, 7) for each joint of the tree: place of its parent's link (0 is the base), number of
         joints on its path, the two functions that its frame depends on, its velocity and
@@ -83,17 +82,9 @@ class KernelData:
 
     def evaluate(self, motion: Motion, out: np.ndarray, threads: int = 1) -> None:
         """
-        Evaluate the rows or entries of a motion.
+        Evaluate the rows or entries of a motion of m states, on at most ``threads`` threads.
 
-        Parameters
-        ----------
-        motion:
-            m states, of as many joints as there are links.
-        out:
-            Contiguous, m rows of ``size`` numbers; or ``size`` rows of m for entries.
-        threads:
-            Largest number of threads that share the samples.
-
+        ``out`` is contiguous: m rows of ``size`` numbers, or ``size`` rows of m for entries.
         """
         m = len(motion)
         out = out.reshape((m, self.size) if self.dense else (self.size, m))
@@ -151,17 +142,7 @@ class KernelData:
 def dense_data(
     rigid: RigidBodies, combinations: Sequence[Combination], n_columns: int
 ) -> KernelData:
-    """
-    Return the kernel's input for whole rows.
-
-    Parameters
-    ----------
-    rigid, combinations:
-        The regressor's terms.
-    n_columns:
-        Number p of its columns.
-
-    """
+    """Return the kernel's input for whole rows of ``n_columns`` columns."""
     size = len(rigid.tree.joints) * n_columns
 
     def place(row: int, column: int) -> int:
@@ -176,17 +157,7 @@ def entries_data(
     rows: Iterable[int],
     columns: Iterable[int],
 ) -> KernelData:
-    """
-    Return the kernel's input for certain entries.
-
-    Parameters
-    ----------
-    rigid, combinations:
-        The regressor's terms.
-    rows, columns:
-        (K,) of the entries, in the order of the output.
-
-    """
+    """Return the kernel's input for the (K,) entries at ``rows`` and ``columns``."""
     wanted = {place: i for i, place in enumerate(zip(rows, columns, strict=True))}
 
     def place(row: int, column: int) -> int:

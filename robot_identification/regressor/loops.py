@@ -18,14 +18,88 @@ from ..errors import ModelError, one_of
 from ..model.mechanisms import LoopSettings
 from ..model.robot import Robot
 from .kinematics import (
-    Poses,
-    poses,
-    Rates,
-    rates,
+    cross,
+    cross_matrix,
     Tree,
     tree_of,
-    Vector,
 )
+
+_COMPLEX_STEP = 1e-30
+
+
+@dataclass(frozen=True)
+class Poses:
+    """
+    Frames of all joints in the base frame, by place in `Tree.joints`; the last one is the base's.
+
+    Attributes
+    ----------
+    rotation:
+        (k + 1, n_samples, 3, 3).
+    origin, axis:
+        (k + 1, n_samples, 3) origins [m], and unit vectors of the joints' axes.
+
+    """
+
+    rotation: np.ndarray
+    origin: np.ndarray
+    axis: np.ndarray
+
+
+def poses(tree: Tree, position: np.ndarray) -> Poses:
+    """Return the frames for joint positions (n_samples, n_joints), in the order of the data."""
+    shape, kind = (len(tree.joints) + 1, len(position), 3), position.dtype
+    rotation = np.empty((*shape, 3), dtype=kind)
+    origin, axis = np.zeros(shape, dtype=kind), np.zeros(shape, dtype=kind)
+    rotation[-1] = np.eye(3)
+    for i, joint in enumerate(tree.joints):
+        q = position[:, joint.column]
+        parent = rotation[joint.parent]
+        origin[i] = origin[joint.parent] + parent @ joint.translation
+        axis[i] = parent @ (joint.rotation @ joint.axis)
+        if joint.revolute:
+            # Rodrigues' formula
+            outer = np.outer(joint.axis, joint.axis)
+            cosine, sine = np.cos(q)[:, None, None], np.sin(q)[:, None, None]
+            turn = outer + cosine * (np.eye(3) - outer) + sine * cross_matrix(joint.axis)
+            rotation[i] = parent @ (joint.rotation @ turn)
+        else:
+            rotation[i] = parent @ joint.rotation
+            origin[i] += axis[i] * q[:, None]
+    return Poses(rotation, origin, axis)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """
+    A point, or a direction, that is fixed to a link.
+
+    ``joint`` is the place in `Tree.joints` of the joint that moves the link, -1 for the base;
+    ``local`` is (3,) in the frame of that joint [m]; a ``free`` one is a direction.
+    """
+
+    joint: int
+    local: np.ndarray
+    free: bool = False
+
+    def at(self, at: Poses) -> np.ndarray:
+        """Return it in the base frame, (n_samples, 3)."""
+        turned = at.rotation[self.joint] @ self.local
+        return turned if self.free else turned + at.origin[self.joint]
+
+    def slopes(self, tree: Tree, at: Poses) -> np.ndarray:
+        """Return its derivatives by the joints, (n_samples, 3, n_joints) in the data's order."""
+        here = self.at(at)
+        slopes = np.zeros((*here.shape, len(tree.joints)), dtype=here.dtype)
+        path = tree.joints[self.joint].path if self.joint >= 0 else ()
+        for i in path:
+            joint, axis = tree.joints[i], at.axis[i]
+            if joint.revolute:
+                arm = here if self.free else here - at.origin[i]
+                slopes[:, :, joint.column] = cross(axis, arm)
+            elif not self.free:
+                slopes[:, :, joint.column] = axis
+        return slopes
 
 
 @dataclass(frozen=True)
@@ -36,11 +110,11 @@ class Loop:
     Attributes
     ----------
     name:
-        What messages call it.
+        For messages.
     points:
         The two points: they coincide, or keep their distance.
     length:
-        That distance [m]; None where they coincide.
+        That distance [m]; None if they coincide.
     directions:
         Pairs of directions that stay at right angles.
     scale:
@@ -86,36 +160,13 @@ class Loop:
             parts.append(self.scale * turned)
         return np.concatenate(parts, axis=1)
 
-    def bias(self, at: Poses, moving: Rates) -> np.ndarray:
-        """Return dJ/dt dq, (n_samples, equations) [m/s^2]."""
-        (va, ba), (vb, bb) = (point.moving(at, moving) for point in self.points)
-        if self.length is None:
-            parts = [ba - bb]
-        else:
-            gap = self.points[0].at(at) - self.points[1].at(at)
-            bent = _dot(va - vb, va - vb) + _dot(gap, ba - bb)
-            parts = [bent[:, None] / self.length]
-        for u, v in self.directions:
-            (du, bu), (dv, bv) = (vector.moving(at, moving) for vector in (u, v))
-            bent = _dot(bu, v.at(at)) + 2.0 * _dot(du, dv) + _dot(u.at(at), bv)
-            parts.append(self.scale * bent[:, None])
-        return np.concatenate(parts, axis=1)
-
 
 @dataclass(frozen=True)
 class Loops:
     """
-    All loops of a robot.
+    All loops of a robot, with its tree cut open.
 
-    Attributes
-    ----------
-    tree:
-        The robot with its loops cut open.
-    loops:
-        One after the other, as in the settings.
-    scale:
-        Size of the robot [m]: the longest way from a joint to a point of a loop.
-
+    ``scale`` is the size of the robot [m]: the longest way from a joint to a point of a loop.
     """
 
     tree: Tree
@@ -162,18 +213,20 @@ class Loops:
         at = poses(self.tree, position)
         return np.concatenate([loop.residual(at) for loop in self.loops], axis=1)
 
-    def linearised(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the residual and its derivatives, (n_samples, n_equations, n_joints)."""
+    def jacobian(self, position: np.ndarray) -> np.ndarray:
+        """Return the derivatives of the residual, (n_samples, n_equations, n_joints)."""
         at = poses(self.tree, position)
-        residual = np.concatenate([loop.residual(at) for loop in self.loops], axis=1)
-        slopes = np.concatenate([loop.jacobian(self.tree, at) for loop in self.loops], axis=1)
-        return residual, slopes
+        return np.concatenate([loop.jacobian(self.tree, at) for loop in self.loops], axis=1)
 
     def bias(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-        """Return dJ/dt dq, (n_samples, n_equations) [m/s^2]."""
-        at = poses(self.tree, position)
-        moving = rates(self.tree, at, velocity)
-        return np.concatenate([loop.bias(at, moving) for loop in self.loops], axis=1)
+        """
+        Return dJ/dt dq, (n_samples, n_equations) [m/s^2].
+
+        The derivative of J along dq is a complex step's, which is exact to rounding (Squire and
+        Trapp 1998).
+        """
+        turned = self.jacobian(position + 1j * _COMPLEX_STEP * velocity).imag / _COMPLEX_STEP
+        return (turned @ velocity[:, :, None])[:, :, 0]
 
     def name_of(self, equation: int) -> str:
         """Name of the loop that an equation belongs to."""

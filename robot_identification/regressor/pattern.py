@@ -3,20 +3,19 @@
 The entries of a regressor's rows that are not zero for every motion.
 
 A joint's effort depends on the links that it carries alone, so that most of a sample's rows are
-zero; what is worked on sample by sample holds the others only.
+zero; work sample by sample is on the other entries alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import finalize
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..compiled import available
 from ..data.recording import Motion
-from .friction import Combination
 from .inverse_dynamics import (
     InverseDynamicsRegressor,
     Regressor,
@@ -27,9 +26,7 @@ from .kernel_data import (
     entries_data,
     KernelData,
 )
-from .rigid import RigidBodies
 
-_KEPT = 8  # patterns that are found again
 _STATES = 12
 """Random states at which an entry has to be exactly zero to count as zero for every motion."""
 
@@ -42,8 +39,7 @@ class RowPattern:
     Attributes
     ----------
     columns:
-        For each of a sample's n rows the ascending places, among the columns asked for, that are
-        not zero for every motion.
+        For each of a sample's n rows the ascending places, among the columns asked for.
     size:
         Number b of columns asked for.
 
@@ -89,59 +85,18 @@ class RowPattern:
         return alike and np.array_equal(self.places, other.places)
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
-        """
-        Return the entries of whole rows, the inverse of `expand`.
-
-        Parameters
-        ----------
-        rows:
-            (m, n, b).
-
-        Returns
-        -------
-        np.ndarray
-            (K, m), contiguous.
-
-        """
+        """Return the entries (K, m), contiguous, of whole rows (m, n, b); inverse of `expand`."""
         return np.ascontiguousarray(rows[:, self.rows, self.places].T)
 
     def product(self, entries: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """
-        Multiply rows with values of their columns.
-
-        Parameters
-        ----------
-        entries:
-            (K, m).
-        values:
-            (b,).
-
-        Returns
-        -------
-        np.ndarray
-            (m, n).
-
-        """
+        """Multiply the rows of entries (K, m) with values (b,) of their columns, (m, n)."""
         out = np.empty((len(self.columns), entries.shape[1]))
         for j, places in enumerate(self.columns):
             out[j] = values[places] @ entries[self.part(j)]
         return out.T
 
     def expand(self, entries: np.ndarray) -> np.ndarray:
-        """
-        Return whole rows.
-
-        Parameters
-        ----------
-        entries:
-            (K, m) of m samples.
-
-        Returns
-        -------
-        np.ndarray
-            (m, n, b).
-
-        """
+        """Return the whole rows (m, n, b) of entries (K, m)."""
         dense = np.zeros((entries.shape[1], len(self.columns), self.size))
         dense[:, self.rows, self.places] = entries.T
         return dense
@@ -149,43 +104,33 @@ class RowPattern:
 
 def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
     """
-    Find the entries that are not zero for every motion.
+    Find the entries in (b,) columns of a regressor that are not zero for every motion.
 
-    Parameters
-    ----------
-    regressor:
-        Any.  Where the compiled kernel could evaluate it, they follow from its structure: a link's
-        columns are in the rows of the joints that move it.  Others are tried at random states.
-    columns:
-        (b,) places of the columns that are wanted.
-
+    If the compiled kernel could evaluate it, they follow from its structure: a link's columns are
+    in the rows of the joints that move it.  Other regressors are tried at random states.
     """
     compilable = regressor.compilable if isinstance(regressor, InverseDynamicsRegressor) else None
     if compilable is None:
-        occupied = _tried(regressor)
+        rows = regressor.rows(random_states(regressor, _STATES))
+        occupied = np.asarray(rows.reshape(_STATES, regressor.n_joints, -1).any(axis=0))
     else:
-        occupied = _structure(compilable, (regressor.n_joints, len(regressor.layout)))
-    rows = occupied[:, np.asarray(columns)]
-    return RowPattern(tuple(np.flatnonzero(row) for row in rows), rows.shape[1])
+        occupied = np.zeros((regressor.n_joints, len(regressor.layout)), dtype=bool)
+        rigid, combinations = compilable
+        for row, link in carried_links(rigid.tree):
+            occupied[row, 10 * link : 10 * link + 10] = True
+        for entry in (entry for combination in combinations for entry in combination.entries):
+            occupied[entry.row, entry.column] |= bool(entry.parts)
+    wanted = occupied[:, columns]
+    return RowPattern(tuple(np.flatnonzero(row) for row in wanted), wanted.shape[1])
 
 
-def kept_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
-    """
-    Return the pattern that was found last time for the same regressor and array of columns.
-
-    The parameters are those of `row_pattern`; many recordings of one robot have one pattern.
-    """
-    key = id(regressor), id(columns)
-    kept = _patterns.get(key)
-    if kept is None:
-        kept = regressor, columns, row_pattern(regressor, columns)
-        while len(_patterns) >= _KEPT:
-            _patterns.pop(next(iter(_patterns)), None)
-        _patterns[key] = kept
-    return kept[2]
-
-
-_patterns: dict[tuple[int, int], tuple[Regressor, np.ndarray, RowPattern]] = {}
+def random_states(regressor: Regressor, samples: int) -> Motion:
+    """Return random states, the same ones each time, that the robot can have."""
+    random = np.random.default_rng(0)
+    own = getattr(regressor, 'random_motion', None)
+    if own is not None:
+        return own(random, samples)
+    return Motion(*random.uniform(-3.0, 3.0, (3, samples, regressor.n_joints)))
 
 
 def entries(
@@ -198,37 +143,30 @@ def entries(
     threads: int = 1,
 ) -> np.ndarray:
     """
-    Evaluate the entries of a pattern.
+    Evaluate the entries of a pattern, (K, m) and contiguous.
 
     Row j's part ``[offsets[j]:offsets[j + 1]]`` of the result is the matrix (m, w_j) of its
-    columns in Fortran's order, as LAPACK takes it.  The compiled kernel forms these entries alone.
+    columns in Fortran's order, as LAPACK takes it.  The compiled kernel forms these entries alone;
+    without it, the dense rows of the motion exist meanwhile.
 
     Parameters
     ----------
-    regressor:
-        The model.
-    motion:
-        States of m samples, a few thousand at most: the dense rows of regressors without a
-        compiled kernel exist meanwhile.
-    columns, pattern:
+    regressor, columns, pattern:
         As for and from `row_pattern`.
+    motion:
+        States of m samples, a few thousand at most.
     out:
-        (K, m), contiguous, to write to; made where None.
+        (K, m), contiguous, to write to; made if None.
     threads:
-        How many at most work on it; one where nothing is compiled.
-
-    Returns
-    -------
-    np.ndarray
-        (K, m), contiguous.
+        Most threads that share the work of the compiled kernel.
 
     Raises
     ------
     ValueError
-        where the motion has another number of joints than the regressor, or ``out`` does not fit.
+        if the motion has another number of joints than the regressor, or ``out`` does not fit.
 
     """
-    data = entries_data_of(regressor, columns, pattern) if available() else None
+    data = _kernel_input(regressor, columns, pattern) if available() else None
     if data is not None:
         m, n = motion.position.shape
         if n != regressor.n_joints:
@@ -242,55 +180,20 @@ def entries(
     return out
 
 
-def entries_data_of(
+_Kept = tuple[Regressor, np.ndarray, KernelData]
+_kernel_inputs: WeakKeyDictionary[RowPattern, _Kept] = WeakKeyDictionary()
+"""The latest input of the compiled kernel for each pattern: online, it serves every sample."""
+
+
+def _kernel_input(
     regressor: Regressor, columns: np.ndarray, pattern: RowPattern
 ) -> KernelData | None:
-    """
-    Return the entries of a pattern as data for the compiled kernel; None where it has none.
-
-    The last one of a pattern is kept as long as that, and is found again by the same regressor and
-    array of columns.  The parameters are those of `entries`.
-    """
-    kept = _kernel_data.get(id(pattern))
-    if kept is not None and kept[0] is regressor:
-        # the same array as a rule, which takes no time to see
-        same = kept[1] is columns or np.array_equal(kept[1], columns)
-        if same:
-            return kept[2]
+    """Return the entries of a pattern as data for the compiled kernel; None if it has none."""
     if not isinstance(regressor, InverseDynamicsRegressor) or regressor.compilable is None:
         return None
-    places = np.asarray(columns)[pattern.places]
-    data = entries_data(*regressor.compilable, pattern.rows, places)
-    if kept is None:
-        finalize(pattern, _kernel_data.pop, id(pattern), None)
-    _kernel_data[id(pattern)] = (regressor, columns, data)
-    return data
-
-
-_kernel_data: dict[int, tuple[Regressor, np.ndarray, KernelData]] = {}
-
-
-def _structure(
-    compilable: tuple[RigidBodies, tuple[Combination, ...]], shape: tuple[int, int]
-) -> np.ndarray:
-    """(n, p) whether an entry is not zero for every motion."""
-    rigid, combinations = compilable
-    occupied = np.zeros(shape, dtype=bool)
-    for row, link in carried_links(rigid.tree):
-        occupied[row, 10 * link : 10 * link + 10] = True
-    for combination in combinations:
-        for entry in combination.entries:
-            occupied[entry.row, entry.column] |= bool(entry.parts)
-    return occupied
-
-
-def _tried(regressor: Regressor) -> np.ndarray:
-    """(n, p) whether an entry is not zero at some random state."""
-    random = np.random.default_rng(0)
-    own = getattr(regressor, 'random_motion', None)
-    if own is not None:
-        motion = own(random, _STATES)
-    else:
-        motion = Motion(*random.uniform(-3.0, 3.0, (3, _STATES, regressor.n_joints)))
-    rows = regressor.rows(motion).reshape(_STATES, regressor.n_joints, -1)
-    return np.asarray(rows.any(axis=0))
+    kept = _kernel_inputs.get(pattern)
+    if kept is None or kept[0] is not regressor or kept[1] is not columns:
+        places = np.asarray(columns)[pattern.places]
+        kept = regressor, columns, entries_data(*regressor.compilable, pattern.rows, places)
+        _kernel_inputs[pattern] = kept
+    return kept[2]

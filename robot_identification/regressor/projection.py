@@ -21,9 +21,8 @@ Which columns are of which form is found by trying.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,11 +33,12 @@ from ..signals.windows import WindowedSamples
 from .inverse_dynamics import Regressor
 from .pattern import (
     entries,
-    kept_pattern,
+    random_states,
+    row_pattern,
     RowPattern,
 )
 
-_STATES = 6  # random ones that tell the forms of the columns
+_STATES = 6  # random states for the forms of the columns
 _EXACT = 1e-9  # of a column's size
 _PIECE = 2048  # samples of the windows that are worked on at once, at least
 
@@ -56,13 +56,8 @@ class Forms:
     """
     Columns of a regressor as functions of velocity and acceleration.
 
-    Attributes
-    ----------
-    linear, quadratic, other:
-        Places among the columns asked for.
-    terms:
-        Coefficients of the quadratic ones that are not zero everywhere.
-
+    ``linear``, ``quadratic`` and ``other`` are places among the columns asked for; ``terms`` are
+    the coefficients of the quadratic ones that are not zero everywhere.
     """
 
     linear: np.ndarray
@@ -72,22 +67,10 @@ class Forms:
 
 
 class Projection:
-    """
-    Finds ``P{Y}`` for the samples of windows, and evaluates ``Y`` for other samples.
-
-    Parameters
-    ----------
-    regressor:
-        Y.
-    columns:
-        (b,) places of the columns that are wanted.
-
-    """
+    """Evaluation of ``P{Y}`` for the samples of windows, and of ``Y`` for others."""
 
     def __init__(self, regressor: Regressor, columns: np.ndarray) -> None:
         self._regressor, self._columns = regressor, np.asarray(columns)
-        self._forms: Forms | None = None
-        self._tables: tuple[PolynomialOperator, _Kernels] | None = None
 
     @property
     def size(self) -> int:
@@ -95,27 +78,16 @@ class Projection:
         return self._columns.size
 
     @cached_property
+    def _forms(self) -> Forms:
+        return forms(self._regressor, self._columns)
+
+    @cached_property
     def pattern(self) -> RowPattern:
         """The entries of the rows that are not zero for every motion."""
-        return kept_pattern(self._regressor, self._columns)
+        return row_pattern(self._regressor, self._columns)
 
     def entries(self, samples: Samples, out: np.ndarray | None = None) -> np.ndarray:
-        """
-        Evaluate the entries of `pattern`.
-
-        Parameters
-        ----------
-        samples:
-            As for `rows`.
-        out:
-            (K, m), contiguous, to write to; made where None.
-
-        Returns
-        -------
-        np.ndarray
-            (K, m), contiguous.
-
-        """
+        """Evaluate the entries of `pattern`, (K, m) and contiguous, into ``out`` if given."""
         if not isinstance(samples, WindowedSamples):
             return entries(self._regressor, samples, self._columns, self.pattern, out)
         found = self.pattern.gather(self.rows(samples))
@@ -126,24 +98,13 @@ class Projection:
 
     def rows(self, samples: Samples) -> np.ndarray:
         """
-        Evaluate the columns.
+        Evaluate the columns, (m, n_joints, b).
 
-        Parameters
-        ----------
-        samples:
-            m samples; those of windows are projected as their settings say.
-
-        Returns
-        -------
-        np.ndarray
-            (m, n_joints, b).
-
+        Samples of windows are projected as their settings say.
         """
         rows = self._evaluate(samples)  # their times name a state that the robot cannot have
         if not isinstance(samples, WindowedSamples) or not len(samples):
             return rows
-        if self._forms is None:
-            self._forms = forms(self._regressor, self._columns, samples.position.shape[1])
         size = max(1, _PIECE // samples.stride)
         for start in range(0, len(samples), size):
             self._project(samples.rows(start, start + size), rows[start : start + size])
@@ -155,43 +116,28 @@ class Projection:
 
     def _project(self, samples: WindowedSamples, rows: np.ndarray) -> None:
         """Replace the columns in ``rows`` that are not evaluated at the projected motion."""
-        assert self._forms is not None
         other, quadratic = self._forms.other, self._forms.quadratic
         m, n, _ = rows.shape
         if other.size:
             raw = self._evaluate(samples.raw)[:, :, other].reshape(len(samples.raw), -1)
-            filtered = apply(self._kernels(samples).value, raw, stride=samples.stride)
+            kernels = _kernels(samples.operator, samples.settings.product_degree)
+            filtered = apply(kernels.value, raw, stride=samples.stride)
             rows[:, :, other] = filtered.reshape(m, n, -1)
         if quadratic.size and samples.settings.projection == 'products':
             rows[:, :, quadratic] = self._products(samples).reshape(m, n, -1)
 
     def _products(self, samples: WindowedSamples) -> np.ndarray:
         """``P`` of the quadratic columns by (22), (m, n_joints * columns)."""
-        assert self._forms is not None
         position, stride = samples.raw.position, samples.stride
-        tables = self._kernels(samples)
-        factors = _Factors(tables, position - position[0], stride)
-        at_rest, coefficients = self._coefficients(position)
-        total = apply(tables.value, at_rest, stride=stride)
-        for term, values in coefficients:
-            expanded = apply(tables.coefficients[0], values, stride=stride)
+        kernels = _kernels(samples.operator, samples.settings.product_degree)
+        factors = _Factors(kernels, position - position[0], stride)
+        evaluate = _AtUnitSpeeds(self._regressor, self._columns[self._forms.quadratic], position)
+        total = apply(kernels.value, evaluate.rest, stride=stride)
+        for term in self._forms.terms:
+            values = evaluate.coefficient(term)
+            expanded = apply(kernels.coefficients[0], values, stride=stride)
             total[:, term.entries] += np.einsum('im,ime->me', factors.of(term), expanded)
         return total
-
-    def _kernels(self, samples: WindowedSamples) -> _Kernels:
-        if self._tables is None or self._tables[0] != samples.operator:
-            tables = _kernels(samples.operator, samples.settings.product_degree)
-            self._tables = samples.operator, tables
-        return self._tables[1]
-
-    def _coefficients(
-        self, position: np.ndarray
-    ) -> tuple[np.ndarray, Iterator[tuple[_Term, np.ndarray]]]:
-        """Values of G and, one after another, of the terms' coefficients at all positions."""
-        assert self._forms is not None
-        forms = self._forms
-        evaluate = _AtUnitSpeeds(self._regressor, self._columns[forms.quadratic], position)
-        return evaluate.rest, ((term, evaluate.coefficient(term)) for term in forms.terms)
 
 
 class _AtUnitSpeeds:
@@ -235,17 +181,9 @@ class _Kernels(NamedTuple):
     """
     Kernels of products to the degree N*.
 
-    Attributes
-    ----------
-    value:
-        (taps,) of P.
-    coefficients:
-        (2, N* + 1, taps) of c_i{x} and c_i{dx}.
-    once:
-        (2, N* + 1, taps) of P{P_i dx} and P{P_i ddx}.
-    twice:
-        (N* + 1, N* + 1, taps) of P{P_i P_j dx}.
-
+    ``value`` (taps,) is that of P, ``coefficients`` (2, N* + 1, taps) those of c_i{x} and c_i{dx},
+    ``once`` (2, N* + 1, taps) of P{P_i dx} and P{P_i ddx}, ``twice`` (N* + 1, N* + 1, taps) of
+    P{P_i P_j dx}.
     """
 
     value: np.ndarray
@@ -254,6 +192,7 @@ class _Kernels(NamedTuple):
     twice: np.ndarray
 
 
+@lru_cache(maxsize=4)
 def _kernels(operator: PolynomialOperator, degree: int) -> _Kernels:
     indices = range(degree + 1)
     return _Kernels(
@@ -265,19 +204,7 @@ def _kernels(operator: PolynomialOperator, degree: int) -> _Kernels:
 
 
 class _Factors:
-    """
-    Factors of the coefficients c_i of A, B and C, for every window.
-
-    Parameters
-    ----------
-    kernels:
-        As `_kernels` makes them.
-    position:
-        (samples, n_joints).
-    stride:
-        Samples from one window to the next.
-
-    """
+    """Factors of the coefficients c_i of A, B and C, for every window."""
 
     def __init__(self, kernels: _Kernels, position: np.ndarray, stride: int) -> None:
         self._speed = apply(kernels.coefficients[1], position, stride=stride)
@@ -295,26 +222,9 @@ class _Factors:
         return np.einsum('jm,ijm->im', self._speed[:, :, k], self._twice[:, :, :, second])
 
 
-def forms(regressor: Regressor, columns: np.ndarray, n_coordinates: int) -> Forms:
-    """
-    Find out how the columns of a regressor depend on velocity and acceleration.
-
-    Parameters
-    ----------
-    regressor:
-        Tried at a few random states.
-    columns:
-        (b,) places of the columns that matter.
-    n_coordinates:
-        Columns of its motions.
-
-    """
-    random = np.random.default_rng(0)
-    own = getattr(regressor, 'random_motion', None)
-    if own is not None:
-        motion = own(random, _STATES)
-    else:
-        motion = Motion(*random.uniform(-2.0, 2.0, (3, _STATES, n_coordinates)))
+def forms(regressor: Regressor, columns: np.ndarray) -> Forms:
+    """Return the dependence of (b,) columns on velocity and acceleration, by random states."""
+    motion = random_states(regressor, _STATES)
     q, v, a = motion.position, motion.velocity, motion.acceleration
     none = np.zeros_like(v)
 

@@ -31,6 +31,7 @@ from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
 from .kinematics import (
     cross_matrix,
+    cross_rows,
     Tree,
     tree_of,
     TreeJoint,
@@ -219,7 +220,7 @@ def _rows(motions: np.ndarray) -> np.ndarray:
     W, v = velocity[:3], velocity[3:]
     state = np.empty((12, velocity.shape[1]))
     # the acceleration of the origin itself, from the spatial one
-    state[:3] = acceleration[3:] + _cross(W, v)
+    state[:3] = acceleration[3:] + cross_rows(W, v)
     state[3:6] = acceleration[:3]
     np.multiply(W, W, out=state[6:9])
     np.multiply(W[0], W[1:], out=state[9:11])
@@ -256,10 +257,3 @@ def _factors() -> np.ndarray:
 
 
 _FACTORS = _factors()
-
-
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cross product along the first axis."""
-    return np.stack(
-        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-    )

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from ..errors import one_of, SettingsError
-from ..model.elastic_joints import ElasticJoints
-from ..model.mechanisms import DeltaSettings, LoopSettings
+from ..model.mechanisms import DeltaSettings, ElasticJoints, LoopSettings
 from ..options.fields import option
 
 FRICTION_TERMS = ('viscous', 'coulomb', 'offset', 'stiction', 'stribeck', 'root', 'load')
@@ -32,8 +31,8 @@ class CoupledDrive:
     A motor that turns with several joints, such as the last motor of many wrists.
 
     The motor's speed, seen at the joints, is ``w = sum_k ratio_k dq_k`` over the coupled joints,
-    and what the motor takes appears on each of them as ``ratio_k`` times its torque.  See Gautier
-    and Venture (2013), section IV, where motor 6 of a Staubli TX-40 turns with joints 5 and 6.
+    and its torque appears on each of them ``ratio_k`` times.  See Gautier and Venture (2013),
+    section IV, where motor 6 of a Staubli TX-40 turns with joints 5 and 6.
 
     Raises
     ------
@@ -47,7 +46,7 @@ class CoupledDrive:
     joints: tuple[str, ...] = option(doc='Joints that the motor turns with, its own among them')
     inertia: str = option(
         'separate',
-        doc='What the coupling inertia is: separate, a parameter of its own (Iam); tied, the '
+        doc='Kind of the coupling inertia: separate, a parameter of its own (Iam); tied, the '
         "rotor inertia Ia of the motor's own joint",
         choices=COUPLED_INERTIA,
     )
@@ -60,39 +59,30 @@ class CoupledDrive:
         object.__setattr__(self, 'joints', tuple(self.joints))
         ratios = tuple(float(ratio) for ratio in self.ratios) or (1.0,) * len(self.joints)
         object.__setattr__(self, 'ratios', ratios)
-        key = 'coupled_drives'
+        drive = f"the coupled drive of '{self.motor}'"
         if self.inertia not in COUPLED_INERTIA:
-            raise SettingsError(
-                f"inertia of the coupled drive of '{self.motor}' is '{self.inertia}'",
-                joint=self.motor,
-                key=key,
-                value=self.inertia,
-                remedy=f'it has to be one of {one_of(COUPLED_INERTIA)}',
+            raise self._error(
+                f"inertia of {drive} is '{self.inertia}'",
+                self.inertia,
+                f'it has to be one of {one_of(COUPLED_INERTIA)}',
             )
         if len(set(self.joints)) != len(self.joints) or len(self.joints) < 2:
-            raise SettingsError(
-                f"the coupled drive of '{self.motor}' turns with {list(self.joints)}",
-                joint=self.motor,
-                key=key,
-                value=self.joints,
-                remedy='name two or more different joints',
-            )
+            problem = f'{drive} turns with {list(self.joints)}'
+            raise self._error(problem, self.joints, 'name two or more different joints')
         if self.motor not in self.joints:
-            raise SettingsError(
-                f"motor '{self.motor}' of a coupled drive is not among its joints",
-                joint=self.motor,
-                key=key,
-                value=self.joints,
-                remedy=f'name it beside {one_of(self.joints)}',
-            )
+            problem = f"motor '{self.motor}' of a coupled drive is not among its joints"
+            raise self._error(problem, self.joints, f'name it beside {one_of(self.joints)}')
         if len(ratios) != len(self.joints) or 0.0 in ratios:
-            raise SettingsError(
-                f"the coupled drive of '{self.motor}' has the ratios {list(ratios)}",
-                joint=self.motor,
-                key=key,
-                value=ratios,
-                remedy=f'give one ratio other than 0 for each of its {len(self.joints)} joints',
+            raise self._error(
+                f'{drive} has the ratios {list(ratios)}',
+                ratios,
+                f'give one ratio other than 0 for each of its {len(self.joints)} joints',
             )
+
+    def _error(self, problem: str, value: object, remedy: str) -> SettingsError:
+        return SettingsError(
+            problem, joint=self.motor, key='coupled_drives', value=value, remedy=remedy
+        )
 
 
 @dataclass(frozen=True)
@@ -164,7 +154,7 @@ class ModelSettings:
     assembly: Mapping[str, float] = option(
         factory=dict,
         doc='Joint positions at which the loops are closed, or nearly: passive ones are corrected '
-        'until they are, and say which way the robot is assembled; 0 where none is given',
+        'until they are, and select the branch of the assembly; 0 where none is given',
         unit='rad or m',
     )
     passive_viscous: bool = option(

@@ -22,8 +22,7 @@ from ..errors import IdentificationError, IdentificationWarning
 from ..estimation.energy import EnergySettings
 from ..estimation.factor import merge_all, QRFactor
 from ..estimation.settings import EstimationSettings
-from ..model.robot import Robot
-from ..model.stored_robot import read_robot
+from ..model.robot import read_robot, Robot
 from ..options.fields import from_mapping
 from ..options.keys import to_mapping
 from ..regressor import ModelSettings

@@ -30,8 +30,7 @@ from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
 from ..model.consistency import ConsistencyReport
 from ..model.parameters import ParameterLayout, ParameterSet
-from ..model.robot import Robot
-from ..model.stored_robot import read_robot, robot_document
+from ..model.robot import read_robot, Robot, robot_document
 from ..options.fields import from_mapping, LARGEST
 from ..regressor import ModelSettings
 from ..signals import Clock, SignalSettings

@@ -2,8 +2,8 @@
 """
 Identified parameters written into the robot's own URDF.
 
-The document is edited at the places that change and nowhere else, so that comments, formatting and
-foreign elements (ros2_control, gazebo, transmissions) stay as they were, to the letter.
+Comments, foreign elements (ros2_control, gazebo, transmissions), the order of attributes and the
+white space between tags stay as they are.  Tags get one form: on one line, in double quotes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import math
 import warnings
 
+from lxml import etree
 import numpy as np
 
 from ..errors import (
@@ -21,14 +22,16 @@ from ..errors import (
 )
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
+from ..model.urdf import parse_tree
 from ..regressor import ModelSettings
 from ..regressor.friction import slopes_of
 from ..regressor.settings import SLOPES
 from .urdf_edit import (
-    Element,
+    document_text,
+    insert_child,
     lumped_inertias,
     RigidBody,
-    UrdfDocument,
+    set_comment,
 )
 
 _MARK = 'robot_identification: identified parameters that URDF has no element for'
@@ -81,14 +84,14 @@ def identified_urdf(
     """
     n_driven = robot.n_joints
     robot = robot.opened
-    document = UrdfDocument(robot.urdf)
-    links = {element.attributes['name']: element for element in document.root.children('link')}
-    joints = {element.attributes['name']: element for element in document.root.children('joint')}
+    root = parse_tree(robot.urdf)
+    links = {element.get('name'): element for element in root.iterfind('link')}
+    joints = {element.get('name'): element for element in root.iterfind('joint')}
     impossible = [
         link
         for link in robot.links
         if f'{link}.m' in parameters.layout
-        and not _write_link(document, robot, link, parameters.inertial(link), links)
+        and not _write_link(robot, link, parameters.inertial(link), links)
     ]
     if impossible:
         _warn(
@@ -99,35 +102,34 @@ def identified_urdf(
     elastic = None if model is None else model.elastic
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
     for joint, owner in zip(robot.joints, owners, strict=True):
-        _write_friction(document, owner, parameters, joints[joint])
-    _write_comment(document, owners, n_driven, parameters, model)
-    return document.text()
+        _write_friction(owner, parameters, joints[joint])
+    _write_comment(root, owners, n_driven, parameters, model)
+    return document_text(root, robot.urdf)
 
 
 def _write_link(
-    document: UrdfDocument,
     robot: Robot,
     link: str,
     identified: np.ndarray,
-    links: Mapping[str, Element],
+    links: Mapping[str, etree._Element],
 ) -> bool:
     """Write a link's share of what its joint carries; return whether a body can have it."""
     lumped = lumped_inertias(robot, link)
     share = _share(identified, sum(lumped.values(), np.zeros_like(identified)))
     if share < 1.0:
         for name in lumped:
-            _scale_inertial(document, links[name], share)
+            _scale_inertial(links[name], share)
         _warn(
             f"the identified inertia of link '{link}' leaves no room for what hangs on it by "
             f'fixed or locked joints; {one_of(lumped)} got {100 * share:.3g} % of their own'
         )
     rest = identified - share * sum(lumped.values(), np.zeros(10))
-    if not rest.any() and links[link].child('inertial') is None:
+    if not rest.any() and links[link].find('inertial') is None:
         # a frame without a body stays one: readers divide by a mass of 0
         return True
     own = RigidBody.from_vector(rest)
     _require_expressible(own, link)
-    _write_inertial(document, links[link], own)
+    _write_inertial(links[link], own)
     return own.physical
 
 
@@ -148,16 +150,15 @@ def _share(identified: np.ndarray, lumped: np.ndarray) -> float:
     return share
 
 
-def _scale_inertial(document: UrdfDocument, link: Element, share: float) -> None:
-    inertial = link.child('inertial')
-    for element in () if inertial is None else inertial.elements:
+def _scale_inertial(link: etree._Element, share: float) -> None:
+    inertial = link.find('inertial')
+    for element in () if inertial is None else inertial.iterfind('*'):
         scaled = {
             name: _number(share * float(value))
-            for name, value in element.attributes.items()
+            for name, value in element.attrib.items()
             if name in _SCALED
         }
-        if scaled:
-            document.set(element, scaled)
+        element.attrib.update(scaled)
 
 
 def _require_expressible(body: RigidBody, link: str) -> None:
@@ -180,26 +181,24 @@ def _require_expressible(body: RigidBody, link: str) -> None:
         )
 
 
-def _write_inertial(document: UrdfDocument, link: Element, body: RigidBody) -> None:
+def _write_inertial(link: etree._Element, body: RigidBody) -> None:
     origin = {'xyz': _numbers(body.centre), 'rpy': '0 0 0'}
     mass = {'value': _number(body.mass)}
     inertia = {f'i{axes}': _number(value) for axes, value in body.central_entries()}
     values = {'origin': origin, 'mass': mass, 'inertia': inertia}
-    inertial = link.child('inertial')
+    inertial = link.find('inertial')
     if inertial is None:
-        document.insert_child(link, 'inertial', values, first=True)
+        insert_child(link, 'inertial', values, first=True)
         return
     for tag, attributes in values.items():
-        element = inertial.child(tag)
+        element = inertial.find(tag)
         if element is None:
-            document.insert_child(inertial, tag, attributes, first=tag == 'origin')
+            insert_child(inertial, tag, attributes, first=tag == 'origin')
         else:
-            document.set(element, attributes)
+            element.attrib.update(attributes)
 
 
-def _write_friction(
-    document: UrdfDocument, owner: str, parameters: ParameterSet, element: Element
-) -> None:
+def _write_friction(owner: str, parameters: ParameterSet, element: etree._Element) -> None:
     attributes = {}
     for attribute, symbols in (('damping', ('fv',)), ('friction', ('fc', 'ts', 'tsc'))):
         names = [name for s in symbols if (name := f'{owner}.{s}') in parameters.layout]
@@ -213,15 +212,15 @@ def _write_friction(
         attributes[attribute] = _number(max(0.0, value))
     if not attributes:
         return
-    dynamics = element.child('dynamics')
+    dynamics = element.find('dynamics')
     if dynamics is None:
-        document.insert_child(element, 'dynamics', attributes)
+        insert_child(element, 'dynamics', attributes)
     else:
-        document.set(dynamics, attributes)
+        dynamics.attrib.update(attributes)
 
 
 def _write_comment(
-    document: UrdfDocument,
+    root: etree._Element,
     owners: tuple[str, ...],
     n_driven: int,
     parameters: ParameterSet,
@@ -245,7 +244,7 @@ def _write_comment(
             if term in model.friction
             for owner, slope in zip(driven, slopes[term], strict=True)
         ]
-    document.set_comment(_MARK, lines)
+    set_comment(root, _MARK, lines)
 
 
 def _numbers(values: np.ndarray) -> str:

@@ -6,15 +6,14 @@ A simulated robot made from the same URDF: what a real one would send, with a kn
 whole trajectory.
 """
 
-from .disturbances import (
-    Disturbances,
-    Payload,
-    Wear,
-)
 from .following import TrajectoryFollower, Waypoints
 from .plant import mujoco_model, Plant
 from .servo import Servo
-from .settings import SimulationSettings
+from .settings import (
+    Payload,
+    SimulationSettings,
+    Wear,
+)
 from .simulator import (
     simulate,
     SimulatedSample,
@@ -23,7 +22,6 @@ from .simulator import (
 from .truth import perturb, truth
 
 __all__ = [
-    'Disturbances',
     'mujoco_model',
     'Payload',
     'perturb',

@@ -33,17 +33,8 @@ class DeltaPlant:
     """
     One or several delta robots of the same geometry.
 
-    Attributes
-    ----------
-    geometry:
-        Of all of them.
-    inertia, moment, viscous, coulomb, offset:
-        (1 or n_robots, 3) J, mr, fv, fc and off of the arms.
-    platform:
-        (1 or n_robots,) m4.
-    gravity:
-        (3,) in the base frame [m/s^2].
-
+    J, mr, fv, fc and off of the arms are (1 or n_robots, 3), m4 of the platform (1 or n_robots,);
+    gravity is (3,) in the base frame [m/s^2].
     """
 
     geometry: DeltaSettings
@@ -82,18 +73,9 @@ class DeltaPlant:
 
     def mass(self, position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """
-        Return inertia matrix and the efforts at zero acceleration, without friction.
+        Return inertia matrices (n_robots, 3, 3) and efforts at zero acceleration (n_robots, 3).
 
-        Parameters
-        ----------
-        position, velocity:
-            (n_robots, 3).
-
-        Returns
-        -------
-        tuple
-            (n_robots, 3, 3) and (n_robots, 3).
-
+        Position and velocity are (n_robots, 3); the efforts are without friction.
         """
         still = Motion(position, velocity, np.zeros_like(position))
         platform = DeltaKinematics(self.geometry).motion(still)
@@ -120,22 +102,9 @@ class DeltaPlant:
         steps: int = 4,
     ) -> tuple[np.ndarray, np.ndarray]:
         """
-        Move on under constant efforts.
+        Return position and velocity after a ``duration`` [s] under constant efforts.
 
-        Parameters
-        ----------
-        position, velocity, effort:
-            (n_robots, 3).
-        duration:
-            [s].
-        steps:
-            Into how many it is cut.
-
-        Returns
-        -------
-        tuple
-            Position and velocity afterwards.
-
+        All are (n_robots, 3); the duration is cut into ``steps``.
         """
         h = duration / steps
         for _ in range(steps):
@@ -189,16 +158,7 @@ def multisine(random: np.random.Generator, samples: int, period: float) -> Motio
     Return a motion of seven sines a joint, of 0.25 to 4 Hz, with random sizes and phases.
 
     It keeps within 0.7 rad of arms that hang by 0.35 rad, and reaches some 4 rad/s and 60 rad/s^2.
-
-    Parameters
-    ----------
-    random:
-        Source of the sizes and phases.
-    samples:
-        How many.
-    period:
-        Between samples [s].
-
+    ``period`` is the time between samples [s].
     """
     time = period * np.arange(samples)[:, None]
     rates = 2.0 * np.pi * np.array([0.25, 0.6, 1.1, 1.7, 2.4, 3.2, 4.0])
@@ -240,10 +200,8 @@ def track(
         Of the drives [s].
     joints:
         Names of the arms' joints.
-    position_noise, effort_noise:
-        Standard deviations of what is recorded [rad, N m].
-    seed:
-        Of the noise.
+    position_noise, effort_noise, seed:
+        Standard deviations of what is recorded [rad, N m], and the seed of the noise.
 
     """
     random = np.random.default_rng(seed)
@@ -281,25 +239,21 @@ def drive(
     steps: int = 4,
 ) -> np.ndarray:
     """
-    Run robots forward under recorded efforts, without any control.
+    Return the positions of robots under recorded efforts, without any control.
 
     Parameters
     ----------
-    plant:
-        The robots.
-    start:
-        Position and velocity, (n_robots, 3) each.
+    plant, start:
+        The robots, and their positions and velocities, (n_robots, 3) each.
     effort:
         (n_samples, n_robots, 3), each held until the next.
-    period:
-        Between samples [s].
-    steps:
-        Into which it is cut.
+    period, steps:
+        Time between samples [s], and into how many steps it is cut.
 
     Returns
     -------
     np.ndarray
-        (n_samples, n_robots, 3) positions at the samples; NaN once the platform is out of reach.
+        (n_samples, n_robots, 3) at the samples; NaN once the platform is out of reach.
 
     """
     position, velocity = start

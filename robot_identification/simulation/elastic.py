@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A simulated robot with elastic joints: rotors as bodies, springs, and a servo at the motors.
+A simulated robot with elastic joints: rotors as bodies, and springs.
 
 MuJoCo gets each rotor as a body without mass that turns about its axis in the link that carries
 it and has no inertia but the one about that axis; the link, whose parameters have the rotor in
@@ -18,37 +18,23 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import SettingsError
+from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ElasticJoints
 from .plant import Plant, set_inertia
-from .servo import CREEP
-from .truth import central
 
 LONGEST_STEP = 1.0
 """Longest step, in radians of the fastest oscillation; the integration is stable up to 2.8."""
-
-SERVO_SHARE = 0.25
-"""How much of a rotor's speed the servo's damping may take in one period, halved."""
 
 
 class ElasticPlant(Plant):
     """
     A robot with elastic joints in MuJoCo, moved by efforts of its motors.
 
-    Positions, velocities and efforts of the motors are reduced to the joints, as
-    `model.elastic_joints.ElasticJoints` explains.
-
-    Parameters
-    ----------
-    robot, timestep, slopes:
-        As for `Plant`.
-    parameters:
-        Inertial parameters of its links; ``Ia`` and friction of its motors; stiffness ``k`` and
-        damping ``d`` of its joints.
-    elastic:
-        The motors.
-
+    Positions, velocities and efforts of the motors are reduced to the joints (`ElasticJoints`).
+    The parameters are inertial ones of the links, ``Ia`` and friction of the motors, stiffness
+    ``k`` and damping ``d`` of the joints; all else is as for `Plant`.
     """
 
     def __init__(
@@ -93,7 +79,7 @@ class ElasticPlant(Plant):
             axis = turned @ model.jnt_axis[model.joint(motor).id]
             lump = model.body_inertia[body, 2] * np.outer(axis, axis)
             without[link][4:] -= lump[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
-            if np.linalg.eigvalsh(central(without[link])[2])[0] < 0.0:
+            if np.linalg.eigvalsh(inertia_at_com(without[link]))[0] < 0.0:
                 raise SettingsError(
                     f"the rotor of '{motor}' has more inertia than link '{link}', which has it "
                     'within',
@@ -158,135 +144,24 @@ class ElasticPlant(Plant):
     def _drives(self) -> tuple[tuple[str, ...], np.ndarray]:
         return self._elastic.motor_names(self.robot.joints), self._ratio
 
-    @property
-    def motor_position(self) -> np.ndarray:
-        """(n_joints,) reduced motor positions [rad or m]."""
-        return self.data.qpos[self._drive_place] / self._ratio
-
-    @property
-    def motor_velocity(self) -> np.ndarray:
-        """(n_joints,) reduced motor velocities [rad/s or m/s]."""
-        return self.data.qvel[self._drive_dof] / self._ratio
-
-    @property
-    def twist(self) -> np.ndarray:
-        """(n_joints,) effort of the springs on the links [N m or N]."""
-        return self._stiffness * (self.motor_position - self.position)
-
     def set_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
         """Put the links into a state, (n_joints,) each, and the motors where they hold them."""
-        self._set(position, velocity, position, velocity)
+        self.set_states(position, velocity, position, velocity)
         still = np.zeros_like(velocity)
-        self._set(position, still, position, still)
+        self.set_states(position, still, position, still)
         weight = self.data.qfrc_bias[self._dof]
-        self._set(position, velocity, position + weight / self._stiffness, velocity)
+        self.set_states(position, velocity, position + weight / self._stiffness, velocity)
 
     def set_states(
-        self,
-        position: np.ndarray,
-        velocity: np.ndarray,
-        motor_position: np.ndarray,
-        motor_velocity: np.ndarray,
+        self, q: np.ndarray, v: np.ndarray, theta: np.ndarray, spin: np.ndarray
     ) -> None:
-        """Put links and motors (reduced) into a state, (n_joints,) each."""
-        self._set(position, velocity, motor_position, motor_velocity)
-
-    def _set(self, q: np.ndarray, v: np.ndarray, theta: np.ndarray, spin: np.ndarray) -> None:
+        """Put links and motors (reduced) into a state: positions and velocities (n_joints,)."""
         mujoco.mj_resetData(self.model, self.data)
         self._stuck[:] = False
         self.data.qpos[self._place], self.data.qvel[self._dof] = q, v
         self.data.qpos[self._drive_place] = theta * self._ratio
         self.data.qvel[self._drive_dof] = spin * self._ratio
         mujoco.mj_forward(self.model, self.data)
-
-
-class ElasticServo:
-    """
-    Efforts of the motors that make a robot with elastic joints follow a reference.
-
-    The inverse dynamics of the nominal robot with stiff joints is fed forward, and the motors are
-    held, stiffly and with damping, where the twist under that effort has them.  Feedback of the
-    motors' own motion is stable for any stiffness (Tomei 1991); the inertia that it reckons with
-    is bounded, so that it stays so at the servo's rate.
-
-    Parameters
-    ----------
-    robot:
-        The nominal robot; gives the effort limits too.
-    parameters:
-        ``Ia``, ``fv`` and ``fc`` of the motors, by their joints' names; what is missing is 0.
-    stiffness:
-        (n_joints,) of the transmissions [N m/rad or N/m].
-    bandwidth, damping, rate:
-        Natural frequency [Hz] and damping ratio of the motors' error; rate of the servo [Hz].
-
-    """
-
-    def __init__(
-        self,
-        robot: Robot,
-        parameters: ParameterSet,
-        stiffness: np.ndarray,
-        bandwidth: float,
-        damping: float,
-        rate: float,
-    ) -> None:
-        omega = 2.0 * np.pi * bandwidth
-        self._gains = omega**2, 2.0 * damping * omega
-        self._robot, self._stiffness, self._rate = robot, stiffness, rate
-        self._data = robot.model.createData()
-        self._limit = robot.limits.effort
-        self._rotor, self._viscous, self._coulomb = (
-            np.array([parameters.get(f'{joint}.{symbol}') for joint in robot.joints])
-            for symbol in ('Ia', 'fv', 'fc')
-        )
-        self._most = SERVO_SHARE * self._rotor * rate / (damping * omega)
-        self._last: np.ndarray | None = None
-
-    def restart(self) -> None:
-        """Forget the reference before, after a jump."""
-        self._last = None
-
-    def effort(
-        self, reference: np.ndarray, position: np.ndarray, velocity: np.ndarray
-    ) -> np.ndarray:
-        """
-        Efforts for the next period.
-
-        Parameters
-        ----------
-        reference:
-            (3, n_joints) position, velocity and acceleration wanted of the links.
-        position, velocity:
-            (n_joints,) measured, of the motors.
-
-        Returns
-        -------
-        np.ndarray
-            (n_joints,) within the effort limits [N m or N].
-
-        """
-        robot = self._robot
-        configuration = robot.configuration(reference[0])
-        rigid = pin.rnea(
-            robot.model,
-            self._data,
-            configuration,
-            robot.tangent(reference[1]),
-            robot.tangent(reference[2]),
-        )[robot.columns]
-        inertia = np.diag(pin.crba(robot.model, self._data, configuration))[robot.columns]
-        wanted = reference[0] + rigid / self._stiffness
-        rate = reference[1]
-        if self._last is not None:
-            rate = (wanted - self._last) * self._rate
-        self._last = wanted
-        felt = np.minimum(self._rotor + inertia, self._most)
-        stiffness, damping = self._gains
-        feedback = felt * (stiffness * (wanted - position) + damping * (rate - velocity))
-        friction = self._viscous * rate + self._coulomb * np.tanh(rate / CREEP)
-        effort = rigid + self._rotor * reference[2] + friction + feedback
-        return np.clip(effort, -self._limit, self._limit)
 
 
 def require_rotors(settings_key: str, rotor: np.ndarray, robot: Robot) -> None:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Follow waypoints as ros2_control's joint_trajectory_controller does.
+References of the servo: trajectories and single commands, as ros2_control has them followed.
 
-Between points it follows polynomials: with positions, velocities and accelerations quintic,
-without accelerations cubic, with positions alone linear.  The last point is held.  A new
-trajectory takes the place of the former at once, also where it starts later: on the way to a first
-point that is still to come it begins from the state that is measured.  Where its first point has
-passed, it is followed from the present on, wherever the robot is.
+Trajectories are followed as by joint_trajectory_controller.  Between points there are polynomials:
+with positions, velocities and accelerations quintic, without accelerations cubic, with positions
+alone linear.  The last point is held.  A new trajectory replaces the former at once, even if it
+starts later: on the way to a first point that is still to come it begins from the measured state.
+If its first point has passed, it is followed from the present on, wherever the robot is.
+
+Single commands are those of forward_command_controller: the latest one stays in force until the
+next, however long that takes.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ NANOSECOND = 1e-9
 HOLD = 1e-3
 """Length of the polynomial of a path that has one point only, which has been reached [s]."""
 
+SHORTEST_STEP, LONGEST_STEP = 1e-3, 0.02
+"""Time in which drives pass from one commanded position to the next [s]."""
+
 
 @dataclass(frozen=True)
 class Waypoints:
@@ -50,8 +56,7 @@ class Waypoints:
     Raises
     ------
     ExcitationError
-        saying what makes it impossible to follow: shapes, NaN, times that do not increase, a
-        velocity at the end.
+        if it cannot be followed: shapes, NaN, times that do not increase, a velocity at the end.
 
     """
 
@@ -124,11 +129,7 @@ class Waypoints:
         """
         Return it with the columns in the order of ``joints``.
 
-        Raises
-        ------
-        ExcitationError
-            naming a joint that is unknown, named twice or missing.
-
+        Raises ExcitationError naming a joint that is unknown, named twice or missing.
         """
         for joint in self.joints:
             if joint not in joints:
@@ -162,17 +163,10 @@ def _refused(
 
 class _Path:
     """
-    Polynomials between knots; before the first and after the last the robot rests.
+    Polynomials between knots (m,) [s]; before the first and after the last the robot rests.
 
-    Parameters
-    ----------
-    start:
-        Time that the trajectory's points are counted from [s].
-    knots:
-        (m,) times [s].
-    coefficients:
-        (m - 1, 6, n_joints) ascending powers of the time since a segment's begin.
-
+    ``start`` is the time that the trajectory's points are counted from [s]; ``coefficients``
+    (m - 1, 6, n_joints) are ascending powers of the time since a segment's begin.
     """
 
     def __init__(self, start: float, knots: np.ndarray, coefficients: np.ndarray) -> None:
@@ -212,10 +206,8 @@ class TrajectoryFollower:
 
     Attributes
     ----------
-    joints:
-        As given.
     speed:
-        How fast the trajectory's time passes: 1 is real time, 0 a pause.
+        Rate at which the trajectory's time passes: 1 is real time, 0 a pause.
 
     """
 
@@ -240,7 +232,7 @@ class TrajectoryFollower:
         state: np.ndarray | None = None,
     ) -> float:
         """
-        Replace what is being followed.
+        Replace the trajectory; return when it will be over at a speed of 1 [s].
 
         Parameters
         ----------
@@ -254,15 +246,10 @@ class TrajectoryFollower:
             (2, n_joints) measured position and velocity, from where it moves to a first point
             that is still to come; None takes the reference.
 
-        Returns
-        -------
-        float
-            When the robot will be at rest at the last point, at a speed of 1 [s].
-
         Raises
         ------
         ExcitationError
-            where the trajectory does not fit the robot or is over; the former one goes on.
+            if the trajectory does not fit the robot or is over; the former one goes on.
 
         """
         waypoints = waypoints.ordered(self.joints)
@@ -305,31 +292,97 @@ class TrajectoryFollower:
 
 
 def _path_of(waypoints: Waypoints, start: float, now: float, state: np.ndarray) -> _Path:
-    """Path through the waypoints; from ``state`` where the first of them is still to come."""
+    """Path through the waypoints; from ``state`` if the first of them is still to come."""
+    columns: list[Any] = [waypoints.position, waypoints.velocity, waypoints.acceleration]
     knots = start + waypoints.time
-    to_come = knots[0] - now > NANOSECOND
-    if not to_come and knots.size > 1:
-        return _Path(start, knots, _coefficients(waypoints, knots))
-    if to_come:
+    first: Sequence[Any] | None = None
+    if knots[0] - now > NANOSECOND:
         knots, first = np.concatenate([[now], knots]), (*state, np.zeros_like(state[0]))
-    else:
+    elif knots.size == 1:
         # the only point, which has come, is held as it is
-        knots, first = np.array([knots[0] - HOLD, knots[0]]), None
-    return _Path(start, knots, _coefficients(waypoints, knots, first))
+        knots, first = np.array([knots[0] - HOLD, knots[0]]), columns
+    if first is not None:
+        pairs = zip(first, columns, strict=True)
+        columns = [None if column is None else np.vstack([own, column]) for own, column in pairs]
+    return _Path(start, knots, spline_coefficients(knots, *columns))
 
 
-def _coefficients(
-    waypoints: Waypoints, knots: np.ndarray, first: Sequence[np.ndarray] | None = None
-) -> np.ndarray:
-    """Polynomials between the waypoints, and to them from ``first`` where there is a knot more."""
-    columns = [waypoints.position, waypoints.velocity, waypoints.acceleration]
-    if knots.size > waypoints.time.size:
-        columns = [
-            None
-            if column is None
-            else np.vstack([column[0] if first is None else first[k], column])
-            for k, column in enumerate(columns)
-        ]
-    position, velocity, acceleration = columns
-    assert position is not None
-    return spline_coefficients(knots, position, velocity, acceleration)
+class PositionCommands:
+    """
+    The reference of drives that are commanded positions.
+
+    Drives get few commands for their own rate: they pass evenly from one to the next, in the time
+    between the two, and smooth what is left of the corners with a ``bandwidth`` [Hz].
+    Position and velocity are the robot's at the time ``now`` [s].
+    """
+
+    def __init__(
+        self, position: np.ndarray, velocity: np.ndarray, now: float, bandwidth: float
+    ) -> None:
+        self._omega = 2.0 * np.pi * bandwidth
+        self._position, self._velocity = position.copy(), velocity.copy()
+        self._from, self._to = position.copy(), position.copy()
+        self._since, self._step, self._now = now, LONGEST_STEP, now
+
+    def replace(self, command: np.ndarray, now: float) -> None:
+        """Replace the command, (n_joints,) [rad or m]."""
+        self._from = self._target(now)
+        self._step = min(max(now - self._since, SHORTEST_STEP), LONGEST_STEP)
+        self._to, self._since = command, now
+
+    def _target(self, now: float) -> np.ndarray:
+        share = min((now - self._since) / self._step, 1.0)
+        return self._from + share * (self._to - self._from)
+
+    def advance(self, now: float) -> np.ndarray:
+        """Position, velocity and acceleration of the reference, (3, n_joints)."""
+        away = self._target(now) - self._position
+        acceleration = self._omega**2 * away - 2.0 * self._omega * self._velocity
+        step = now - self._now
+        self._velocity = self._velocity + step * acceleration
+        self._position = self._position + step * self._velocity
+        self._now = now
+        return np.array([self._position, self._velocity, acceleration])
+
+
+class VelocityCommands:
+    """
+    The reference of drives that are commanded velocities: their integral from a position on.
+
+    ``command`` (n_joints,) is the latest command [rad/s or m/s], ``speed`` the share of it that
+    the drives allow.
+    """
+
+    def __init__(self, position: np.ndarray, now: float) -> None:
+        self.command = np.zeros_like(position)
+        self.speed = 1.0
+        self._position = position.copy()
+        self._now = now
+
+    def advance(self, now: float) -> np.ndarray:
+        """Position, velocity and acceleration of the reference, (3, n_joints)."""
+        velocity = self.speed * self.command
+        self._position += velocity * (now - self._now)
+        self._now = now
+        return np.array([self._position, velocity, np.zeros_like(velocity)])
+
+
+def checked_command(command: np.ndarray, joints: tuple[str, ...]) -> np.ndarray:
+    """Return one finite number a joint; raise `ExcitationError` if ``command`` is not that."""
+    command = np.array(command, dtype=float)
+    if command.shape != (len(joints),):
+        raise ExcitationError(
+            f'command refused, it has {command.size} numbers for {len(joints)} joints',
+            value=int(command.size),
+            remedy=f'send one a joint, in the order {", ".join(joints)}',
+        )
+    bad = ~np.isfinite(command)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ExcitationError(
+            f"command refused, that of joint '{joints[i]}' is {command[i]}",
+            joint=joints[i],
+            value=float(command[i]),
+            remedy='send finite numbers only',
+        )
+    return command

@@ -25,7 +25,7 @@ def coulomb(
     mobility: np.ndarray, free: np.ndarray, limit: np.ndarray, stuck: np.ndarray | None = None
 ) -> np.ndarray:
     r"""
-    Friction efforts that oppose the velocities at the end of a step.
+    Friction efforts (n,) that oppose the velocities at the end of a step.
 
     With the velocity :math:`v = v_{free} - W f`, each :math:`f_i` is :math:`limit_i \,
     \mathrm{sign}(v_i)` where the joint slides, and lies within :math:`\pm limit_i` where it sticks
@@ -41,11 +41,6 @@ def coulomb(
         (n,) Coulomb friction, 0 or more.
     stuck:
         (n,) bool, which joints probably stick, such as those of the step before; it saves time.
-
-    Returns
-    -------
-    np.ndarray
-        (n,) friction efforts.
 
     """
     if stuck is not None and stuck.any():
@@ -104,13 +99,7 @@ class StaticFriction:
     """
     Stiction and Stribeck friction, equation (9) of Szabo and Szadeczky-Kardoss (2021).
 
-    Attributes
-    ----------
-    stiction, stribeck:
-        (n,) ts and tsc [N m or N].
-    stiction_slope, stribeck_slope:
-        (n,) [s/rad or s/m].
-
+    ts and tsc are (n,) [N m or N], their slopes (n,) [s/rad or s/m].
     """
 
     stiction: np.ndarray
@@ -136,20 +125,10 @@ class StaticFriction:
 
     def over_step(self, mobility: np.ndarray, before: np.ndarray, free: np.ndarray) -> np.ndarray:
         """
-        Friction efforts at the mean velocity of a step, which they change themselves.
+        Friction efforts (n,) at the mean velocity of a step, which they change themselves.
 
-        Parameters
-        ----------
-        mobility, free:
-            As for `coulomb`.
-        before:
-            (n,) velocity at the beginning of the step.
-
-        Returns
-        -------
-        np.ndarray
-            (n,) friction efforts.
-
+        ``mobility`` and ``free`` are as for `coulomb`; ``before`` (n,) is the velocity at the
+        beginning.
         """
         identity = np.eye(before.size)
         mean = 0.5 * (before + free)

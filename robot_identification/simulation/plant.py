@@ -23,12 +23,14 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import ModelError
+from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
+from ..model.robot import joint_placement, Robot
 from .friction import coulomb, StaticFriction
-from .truth import central
+from .settings import Payload, Wear
+from .truth import per_joint
 
-_KEPT = ('parent', 'child', 'origin', 'axis', 'limit')
+_ENTRIES = ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
 _PLACEHOLDER = (
     '<inertial><origin xyz="0.1 0.2 0.3" rpy="0.1 0.2 0.3"/><mass value="1"/>'
     '<inertia ixx="1" iyy="1.1" izz="1.2" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -50,8 +52,8 @@ class Plant:
     timestep:
         Length of a step [s].
     slopes:
-        (n_joints,) slopes of stiction and Stribeck friction, as `regressor.friction.slopes_of`
-        gives them; needed where the parameters have such friction [s/rad or s/m].
+        (n_joints,) of stiction and Stribeck friction, as `regressor.friction.slopes_of` gives
+        them, needed with such friction [s/rad or s/m].
 
     Attributes
     ----------
@@ -87,6 +89,7 @@ class Plant:
         self._friction = (self._viscous.copy(), self._coulomb.copy(), self._static)
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self.external = np.zeros(robot.n_joints)
+        self._unloaded = _inertial(self.model, self.model.body(robot.links[-1]).id)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
         self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
@@ -96,7 +99,7 @@ class Plant:
         return mujoco_model(self.robot, parameters, self._extend)
 
     def _extend(self, spec: mujoco.MjSpec) -> None:
-        """Add to the mechanism what the URDF has not."""
+        """Add to the mechanism, for subclasses."""
 
     def _drives(self) -> tuple[tuple[str, ...], np.ndarray]:
         """Names that the drives' parameters and MuJoCo's joints have, and (n_joints,) gears."""
@@ -117,6 +120,16 @@ class Plant:
         """(n_joints,) joint velocities [rad/s or m/s]."""
         return self.data.qvel[self._dof]
 
+    @property
+    def motor_position(self) -> np.ndarray:
+        """(n_joints,) positions of the motors, reduced to the joints [rad or m]."""
+        return self.data.qpos[self._drive_place] / self._gears
+
+    @property
+    def motor_velocity(self) -> np.ndarray:
+        """(n_joints,) velocities of the motors, reduced to the joints [rad/s or m/s]."""
+        return self.data.qvel[self._drive_dof] / self._gears
+
     def set_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
         """Put the robot into a state, (n_joints,) each."""
         mujoco.mj_resetData(self.model, self.data)
@@ -125,10 +138,25 @@ class Plant:
         self.data.qvel[self._dof] = velocity
         mujoco.mj_forward(self.model, self.data)
 
-    def scale_friction(self, factors: np.ndarray) -> None:
-        """Multiply the friction that there was at first, but for its offset, by (n_joints,)."""
+    def carry(self, payload: Payload) -> None:
+        """Let the last link carry a payload, in place of the one before."""
+        r = np.array(payload.position)
+        body = payload.mass * (r @ r * np.eye(3) - np.outer(r, r))
+        load = [payload.mass, *(payload.mass * r), *body[_ENTRIES]]
+        link = self.model.body(self.robot.links[-1]).id
+        set_inertia(self.model, link, self._unloaded + load)
+        # of a copy of the state, since this would put the robot into its reference position
+        mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+
+    def wear(self, wear: Wear) -> None:
+        """
+        Multiply the friction that there was at first, but for its offset.
+
+        Raises SettingsError if there is neither one factor nor one a joint.
+        """
         scale = np.ones(self.model.nv)
-        scale[self._drive_dof] = factors
+        factors = per_joint(wear.friction, self.robot, 'wear.friction')
+        scale[self._drive_dof] = 1.0 if factors is None else factors
         viscous, dry, static = self._friction
         self._viscous, self._coulomb = scale * viscous, scale * dry
         if static is not None:
@@ -136,15 +164,7 @@ class Plant:
             self._static = replace(static, **sizes)
 
     def step(self, effort: np.ndarray) -> None:
-        """
-        Move on by one time step under constant efforts of the drives.
-
-        Parameters
-        ----------
-        effort:
-            (n_joints,) at the joints, before friction [N m or N].
-
-        """
+        """Move on by one time step under constant efforts of the drives (n_joints,)."""
         model, data = self.model, self.data
         drive = np.zeros(model.nv)
         drive[self._drive_dof] = effort / self._gears
@@ -213,12 +233,7 @@ def mujoco_model(
 
     Other moving joints are locked as in ``robot``, fixed links are lumped with what carries them;
     shapes, and tags that are not URDF's own, are left out.  ``extend`` may add to it.
-
-    Raises
-    ------
-    ModelError
-        where MuJoCo refuses the robot.
-
+    Raises ModelError if MuJoCo refuses the robot.
     """
     try:
         spec = mujoco.MjSpec.from_string(mechanism(robot))
@@ -246,57 +261,33 @@ def mechanism(robot: Robot) -> str:
 
     Inertias are placeholders, as MuJoCo insists on some and refuses others.
     """
-    source = etree.fromstring(robot.urdf.encode())
     document = etree.Element('robot', name=robot.name)
-    for link in source.iterfind('link'):
-        etree.SubElement(document, 'link', name=link.get('name')).append(
-            etree.fromstring(_PLACEHOLDER)
-        )
-    for joint in source.iterfind('joint'):
-        if joint.get('type') is None:
-            continue  # a joint of a ros2_control or transmission tag
-        copy = etree.SubElement(document, 'joint', name=joint.get('name'), type=joint.get('type'))
-        copy.extend(etree.fromstring(etree.tostring(e)) for e in joint if e.tag in _KEPT)
-        limit = copy.find('limit')
-        if copy.get('type') == 'revolute' and limit is not None and _empty(limit):
-            copy.set('type', 'continuous')  # MuJoCo would ignore the limit too, with a log file
-        if joint.get('name') in robot.locked:
-            _lock(copy, robot.locked[joint.get('name')])
+    for link in robot.contents.links:
+        etree.SubElement(document, 'link', name=link).append(etree.fromstring(_PLACEHOLDER))
+    for name, joint in robot.contents.joints.items():
+        kind, xyz, rpy = joint.type, joint.xyz, joint.rpy
+        limited = bool(np.isfinite([joint.lower, joint.upper]).all() and joint.lower < joint.upper)
+        if kind == 'revolute' and not limited:
+            kind = 'continuous'  # MuJoCo would ignore the limit too, with a log file
+        if name in robot.locked:
+            placement = joint_placement(joint, robot.locked[name])
+            kind, xyz, rpy = (
+                'fixed',
+                placement.translation,
+                pin.rpy.matrixToRpy(placement.rotation),
+            )
+        element = etree.SubElement(document, 'joint', name=name, type=kind)
+        etree.SubElement(element, 'parent', link=joint.parent)
+        etree.SubElement(element, 'child', link=joint.child)
+        etree.SubElement(element, 'origin', xyz=_text(xyz), rpy=_text(rpy))
+        etree.SubElement(element, 'axis', xyz=_text(joint.axis))
+        if limited:
+            etree.SubElement(element, 'limit', lower=repr(joint.lower), upper=repr(joint.upper))
     return etree.tostring(document, encoding='unicode')
 
 
-def _empty(limit: etree._Element) -> bool:
-    return float(limit.get('lower', 0.0)) >= float(limit.get('upper', 0.0))
-
-
-def _lock(joint: etree._Element, position: float) -> None:
-    """Make a moving joint fixed at ``position``."""
-    kind = joint.get('type')
-    origin, axis = joint.find('origin'), joint.find('axis')
-    placement = _placement(origin)
-    if kind in ('revolute', 'continuous', 'prismatic') and position != 0.0:
-        direction = np.array(_numbers(axis, 'xyz', (1.0, 0.0, 0.0)))
-        direction /= np.linalg.norm(direction)
-        if kind == 'prismatic':
-            placement = placement * pin.SE3(np.eye(3), position * direction)
-        else:
-            turn = pin.AngleAxis(position, direction).toRotationMatrix()
-            placement = placement * pin.SE3(turn, np.zeros(3))
-    if origin is None:
-        origin = etree.SubElement(joint, 'origin')
-    origin.set('xyz', ' '.join(map(repr, placement.translation.tolist())))
-    origin.set('rpy', ' '.join(map(repr, pin.rpy.matrixToRpy(placement.rotation).tolist())))
-    joint.set('type', 'fixed')
-
-
-def _placement(origin: etree._Element | None) -> pin.SE3:
-    rpy = np.array(_numbers(origin, 'rpy', (0.0, 0.0, 0.0)))
-    return pin.SE3(pin.rpy.rpyToMatrix(rpy), np.array(_numbers(origin, 'xyz', (0.0, 0.0, 0.0))))
-
-
-def _numbers(element: etree._Element | None, name: str, default: tuple) -> tuple:
-    text = None if element is None else element.get(name)
-    return default if text is None else tuple(float(number) for number in text.split())
+def _text(numbers: np.ndarray) -> str:
+    return ' '.join(map(repr, numbers.tolist()))
 
 
 def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
@@ -305,12 +296,21 @@ def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
         model.body_mass[body] = 0.0
         model.body_inertia[body] = 0.0
         return
-    mass, centre, inertia = central(inertial)
-    principal, axes = np.linalg.eigh(inertia)
+    principal, axes = np.linalg.eigh(inertia_at_com(inertial))
     if np.linalg.det(axes) < 0.0:
         axes[:, 0] = -axes[:, 0]
     quaternion = pin.Quaternion(axes).normalized()
-    model.body_mass[body] = mass
-    model.body_ipos[body] = centre
+    model.body_mass[body] = inertial[0]
+    model.body_ipos[body] = inertial[1:4] / inertial[0]
     model.body_inertia[body] = np.maximum(principal, 0.0)
     model.body_iquat[body] = [quaternion.w, quaternion.x, quaternion.y, quaternion.z]
+
+
+def _inertial(model: mujoco.MjModel, body: int) -> np.ndarray:
+    """(10,) inertial parameters of a body of MuJoCo's model, as `set_inertia` takes them."""
+    w, *vector = model.body_iquat[body]
+    turned = pin.Quaternion(w, *vector).matrix()
+    mass, centre = float(model.body_mass[body]), model.body_ipos[body]
+    inertia = turned @ np.diag(model.body_inertia[body]) @ turned.T
+    inertia += mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+    return np.array([mass, *(mass * centre), *inertia[_ENTRIES]])

@@ -14,19 +14,17 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ModelSettings, prior
 from ..regressor.friction import slopes_of
-from .commands import (
+from ..regressor.kinematics import tree_of
+from .elastic import ElasticPlant, require_rotors
+from .following import (
     checked_command,
     PositionCommands,
+    TrajectoryFollower,
     VelocityCommands,
+    Waypoints,
 )
-from .elastic import (
-    ElasticPlant,
-    ElasticServo,
-    require_rotors,
-)
-from .following import TrajectoryFollower, Waypoints
 from .plant import Plant
-from .servo import Servo
+from .servo import ElasticServo, Servo
 from .settings import SimulationSettings
 from .truth import (
     per_joint,
@@ -75,7 +73,7 @@ class Simulator:
     Parameters
     ----------
     robot:
-        The nominal robot: what the URDF says, and what the servo believes.
+        The nominal robot: that of the URDF, which is the servo's model.
     settings:
         Truth, drive and sensors; None takes the defaults.
     parameters:
@@ -83,10 +81,8 @@ class Simulator:
 
     Attributes
     ----------
-    robot, settings, parameters:
-        As given or made.
     follower:
-        The reference; `follow` gives it a trajectory.
+        The trajectory that `follow` gives.
     plant:
         The mechanism, with the state that no sensor has touched.
     reference:
@@ -95,7 +91,7 @@ class Simulator:
     Raises
     ------
     SettingsError, ModelError
-        where settings or inertias do not fit the robot.
+        if settings or inertias do not fit the robot.
 
     """
 
@@ -139,10 +135,9 @@ class Simulator:
         self.plant.external = np.zeros(self.robot.n_joints)
         self.plant.set_state(self._start, np.zeros(self.robot.n_joints))
         self.hold(self._start)
-        if isinstance(self._servo, ElasticServo):
-            self._servo.restart()
+        self._servo.restart()
         self.reference = self._reference.advance(self.time)
-        effort = self._command(self.reference)
+        effort = self._drive(self.reference)
         # the drives have held the robot there before
         self._applied = deque([effort] * (self._delay + 2), maxlen=self._delay + 2)
 
@@ -167,18 +162,15 @@ class Simulator:
         """
         Hold ``position`` (n_joints,) until something else is commanded.
 
-        Raises
-        ------
-        ExcitationError
-            where it is not one finite number a joint; what was commanded before stays in force.
-
+        Raises ExcitationError if it is not one finite number a joint; the command before stays in
+        force.
         """
         position, plant = checked_command(position, self.joints), self.plant
         if not isinstance(self._reference, PositionCommands):
             self._reference = PositionCommands(
                 plant.position, plant.velocity, self.time, self.settings.bandwidth
             )
-        self._reference.tell(position, self.time)
+        self._reference.replace(position, self.time)
 
     def command_velocity(self, velocity: np.ndarray) -> None:
         """Keep ``velocity`` (n_joints,) until something else is commanded; as the above."""
@@ -192,11 +184,7 @@ class Simulator:
         """
         Let ``effort`` (n_joints,) act on the joints from outside, unmeasured, until the next call.
 
-        Raises
-        ------
-        ExcitationError
-            where it is not one finite number a joint; what acted before goes on.
-
+        Raises ExcitationError if it is not one finite number a joint; what acted before goes on.
         """
         self.plant.external = checked_command(effort, self.joints)
 
@@ -210,40 +198,28 @@ class Simulator:
         """
         Return what is measured now, and move on by one servo period.
 
-        Raises
-        ------
-        ModelError
-            naming a joint that runs away because the servo is too fast for its rate.
-
+        Raises ModelError naming a joint that runs away because the servo is too fast for its rate.
         """
         time = self.time
         position, velocity = self.plant.position, self.plant.velocity
         self._require_stable(velocity)
-        motors = self._motors()
+        motors = self.plant.motor_position, self.plant.motor_velocity
         self.reference = self._reference.advance(time)
-        command = self._command(self.reference)
+        command = self._drive(self.reference)
         self._applied.append(command)
         effort = 0.5 * (self._applied[0] + self._applied[1])
         if self._noise.any():
             effort += self._noise * self._random.standard_normal(effort.size)
         position, velocity = self._sensed(position, velocity)
-        sensed = () if motors is None else self._sensed(*motors)
+        sensed = self._sensed(*motors) if self.settings.elastic is not None else ()
         for _ in range(self.settings.substeps):
             self.plant.step(command)
         self._periods += 1
         return SimulatedSample(time, position, velocity, effort, *sensed)
 
-    def _motors(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return positions and velocities of the motors of elastic joints, None for stiff ones."""
-        plant = self.plant
-        if not isinstance(plant, ElasticPlant):
-            return None
-        return plant.motor_position, plant.motor_velocity
-
-    def _command(self, reference: np.ndarray) -> np.ndarray:
-        """Efforts of the drives; the servo of elastic joints looks at the motors."""
-        sides = self._motors() or (self.plant.position, self.plant.velocity)
-        return self._servo.effort(reference, *sides)
+    def _drive(self, reference: np.ndarray) -> np.ndarray:
+        """Return the efforts of the drives."""
+        return self._servo.effort(reference, self.plant.motor_position, self.plant.motor_velocity)
 
     def _sensed(self, position: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what encoders make of positions and velocities."""
@@ -268,14 +244,10 @@ class Simulator:
 
     def record(self, duration: float) -> Recording:
         """
-        Run for ``duration`` [s] and return what the joint states say.
+        Run for ``duration`` [s] and return the joint states, at ``settings.rate``.
 
-        Returns
-        -------
-        Recording
-            With measured velocities, at ``settings.rate``; of elastic joints the links' columns
-            and then the motors', with efforts at the motors only.
-
+        Of elastic joints there are the links' columns and then the motors', with efforts at the
+        motors only.
         """
         periods = round(duration * self.settings.servo_rate)
         rows = [self.advance() for _ in range(periods)][:: self.settings.decimation]
@@ -319,7 +291,7 @@ def simulate(
 
 def _mechanism(
     robot: Robot, settings: SimulationSettings, parameters: ParameterSet
-) -> tuple[Plant, Servo | ElasticServo]:
+) -> tuple[Plant, Servo]:
     nominal = prior(robot, ModelSettings())
     elastic = settings.elastic
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
@@ -370,7 +342,4 @@ def _encoder_count(robot: Robot, settings: SimulationSettings) -> np.ndarray | N
     """Length of an encoder count at each joint, (n_joints,) [rad or m]; None for none."""
     if settings.encoder_counts == 0.0:
         return None
-    sliding = [
-        robot.model.joints[i].shortname().startswith('JointModelP') for i in robot.joint_ids
-    ]
-    return np.where(sliding, 1.0, 2.0 * np.pi) / settings.encoder_counts
+    return np.where(tree_of(robot).revolute, 2.0 * np.pi, 1.0) / settings.encoder_counts

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import ModelError, SettingsError
+from ..model.consistency import from_pseudo_inertia, inertia_at_com, pseudo_inertia
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import (
@@ -27,24 +28,14 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     """
     Return the true standard parameters of the simulated robot.
 
-    Parameters
-    ----------
-    robot:
-        The nominal robot.
-    settings:
-        What differs, and the seed; None takes the defaults.
-
-    Returns
-    -------
-    ParameterSet
-        In the layout of ``regressor.prior(robot, true_model(...))``: ten parameters a link, then
-        ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
-        motors' where joints are elastic, which have their stiffness ``k`` and damping ``d``.
+    They are in the layout of ``regressor.prior(robot, true_model(...))``: ten parameters a link,
+    then ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
+    motors' if joints are elastic, which have their stiffness ``k`` and damping ``d``.
 
     Raises
     ------
     SettingsError
-        where a list has neither one entry nor one a joint.
+        if a list has neither one entry nor one a joint.
     ModelError
         naming the link whose nominal inertia no simulation can take.
 
@@ -72,11 +63,8 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
     """
     Return the model that the simulated robot obeys: Coulomb friction, or stiction.
 
-    Raises
-    ------
-    SettingsError
-        where both are given, slopes do not fit the robot, or Stribeck friction has no stiction.
-
+    Raises SettingsError if both are given, slopes do not fit the robot, or Stribeck friction has
+    no stiction.
     """
     elastic = settings.elastic
     if elastic is not None:
@@ -110,13 +98,9 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
 
 def per_joint(values: Sequence[float], robot: Robot, key: str) -> np.ndarray | None:
     """
-    Return one value a joint, (n_joints,); None where ``values`` is empty.
+    Return one value a joint, (n_joints,); None if ``values`` is empty.
 
-    Raises
-    ------
-    SettingsError
-        naming ``key`` where there is neither one value nor one a joint.
-
+    Raises SettingsError, naming ``key``, if there is neither one value nor one a joint.
     """
     if not len(values):
         return None
@@ -131,27 +115,13 @@ def per_joint(values: Sequence[float], robot: Robot, key: str) -> np.ndarray | N
 
 
 def perturb(inertial: np.ndarray, relative: float, random: np.random.Generator) -> np.ndarray:
-    r"""
-    Return the inertial parameters of a body that is a little different.
+    """
+    Return the (10,) inertial parameters of a body that is a little different.
 
     The body is deformed as a whole, :math:`x' = A x + t` with a scaled density, which acts on its
-    4x4 pseudo-inertia as :math:`P' = B P B^T`: physical parameters stay physical.
-
-    Parameters
-    ----------
-    inertial:
-        (10,) parameters in the order of `parameters.INERTIAL_SYMBOLS`.
-    relative:
-        Standard deviation of the entries of A - 1, of the mass's logarithm, and of t in radii of
-        gyration.
-    random:
-        Source of 13 normal numbers.
-
-    Returns
-    -------
-    np.ndarray
-        (10,) perturbed parameters.
-
+    4x4 pseudo-inertia as :math:`P' = B P B^T`: physical parameters stay physical.  ``relative`` is
+    the standard deviation of the entries of A - 1, of the mass's logarithm, and of t in radii of
+    gyration.
     """
     draws = relative * random.standard_normal(13)
     mass, first = inertial[0], inertial[1:4]
@@ -165,38 +135,6 @@ def perturb(inertial: np.ndarray, relative: float, random: np.random.Generator) 
     return from_pseudo_inertia(np.exp(draws[12]) * change @ pseudo @ change.T)
 
 
-def pseudo_inertia(inertial: np.ndarray) -> np.ndarray:
-    """Return the (4, 4) pseudo-inertia: second moments, first moments and mass of a body."""
-    mass, first, inertia = inertial[0], inertial[1:4], tensor(inertial)
-    pseudo = np.empty((4, 4))
-    pseudo[:3, :3] = 0.5 * np.trace(inertia) * np.eye(3) - inertia
-    pseudo[:3, 3] = pseudo[3, :3] = first
-    pseudo[3, 3] = mass
-    return pseudo
-
-
-def from_pseudo_inertia(pseudo: np.ndarray) -> np.ndarray:
-    """Return the (10,) inertial parameters of a (4, 4) pseudo-inertia."""
-    second = pseudo[:3, :3]
-    inertia = np.trace(second) * np.eye(3) - second
-    return np.array([pseudo[3, 3], *pseudo[:3, 3], *inertia[_ROWS, _COLUMNS]])
-
-
-def tensor(inertial: np.ndarray) -> np.ndarray:
-    """Return the (3, 3) inertia at the joint frame's origin."""
-    inertia = np.empty((3, 3))
-    inertia[_ROWS, _COLUMNS] = inertia[_COLUMNS, _ROWS] = inertial[4:]
-    return inertia
-
-
-def central(inertial: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return mass, centre of mass (3,) and inertia there (3, 3) of a body with mass."""
-    mass = float(inertial[0])
-    centre = inertial[1:4] / mass
-    inertia = tensor(inertial) - mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
-    return mass, centre, inertia
-
-
 def require_movable(inertial: np.ndarray, link: str) -> None:
     """
     Raise `ModelError` where a body would not resist its acceleration.
@@ -206,7 +144,7 @@ def require_movable(inertial: np.ndarray, link: str) -> None:
     if not inertial.any():
         return
     mass = float(inertial[0])
-    smallest = np.linalg.eigvalsh(central(inertial)[2])[0] if mass > 0.0 else -np.inf
+    smallest = np.linalg.eigvalsh(inertia_at_com(inertial))[0] if mass > 0.0 else -np.inf
     # a body without extent has a zero that comes out a rounding error below 0
     if mass <= 0.0 or smallest < -1e-9 * max(np.abs(inertial[4:]).max(), 1e-9):
         what = (
@@ -220,10 +158,6 @@ def require_movable(inertial: np.ndarray, link: str) -> None:
             value=mass if mass <= 0.0 else float(smallest),
             remedy='correct its <inertial>',
         )
-
-
-_ROWS = np.array([0, 0, 1, 0, 1, 2])
-_COLUMNS = np.array([0, 1, 1, 2, 2, 2])
 
 
 def _of_elastic(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 import warnings
 
 from hypothesis import given, settings
@@ -12,10 +13,13 @@ import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import (
     expression,
-    reduced_row_echelon,
     structure,
 )
-from robot_identification.base_parameters.grouping import left_to_right
+from robot_identification.base_parameters.grouping import (
+    coefficients,
+    greedy_basis,
+    left_to_right,
+)
 from robot_identification.data.recording import Motion
 from robot_identification.errors import (
     IdentifiabilityError,
@@ -28,6 +32,7 @@ from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
     build,
     CoupledDrive,
+    ElasticJoints,
     ModelSettings,
 )
 from robot_identification.regressor.settings import GROUPINGS
@@ -365,12 +370,11 @@ def test_echelon_grouping_spans_the_same_as_the_preferred_one(tree, tilted, mode
 def test_echelon_form_is_the_textbooks():
     # worked by hand: the second column is twice the first, the last one 2 of the first and fourth
     matrix = np.array([[1.0, 2, 2, 2, 6], [2, 4, 6, 8, 20], [3, 6, 8, 10, 26], [1, 2, 2, 3, 8]])
-    form, leading = reduced_row_echelon(matrix, 1e-12)
+    leading = greedy_basis(matrix, range(5), 1e-12)
     assert leading.tolist() == [0, 2, 3]
     np.testing.assert_allclose(
-        form, [[1, 2, 0, 0, 2], [0, 0, 1, 0, 0], [0, 0, 0, 1, 2]], atol=1e-13
+        coefficients(matrix, leading, np.array([1, 4])), [[2, 2], [0, 0], [0, 2]], atol=1e-13
     )
-    np.testing.assert_allclose(matrix[:, leading] @ form, matrix, atol=1e-12)
 
 
 def test_columns_may_be_put_first():
@@ -457,3 +461,36 @@ def test_unknown_parameter_is_named():
         found.category('link_9.m')
     with pytest.raises(ValueError, match='layout'):
         found.project(ParameterSet(found.base_layout, np.zeros(found.n_base)))
+
+
+URDF = Path(__file__).resolve().parents[2] / 'urdf'
+
+
+def summary_of(name: str, settings: ModelSettings) -> list[str]:
+    robot = Robot.from_urdf(URDF / f'{name}.urdf')
+    return structure(build(robot, settings), robot).summary().splitlines()
+
+
+def test_categories_and_combinations_of_the_planar_robot():
+    settings = ModelSettings(
+        friction=('viscous', 'coulomb'),
+        elastic=ElasticJoints(motors=('m1', 'm2'), gear_ratios=(0.1, 0.1)),
+    )
+    assert summary_of('zollo_planar_2r', settings)[1:] == [
+        '14 base parameters of 28 standard ones',
+        'alone (12): link_1 my, link_2 mx my Izz, m1 Ia fv fc, m2 Ia fv fc, joint_1 k, joint_2 k',
+        'in 2 sums (3): link_1 mx Izz, link_2 m',
+        '    link_1.mx + 0.5 link_2.m',
+        '    link_1.Izz + 0.25 link_2.m',
+        'not at all (13): link_1 m mz Ixx Ixy Iyy Ixz Iyz, link_2 mz Ixx Ixy Iyy Ixz Iyz',
+    ]
+
+
+def test_long_lists_are_wrapped_and_every_parameter_is_in_one_category():
+    lines = summary_of('puma560', ModelSettings(elastic=ElasticJoints()))
+    assert all(len(line) <= 100 for line in lines)
+    text = '\n'.join(lines)
+    assert '66 base parameters of 90 standard ones' in text
+    assert 'alone (46)' in text
+    assert 'in 20 sums (33)' in text
+    assert 'not at all (11)' in text

@@ -15,7 +15,7 @@ from robot_identification.errors import (
 )
 from robot_identification.estimation import from_rows
 from robot_identification.estimation.payload import payload, PayloadSettings
-from robot_identification.model.elastic_joints import ElasticJoints
+from robot_identification.model.mechanisms import ElasticJoints
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build
 from robot_identification.regressor.settings import ModelSettings

@@ -16,7 +16,7 @@ from robot_identification.model.robot import Robot
 from robot_identification.options.document import read_document
 from robot_identification.pipeline import identify, identify_factors
 from robot_identification.reduction import FactorBuilder
-from robot_identification.regressor.delta_robot import delta_urdf
+from robot_identification.regressor.delta import delta_urdf
 from robot_identification.results.factor_file import pack, unpack
 from robot_identification.results.result import read_result
 from robot_identification.results.saving import save

@@ -15,7 +15,7 @@ from robot_identification.regressor import (
     ElasticJoints,
     ModelSettings,
 )
-from robot_identification.regressor.delta_robot import delta_robot
+from robot_identification.regressor.delta import delta_robot
 from robot_identification.signals import PolynomialApproximation, SignalSettings
 
 RATE = 250.0

@@ -24,11 +24,11 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
-from robot_identification.regressor.delta import DeltaKinematics
-from robot_identification.regressor.delta_robot import (
+from robot_identification.regressor.delta import (
     delta_loops,
     delta_robot,
     delta_urdf,
+    DeltaKinematics,
 )
 
 GEOMETRY = DeltaSettings(

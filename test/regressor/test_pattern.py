@@ -17,7 +17,6 @@ from robot_identification.regressor import (
 )
 from robot_identification.regressor.pattern import (
     entries,
-    kept_pattern,
     row_pattern,
     RowPattern,
 )
@@ -65,21 +64,6 @@ def test_entries_are_those_of_the_dense_rows(settings):
     out = np.empty_like(found)
     assert entries(regressor, motion, columns, pattern, out) is out
     assert np.array_equal(out, found)
-
-
-def test_a_pattern_is_found_once_for_one_regressor_and_its_columns():
-    robot = Robot.from_urdf(URDF / 'tx40.urdf')
-    regressor = build(robot)
-    columns, others = np.arange(20), np.arange(20, 40)
-    pattern = kept_pattern(regressor, columns)
-    assert kept_pattern(regressor, columns) is pattern
-    assert not kept_pattern(regressor, others).same(pattern)
-    assert kept_pattern(build(robot, ModelSettings(friction=())), columns) is not pattern
-    for _ in range(20):  # no more than a few are held
-        kept_pattern(build(robot), columns)
-    again = kept_pattern(regressor, columns)
-    assert again is not pattern
-    assert again.same(pattern)
 
 
 def test_product_and_gather_are_those_of_whole_rows():

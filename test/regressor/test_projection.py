@@ -12,7 +12,7 @@ from robot_identification.regressor import (
     ModelSettings,
     projection,
 )
-from robot_identification.regressor.delta_robot import delta_robot
+from robot_identification.regressor.delta import delta_robot
 from robot_identification.regressor.elastic import build_elastic, ElasticJoints
 from robot_identification.regressor.projection import forms, Projection
 from robot_identification.signals import SignalSettings, stream
@@ -95,7 +95,7 @@ def names_of(regressor, places):
 
 
 def test_forms_of_the_columns_are_found(regressor):
-    found = forms(regressor, np.arange(len(regressor.layout)), 4)
+    found = forms(regressor, np.arange(len(regressor.layout)))
     other = names_of(regressor, found.other)
     joints = ('turn', 'slide', 'swing', 'bend')
     assert other == {f'{j}.{s}' for j in joints for s in ('fc', 'tsc')} | {'bend.fcm'}
@@ -113,13 +113,13 @@ def test_forms_of_the_columns_are_found(regressor):
 
 @pytest.mark.parametrize('way', ['composition', 'products'])
 def test_columns_with_constant_coefficients_are_exact(regressor, way):
-    found = forms(regressor, np.arange(len(regressor.layout)), 4)
+    found = forms(regressor, np.arange(len(regressor.layout)))
     assert error(regressor, 4, found.linear, projection=way) < 1e-8
 
 
 @pytest.mark.parametrize('way', ['composition', 'products'])
 def test_friction_is_filtered_as_a_signal(regressor, way):
-    found = forms(regressor, np.arange(len(regressor.layout)), 4)
+    found = forms(regressor, np.arange(len(regressor.layout)))
     assert error(regressor, 4, found.other, projection=way) < 1e-4
 
 
@@ -127,7 +127,7 @@ def test_friction_is_filtered_as_a_signal(regressor, way):
     ('way', 'order', 'size'), [('composition', 3.0, 1e-2), ('products', 5.0, 1e-5)]
 )
 def test_rigid_bodies_are_projected_with_the_order_of_their_rule(regressor, way, order, size):
-    found = forms(regressor, np.arange(len(regressor.layout)), 4)
+    found = forms(regressor, np.arange(len(regressor.layout)))
     windows = (0.04, 0.03, 0.02)
     errors = [
         error(regressor, 4, found.quadratic, window=T, projection=way, stride=1) for T in windows
@@ -137,7 +137,7 @@ def test_rigid_bodies_are_projected_with_the_order_of_their_rule(regressor, way,
 
 
 def test_a_higher_product_degree_is_more_accurate(regressor):
-    found = forms(regressor, np.arange(len(regressor.layout)), 4)
+    found = forms(regressor, np.arange(len(regressor.layout)))
     two, three = (
         error(regressor, 4, found.quadratic, window=0.12, projection='products', product_degree=d)
         for d in (2, 3)
@@ -159,7 +159,7 @@ def test_elastic_joints_are_projected_too():
     robot = Robot.from_urdf(TREE, ('turn', 'swing'), locked={'slide': 0.1, 'bend': 0.2})
     settings = ModelSettings(elastic=ElasticJoints(gear_ratios=(10.0, 10.0)))
     elastic = build_elastic(robot, settings)
-    found = forms(elastic, np.arange(len(elastic.layout)), 4)
+    found = forms(elastic, np.arange(len(elastic.layout)))
     assert {name.rpartition('.')[2] for name in names_of(elastic, found.other)} == {'fc'}
     for places in (found.linear, found.quadratic):
         assert error(elastic, 4, places, projection='products', stride=1) < 3e-5
@@ -172,7 +172,7 @@ def test_a_closed_chain_is_projected_too():
     )
     friction = ('viscous', 'coulomb')
     delta = build(delta_robot(geometry), ModelSettings(friction, delta=geometry))
-    found = forms(delta, np.arange(len(delta.layout)), 3)
+    found = forms(delta, np.arange(len(delta.layout)))
     symbols = [
         {name.rpartition('.')[2] for name in names_of(delta, places)}
         for places in (found.linear, found.quadratic, found.other)

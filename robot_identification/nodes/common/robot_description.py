@@ -22,7 +22,7 @@ from ...errors import (
 from ...model.robot import Robot
 from ...options.fields import option
 from ...regressor import ModelSettings
-from ...regressor.delta_robot import delta_robot
+from ...regressor.delta import delta_robot
 from . import declare_options, LATCHED
 
 ON_ITS_WAY_SECONDS = 3.0

@@ -34,13 +34,13 @@ import yaml
 from ...errors import IdentificationError, SettingsError
 from ...options.fields import option
 from ...simulation import (
-    Disturbances,
     Payload,
     SimulatedSample,
     SimulationSettings,
     Simulator,
     Wear,
 )
+from ...simulation.truth import per_joint
 from ..common import (
     answer,
     declare_options,
@@ -196,10 +196,10 @@ class SimulationNode(Node):
 
     def _let_parameters_disturb(self) -> None:
         """Let parameters change the robot while it runs."""
-        disturbances = Disturbances(self._simulator)
+        plant = self._simulator.plant
         kinds: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
-            (Payload, 'payload', disturbances.carry),
-            (Wear, 'wear', disturbances.wear),
+            (Payload, 'payload', plant.carry),
+            (Wear, 'wear', plant.wear),
         )
         for kind, prefix, apply in kinds:
             apply(declare_options(self, kind, prefix))
@@ -208,7 +208,7 @@ class SimulationNode(Node):
             for parameter in parameters:
                 if parameter.name == 'wear.friction':
                     try:
-                        disturbances.factors(Wear(parameter.value))
+                        per_joint(parameter.value, self._simulator.robot, 'wear.friction')
                     except IdentificationError as error:
                         return SetParametersResult(successful=False, reason=str(error))
             return SetParametersResult(successful=True)

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Contents of a URDF, parsed and checked once.
+
+The checks come before any other library builds a model: parsers of URDF recurse along chains of
+links until the stack overflows, and drop an ``<inertial>`` that they cannot read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lxml import etree
+import numpy as np
+
+from ..errors import ModelError
+
+MAX_LINKS = 1000
+"""Links of a robot."""
+
+MAX_MASS = 1e9
+"""Largest absolute mass of a link [kg]."""
+
+MAX_INERTIA = 1e15
+"""Largest absolute moment of inertia of a link [kg m^2]."""
+
+MAX_LENGTH = 1e6
+"""Largest absolute coordinate of an origin, and angle of its orientation [m or rad]."""
+
+UNLIMITED = 1e9
+"""Absolute limit of a joint from which on it counts as none [rad, m, and their rates; N m, N]."""
+
+_WITH_AXIS = ('revolute', 'continuous', 'prismatic', 'planar')
+_AXES = ('xx', 'xy', 'xz', 'yy', 'yz', 'zz')
+
+
+@dataclass(frozen=True, eq=False)
+class UrdfInertial:
+    """
+    Inertial parameters of a link.
+
+    ``mass`` [kg]; ``xyz`` and ``rpy`` (3,), centre of mass [m] and orientation of the tensor's
+    axes [rad] in the link's frame; ``inertia`` (3, 3) about the centre of mass [kg m^2].
+    """
+
+    mass: float
+    xyz: np.ndarray
+    rpy: np.ndarray
+    inertia: np.ndarray
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """Joint that another one follows: position = multiplier * its position + offset."""
+
+    joint: str
+    multiplier: float
+    offset: float
+
+
+@dataclass(frozen=True, eq=False)
+class UrdfJoint:
+    """
+    A joint.
+
+    Attributes
+    ----------
+    name, type, parent, child:
+        As in the URDF.
+    xyz, rpy:
+        (3,) origin [m] and orientation [rad] in the parent link.
+    axis:
+        (3,) unit vector.
+    lower, upper, velocity, effort:
+        Limits, infinite if there are none [rad or m, rad/s or m/s, N m or N].
+    damping, friction:
+        Of ``<dynamics>``, 0 without it [N m s/rad or N s/m, N m or N].
+    mimic:
+        The joint that it follows.
+
+    """
+
+    name: str
+    type: str
+    parent: str
+    child: str
+    xyz: np.ndarray
+    rpy: np.ndarray
+    axis: np.ndarray
+    lower: float
+    upper: float
+    velocity: float
+    effort: float
+    damping: float
+    friction: float
+    mimic: Mimic | None
+
+
+@dataclass(frozen=True, eq=False)
+class Urdf:
+    """
+    Links and joints of a URDF, in its order.
+
+    ``links`` has the inertial parameters by link, None for a link without ``<inertial>``;
+    ``joints`` are by name, those of ros2_control, gazebo and transmissions left out.
+    """
+
+    name: str
+    links: Mapping[str, UrdfInertial | None]
+    joints: Mapping[str, UrdfJoint]
+
+    @property
+    def moving(self) -> dict[str, UrdfJoint]:
+        """The joints that are not fixed."""
+        return {name: joint for name, joint in self.joints.items() if joint.type != 'fixed'}
+
+    @property
+    def root_link(self) -> str:
+        """The first link that no joint carries."""
+        carried = {joint.child for joint in self.joints.values()}
+        return next(link for link in self.links if link not in carried)
+
+
+def parse_tree(text: str, where: str = 'URDF') -> etree._Element:
+    """
+    Return the root element of a URDF.
+
+    Raises ModelError, naming ``where``, if the text is not well-formed XML or no URDF.
+    """
+    # the text is decoded already, whatever encoding its declaration names
+    parser = etree.XMLParser(
+        encoding='utf-8', resolve_entities=False, no_network=True, strip_cdata=False
+    )
+    try:
+        root = etree.fromstring(text.encode(), parser)
+    except (etree.XMLSyntaxError, UnicodeEncodeError) as error:
+        raise ModelError(
+            f'{where} is not well-formed XML: {error}', file=where, remedy='correct this place'
+        ) from error
+    if root.tag != 'robot':
+        raise ModelError(
+            f"{where} is not a URDF: its root is '<{root.tag}>', expected '<robot>'", file=where
+        )
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise ModelError(
+            f'{where} declares a document type', file=where, remedy='remove <!DOCTYPE ...>'
+        )
+    return root
+
+
+def parse_urdf(text: str, where: str = 'URDF') -> Urdf:
+    """
+    Return the contents of a URDF, after xacro; ``where`` is its name in errors.
+
+    Raises ModelError, naming the joint or link, if an element is missing or has numbers that no
+    robot has.
+    """
+    root = parse_tree(text, where)
+    n_links = len(root.findall('link'))
+    if n_links > MAX_LINKS:
+        raise ModelError(
+            f'{where} has {n_links} links',
+            file=where,
+            value=n_links,
+            remedy=f'at most {MAX_LINKS} can be read; join links that are fixed to each other',
+        )
+    joints = [_Reader(e, 'joint', where) for e in root.iterfind('joint[@type]')]
+    links = [_Reader(e, 'link', where) for e in root.iterfind('link')]
+    return Urdf(
+        root.get('name', 'robot'),
+        {link.owner: _inertial(link) for link in links},
+        {joint.owner: _joint(joint) for joint in joints},
+    )
+
+
+def is_urdf_file(path: Path) -> bool:
+    """Return whether the first element of a file is ``<robot>``; nothing behind it is read."""
+    try:
+        with path.open('rb') as stream:
+            events = etree.iterparse(
+                stream, events=('start',), resolve_entities=False, no_network=True
+            )
+            return bool(next(events)[1].tag == 'robot')
+    except etree.XMLSyntaxError:
+        return False
+
+
+class _Reader:
+    """Checked reading of the numbers inside a joint or link."""
+
+    def __init__(self, element: etree._Element, kind: str, where: str) -> None:
+        self.element, self.kind, self.where = element, kind, where
+        self.owner = str(element.get('name'))
+
+    def error(self, problem: str, remedy: str, value: str | None = None) -> ModelError:
+        """Return an error that names the joint or link."""
+        named = {self.kind: self.owner}
+        return ModelError(problem, file=self.where, value=value, remedy=remedy, **named)
+
+    def link(self, tag: str) -> str:
+        """Return the link that ``<parent>`` or ``<child>`` names."""
+        child = self.element.find(tag)
+        name = None if child is None else child.get('link')
+        if name is None:
+            raise self.error(
+                f'joint \'{self.owner}\' in {self.where} has no <{tag} link="...">',
+                'add it: a joint connects two links',
+            )
+        return str(name)
+
+    def vector(self, path: str, attribute: str, default: str | None, largest: float) -> np.ndarray:
+        """Return the (3,) numbers of an attribute."""
+        return np.array(self._numbers(path, attribute, default, 3, largest))
+
+    def number(self, path: str, attribute: str, default: str | None, largest: float) -> float:
+        """Return the number of an attribute; ``default`` None for one that has to be there."""
+        return self._numbers(path, attribute, default, 1, largest)[0]
+
+    def _numbers(
+        self, path: str, attribute: str, default: str | None, count: int, largest: float
+    ) -> list[float]:
+        child = self.element.find(path)
+        text = default if child is None else child.get(attribute, default)
+        text = text or ''
+        try:
+            values = [float(word) for word in text.split()]
+        except ValueError:
+            values = []
+        # comparisons with NaN are false
+        if len(values) == count and all(abs(value) <= largest for value in values):
+            return values
+        remedy = f'give {"a number" if count == 1 else f"{count} numbers"}'
+        raise self.error(
+            f"{attribute} of <{path.rpartition('/')[2]}> of {self.kind} '{self.owner}' "
+            f"in {self.where} is '{text[:60]}'",
+            remedy + (f' of at most {largest:g}' if np.isfinite(largest) else ''),
+            text[:60],
+        )
+
+
+def _inertial(link: _Reader) -> UrdfInertial | None:
+    if link.element.find('inertial') is None:
+        return None
+    for tag in ('mass', 'inertia'):
+        if link.element.find(f'inertial[1]/{tag}') is None:
+            raise link.error(
+                f"<inertial> of link '{link.owner}' in {link.where} has no <{tag}>",
+                'add it: without it the link would have no inertia at all',
+            )
+    inertia = np.empty((3, 3))
+    for axes in _AXES:
+        i, j = ('xyz'.index(axis) for axis in axes)
+        value = link.number('inertial[1]/inertia', f'i{axes}', None, MAX_INERTIA)
+        inertia[i, j] = inertia[j, i] = value
+    return UrdfInertial(
+        mass=link.number('inertial[1]/mass', 'value', None, MAX_MASS),
+        xyz=link.vector('inertial[1]/origin', 'xyz', '0 0 0', MAX_LENGTH),
+        rpy=link.vector('inertial[1]/origin', 'rpy', '0 0 0', MAX_LENGTH),
+        inertia=inertia,
+    )
+
+
+def _joint(joint: _Reader) -> UrdfJoint:
+    kind = str(joint.element.get('type'))
+    # URDF's own default for a missing bound is 0, which is not meant by leaving it out
+    lower = _limit(joint.number('limit', 'lower', '-inf', np.inf))
+    upper = _limit(joint.number('limit', 'upper', 'inf', np.inf))
+    bounded = kind != 'continuous'
+    mimic = joint.element.find('mimic')
+    return UrdfJoint(
+        name=joint.owner,
+        type=kind,
+        parent=joint.link('parent'),
+        child=joint.link('child'),
+        xyz=joint.vector('origin', 'xyz', '0 0 0', MAX_LENGTH),
+        rpy=joint.vector('origin', 'rpy', '0 0 0', MAX_LENGTH),
+        axis=_axis(joint, kind),
+        lower=lower if bounded else -np.inf,
+        upper=upper if bounded else np.inf,
+        velocity=_limit(joint.number('limit', 'velocity', 'inf', np.inf)) or np.inf,
+        effort=_limit(joint.number('limit', 'effort', 'inf', np.inf)) or np.inf,
+        damping=joint.number('dynamics', 'damping', '0', UNLIMITED),
+        friction=joint.number('dynamics', 'friction', '0', UNLIMITED),
+        mimic=None
+        if mimic is None
+        else Mimic(
+            joint=str(mimic.get('joint')),
+            multiplier=joint.number('mimic', 'multiplier', '1', MAX_LENGTH),
+            offset=joint.number('mimic', 'offset', '0', MAX_LENGTH),
+        ),
+    )
+
+
+def _limit(value: float) -> float:
+    return value if abs(value) < UNLIMITED else float(np.copysign(np.inf, value))
+
+
+def _axis(joint: _Reader, kind: str) -> np.ndarray:
+    axis = joint.vector('axis', 'xyz', '1 0 0', MAX_LENGTH)
+    length = np.linalg.norm(axis)
+    if kind not in _WITH_AXIS:
+        return axis
+    if length < 1e-6:
+        raise joint.error(
+            f"the axis of joint '{joint.owner}' in {joint.where} is zero",
+            'give the direction of the axis',
+        )
+    return axis / length
