@@ -16,7 +16,7 @@ from xml.parsers import expat
 import zipfile
 
 from ..errors import SettingsError
-from .mcap_file import MAGIC
+from .mcap_records import MAGIC
 from .table import FACTOR
 
 _STORAGE = {
