@@ -10,11 +10,7 @@ import stat
 
 import numpy as np
 
-from ..errors import (
-    one_of,
-    RecordingError,
-    SettingsError,
-)
+from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import option
 from ..untrusted.files import user_path
 from .drives import Drives
@@ -42,12 +38,7 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class RecordingEntry:
-    """
-    Location of a recording and layout of its columns.
-
-    The attributes are described by `robot_identification.options.describe`.
-
-    """
+    """Location of a recording and layout of its columns."""
 
     file: str | None = option(
         None,
@@ -111,23 +102,12 @@ class RecordingEntry:
 
     def kind(self, base: Path = Path('.'), path: str = '') -> str:
         """
-        Find out the format.
-
-        Parameters
-        ----------
-        base:
-            Folder at which relative paths start.
-        path:
-            Key path of this entry, for messages.
-
-        Returns
-        -------
-        One of `FORMATS`, or `FACTOR`.
+        Return one of `FORMATS`, or `FACTOR`; parameters as for `check`.
 
         Raises
         ------
         SettingsError
-            where neither ``format`` nor the file's name tells.
+            if neither ``format`` nor the file's name implies it.
 
         """
         if self.format is not None:
@@ -155,19 +135,12 @@ class RecordingEntry:
 
     def check_factor(self, base: Path = Path('.'), path: str = '') -> None:
         """
-        Raise where a factor is asked for what only recordings have.
-
-        Parameters
-        ----------
-        base:
-            Folder at which relative paths start.
-        path:
-            Key path of this entry, for messages.
+        Check the entry of a factor; parameters as for `check`.
 
         Raises
         ------
         SettingsError
-            naming a key that says nothing about a factor.
+            naming a key that only recordings have.
         RecordingError
             naming a file that does not exist.
 
@@ -189,33 +162,16 @@ class RecordingEntry:
             raise _no_file(file, why, base, path)
 
     def stamps(self, rows: np.ndarray) -> np.ndarray:
-        """
-        Return the times of rows where there is no time column.
-
-        Parameters
-        ----------
-        rows:
-            (n,) 0-based numbers of the rows.
-
-        Returns
-        -------
-        (n,) times [s].
-
-        """
+        """Return the times of (n,) 0-based rows by the sampling rate [s]."""
         if self.rate is None:
             raise _missing('', 'rate', 'give the sampling rate where there is no time column')
         return rows / self.rate
 
     def files(self, base: Path = Path('.')) -> dict[str, Path]:
         """
-        Files that the recording is read from.
+        Return the file of each signal (``time``, ``position``, ``velocity``, ``effort``).
 
-        Returns
-        -------
-        Path by signal (``time``, ``position``, ``velocity``, ``effort``); the recording's own
-        file, where there is one, stands for those signals that name no other, and the
-        position's file for the time.
-
+        Signals that name none are in the recording's own file, the time in the position's.
         """
         files = {}
         for name in ('time', 'position', 'velocity', 'effort'):
@@ -236,14 +192,14 @@ class RecordingEntry:
         path: str = '',
     ) -> None:
         """
-        Raise where the entry does not make sense, before anything is read.
+        Check the entry of a robot with stiff joints before anything is read.
 
         Parameters
         ----------
         joints:
-            Names of the joints, which are stiff; `motor_side.check_sides` is for elastic ones.
+            Names of the joints.
         drives:
-            How recorded signals become those at the joints, which says how many there are.
+            Map from recorded signals to those at the joints; None for none.
         base:
             Folder at which relative paths start.
         path:
@@ -270,17 +226,7 @@ class RecordingEntry:
     def check_columns(
         self, joints: tuple[str, ...], counts: Counts, base: Path = Path('.'), path: str = ''
     ) -> None:
-        """
-        Raise as `check` does, where the signals do not have the columns that are wanted.
-
-        Parameters
-        ----------
-        joints, base, path:
-            As for `check`.
-        counts:
-            How many columns each signal has to have; 0 where it is not wanted.
-
-        """
+        """Check as `check` does; ``counts`` has the columns of each signal, 0 for none."""
         kind = self.kind(base, path)
         if kind == 'rosbag2':
             if self.file is None:
@@ -337,9 +283,7 @@ class RecordingEntry:
     def _check_files(self, base: Path, path: str) -> None:
         files = self.files(base)
         for name in ('position', 'effort', 'velocity', 'time'):
-            if getattr(self, name) is None:
-                continue
-            if name not in files:
+            if getattr(self, name) is not None and name not in files:
                 raise _missing(path, 'file', f'name the file of the {name}')
         for file in dict.fromkeys(files.values()):
             why = unusable(file)
@@ -373,12 +317,7 @@ def _check_counts(
 
 
 def unusable(file: Path) -> str | None:
-    """
-    Say why a path cannot be that of a recording; None where it may be.
-
-    What is neither a file nor a folder is not even opened: reading a pipe, a terminal or a device
-    may never end.
-    """
+    """Return why a path cannot be a recording, None if it may be; reading a pipe may never end."""
     try:
         mode = file.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
