@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many recordings to factors, and many factors to one, by an executor and into a store."""
+"""Reduction of many recordings to factors and their merging, by an executor and into a store."""
 
 from __future__ import annotations
 
@@ -38,19 +38,7 @@ GROUP = 16
 
 @dataclass(frozen=True)
 class FleetRecording:
-    """
-    A recording that was reduced, with its place in the fleet.
-
-    Attributes
-    ----------
-    finished:
-        What the store knows of it.
-    serial:
-        Serial number of its robot.
-    stamp:
-        When it was made [s since 1970].
-
-    """
+    """A reduced recording, its robot's serial number and its time [s since 1970]."""
 
     finished: Finished
     serial: str
@@ -65,16 +53,16 @@ class FleetRecording:
 @dataclass(frozen=True)
 class Reduction:
     """
-    Results of the reduction of the recordings.
+    Outcome of the reduction of the recordings.
 
     Attributes
     ----------
     recordings:
-        Those that can be used, by serial number, time and path.
+        Usable ones, by serial number, time and path.
     set_aside:
-        Reasons by path, of those that cannot.
+        Reasons by path of unusable ones.
     kept:
-        How many were finished before.
+        Number of those that were finished before.
     seconds:
         Time that the workers spent on the others, together [s].
 
@@ -97,29 +85,29 @@ def reduce_all(
     progress: Progress = silent,
 ) -> Reduction:
     """
-    Reduce every recording to its factor, but those that are in the store already.
+    Reduce every recording to its factor, except those that the store has already.
 
     Parameters
     ----------
     executor:
-        Who does it.
+        Executor of the tasks.
     store:
-        Takes the factors as they are finished.
+        Storage of the factors.
     paths:
-        Of the recordings, absolute.
+        Absolute paths of the recordings.
     fingerprint:
-        Of the plan.
+        Fingerprint of the plan.
     settings:
-        Whose recordings they are and when they were made.
+        Rules for serial numbers and times.
     keep_going:
-        Whether recordings that cannot be used are set aside.
+        True to set unusable recordings aside.
     progress:
-        Told about the progress.
+        Callback.
 
     Raises
     ------
     RecordingError
-        the first reason to set one aside, where ``keep_going`` is not wanted.
+        for the first unusable recording, without ``keep_going``.
 
     """
     found: list[Finished] = []
@@ -164,22 +152,19 @@ def merge_robots(
 
     Parameters
     ----------
-    executor:
-        Who does it.
+    executor, progress:
+        As for `reduce_all`.
     files:
-        Of packed factors, at least one for each robot, by serial number.
-    progress:
-        Told about the progress.
+        Packed factors, at least one for each robot, by serial number.
 
     Yields
     ------
-    Serial numbers in order with the factor of all recordings: the same whoever merged what
-    and when, but for the last bits, see `merge_all`.
+    Serial numbers in order with the factor of all recordings, the same for any executor.
 
     Raises
     ------
     IdentificationError
-        where factors cannot be merged.
+        if factors cannot be merged.
 
     """
     merged = in_groups(executor, merge_group, files, progress=progress, text='merging factors')
@@ -197,20 +182,18 @@ def in_groups(
     argument: Any = None,
 ) -> Iterator[tuple[str, Any]]:
     """
-    Give each robot's packed factors to a task, `GROUP` at a time.
+    Run a task on each robot's packed factors, `GROUP` at a time.
 
     Parameters
     ----------
-    executor, progress:
+    executor, files, progress:
         As for `merge_robots`.
     task:
         Called with the executor's payload and a `Group`.
-    files:
-        Of packed factors by serial number.
     text:
-        What is being done.
+        Text for the progress.
     argument:
-        Is given to the task, too.
+        Argument of the group.
 
     Yields
     ------
@@ -244,7 +227,7 @@ def in_groups(
 def _placed(
     found: Sequence[Finished], settings: FleetSettings, set_aside: dict[str, str], keep_going: bool
 ) -> tuple[FleetRecording, ...]:
-    """Tell whose each recording is and when it was made; set aside those that do not say."""
+    """Return recordings with serial number and time; set aside those without."""
     placed = []
     for entry in found:
         try:
