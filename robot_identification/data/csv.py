@@ -25,9 +25,8 @@ from .recording_config import (
     Column,
     RecordingEntry,
     Signal,
-    SignalColumns,
 )
-from .table import Counts, Table
+from .table import columns_of, Counts, Table
 
 MAX_LINE = 1 << 20
 """Largest length of a line [characters]."""
@@ -154,11 +153,9 @@ def estimated_rows(file: Path) -> float:
 
 
 def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) -> list[int]:
-    columns = signal.columns if isinstance(signal, SignalColumns) else signal
+    columns = columns_of(signal)
     if columns is None:
         columns = tuple(range(layout.width))
-    elif isinstance(columns, (str, int)):
-        columns = (columns,)
     if len(columns) != count:
         raise RecordingError(
             f'{layout.file}: {name} has {len(columns)} columns, expected {count}',

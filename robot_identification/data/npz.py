@@ -15,9 +15,8 @@ from .recording_config import (
     Column,
     RecordingEntry,
     Signal,
-    SignalColumns,
 )
-from .table import Counts, Table
+from .table import columns_of, Counts, Table
 
 
 def read_npz(
@@ -69,8 +68,7 @@ def read_npz(
 def _signal(
     file: Path, signal: Signal, name: str, count: int
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    keys = signal.columns if isinstance(signal, SignalColumns) else signal
-    keys = (name,) if keys is None else (keys,) if isinstance(keys, str) else keys
+    keys = columns_of(signal) or (name,)
     arrays = [_array(file, key) for key in keys]
     if len(arrays) == 1 and arrays[0].ndim == 2:
         array = arrays[0]

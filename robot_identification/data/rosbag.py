@@ -28,8 +28,8 @@ from .joint_state import (
     JointStates,
     SIGNALS,
 )
-from .recording_config import RecordingEntry, SignalColumns
-from .table import Counts, Table
+from .recording_config import RecordingEntry
+from .table import columns_of, Counts, Table
 
 _NANOSECOND = 1e-9
 _NEEDED = ('position', 'effort')
@@ -82,11 +82,10 @@ def _wanted(
         if counts[name] == 0:
             wanted[name] = ()
             continue
-        signal = getattr(entry, name)
-        names = signal.columns if isinstance(signal, SignalColumns) else signal
-        if names is None:
-            names = wanted['position'] if name == 'velocity' else joints
-        names = (names,) if isinstance(names, str) else tuple(str(n) for n in names)
+        columns = columns_of(getattr(entry, name))
+        if columns is None:
+            columns = wanted['position'] if name == 'velocity' else joints
+        names = tuple(map(str, columns))
         if len(names) != counts[name]:
             raise SettingsError(
                 f"'{name}' of {entry.name} has {len(names)} names, expected {counts[name]}",

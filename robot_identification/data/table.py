@@ -37,6 +37,12 @@ Signal = str | tuple[Column, ...] | SignalColumns | None
 """One column or array, several columns, or columns of another file."""
 
 
+def columns_of(signal: Signal | Column) -> tuple[Column, ...] | None:
+    """Return the columns of a signal, None for those that the file implies."""
+    columns = signal.columns if isinstance(signal, SignalColumns) else signal
+    return (columns,) if isinstance(columns, (str, int)) else columns
+
+
 @dataclass(frozen=True)
 class MotorSide:
     """Location of the motors' side of a recording of a robot with elastic joints."""

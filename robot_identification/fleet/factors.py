@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +24,7 @@ from .recordings import (
     serial_of,
     stamp_of,
 )
-from .store import Finished, Store
+from .store import FleetRecording, Store
 from .tasks import (
     Group,
     merge_group,
@@ -34,20 +34,6 @@ from .tasks import (
 
 GROUP = 16
 """Factors that are merged by one task."""
-
-
-@dataclass(frozen=True)
-class FleetRecording:
-    """A reduced recording, its robot's serial number and its time [s since 1970]."""
-
-    finished: Finished
-    serial: str
-    stamp: float
-
-    @property
-    def path(self) -> str:
-        """Path of the factor file."""
-        return self.finished.path
 
 
 @dataclass(frozen=True)
@@ -110,7 +96,7 @@ def reduce_all(
         for the first unusable recording, without ``keep_going``.
 
     """
-    found: list[Finished] = []
+    found: list[FleetRecording] = []
     set_aside: dict[str, str] = {}
     missing: dict[str, str] = {}
     for path in paths:
@@ -225,7 +211,10 @@ def in_groups(
 
 
 def _placed(
-    found: Sequence[Finished], settings: FleetSettings, set_aside: dict[str, str], keep_going: bool
+    found: Sequence[FleetRecording],
+    settings: FleetSettings,
+    set_aside: dict[str, str],
+    keep_going: bool,
 ) -> tuple[FleetRecording, ...]:
     """Return recordings with serial number and time; set aside those without."""
     placed = []
@@ -238,5 +227,5 @@ def _placed(
                 raise
             set_aside[entry.path] = str(error)
             continue
-        placed.append(FleetRecording(entry, serial, stamp))
+        placed.append(replace(entry, serial=serial, stamp=stamp))
     return tuple(sorted(placed, key=lambda one: (one.serial, one.stamp, one.path)))

@@ -25,7 +25,7 @@ from .comparison import (
     Drift,
     FleetComparison,
 )
-from .factors import FleetRecording
+from .store import FleetRecording
 
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
@@ -214,7 +214,7 @@ class FleetResult:
             'failure': robot.failure or None,
             **({} if robot.estimate is None else _estimate(robot.estimate)),
             'recordings': [
-                {'file': one.path, 'time': date(one.stamp), 'samples': one.finished.samples}
+                {'file': one.path, 'time': date(one.stamp), 'samples': one.samples}
                 for one in robot.recordings
             ],
         }

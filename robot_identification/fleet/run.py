@@ -51,7 +51,6 @@ from .comparison import (
 )
 from .executor import Executor, open_executor
 from .factors import (
-    FleetRecording,
     in_groups,
     merge_robots,
     reduce_all,
@@ -64,6 +63,7 @@ from .result import (
     Timing,
 )
 from .store import (
+    FleetRecording,
     open_store,
     Store,
     write_bytes,
@@ -218,7 +218,7 @@ def _files(
 ) -> dict[str, tuple[Path, ...]]:
     """Return the factor files by serial number."""
     return {
-        serial: tuple(store.factor_file(one.finished.key) for one in recordings)
+        serial: tuple(store.factor_file(one.key) for one in recordings)
         for serial, recordings in robots.items()
     }
 
@@ -348,7 +348,7 @@ def _require_some(reduction: Reduction, store: Store) -> None:
 
 def _warnings(reduction: Reduction) -> tuple[str, ...]:
     """Return the warnings about recordings, the first ones and a summary."""
-    said = [(text, one.path) for one in reduction.recordings for text in one.finished.warnings]
+    said = [(text, one.path) for one in reduction.recordings for text in one.warnings]
     if len(said) <= _SPELT_OUT:
         return tuple(text for text, _ in said)
     concerned = len({path for _, path in said})

@@ -34,7 +34,7 @@ from ..untrusted.files import read_bytes
 
 
 @dataclass(frozen=True)
-class Finished:
+class FleetRecording:
     """
     A recording that is reduced.
 
@@ -56,6 +56,8 @@ class Finished:
         Warnings about it.
     key, digest:
         Key of the recording and SHA-256 of its factor file, set by `Store.keep`.
+    serial, stamp:
+        Serial number of its robot and its time [s since 1970], by the settings of the run.
 
     """
 
@@ -68,6 +70,8 @@ class Finished:
     warnings: tuple[str, ...] = ()
     key: str = ''
     digest: str = ''
+    serial: str = ''
+    stamp: float = 0.0
 
 
 class Store:
@@ -79,7 +83,7 @@ class Store:
         self._journal: IO[str] | None = None
         self._known = dict(self._read_journal())
 
-    def finished(self, key: str) -> Finished | None:
+    def finished(self, key: str) -> FleetRecording | None:
         """Return the entry of a recording whose factor is complete."""
         entry = self._known.get(key)
         if entry is None:
@@ -90,7 +94,7 @@ class Store:
             return None
         return entry if _digest(data) == entry.digest else None
 
-    def keep(self, key: str, entry: Finished, factor: bytes) -> Finished:
+    def keep(self, key: str, entry: FleetRecording, factor: bytes) -> FleetRecording:
         """Write a recording's factor, and return the entry with its key and checksum."""
         entry = replace(entry, key=key, digest=_digest(factor))
         write_bytes(self.factor_file(key), factor)
@@ -128,7 +132,7 @@ class Store:
             self._journal.close()
             self._journal = None
 
-    def _read_journal(self) -> Iterator[tuple[str, Finished]]:
+    def _read_journal(self) -> Iterator[tuple[str, FleetRecording]]:
         try:
             lines = read_bytes(self.folder / 'journal.jsonl').split(b'\n')
         except FileNotFoundError:
@@ -138,7 +142,7 @@ class Store:
             with suppress(ValueError, TypeError, KeyError, RecursionError):
                 values: dict[str, Any] = json.loads(line)
                 values['warnings'] = tuple(values['warnings'])
-                entry = Finished(**values)
+                entry = FleetRecording(**values)
                 if all(isinstance(text, str) for text in (entry.key, entry.path, entry.digest)):
                     yield entry.key, entry
 

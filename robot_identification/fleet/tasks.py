@@ -55,7 +55,7 @@ from ..results.factor_file import (
 )
 from ..results.result_yaml import plain
 from ..version import __version__
-from .store import Finished
+from .store import FleetRecording
 
 _one_at_a_time = threading.Lock()
 """Lock for workers with threads: warnings and regressors are not thread-safe."""
@@ -135,7 +135,7 @@ class Refused:
     reason: str
 
 
-def reduce_recording(payload: bytes, path: str) -> tuple[Finished, bytes] | Refused:
+def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] | Refused:
     """
     Make the factor of a recording.
 
@@ -167,7 +167,7 @@ def reduce_recording(payload: bytes, path: str) -> tuple[Finished, bytes] | Refu
                 raise
             return Refused(str(error))
     origin = stored.origins[0]
-    finished = Finished(
+    finished = FleetRecording(
         path=path,
         began=origin.start,
         duration=origin.duration,
