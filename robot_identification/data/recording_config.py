@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import os
 from pathlib import Path
 import stat
+from typing import Any
 
 import numpy as np
 
@@ -118,13 +119,9 @@ class RecordingEntry:
         try:
             return _SUFFIXES[file.suffix.lower()]
         except KeyError:
-            key = _join(path, 'format')
-            raise SettingsError(
-                f"'{key}' is missing and the name of '{self.name}' does not imply it",
-                key=key,
-                file=self.name,
-                remedy=f'set it to one of {one_of((*FORMATS, FACTOR))}',
-            ) from None
+            text = f"is missing and the name of '{self.name}' does not imply it"
+            remedy = f'set it to one of {one_of((*FORMATS, FACTOR))}'
+            raise _wrong(path, 'format', text, remedy, file=self.name) from None
 
     @property
     def is_factor(self) -> bool:
@@ -149,13 +146,8 @@ class RecordingEntry:
             raise _missing(path, 'file', 'name the factor')
         for f in fields(self):
             if f.name not in ('file', 'format') and getattr(self, f.name) != f.default:
-                key = _join(path, f.name)
-                raise SettingsError(
-                    f"'{key}' is given, but '{self.file}' is a factor, whose rows are folded "
-                    'already',
-                    key=key,
-                    remedy='leave it out, or give the recording',
-                )
+                text = f"is given, but '{self.file}' is a factor, whose rows are folded already"
+                raise _wrong(path, f.name, text, 'leave it out, or give the recording')
         file = base / user_path(self.file)
         why = unusable(file) or ('is a folder' if file.is_dir() else None)
         if why is not None:
@@ -214,12 +206,8 @@ class RecordingEntry:
 
         """
         if self.motor is not None:
-            key = _join(path, 'motor')
-            raise SettingsError(
-                f"'{key}' is given, but 'robot.elastic' is not",
-                key=key,
-                remedy='describe the elastic joints there, or leave the motors out here',
-            )
+            remedy = 'describe the elastic joints there, or leave the motors out here'
+            raise _wrong(path, 'motor', "is given, but 'robot.elastic' is not", remedy)
         drives = Drives() if drives is None else drives
         self.check_columns(joints, drives.recorded(len(joints)), base, path)
 
@@ -236,49 +224,28 @@ class RecordingEntry:
                 if getattr(self, name) is None and counts[name]:
                     raise _missing(path, name, 'name its columns')
             if (self.time is None) == (self.rate is None):
-                key = _join(path, 'time')
-                raise SettingsError(
-                    f"'{key}' and '{_join(path, 'rate')}': exactly one of them is needed",
-                    key=key,
-                    remedy='name the time column, or give the sampling rate where there is none',
-                )
+                text = f"and '{_join(path, 'rate')}': exactly one of them is needed"
+                remedy = 'name the time column, or give the sampling rate if there is none'
+                raise _wrong(path, 'time', text, remedy)
         _check_counts(self, kind, len(joints), counts, path)
-        self._check_delimiter(path)
-        self._check_cuts(path)
+        self._check_values(path)
         self._check_files(base, path)
 
-    def _check_delimiter(self, path: str) -> None:
+    def _check_values(self, path: str) -> None:
         given = self.delimiter
         if given is not None and (len(given) != 1 or given.isalnum() or given in '"#+-.\n\r\0'):
-            key = _join(path, 'delimiter')
-            raise SettingsError(
-                f"'{key}' is {given[:20]!r}",
-                key=key,
-                value=given[:20],
-                remedy='give one character that is in no number, or null to find it out',
-            )
-
-    def _check_cuts(self, path: str) -> None:
+            remedy = 'give one character that is in no number, or null to find it out'
+            raise _wrong(path, 'delimiter', f'is {given[:20]!r}', remedy, value=given[:20])
         for name in ('rows', 'time_range'):
             cut = getattr(self, name)
-            if cut is None or None in cut:
+            if cut is None:
                 continue
-            if not cut[0] < cut[1]:
-                key = _join(path, name)
-                raise SettingsError(
-                    f"'{key}' is {list(cut)}",
-                    key=key,
-                    value=cut,
-                    remedy='the first has to be below the second',
-                )
-        if self.rows is not None and any(row is not None and row < 0 for row in self.rows):
-            key = _join(path, 'rows')
-            raise SettingsError(
-                f"'{key}' is {list(self.rows)}",
-                key=key,
-                value=self.rows,
-                remedy='count the rows from 0 at the start; null leaves an end open',
-            )
+            text = f'is {list(cut)}'
+            if None not in cut and not cut[0] < cut[1]:
+                raise _wrong(path, name, text, 'the first has to be below the second', value=cut)
+            if name == 'rows' and any(row is not None and row < 0 for row in cut):
+                remedy = 'count the rows from 0 at the start; null leaves an end open'
+                raise _wrong(path, name, text, remedy, value=cut)
 
     def _check_files(self, base: Path, path: str) -> None:
         files = self.files(base)
@@ -306,14 +273,12 @@ def _check_counts(
         else:
             given = 1 if isinstance(columns, str) else len(columns)
         if given != count:
-            key = _join(path, name)
-            raise SettingsError(
-                f"'{key}' has {given} columns, expected {count}",
-                key=key,
-                value=columns,
-                remedy='give one column a joint, in the order of robot.joints '
-                '(with drives: one a column of their matrix)',
+            remedy = (
+                'give one column a joint, in the order of robot.joints '
+                '(with drives: one a column of their matrix)'
             )
+            text = f'has {given} columns, expected {count}'
+            raise _wrong(path, name, text, remedy, value=columns)
 
 
 def unusable(file: Path) -> str | None:
@@ -337,6 +302,11 @@ def _no_file(file: Path, why: str, base: Path, path: str) -> RecordingError:
         key=key,
         remedy=f'relative paths start at {base.resolve()}',
     )
+
+
+def _wrong(path: str, name: str, text: str, remedy: str, **context: Any) -> SettingsError:
+    key = _join(path, name)
+    return SettingsError(f"'{key}' {text}", key=key, remedy=remedy, **context)
 
 
 def _missing(path: str, name: str, remedy: str) -> SettingsError:
