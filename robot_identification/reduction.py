@@ -144,14 +144,7 @@ class FactorBuilder:
         self, sources: Sequence[Source], *, progress: Progress | None = None
     ) -> LinearSystem:
         """
-        Return the linear system of recordings and factors, in any mixture.
-
-        Parameters
-        ----------
-        sources:
-            `Recording` objects, stored factors, and opened files of either.
-        progress:
-            Callback.
+        Return the linear system of recordings, stored factors, and opened files of either.
 
         Raises
         ------
@@ -208,15 +201,8 @@ def reduce_experiment(
     """
     Iterate over the factors of an experiment's recordings.
 
-    Parameters
-    ----------
-    experiment:
-        The robot, the settings, and the layout of its recordings.
-    recordings:
-        Files or bags that are read as the first recording of ``data.identification``; without any,
-        the recordings that are listed there.
-    progress:
-        Callback.
+    Files or bags in ``recordings`` are read as the first one of ``data.identification``; without
+    any, the recordings that are listed there are reduced.
 
     Raises
     ------

@@ -124,7 +124,7 @@ def decode(messages: Messages, wanted: dict[str, tuple[str, ...]], number: int =
     wanted:
         Names of the columns by signal (`SIGNALS`); of equal names in a message, the first counts.
     number:
-        Number of messages before these, for errors.
+        Number of messages before these, for the error.
 
     Raises
     ------

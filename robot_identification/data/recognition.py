@@ -44,8 +44,6 @@ def require_kind(path: Path, kind: str, key: str) -> None:
 
     Parameters
     ----------
-    path:
-        The file.
     kind:
         ``urdf`` (xacro included), ``parameters`` (a prior), ``bounds``, ``rosbag2``, ``csv``,
         ``npz`` or ``factor``.

@@ -176,19 +176,14 @@ def trend(
 
 def scatter(squares: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
-    Estimate the ratio of the values' scatter to their standard deviations.
+    Estimate the (r, e) ratios of scatter to standard deviations, and their degrees of freedom.
 
-    Each parameter has a ratio over all robots; a robot far from the median one has its own.
+    Each parameter has a ratio, at least 1, over all robots; a robot far from the median its own.
 
     Parameters
     ----------
     squares, freedom:
         (r, e) sums of squares in units of the variances, and their degrees of freedom.
-
-    Returns
-    -------
-    tuple of np.ndarray
-        (r, e) ratios of standard deviations, at least 1, and their degrees of freedom.
 
     """
     ratio, known_by = np.ones(squares.shape), np.full(squares.shape, _MANY)
@@ -212,11 +207,12 @@ def differences(values: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     Compare (r, e) values with the median of the fleet; NaN if unknown.
 
+    Two robots are compared with each other, and the reference is their mean.
+
     Returns
     -------
     tuple of np.ndarray
-        (e,) reference; (r, e) differences; (r, e) their standard deviations.  Two robots are held
-        against each other, and the reference is their mean.
+        (e,) reference; (r, e) differences; (r, e) their standard deviations.
 
     """
     known = np.isfinite(values) & (std > 0.0)

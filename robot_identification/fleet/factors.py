@@ -71,29 +71,18 @@ def reduce_all(
     progress: Progress = silent,
 ) -> Reduction:
     """
-    Reduce every recording to its factor, except those that the store has already.
+    Reduce recordings at absolute paths to factors, except those that the store has already.
 
     Parameters
     ----------
-    executor:
-        Executor of the tasks.
-    store:
-        Storage of the factors.
-    paths:
-        Absolute paths of the recordings.
+    executor, store:
+        Executor of the tasks and storage of the factors.
     fingerprint:
         Fingerprint of the plan.
     settings:
         Rules for serial numbers and times.
     keep_going:
-        True to set unusable recordings aside.
-    progress:
-        Callback.
-
-    Raises
-    ------
-    RecordingError
-        for the first unusable recording, without ``keep_going``.
+        True to set unusable recordings aside, false to raise `RecordingError` for the first.
 
     """
     found: list[FleetRecording] = []
@@ -132,20 +121,10 @@ def merge_robots(
     progress: Progress = silent,
 ) -> Iterator[tuple[str, StoredFactor]]:
     """
-    Merge the factors of each robot in a tree that depends on their order alone.
+    Merge the packed factors of each robot in a tree that depends on their order alone.
 
-    Groups of `GROUP` are merged by the executor, and the groups' factors here.
-
-    Parameters
-    ----------
-    executor, progress:
-        As for `reduce_all`.
-    files:
-        Packed factors, at least one for each robot, by serial number.
-
-    Yields
-    ------
-    Serial numbers in order with the factor of all recordings, the same for any executor.
+    Groups of `GROUP` are merged by the executor, and the groups' factors here.  Robots come in the
+    order of ``files``, with the same factor for any executor.
 
     Raises
     ------
@@ -172,14 +151,12 @@ def in_groups(
 
     Parameters
     ----------
-    executor, files, progress:
-        As for `merge_robots`.
     task:
-        Called with the executor's payload and a `Group`.
+        Called with the executor's payload and a `Group`, which has ``argument``.
+    files:
+        Packed factors by serial number.
     text:
         Text for the progress.
-    argument:
-        Argument of the group.
 
     Yields
     ------

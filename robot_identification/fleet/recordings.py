@@ -22,16 +22,12 @@ _DATES = {8: '%Y%m%d', 12: '%Y%m%d%H%M', 14: '%Y%m%d%H%M%S'}
 
 def find_recordings(arguments: Iterable[str | os.PathLike]) -> tuple[str, ...]:
     """
-    List recordings.
+    Return absolute paths of recordings, sorted, each once.
 
     Parameters
     ----------
     arguments:
         Files, rosbag2 folders, folders that are searched for both, and patterns with ``*``.
-
-    Returns
-    -------
-    Absolute paths, sorted, each once.
 
     Raises
     ------
@@ -100,21 +96,12 @@ def _files(path: str) -> list[str]:
 
 def serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> str:
     """
-    Return the serial number of a recording's robot.
-
-    Parameters
-    ----------
-    path:
-        Absolute path of the recording.
-    custom:
-        The bag's custom data.
-    settings:
-        Rules for the serial number.
+    Return the serial number of the robot of a recording with ``custom`` data.
 
     Raises
     ------
     RecordingError
-        if it is not found.
+        if the settings do not find it.
 
     """
     if settings.serial_key is not None:
@@ -137,16 +124,7 @@ def serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> 
 
 def stamp_of(path: str, began: float | None, settings: FleetSettings) -> float:
     """
-    Return the time of a recording [s since 1970].
-
-    Parameters
-    ----------
-    path:
-        Absolute path of the recording.
-    began:
-        Time of its first message [s since 1970]; None if unknown.
-    settings:
-        Rules for the time.
+    Return the time of a recording [s since 1970], ``began`` if the settings name no other.
 
     Raises
     ------

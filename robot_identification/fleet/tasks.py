@@ -137,14 +137,7 @@ class Refused:
 
 def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] | Refused:
     """
-    Make the factor of a recording.
-
-    Parameters
-    ----------
-    payload:
-        The plan as bytes.
-    path:
-        Absolute path of the recording.
+    Make the factor of a recording at an absolute path, by the plan in ``payload``.
 
     Returns
     -------
