@@ -250,7 +250,7 @@ def after_kill(fleet: Fleet) -> tuple[Figure, Table]:
             )
             files: dict[str, list[Path]] = {}
             for one in found.recordings:
-                files.setdefault(one.serial, []).append(store.factor_file(one.finished.key))
+                files.setdefault(one.serial, []).append(store.factor_file(one.key))
             return pack(merge_stored(stored for _, stored in merge_robots(executor, files)))
 
     first, second = merged('undisturbed', False), merged('disturbed', True)
@@ -331,7 +331,7 @@ def make_long_run(recordings: int) -> dict:
             )
             files: dict[str, list[Path]] = {}
             for one in found.recordings:
-                files.setdefault(one.serial, []).append(store.factor_file(one.finished.key))
+                files.setdefault(one.serial, []).append(store.factor_file(one.key))
             reduced = time.perf_counter()
             samples = sum(stored.factor.raw_rows for _, stored in merge_robots(executor, files))
             merging = time.perf_counter() - reduced

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-From recordings to factors, and from factors to the linear system that is identified from.
+Recordings to factors, and factors to the linear system of the identification.
 
-    reduced = Reducer.of(Problem.of(experiment)).reduce(source)
-    result = identify_factors([reduced, read_factor('yesterday.factor')])    # in `pipeline`
+    factor = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(source)
+    result = identify_factors([factor, read_factor('yesterday.factor')])    # in `pipeline`
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Source = RecordingSource | StoredFactor
 @dataclass(frozen=True)
 class FactorBuilder:
     """
-    Makes factors of recordings of one problem; made by `FactorBuilder.of`, once for all of them.
+    Builder of the factors of recordings of one problem; made by `FactorBuilder.of`.
 
     Attributes
     ----------
@@ -72,9 +72,9 @@ class FactorBuilder:
     regressor, structure:
         Its regressor and base parameters.
     fingerprint:
-        What its factors are factors of.
+        Signature of its factors.
     settings:
-        The settings that they depend on.
+        Settings that factors depend on.
 
     """
 
@@ -91,17 +91,7 @@ class FactorBuilder:
         regressor: Regressor | None = None,
         base: BaseStructure | None = None,
     ) -> FactorBuilder:
-        """
-        Prepare the reduction of a problem's recordings.
-
-        Parameters
-        ----------
-        problem:
-            The robot and the settings.
-        regressor, base:
-            The problem's regressor and base parameters, where they have been made already.
-
-        """
+        """Prepare the reduction; an existing regressor and base structure may be given."""
         regressor = problem.regressor() if regressor is None else regressor
         if base is None:
             base = structure(regressor, problem.robot, grouping=problem.model.grouping)
@@ -122,19 +112,12 @@ class FactorBuilder:
         """
         Make the factor of a recording, in one pass and constant memory.
 
-        Parameters
-        ----------
-        source:
-            A `Recording` or an opened file.
-        progress:
-            Told about the progress.
-
         Raises
         ------
         RecordingError
-            where the recording cannot be used.
+            if the recording cannot be used.
         SettingsError
-            where the problem leaves something to the recordings that a factor cannot hold.
+            for a problem that has to find more in the recordings than a factor holds.
 
         """
         require_slopes(self.problem)
@@ -161,21 +144,14 @@ class FactorBuilder:
         self, sources: Sequence[Source], *, progress: Progress | None = None
     ) -> LinearSystem:
         """
-        Return the linear system of recordings and of factors, in any mixture.
-
-        Parameters
-        ----------
-        sources:
-            `Recording` objects, stored factors, and opened files of either.
-        progress:
-            Told the share of the recordings that is done.
+        Return the linear system of recordings, stored factors, and opened files of either.
 
         Raises
         ------
         SettingsError, ModelError
-            naming what is not the same in a factor and in the problem.
+            naming a difference between a factor and the problem.
         RecordingError
-            where a recording cannot be used.
+            if a recording cannot be used.
 
         """
         system = combine(self._systems(sources, progress))
@@ -223,22 +199,15 @@ def reduce_experiment(
     progress: Progress = silent,
 ) -> Iterator[StoredFactor]:
     """
-    Iterate over the factors of an experiment's recordings, one after the other.
+    Iterate over the factors of an experiment's recordings.
 
-    Parameters
-    ----------
-    experiment:
-        The robot, the settings, and how its recordings are to be read.
-    recordings:
-        Files or bags that are read as the first recording of ``data.identification``; without
-        any, the recordings that are listed there.
-    progress:
-        Told about the progress.
+    Files or bags in ``recordings`` are read as the first one of ``data.identification``; without
+    any, the recordings that are listed there are reduced.
 
     Raises
     ------
     IdentificationError
-        as `FactorBuilder.reduce`, and where there is no recording.
+        as `FactorBuilder.reduce`, and without any recording.
 
     """
     if recordings:
@@ -265,14 +234,7 @@ def reduce_experiment(
 
 def with_factors(experiment: Experiment, files: Sequence[str | os.PathLike]) -> Experiment:
     """
-    Return an experiment with factors in place of its recordings to identify from.
-
-    Parameters
-    ----------
-    experiment:
-        The experiment.
-    files:
-        Factor files; without any, the experiment stays as it is.
+    Return an experiment with factor files, if any, in place of its identification recordings.
 
     Raises
     ------
@@ -289,7 +251,7 @@ def with_factors(experiment: Experiment, files: Sequence[str | os.PathLike]) -> 
 
 
 def is_factor(source: Source) -> TypeGuard[FactorSource | StoredFactor]:
-    """Tell whether a source is a factor and no recording."""
+    """Return true for a factor."""
     return isinstance(source, (FactorSource, StoredFactor))
 
 
@@ -321,7 +283,7 @@ def problem_of(
     stored:
         The factor.
     estimation:
-        How to estimate; its equations are those of the factor in any case.
+        Settings of the estimation, except for the equations.
 
     """
     chosen = EstimationSettings() if estimation is None else estimation
@@ -339,12 +301,12 @@ def problem_of(
 
 def require_factors(problem: IdentificationProblem) -> None:
     """
-    Check that a problem can be solved from factors alone.
+    Require a problem that can be solved from factors alone.
 
     Raises
     ------
     SettingsError
-        naming the method, or what else has to see the recordings' rows.
+        naming the method or setting that needs the recordings' rows.
 
     """
     require_slopes(problem)
@@ -374,7 +336,7 @@ def require_factors(problem: IdentificationProblem) -> None:
 
 def require_slopes(problem: IdentificationProblem) -> None:
     """
-    Check that the friction model has no slopes left to find in the recordings.
+    Require a friction model without slopes to be found in the recordings.
 
     Raises
     ------
@@ -394,7 +356,7 @@ def require_slopes(problem: IdentificationProblem) -> None:
 
 
 def _origin(watched: WatchedSource) -> Origin:
-    """Say where a recording that has been read is from."""
+    """Return the origin of a recording that has been read."""
     clock = watched.clock
     return Origin(
         name=source_name(watched),
@@ -404,7 +366,7 @@ def _origin(watched: WatchedSource) -> Origin:
 
 
 def _start(source: Source) -> float | None:
-    """Return when a bag was begun [s since 1970]; None for all else, whose clock is not known."""
+    """Return the start of a bag [s since 1970]; None for other files, whose clock is unknown."""
     entry = getattr(source, 'entry', None)
     base = getattr(source, 'base', Path())
     if entry is None or entry.kind(base) != 'rosbag2':

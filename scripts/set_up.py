@@ -2,422 +2,387 @@
 """
 Make ``.venv``: a Python environment in which the whole suite runs, ROS included.
 
-Five steps, each done once and again only when what it is made from has changed:
+Each step is repeated only if its inputs have changed or it was interrupted: an empty environment;
+the pinned wheels of ``requirements/``; ``robot_identification_msgs``, built by colcon into the
+environment; this package in editable form; with ``--tests`` the ROS interfaces that have no
+wheels, in a folder of their own.  Digests of the inputs are in ``.venv/set-up.json``, the output
+of all commands is in ``log/set-up.log``.
 
-1. ``environment``: an empty ``.venv`` with a Python that the ROS wheels exist for;
-2. ``packages``: the pinned wheels of ``requirements/``, and the repair of their CMake files;
-3. ``messages``: ``robot_identification_msgs``, built by colcon into ``.venv`` itself, so that
-   nothing has to be sourced;
-4. ``package``: ``robot_identification``, installed so that edits to the sources take effect;
-5. ``interfaces``, with ``--tests`` alone: what tests need of ROS packages that have no wheels, in
-   a folder of its own that only tests look into.
-
-What was done is noted in ``.venv/set-up.json``, step by step.  A step that was cut short (by a
-signal, or a power cut) is seen there at the next run: an environment that pip was changing at
-that moment is made anew, the other steps are repeated.  Two runs at once wait for each other.
-
-Uses the standard library alone, in the syntax of Python 3.6, so that an old Python can tell
-that it is too old.
+The script needs the standard library alone, in the syntax of Python 3.6, so that an old Python can
+report that it is too old.
 """
 
 import argparse
-from contextlib import contextmanager, suppress
+from configparser import ConfigParser
+from contextlib import suppress
 import fcntl
 import hashlib
 import json
 import os
 from pathlib import Path
+import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 
-from set_up_checks import (
-    ask_python,
-    check_tools,
-    choose_python,
-    clean_environment,
-    dotted,
-    explain,
-    fits,
-    Trouble,
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST, NEWEST = (3, 10), (3, 13)  # Python versions with ROS wheels
+OLDEST_CMAKE = (3, 20)
+WHEELS = ('runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt')
+MESSAGES, INTERFACES = 'robot_identification_msgs', 'test/interfaces'
+SHARED = ('config', 'examples', 'launch', 'package.xml', 'urdf')
+FOREIGN = (
+    'AMENT_PREFIX_PATH',
+    'CMAKE_PREFIX_PATH',
+    'COLCON_PREFIX_PATH',
+    'PYTHONHOME',
+    'PYTHONPATH',
+    'VIRTUAL_ENV',
+    '_ROS_WHEELS_BOOTSTRAP_COMPLETE',
 )
-from set_up_links import files_in, link_programs, link_shared_files, shared_files
-from set_up_messages import (
-    build_messages,
-    build_test_interfaces,
-    CONSTRAINTS,
-    MESSAGES,
-    pip_install,
-    TEST_INTERFACES,
+"""Variables of a sourced ROS or of another environment."""
+
+ASK = (
+    'import importlib.util as u, json, platform, sys, sysconfig;'
+    'print(json.dumps({"version": "%d.%d" % sys.version_info[:2],'
+    '"executable": getattr(sys, "_base_executable", None) or sys.executable,'
+    '"header": sysconfig.get_path("include") + "/Python.h", "machine": platform.machine(),'
+    '"venv": bool(u.find_spec("venv") and u.find_spec("ensurepip"))}))'
 )
 
-STEPS = ('environment', 'packages', 'messages', 'package', 'interfaces')
-FOR_TESTS = ('interfaces',)
-REQUIREMENTS = ('runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt')
-STAMP = 'set-up.json'
+
+class SetUpError(Exception):
+    """Failure of the set-up, with a remedy."""
 
 
-# --- what was done, and from what -----------------------------------------------------------
+def clean_environment():
+    """Return the environment variables without those of other installations."""
+    return {key: value for key, value in os.environ.items() if key not in FOREIGN}
 
 
-def fingerprints(root, python):
-    """
-    Condense what each step is made from.
+# --- Python and tools -----------------------------------------------------------------------
 
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    python : dict
-        As from ``ask_python``.
 
-    Returns
-    -------
-    dict
-        A short text for each of ``STEPS``; it changes when the step has to be done again.
-    """
-    pins = [root / 'requirements' / name for name in REQUIREMENTS + (CONSTRAINTS,)]
-    ros = [root / 'requirements' / name for name in ('ros-jazzy-wheels.txt', 'cmake.txt')]
-    scripts = [root / 'scripts' / name for name in ('set_up.py', 'repair_wheel_paths.py')]
-    linking = [root / 'scripts' / name for name in ('set_up.py', 'set_up_links.py')]
-    building = ros + scripts + [root / 'scripts' / 'set_up_messages.py']
-    package = [root / 'setup.py', root / 'setup.cfg']
-    package.append(root / 'robot_identification' / '__init__.py')
-    shared = hashlib.sha256(repr(shared_files(root)).encode()).hexdigest()[:16]
-    # A moved tree is another environment: the scripts in .venv/bin hold their own path.
-    environment = '{}.{} {} {}'.format(*python['version'][:2], python['machine'], root)
-    # What the messages are built from includes the ROS wheels.
-    return {
-        'environment': environment,
-        'packages': _digest(root, pins + scripts),
-        'messages': _digest(root, building + files_in(root / MESSAGES)),
-        'package': _digest(root, package + linking) + ' ' + shared,
-        'interfaces': _digest(root, building + files_in(root / TEST_INTERFACES)),
+def describe_python(executable):
+    """Return version, base executable, header, machine and venv of a Python; None for none."""
+    # the variable keeps ROS wheels in that Python from restarting it
+    environment = dict(clean_environment(), _ROS_WHEELS_BOOTSTRAP_COMPLETE='1')
+    try:
+        answer = subprocess.run(
+            [str(executable), '-c', ASK],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            timeout=30,
+        )
+        return json.loads(answer.stdout.decode()) if answer.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+
+
+def fits(python):
+    """Return true for a Python that the ROS wheels exist for."""
+    return python is not None and OLDEST <= version_in(python['version']) <= NEWEST
+
+
+def version_in(text):
+    """Return the first version in a text as two integers, (0, 0) without one."""
+    found = re.search(r'(\d+)\.(\d+)', text)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+def choose_python(requested):
+    """Return the requested Python, or else the first one that fits."""
+    names = (sys.executable, 'python3', 'python3.12', 'python3.11', 'python3.13', 'python3.10')
+    for name in (requested,) if requested else names:
+        python = describe_python(name)
+        if fits(python):
+            return python
+    wanted = 'Python {}.{} to {}.{}'.format(*(OLDEST + NEWEST))
+    raise SetUpError(
+        (f"'{requested}' is no {wanted}" if requested else f'No {wanted} was found')
+        + ', for which ROS 2 Jazzy has wheels. Install one, and name it if it is not on PATH:\n'
+        '  sudo apt install python3.12 python3.12-venv python3.12-dev\n'
+        '  make setup PYTHON=python3.12'
+    )
+
+
+def require_tools(python):
+    """Raise for missing compilers, make, headers or venv, before anything is downloaded."""
+    version = python['version']
+    present = {
+        'g++': os.environ.get('CXX') or any(map(shutil.which, ('c++', 'g++', 'clang++'))),
+        'gcc': os.environ.get('CC') or any(map(shutil.which, ('cc', 'gcc', 'clang'))),
+        'make': any(map(shutil.which, ('make', 'gmake'))),
+        f'python{version}-dev': os.path.exists(python['header']),
+        f'python{version}-venv': python['venv'],
     }
+    missing = [name for name, found in present.items() if not found]
+    if missing:
+        raise SetUpError(
+            'This machine lacks {}. On Debian and Ubuntu:\n  sudo apt install {}'.format(
+                ', '.join(missing), ' '.join(missing)
+            )
+        )
 
 
-def _digest(root, paths):
-    whole = hashlib.sha256()
-    for path in paths:
-        content = path.read_bytes() if path.exists() else b''
-        whole.update(f'{path.relative_to(root)} {len(content)}\n'.encode())
-        whole.update(content)
+# --- inputs of the steps --------------------------------------------------------------------
+
+
+def files_in(*names):
+    """Return files by name or below folders, relative to the repository."""
+    found = []
+    for name in names:
+        path = ROOT / name
+        below = sorted(path.rglob('*')) if path.is_dir() else [path]
+        found += [each.relative_to(ROOT).as_posix() for each in below if each.is_file()]
+    return [name for name in found if not {'__pycache__', 'results'} & set(name.split('/'))]
+
+
+def digest(*names, more=''):
+    """Return a digest of the names and contents of files."""
+    whole = hashlib.sha256(more.encode())
+    for name in files_in(*names):
+        content = (ROOT / name).read_bytes()
+        whole.update(f'{name} {len(content)}\n'.encode() + content)
     return whole.hexdigest()[:16]
 
 
-def read_stamp(venv):
-    """Read what was done in an environment; an empty dict where nothing (readable) was."""
-    try:
-        stamp = json.loads((venv / STAMP).read_text())
-    except (OSError, ValueError):
-        return {}
-    return stamp if isinstance(stamp, dict) else {}
-
-
-def write_stamp(venv, stamp):
-    """Replace the stamp in one go, so that it is never half written."""
-    fresh = venv / (STAMP + '.new')
-    fresh.write_text(json.dumps(stamp, indent=2) + '\n')
-    os.replace(str(fresh), str(venv / STAMP))
-
-
-def due(stamp, wanted, healthy=True):
-    """
-    Tell which steps have to be done.
-
-    Parameters
-    ----------
-    stamp : dict
-        What ``read_stamp`` found: a fingerprint for each finished step, and under ``running``
-        the step that was under way when the stamp was last written.
-    wanted : dict
-        As from ``fingerprints``.
-    healthy : bool
-        Whether the environment's Python runs.
-
-    Returns
-    -------
-    tuple of str
-        The steps, in their order.
-    """
-    running = stamp.get('running')
-    if not healthy or running in ('environment', 'packages'):
-        return STEPS
-    if stamp.get('environment') != wanted['environment']:
-        return STEPS
-    return tuple(step for step in STEPS if step == running or stamp.get(step) != wanted[step])
-
-
-# --- running things -------------------------------------------------------------------------
-
-
-class Runner:
-    """
-    Runs commands with their output in a log file, and shows that something is happening.
-
-    Parameters
-    ----------
-    log : Path
-        The file to write to; begun anew.
-    lock : int
-        A file descriptor that commands inherit, so that the lock it stands for outlives this
-        process if that is killed while a command runs.
-    """
-
-    def __init__(self, log, lock):
-        log.parent.mkdir(parents=True, exist_ok=True)
-        self.path = log
-        self.lock = lock
-        self.log = log.open('wb')
-
-    def __call__(self, command, what, cwd, environment=None):
-        """
-        Run a command to its end.
-
-        Parameters
-        ----------
-        command : list of str
-            What to run.
-        what : str
-            What it does, for the error.
-        cwd : Path
-            Where.
-        environment : dict, optional
-            Its variables.
-
-        Raises
-        ------
-        Trouble
-            where it fails, with the last lines of its output.
-        """
-        command = [str(part) for part in command]
-        self.log.write(('$ ' + ' '.join(command) + '\n').encode())
-        self.log.flush()
-        start = self.log.tell()
-        began = time.monotonic()
-        with subprocess.Popen(
-            command,
-            cwd=str(cwd),
-            env=clean_environment(os.environ) if environment is None else environment,
-            stdin=subprocess.DEVNULL,
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-            pass_fds=(self.lock,),
-        ) as process:
-            try:
-                while True:
-                    try:
-                        code = process.wait(timeout=1.0)
-                        break
-                    except subprocess.TimeoutExpired:
-                        _tick(time.monotonic() - began)
-            except BaseException:
-                process.terminate()
-                raise
-        _tick(None)
-        if code != 0:
-            output = self.path.read_bytes()[start:].decode(errors='replace')
-            raise explain(what, code, output, self.path)
-
-
-def _tick(seconds):
-    """Show the time that a command takes, on a terminal; None wipes it."""
-    if sys.stdout.isatty():
-        text = '' if seconds is None else f'      {seconds:.0f} s'
-        print(f'\r{text:<20}\r', end='', flush=True)
+def digests(python, tests):
+    """Return the steps to be done in order, and digests of their inputs."""
+    wheels = [f'requirements/{name}' for name in (*WHEELS, 'constraints.txt')]
+    repair = 'scripts/repair_wheel_paths.py'
+    building = ('requirements/ros-jazzy-wheels.txt', 'requirements/cmake.txt', repair)
+    sources = ('setup.py', 'setup.cfg', 'robot_identification/version.py')
+    wanted = {
+        # scripts in .venv/bin have their own path inside
+        'environment': f'{python["version"]} {python["machine"]} {ROOT}',
+        'packages': digest(*wheels, repair),
+        'messages': digest(*building, MESSAGES),
+        'package': digest(*sources, more='\n'.join(files_in(*SHARED))),
+    }
+    if tests:
+        wanted['interfaces'] = digest(*building, INTERFACES)
+    return wanted
 
 
 # --- the steps ------------------------------------------------------------------------------
 
 
-def make_environment(root, venv, python, run):
-    """Make an empty virtual environment in place of whatever is there."""
-    if venv.is_symlink() or venv.is_file():
-        venv.unlink()
-    elif venv.is_dir():
-        # Before anything goes: half removed, it must not pass for whole.
-        write_stamp(venv, {'running': 'environment'})
-        shutil.rmtree(str(venv))
-    venv.mkdir()
-    write_stamp(venv, {'running': 'environment'})
-    run([python['executable'], '-m', 'venv', venv], 'Making the Python environment', root)
+class SetUp:
+    """The environment, the log, and the lock that commands inherit."""
 
+    def __init__(self, lock):
+        self.venv = ROOT / '.venv'
+        self.log = ROOT / 'log' / 'set-up.log'
+        self.lock = lock
 
-def install_packages(root, venv, python, run):
-    """Install the pinned wheels and repair the CMake files that came with them."""
-    command = pip_install(root, venv)
-    for name in REQUIREMENTS:
-        command += ['-r', root / 'requirements' / name]
-    run(command, 'Installing the packages', root)
-    repair = [venv / 'bin' / 'python', root / 'scripts' / 'repair_wheel_paths.py']
-    run(repair, "Repairing the wheels' CMake files", root)
+    def run(self, *command, environment=None):
+        """Run a command with its output in the log; raise with the last lines if it fails."""
+        command = [str(part) for part in command]
+        self.log.parent.mkdir(exist_ok=True)
+        with self.log.open('ab') as log:
+            log.write('$ {}\n'.format(' '.join(command)).encode())
+            log.flush()
+            start = log.tell()
+            done = subprocess.run(
+                command,
+                cwd=str(ROOT),
+                env=clean_environment() if environment is None else environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(self.lock.fileno(),),
+            )
+        if done.returncode:
+            output = self.log.read_bytes()[start:].decode(errors='replace').rstrip()
+            raise SetUpError(
+                '{}\nfailed with code {}. The last lines of {}:\n{}\n'
+                'Set-up needs the network and 3 GB of disk; the ROS wheels exist for Linux on '
+                'x86_64 and\naarch64. make setup continues with this step.'.format(
+                    ' '.join(command[:6]),
+                    done.returncode,
+                    self.log,
+                    '\n'.join('    ' + line for line in output.splitlines()[-15:]),
+                )
+            )
 
+    def pip(self, *arguments):
+        """Run ``pip install`` with the pinned versions."""
+        options = ('--no-input', '--disable-pip-version-check', '--progress-bar', 'off')
+        constraints = ROOT / 'requirements' / 'constraints.txt'
+        python = self.venv / 'bin' / 'python'
+        self.run(python, '-m', 'pip', 'install', *options, '-c', constraints, *arguments)
 
-def install_package(root, venv, python, run):
-    """Install ``robot_identification`` from its sources, and link its shared files."""
-    version = 'python{}.{}'.format(*python['version'][:2])
-    # Not left to pip: an installation that was cut short has no list of its files.
-    site_packages = venv / 'lib' / version / 'site-packages'
-    for old in site_packages.glob('robot_identification-*-info'):
-        shutil.rmtree(str(old))
-    for old in site_packages.glob('__editable__*robot_identification[-_][0-9]*'):
-        old.unlink()
-    share = venv / 'share' / 'robot_identification'
-    options = ['--no-deps', '--no-build-isolation', '--ignore-installed', '--editable', root]
-    run(pip_install(root, venv) + options, 'Installing robot_identification', root)
-    link_shared_files(root, share)
-    link_programs(venv, site_packages)
-    compile_loops(root, venv, run)
+    def environment(self, python):
+        """Make an empty environment."""
+        if self.venv.is_symlink() or self.venv.is_file():
+            self.venv.unlink()
+        elif self.venv.is_dir():
+            shutil.rmtree(str(self.venv))
+        self.run(python['executable'], '-m', 'venv', self.venv)
 
+    def packages(self, python):
+        """Install the pinned wheels (0.5 GB) and repair the paths in their CMake files."""
+        files = [ROOT / 'requirements' / name for name in WHEELS]
+        self.pip(*[part for file in files for part in ('-r', file)])
+        self.run(self.venv / 'bin' / 'python', ROOT / 'scripts' / 'repair_wheel_paths.py')
 
-def compile_loops(root, venv, run):
-    """Have hot loops compiled into Numba's cache; what goes wrong is left to their first use."""
-    command = [venv / 'bin' / 'python', '-m', 'robot_identification.compiled']
-    with suppress(Trouble):
-        run(command, 'Compiling hot loops', root)
+    def messages(self, python):
+        """Build robot_identification_msgs into the environment."""
+        self.build([ROOT / MESSAGES], self.venv, 'messages')
 
+    def package(self, python):
+        """Install robot_identification from its sources, and link what ROS looks for."""
+        site_packages = self.venv / 'lib' / 'python{version}'.format(**python) / 'site-packages'
+        # an interrupted installation has no list of its files for pip
+        for old in site_packages.glob('robot_identification-*-info'):
+            shutil.rmtree(str(old))
+        options = ('--no-deps', '--no-build-isolation', '--ignore-installed')
+        self.pip(*options, '--editable', ROOT)
+        self.link(site_packages)
+        # hot loops into Numba's cache; an error shows at their first use
+        with suppress(SetUpError):
+            self.run(self.venv / 'bin' / 'python', '-m', 'robot_identification.compiled')
 
-WORK = {
-    'environment': (make_environment, 'an empty Python {version} environment in .venv'),
-    'packages': (install_packages, 'the pinned packages (0.5 GB to download the first time)'),
-    'messages': (build_messages, 'the ROS messages, compiled'),
-    'package': (install_package, 'robot_identification itself'),
-    'interfaces': (build_test_interfaces, 'ROS interfaces without wheels, for the tests alone'),
-}
+    def interfaces(self, python):
+        """Build ROS interfaces without wheels for the tests alone."""
+        prefix = self.venv / 'test-interfaces'
+        shutil.rmtree(str(prefix), ignore_errors=True)
+        packages = [path.parent for path in sorted((ROOT / INTERFACES).glob('*/package.xml'))]
+        packages = [path for path in packages if not (self.venv / 'share' / path.name).is_dir()]
+        if packages:
+            self.build(packages, prefix, 'test-interfaces')
+        prefix.mkdir(exist_ok=True)  # tests require it
 
+    def link(self, site_packages):
+        """Link shared files and programs, which an editable installation leaves out."""
+        share = self.venv / 'share' / 'robot_identification'
+        programs = self.venv / 'lib' / 'robot_identification'
+        for folder in (share, programs):
+            shutil.rmtree(str(folder), ignore_errors=True)
+            folder.mkdir(parents=True)
+        for name in files_in(*SHARED):
+            # real folders: `ros2 launch` does not follow links to folders
+            (share / name).parent.mkdir(parents=True, exist_ok=True)
+            (share / name).symlink_to(ROOT / name)
+        index = self.venv / 'share' / 'ament_index' / 'resource_index' / 'packages'
+        index.mkdir(parents=True, exist_ok=True)
+        (index / share.name).touch()
+        for listed in site_packages.glob('robot_identification-*-info/entry_points.txt'):
+            entries = ConfigParser()
+            entries.optionxform = str
+            entries.read(str(listed))
+            for name in entries['console_scripts']:
+                (programs / name).symlink_to(self.venv / 'bin' / name)
 
-def set_up(root, requested, say, tests=False):
-    """
-    Bring ``.venv`` up to date.
+    def build(self, packages, prefix, name):
+        """Build interface packages with colcon and the ROS wheels."""
+        path = os.pathsep.join([str(self.venv / 'bin'), os.environ.get('PATH', os.defpath)])
+        environment = dict(
+            clean_environment(),
+            AMENT_PREFIX_PATH=str(self.venv),
+            CMAKE_PREFIX_PATH=str(self.venv),
+            LD_LIBRARY_PATH=str(self.venv / 'lib'),
+            PATH=path,
+            VIRTUAL_ENV=str(self.venv),
+        )
+        cmake, found = shutil.which('cmake', path=path), b''
+        if cmake:
+            found = subprocess.run([cmake, '--version'], stdout=subprocess.PIPE).stdout
+        if version_in(found.decode(errors='replace')) < OLDEST_CMAKE:
+            self.pip('--ignore-installed', '-r', ROOT / 'requirements' / 'cmake.txt')
+        build = ROOT / 'build' / name
+        # a build folder remembers its compiler, CMake and Python
+        shutil.rmtree(str(build), ignore_errors=True)
+        self.run(
+            *(self.venv / 'bin' / 'colcon', '--log-base', ROOT / 'log' / 'colcon', 'build'),
+            *['--base-paths', *packages, '--build-base', build, '--install-base', prefix],
+            *['--merge-install', '--event-handlers', 'console_direct+', '--cmake-args'],
+            *['-DBUILD_TESTING=OFF', '-DCMAKE_BUILD_TYPE=Release'],
+            '-DPython3_EXECUTABLE={}'.format(self.venv / 'bin' / 'python'),
+            environment=environment,
+        )
 
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    requested : str or None
-        The Python that the user asked for; None keeps the environment's own where there is one.
-    say : callable
-        Takes a line of progress.
-    tests : bool
-        Whether what only tests need is wanted, too.
+    # --- their order ------------------------------------------------------------------------
 
-    Raises
-    ------
-    Trouble
-        with what to do about it.
-    """
-    venv = root / '.venv'
-    wanted_steps = [step for step in STEPS if tests or step not in FOR_TESTS]
-    with locked(root / '.venv.lock', say) as lock:
-        present = python = ask_python(str(venv / 'bin' / 'python'))
-        if requested or present is None or not fits(present['version']):
+    def make(self, requested, tests):
+        """Do the steps that are due; ``requested`` is the user's Python or None."""
+        present = python = describe_python(self.venv / 'bin' / 'python')
+        if requested or not fits(present):
             python = choose_python(requested)
-        stamp, wanted = read_stamp(venv), fingerprints(root, python)
-        healthy = present is not None and present['version'][:2] == python['version'][:2]
-        steps = [step for step in due(stamp, wanted, healthy) if step in wanted_steps]
-        if not steps:
+        wanted = digests(python, tests)
+        done = self.read_stamp()
+        same = present is not None and present['version'] == python['version']
+        # an interrupted pip may leave half a package that passes for a whole one
+        if not same or done.pop('running', '') in ('environment', 'packages'):
+            done = {}
+        if done.get('environment') != wanted['environment']:
+            done = {}
+        due = [step for step in wanted if done.get(step) != wanted[step]]
+        if not due:
             return
-        check_tools(python)
-        say(f'Setting up robot_identification ({len(steps)} of {len(wanted_steps)} steps to do)')
-        run = Runner(root / 'log' / 'set-up.log', lock)
-        for step in steps:
-            work, text = WORK[step]
-            text = text.format(version=dotted(python['version']))
-            say(f'[{STEPS.index(step) + 1}/{len(wanted_steps)}] {text}')
-            began = time.monotonic()
-            with noted(step, venv, wanted):
-                work(root, venv, python, run)
-            say(f'      done in {time.monotonic() - began:.0f} s')
-        say('Set up. Run: .venv/bin/robot-identification --help')
+        require_tools(python)
+        if self.log.exists():
+            self.log.unlink()
+        for number, step in enumerate(due, 1):
+            work = getattr(self, step)
+            print(f'[{number}/{len(due)}] {work.__doc__}', flush=True)
+            done.pop(step, None)
+            self.write_stamp(dict(done, running=step))
+            try:
+                work(python)
+            except SetUpError:
+                self.write_stamp(done)
+                raise
+            done[step] = wanted[step]
+            self.write_stamp(done)
+        print('Set up. Run: .venv/bin/robot-identification --help', flush=True)
 
-
-@contextmanager
-def noted(step, venv, wanted):
-    """
-    Note in the stamp that a step is under way, and afterwards that it is done.
-
-    Parameters
-    ----------
-    step : str
-        One of ``STEPS``.
-    venv : Path
-        The environment.
-    wanted : dict
-        As from ``fingerprints``.
-    """
-    # The first step removes the stamp with the environment, and notes itself when it can.
-    if step != 'environment':
-        write_stamp(venv, dict(_without(read_stamp(venv), step), running=step))
-    try:
-        yield
-    except Trouble:
-        # pip and colcon end in order when they fail by themselves: nothing is half done.
-        if step != 'environment':
-            write_stamp(venv, _without(read_stamp(venv), 'running'))
-        raise
-    write_stamp(venv, dict(_without(read_stamp(venv), 'running'), **{step: wanted[step]}))
-
-
-def _without(stamp, key):
-    return {name: value for name, value in stamp.items() if name != key}
-
-
-@contextmanager
-def locked(path, say):
-    """
-    Hold a lock that one run at a time has, and that the system takes back when its holder ends.
-
-    Parameters
-    ----------
-    path : Path
-        The file to lock.
-    say : callable
-        Told when another run has to be waited for.
-
-    Yields
-    ------
-    int
-        The file descriptor; a command that inherits it keeps the lock too.
-    """
-    with path.open('w') as file:
+    def read_stamp(self):
+        """Return the digests of the finished steps, and the running one."""
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            say('Another set-up of this folder is running; waiting for it to end ...')
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield file.fileno()
+            stamp = json.loads((self.venv / 'set-up.json').read_text())
+        except (OSError, ValueError):
+            return {}
+        return stamp if isinstance(stamp, dict) else {}
+
+    def write_stamp(self, stamp):
+        """Write the stamp as a whole, if there is an environment."""
+        if self.venv.is_dir() and not self.venv.is_symlink():
+            fresh = self.venv / 'set-up.json.new'
+            fresh.write_text(json.dumps(stamp, indent=2) + '\n')
+            fresh.replace(self.venv / 'set-up.json')
 
 
 def main(arguments=None):
     """Run from the command line; return the exit code."""
-    parser = argparse.ArgumentParser(
-        description='Make .venv: Python, the pinned packages, the ROS messages, this package. '
-        'Does only what is not done yet.'
-    )
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument(
         '--python',
         metavar='PYTHON',
-        help='make .venv from this Python (3.10 to 3.13); otherwise the one that .venv has, '
+        help='make .venv from this Python (3.10 to 3.13); otherwise from the one that .venv has, '
         'or the first that fits',
     )
     parser.add_argument('--tests', action='store_true', help='make what only tests need, too')
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        set_up(Path(__file__).resolve().parent.parent, options.python, _say, options.tests)
-    except Trouble as trouble:
-        print(f'\nset-up: {trouble}\n\n{trouble.remedy}', file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print('\nset-up: stopped. make setup goes on from here.', file=sys.stderr)
-        return 130
+    with (ROOT / '.venv.lock').open('w') as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            print('Another set-up of this folder is running; waiting for its end ...', flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            SetUp(lock).make(options.python, options.tests)
+        except SetUpError as error:
+            print(f'\nset-up: {error}', file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print('\nset-up: stopped. make setup goes on from here.', file=sys.stderr)
+            return 130
     return 0
-
-
-def _say(text):
-    print(text, flush=True)
 
 
 if __name__ == '__main__':

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     for path in options.recordings:
         for bag in recordings_in(path):
             try:
-                done = repair_bag(bag).done or ('is complete, nothing to do',)
+                done = repair_bag(bag) or ('is complete, nothing to do',)
             except RecordingError as error:
                 code = fail(error, EXIT_BAD_INPUT)
                 continue

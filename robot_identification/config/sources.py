@@ -11,7 +11,7 @@ from typing import cast
 from ..data.bag import bag_duration
 from ..data.csv import estimated_rows
 from ..data.drives import Drives
-from ..data.motor_side import check_sides, TwoSides
+from ..data.motor_side import check_sides, elastic_blocks
 from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
@@ -164,8 +164,9 @@ class ElasticSource(_Entry):
             time in common.
 
         """
-        sides = TwoSides(self.entry, self.robot_joints, self.drives, self.elastic, self.base)
-        yield from sides.blocks(size)
+        yield from elastic_blocks(
+            self.entry, self.robot_joints, self.drives, self.elastic, self.base, size
+        )
 
 
 @dataclass(frozen=True)

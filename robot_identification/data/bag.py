@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Rosbag2 recordings, mcap or sqlite3: raw messages of one topic, times and notes.
+Rosbag2 recordings, mcap or sqlite3: serialised messages of one topic, times and custom data.
 
-Complete mcap files are read after their index, others from their start to their end.  One whose
-writer was killed has neither; it is read up to its last complete message.
+Finished mcap files are read by their index, others from their start to their last complete chunk.
 """
 
 from __future__ import annotations
@@ -14,18 +13,15 @@ from pathlib import Path, PurePath
 import re
 import sqlite3
 import tempfile
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 import warnings
 
 import yaml
 
-from ..errors import (
-    IdentificationWarning,
-    one_of,
-    RecordingError,
-)
+from ..errors import IdentificationWarning, one_of, RecordingError
 from ..untrusted.decompression import decompress_file, decompress_message
-from ..untrusted.files import open_regular, require_regular
+from ..untrusted.files import require_regular
 from .bag_metadata import (
     custom_data_in,
     description_in,
@@ -35,21 +31,11 @@ from .bag_metadata import (
     RECORD,
     RECORD_KEY,
 )
-from .mcap_file import (
-    ERRORS,
-    has_end,
-    MAGIC,
-    open_mcap,
-    Select,
-)
-from .mcap_recovery import remains_of
+from .mcap_file import begins_as_mcap, has_end, open_mcap, scan_mcap, Select
+from .mcap_records import ERRORS
 from .messages import Messages
 from .recording_config import unusable
-from .sqlite_reader import (
-    sqlite_about,
-    sqlite_messages,
-    sqlite_topics,
-)
+from .sqlite_reader import sqlite_info, sqlite_messages, sqlite_topics
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -64,13 +50,16 @@ class BagInfo:
     Attributes
     ----------
     start:
-        Time of its first message [s since 1970]; None where it does not tell.
+        Time of its first message [s since 1970]; None if unknown.
+    duration:
+        Time from the first to the last message of any topic [s]; 0 if unknown.
     custom:
-        What ``ros2 bag record --custom-data KEY=VALUE`` noted.
+        Custom data, as of ``ros2 bag record --custom-data KEY=VALUE``.
 
     """
 
     start: float | None = None
+    duration: float = 0.0
     custom: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -81,100 +70,64 @@ class BagInfo:
 
 def bag_info(bag: Path) -> BagInfo:
     """
-    Tell a bag's start and custom data.
+    Read the description of a bag's folder, or of an ``.mcap`` or ``.db3`` file.
 
-    Parameters
-    ----------
-    bag:
-        A bag's folder, or an ``.mcap`` or ``.db3`` file.
-
-    Returns
-    -------
-    What is known; nothing of a file that is damaged, unfinished or no bag, which is for who reads
-    its messages to say.
-
+    It is empty for a damaged or unfinished file and for what is no bag; reading the messages
+    raises the error.
     """
-    start: Any = None
-    text = ''
     try:
         if bag.is_dir():
-            told = read_metadata(bag)
-            start = told.get('starting_time')
-            if isinstance(start, Mapping):
-                start = start.get('nanoseconds_since_epoch')
-            return _info(start if told.get('message_count') else None, told)
-        if bag.suffix == '.mcap':
-            summary = open_mcap(bag)
-            if summary is None:
-                return BagInfo()
+            content = read_metadata(bag)
+            first = content['starting_time']['nanoseconds_since_epoch']
+            duration = content['duration']['nanoseconds']
+            return _info(first if content['message_count'] else None, duration, content)
+        first = last = None
+        text = ''
+        if bag.suffix == '.mcap' and (summary := open_mcap(bag)) is not None:
             statistics = summary.statistics
-            start = statistics.message_start_time if statistics.message_count else None
+            if statistics.message_count:
+                first, last = statistics.message_start_time, statistics.message_end_time
             text = summary.notes(RECORD).get(RECORD_KEY, '')
         elif bag.suffix == '.db3':
-            start, _, text = sqlite_about(bag)
-        return _info(start, description_in(text) if text else {})
-    except (OSError, sqlite3.Error, yaml.YAMLError, *ERRORS):
+            first, last, text = sqlite_info(bag)
+        duration = 0 if first is None or last is None else last - first
+        return _info(first, duration, description_in(text) if text else {})
+    except (OSError, LookupError, TypeError, sqlite3.Error, yaml.YAMLError, *ERRORS):
         return BagInfo()
 
 
-def _info(start: Any, description: Mapping[str, Any]) -> BagInfo:
-    began = 1e-9 * start if isinstance(start, int) else None
-    return BagInfo(began, custom_data_in(description))
+def _info(first: Any, duration: Any, description: Mapping[str, Any]) -> BagInfo:
+    start = 1e-9 * first if isinstance(first, int) else None
+    return BagInfo(start, 1e-9 * max(0, int(duration)), custom_data_in(description))
 
 
 def bag_duration(bag: Path) -> float:
-    """
-    Tell how long a bag is without reading its messages.
-
-    Parameters
-    ----------
-    bag:
-        As for `joint_state_messages`.
-
-    Returns
-    -------
-    Time from the first to the last message of any topic [s]; 0 where the bag is not whole or its
-    index does not tell.
-
-    """
+    """Return the time from the first to the last message [s]; 0 if unknown or not complete."""
     try:
-        recording = _recording(bag)
-        if not all(has_end(file) for file in recording.files if file.suffix == '.mcap'):
-            return 0.0
-        if recording.duration is not None:
-            return recording.duration
-        [file] = recording.files
-        if file.suffix != '.mcap':
-            first, last, _ = sqlite_about(file)
-        elif (summary := open_mcap(file)) is not None:
-            statistics = summary.statistics
-            first, last = statistics.message_start_time, statistics.message_end_time
-        else:
-            return 0.0
-        return max(0, last - first) * 1e-9
-    except Exception:  # what is wrong with it is said when it is read
+        files = storage_files(bag) if bag.is_dir() else [bag]
+        whole = all(has_end(file) for file in files if file.suffix == '.mcap')
+        if bag.is_dir() and not (bag / METADATA_NAME).exists() and len(files) == 1:
+            bag = files[0]
+        return bag_info(bag).duration if whole else 0.0
+    except OSError:
         return 0.0
 
 
 def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     """
-    Iterate over the serialised joint states of a bag in the order of their reception.
+    Iterate over the serialised joint states of a bag by receive time, some thousand at a time.
 
     Parameters
     ----------
     bag:
         A bag's folder, with or without ``metadata.yaml``, or an ``.mcap`` or ``.db3`` file.
     topic:
-        Name of the topic; whether it starts with a slash makes no difference.
-
-    Yields
-    ------
-    Messages in CDR, some thousand at a time.
+        Name of the topic, with or without its first slash.
 
     Raises
     ------
     RecordingError
-        where the bag is damaged, or has no such topic with joint states; names those that it has.
+        for a damaged bag, or one without such a topic, naming those that it has.
 
     """
 
@@ -211,32 +164,16 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
 # ---------------------------------------------------------------------------------- the files
 
 
-@dataclass(frozen=True)
-class _Recording:
-    """
-    Storage files of a recording.
-
-    Attributes
-    ----------
-    files:
-        In order.
-    compression:
-        What is compressed by itself: ``none``, ``file`` or ``message``.
-    counts:
-        Messages by topic and type, where ``metadata.yaml`` tells.
-    duration:
-        Time from the first to the last message [s], where it tells.
-
-    """
+class _Recording(NamedTuple):
+    """Storage files in order, their compression, and counts of messages by topic and type."""
 
     files: list[Path]
     compression: str = 'none'
-    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    duration: float | None = None
+    counts: Mapping[tuple[str, str], int] = MappingProxyType({})
 
 
 def _recording(bag: Path) -> _Recording:
-    """Find the files of a bag; ``metadata.yaml`` counts where all of them are whole."""
+    """Find the files of a bag; ``metadata.yaml`` counts if all of them are complete."""
     if not bag.is_dir():
         require_regular(bag)
         return _Recording([bag])
@@ -259,24 +196,23 @@ def _recording(bag: Path) -> _Recording:
 
 
 def _described(bag: Path) -> _Recording:
-    """Return what ``metadata.yaml`` says; raises LookupError, TypeError and others where wrong."""
-    told = read_metadata(bag)
-    if int(told['version']) > _NEWEST:
-        raise ValueError(f'version {told["version"]} of metadata.yaml is not known')
-    compression = str(told.get('compression_mode') or 'none').lower()
+    """Return the files in ``metadata.yaml``; raises LookupError, TypeError and others."""
+    content = read_metadata(bag)
+    if int(content['version']) > _NEWEST:
+        raise ValueError(f'version {content["version"]} of metadata.yaml is not known')
+    compression = str(content.get('compression_mode') or 'none').lower()
     if compression not in ('none', 'file', 'message'):
         raise ValueError(f"compression_mode '{compression}' is not known")
-    if compression != 'none' and told.get('compression_format') != 'zstd':
-        raise ValueError(f"compression_format '{told.get('compression_format')}' is not known")
-    names = [PurePath(str(path)).name for path in told['relative_file_paths']]
+    if compression != 'none' and content.get('compression_format') != 'zstd':
+        raise ValueError(f"compression_format '{content.get('compression_format')}' is not known")
+    names = [PurePath(str(path)).name for path in content['relative_file_paths']]
     if not names:
         raise ValueError('metadata.yaml names no files')
     counts = {}
-    for entry in told['topics_with_message_count']:
+    for entry in content['topics_with_message_count']:
         about = entry['topic_metadata']
         counts[str(about['name']), str(about['type'])] = int(entry['message_count'])
-    duration = int(told['duration']['nanoseconds']) * 1e-9
-    return _Recording([bag / name for name in names], compression, counts, duration)
+    return _Recording([bag / name for name in names], compression, counts)
 
 
 def storage_files(folder: Path, kinds: Sequence[str] = ('.mcap', '.db3')) -> list[Path]:
@@ -286,13 +222,8 @@ def storage_files(folder: Path, kinds: Sequence[str] = ('.mcap', '.db3')) -> lis
 
 
 def _is_whole(file: Path) -> bool:
-    """Tell whether an mcap file has its end; other files and folders are taken to be whole."""
-    if file.suffix != '.mcap':
-        return True
-    with open_regular(file) as stream:
-        if stream.read(len(MAGIC)) != MAGIC:
-            return True  # not an mcap file at all: the reader says so
-    return has_end(file)
+    """Return false for an mcap file without its end; what is no mcap file, its reader refuses."""
+    return file.suffix != '.mcap' or not begins_as_mcap(file) or has_end(file)
 
 
 def _messages(
@@ -321,24 +252,23 @@ def _messages(
 
 
 def _mcap_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
-    with open_regular(file) as stream:
-        if stream.read(len(MAGIC)) != MAGIC:
-            raise ValueError('it does not begin as an mcap file')
+    if not begins_as_mcap(file):
+        raise ValueError('it does not begin as an mcap file')
     if not has_end(file):
-        remains = remains_of(file)
+        scan = scan_mcap(file)
         warnings.warn(
             IdentificationWarning(
                 f'{file}: has no end, because its recorder was killed or the file was cut, or '
-                f'because it is still being recorded; {remains.remark}; `robot-identification '
+                f'because it is still being recorded; {scan.remark}; `robot-identification '
                 'repair` completes it for other readers'
             ),
             stacklevel=2,
         )
-        yield from remains.messages(select, topics)
+        yield from scan.messages(select, topics)
         return
     summary = open_mcap(file)
     if summary is None or not summary.is_indexed:
-        yield from remains_of(file).messages(select, topics)
+        yield from scan_mcap(file).messages(select, topics)
         return
     topics.update(summary.topics)
     count = 0

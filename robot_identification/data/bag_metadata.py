@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Metadata file of rosbag2: ``metadata.yaml`` in version 9, that of ROS 2 Jazzy.
+Description of a rosbag2 recording: ``metadata.yaml`` in version 9, that of ROS 2 Jazzy.
 
-The same description stands in the mcap file, in a metadata record and in its channels.
+The mcap file has the same in a metadata record and in its channels.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 import contextlib
 from dataclasses import dataclass
+from functools import cache
 import os
 from pathlib import Path
 from typing import Any
 
+from rosbags.typesys import get_typestore, Stores
 import yaml
 
 from ..untrusted.files import read_text
 from ..untrusted.yaml_loader import load_yaml
-from .message_definition import type_hash
 
 METADATA_NAME = 'metadata.yaml'
 KEY = 'rosbag2_bagfile_information'
 RECORD = 'rosbag2'
-"""Name of the metadata record that has the description."""
+"""Name of the metadata record with the description."""
 
 RECORD_KEY = 'serialized_metadata'
 MARK = 'mark'
-"""Key in the custom data: why a recording ended early, or whatever its maker wants known."""
+"""Key in the custom data for the reason of an early end, or any remark of the recorder."""
 
 DISTRO = 'jazzy'
-"""Name of the ROS distribution in what is written here, and where a file names none."""
+"""ROS distribution of files that are written here, and of files that name none."""
 
 FOREVER = 9223372036854775807
 """RMW_DURATION_INFINITE [ns]."""
@@ -84,20 +85,15 @@ class Topic:
     type: str
     qos: tuple[Qos, ...] = (Qos(),)
 
-    def profiles(self) -> list[dict[str, Any]]:
-        """Return the quality of service of all publishers as rosbag2 writes it."""
-        return [qos.as_dict() for qos in self.qos]
-
     def channel_metadata(self) -> dict[str, str]:
-        """Return what rosbag2 notes of the topic in its mcap channel."""
-        return {
-            'offered_qos_profiles': as_yaml(self.profiles()).strip(),
-            'topic_type_hash': type_hash(self.type),
-        }
+        """Return the metadata of the topic's channel in an mcap file."""
+        profiles = as_yaml([qos.as_dict() for qos in self.qos]).strip()
+        return {'offered_qos_profiles': profiles, 'topic_type_hash': type_hash(self.type)}
 
     def entry(self, count: int) -> dict[str, Any]:
         """Return the topic's entry in the metadata."""
-        return topic_entry(self.name, self.type, self.profiles(), type_hash(self.type), count)
+        profiles = [qos.as_dict() for qos in self.qos]
+        return topic_entry(self.name, self.type, profiles, type_hash(self.type), count)
 
 
 @dataclass(frozen=True)
@@ -132,21 +128,7 @@ def describe(
     custom_data: Mapping[str, str],
     distro: str = DISTRO,
 ) -> dict[str, Any]:
-    """
-    Return rosbag2's description of a bag.
-
-    Parameters
-    ----------
-    files:
-        Its storage files, all mcap.
-    topics:
-        Entries of `topic_entry`.
-    custom_data:
-        Notes by key.
-    distro:
-        Name of the ROS distribution that it was recorded with.
-
-    """
+    """Return rosbag2's description of a bag with mcap files and entries of `topic_entry`."""
     filled = [file for file in files if file.count]
     first = min((file.first for file in filled), default=0)
     last = max((file.last for file in filled), default=0)
@@ -175,20 +157,12 @@ def describe(
 
 
 def read_metadata(folder: Path) -> Mapping[str, Any]:
-    """
-    Read the description in ``metadata.yaml``.
-
-    Raises
-    ------
-    OSError, ValueError, yaml.YAMLError
-        where it is missing, or no such description.
-
-    """
+    """Read ``metadata.yaml``; raises OSError, and errors as `description_in`."""
     return description_in(read_text(folder / METADATA_NAME))
 
 
 def description_in(text: str) -> Mapping[str, Any]:
-    """Return the description in a text, of the file or of a record in storage; raises as above."""
+    """Return the description in a text; raises ValueError or yaml.YAMLError if it has none."""
     document = load_yaml(text)
     if isinstance(document, Mapping):
         document = document.get(KEY, document)
@@ -198,7 +172,7 @@ def description_in(text: str) -> Mapping[str, Any]:
 
 
 def custom_data_in(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return the notes in a description."""
+    """Return the custom data in a description."""
     custom = description.get('custom_data')
     custom = custom if isinstance(custom, Mapping) else {}
     return {str(key): str(value) for key, value in custom.items()}
@@ -210,11 +184,7 @@ def as_yaml(content: Any) -> str:
 
 
 def write_metadata(folder: Path, description: Mapping[str, Any]) -> None:
-    """
-    Write ``metadata.yaml`` to the disk, as a whole or not at all; raises OSError.
-
-    An existing one is replaced.
-    """
+    """Write ``metadata.yaml`` to the disk, as a whole or not at all; raises OSError."""
     path = folder / METADATA_NAME
     beside = folder / f'.{METADATA_NAME}.{os.getpid()}'
     try:
@@ -231,13 +201,25 @@ def write_metadata(folder: Path, description: Mapping[str, Any]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder reach the disk, where the system can do that."""
+    """Write the names in a folder to the disk, if the system can do that."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+@cache
+def message_definition(kind: str) -> str:
+    """Return the definition of a message type and its parts, as ``sensor_msgs/msg/JointState``."""
+    return get_typestore(Stores.ROS2_JAZZY).generate_msgdef(kind, ros_version=2)[0]
+
+
+@cache
+def type_hash(kind: str) -> str:
+    """Return the hash of a message type (REP 2016, ``RIHS01_...``)."""
+    return get_typestore(Stores.ROS2_JAZZY).hash_rihs01(kind)
 
 
 def _duration(nanoseconds: int) -> dict[str, int]:

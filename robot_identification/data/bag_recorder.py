@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Record serialised messages into a bag while they arrive.
+Recording of serialised messages into a bag as they arrive.
 
-Whoever receives messages only appends them to a bounded queue; a thread of its own reads their
-stamps and writes them, in batches, so that neither a slow disk nor the interpreter's lock holds up
-the next message.  Another thread has the disk take what was written, once a second: a disk that
-takes its time over that does not keep messages from the operating system, where they outlive a
-killed process.
+The receiver only appends messages to a bounded queue; one thread writes them in batches, so that a
+slow disk delays no reception.  A second thread waits for the disk once a second, so that this wait
+keeps no message from the operating system, which outlives a killed process.
 """
 
 from __future__ import annotations
@@ -44,31 +42,22 @@ class RecordingStatus:
     ----------
     path:
         Folder of the bag.
-    messages:
-        Messages written.
-    lost:
-        Messages that the middleware lost on the way here.
-    overflowed:
-        Messages that the disk did not take in time, or not at all.
-    waiting:
-        Messages that wait for the disk.
+    messages, lost, overflowed, waiting:
+        Messages written, lost by the middleware, dropped because of the disk, and in the queue.
     disordered:
         Stamps that are not later than the one before.
     gaps:
-        Times at which the stamps skip one or more samples, over all topics.
-    rate:
-        Mean message rate of the first topic by its stamps [Hz].
+        Steps between stamps that skip samples, over all topics.
+    rate, duration:
+        Mean rate [Hz] and covered time [s] by the stamps of the first topic.
     jitter:
-        What steps between the first topic's stamps are longer or shorter than whole periods, root
-        mean square [s]; NaN for fewer than two stamps.
+        RMS deviation of the first topic's steps from whole periods [s]; NaN without steps.
     longest_gap:
-        Longest time between two successive stamps of a topic [s].
-    duration:
-        Time covered by the stamps of the first topic [s].
+        Longest step between stamps of a topic [s].
     size:
-        Size of the file so far [bytes].
+        Size of the file [bytes].
     message:
-        What the user should know; empty where nothing is wrong.
+        Remarks for the user; empty if nothing is wrong.
 
     """
 
@@ -94,34 +83,32 @@ class RecordingStatus:
 
 class BagRecorder:
     """
-    Writes what `offer` takes into a bag, from its making until `stop`.
+    Recorder of the messages given to `offer`, until `stop`.
 
     Parameters
     ----------
     folder:
-        The bag's directory; must not exist.
+        The bag's folder; must not exist.
     topics:
-        What is recorded; messages start with a ``std_msgs/Header``.
+        Topics of messages that start with a ``std_msgs/Header``.
     capacity:
         Messages that may wait for the disk; more are dropped and counted.
-    flush_period:
-        Time between two hand-overs to the operating system [s].  A killed process loses at most
-        what came after the last one.
-    sync_period:
-        Time between two waits until the disk has it all [s]; 0 leaves that to the system.  A power
-        loss takes at most what came after the last one.
+    flush_period, sync_period:
+        Periods of handing messages to the operating system, and of waiting until the disk has them
+        [s]: a killed process and a power loss cost at most what came after the last time.  0 for
+        ``sync_period`` leaves it to the system.
 
     Attributes
     ----------
     error:
-        Why it ended by itself; None while all is well.
+        Reason of an end by itself; None before.
     lost:
-        Messages that the middleware lost on the way here, as whoever offers them knows.
+        Messages lost by the middleware, counted by the receiver.
 
     Raises
     ------
     RecordingError
-        where the bag cannot be made.
+        if the bag cannot be made.
 
     """
 
@@ -161,19 +148,7 @@ class BagRecorder:
         return self._writer.folder
 
     def offer(self, topic: int, log_time: int, publish_time: int, data: bytes) -> None:
-        """
-        Take a message; never waits.
-
-        Parameters
-        ----------
-        topic:
-            Its place among the topics.
-        log_time, publish_time:
-            When it was received and sent [ns].
-        data:
-            CDR with its encapsulation header.
-
-        """
+        """Queue a message without waiting; parameters as for `BagWriter.write`."""
         if self._waiting >= self._capacity or self.error is not None:
             self._overflow += 1
             return
@@ -182,22 +157,22 @@ class BagRecorder:
         self._offered = time.monotonic()
 
     def offered(self, topic: int, qos: Sequence[Qos]) -> None:
-        """Say what the publishers of a topic offer, before its first message."""
+        """Set the publishers' quality of service of a topic, before its first message."""
         self._writer.offered(topic, qos)
 
     def stop(self, mark: str = '') -> RecordingStatus:
         """
-        Write everything that was offered, close the bag and return how it went.
+        Write the queue, close the bag and return the last status.
 
         Parameters
         ----------
         mark:
-            What later readers should know; kept in the bag.
+            Remark for later readers; kept in the bag.
 
         Raises
         ------
         RecordingError
-            where the disk failed; what was written before stays readable.
+            if the disk failed; what was written before stays readable.
 
         """
         self._stop.set()
@@ -215,7 +190,7 @@ class BagRecorder:
         return self.status()
 
     def status(self) -> RecordingStatus:
-        """Return how the recording goes."""
+        """Return the status."""
         first = self._stamps[0]
         # what the disk refused when it failed was taken, but is not there
         refused = 0 if self.error is None else self._waiting
@@ -263,7 +238,7 @@ class BagRecorder:
         return '; '.join(remarks)
 
     def _room(self) -> float | None:
-        """Time until the disk is full [s]; None where that is far, or not known."""
+        """Return the time until the disk is full [s]; None if that is long or unknown."""
         elapsed = time.monotonic() - self._began
         if self._stop.is_set() or elapsed < _RATE_SECONDS or not self._writer.size:
             return None

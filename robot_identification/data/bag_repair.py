@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Complete recordings whose recorder was killed, lost its power or found the disk full.
+Completion of recordings whose recorder was killed, lost its power or found the disk full.
 
-An mcap file without its end is written anew, and the old one is kept as
-``unfinished/<name>.mcap.unfinished`` beside it, where ``ros2 bag info`` does not count it;
-``metadata.yaml`` is made from the files.  Then ``ros2 bag`` and every other reader takes the
-recording.  It makes no difference whether our recorder wrote it or ``ros2 bag record``.
+An mcap file without its end is rewritten, and the old one is kept beside it as
+``unfinished/<name>.mcap.unfinished``, which ``ros2 bag info`` does not count; ``metadata.yaml`` is
+made from the files.  The recorder may have been ours or ``ros2 bag record``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import contextlib
-from dataclasses import dataclass
 import fcntl
 from itertools import count
 import os
 from pathlib import Path
 import shutil
 import time
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
+from mcap.records import Channel, Message, Metadata, Schema
+from mcap.writer import CompressionType, Writer
 import yaml
 
 from ..errors import RecordingError
@@ -42,83 +42,73 @@ from .bag_metadata import (
     write_metadata,
 )
 from .bag_writer import LIBRARY
-from .mcap_file import (
-    ERRORS,
-    has_end,
-    header_of,
-    MAGIC,
-    open_mcap,
-)
-from .mcap_recovery import rewrite
+from .mcap_file import has_end, header_of, McapScan, open_mcap, scan_mcap
+from .mcap_records import ERRORS, MAGIC
 
 UNFINISHED = '.unfinished'
 KEPT = 'unfinished'
 """Name of the folder for what a repair has replaced."""
 
 QUIET = 5.0
-"""Time without a change after which a file that nobody has locked is taken to be left [s]."""
+"""Time without a change after which an unlocked file counts as left [s]."""
 
 _SPARE = 1 << 20
 
 
-@dataclass(frozen=True)
-class Repair:
-    """
-    Outcome of a repair.
-
-    Attributes
-    ----------
-    bag:
-        The recording.
-    done:
-        In words, a line each; nothing where it was complete.
-
-    """
-
-    bag: Path
-    done: tuple[str, ...]
-
-
 def recordings_in(folder: Path) -> list[Path]:
-    """Return the recordings to look at: a file or bag itself, or the bags in a folder of bags."""
-    if not folder.is_dir() or storage_files(folder) or _left(folder):
+    """Return a file or bag itself, or the bags in a folder of bags."""
+    if not folder.is_dir() or storage_files(folder):
         return [folder]
-    found = [p for p in sorted(folder.iterdir()) if p.is_dir() and (_files(p) or _left(p))]
+    found = [p for p in sorted(folder.iterdir()) if p.is_dir() and _files(p)]
     return found or [folder]
 
 
 def is_complete(bag: Path) -> bool:
-    """Tell whether nothing is missing in a recording, without reading its messages."""
-    files = [bag] if bag.is_file() else _files(bag)
-    if _left(bag) or not files or not all(has_end(file) for file in files):
+    """Return true if nothing is missing in a recording, without reading its messages."""
+    files = _files(bag)
+    if not files or not all(has_end(file) for file in files):
         return False
     return bag.is_file() or _readable_metadata(bag) is not None
 
 
-def repair_bag(bag: Path, *, quiet: float = QUIET, reserve: int = 0) -> Repair:
+def repair_bag(bag: Path, *, quiet: float = QUIET, reserve: int = 0) -> tuple[str, ...]:
     """
     Complete a recording; one that is complete stays as it is.
 
-    Nothing is taken away: what was there is kept under another name, and what is new takes its
-    place at once or not at all.
+    What was there is kept under another name, and what is new takes its place at once or not at
+    all.
 
     Parameters
     ----------
     bag:
         A bag's folder, or an ``.mcap`` file.
     quiet:
-        Time since which files of other recorders have to be unchanged [s].
+        Time for which files of other recorders must not have changed [s].
     reserve:
-        Room that has to be left on the disk [bytes].
+        Room to be left on the disk [bytes].
+
+    Returns
+    -------
+    Lines of text on what was done; empty for a complete recording.
 
     Raises
     ------
     RecordingError
-        where it is no bag, is being recorded, is damaged, or there is no room.
+        for a path that is no bag, a bag that is being recorded or damaged, and lack of room.
 
     """
     try:
-        return _repair(bag, quiet, reserve)
+        done = []
+        files = _files(bag)
+        if not files:
+            raise _no_bag(bag)
+        for file in files:
+            if file_info(file) is None:
+                done.append(_completed(file, quiet, reserve))
+        old = _readable_metadata(bag) if bag.is_dir() else {}
+        if bag.is_dir() and (done or old is None):
+            done += _write_metadata(bag, files, old or {})
+        return tuple(done)
     except OSError as error:
         raise RecordingError(
             f'cannot repair {bag}: {error.strerror or error}',
@@ -127,37 +117,14 @@ def repair_bag(bag: Path, *, quiet: float = QUIET, reserve: int = 0) -> Repair:
         ) from error
 
 
-def _repair(bag: Path, quiet: float, reserve: int) -> Repair:
-    done = []
-    for file in _left(bag):
-        file.rename(bag / file.name.removesuffix(UNFINISHED))
-    files = [bag] if bag.is_file() and bag.suffix == '.mcap' else _files(bag)
-    if not files:
-        raise _no_bag(bag)
-    abouts = []
-    for file in files:
-        about = about_file(file)
-        if about is None:
-            done.append(_completed(file, quiet, reserve))
-            about = about_file(file)
-        if about is None:
-            raise _damaged(file, 'what was written anew cannot be read')
-        abouts.append(about)
-    if bag.is_dir():
-        told = _readable_metadata(bag)
-        if done or told is None:
-            done += _described(bag, abouts, told or {})
-    return Repair(bag, tuple(done))
-
-
 def _completed(file: Path, quiet: float, reserve: int) -> str:
-    """Write a file anew; return what is to say about it."""
+    """Replace a file by a complete one; return a line of text on it."""
     with open_regular(file) as held:
         _require_left(file, held.fileno(), quiet)
-        _require_mcap(file)
+        if not MAGIC.startswith(held.read(len(MAGIC))):
+            raise _damaged(file, 'it does not begin as an mcap file')
         before = file.stat()
-        free = shutil.disk_usage(file.parent).free
-        if free < before.st_size + reserve + _SPARE:
+        if shutil.disk_usage(file.parent).free < before.st_size + reserve + _SPARE:
             raise RecordingError(
                 f'{file}: is not complete, and there is no room for another copy of '
                 f'{1e-6 * before.st_size:.0f} MB beside it',
@@ -166,14 +133,20 @@ def _completed(file: Path, quiet: float, reserve: int) -> str:
             )
         beside = file.with_name(f'.{file.name}.repairing')
         try:
+            scan = scan_mcap(file)
             with beside.open('wb') as target:
-                told = rewrite(file, target)
+                rewrite(scan, target)
                 target.flush()
                 os.fsync(target.fileno())
             after = file.stat()
             if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
                 raise _in_use(file, 'has changed meanwhile')
-            kept = _exchange(file, beside)
+            info = file_info(beside)
+            if info is None:
+                raise _damaged(file, 'the rewritten file cannot be read')
+            kept = _keep(file)
+            beside.replace(file)
+            sync_folder(file.parent)
         except (OSError, RecordingError):
             raise
         except Exception as error:  # of mcap, lz4 and zstd, each its own
@@ -181,31 +154,53 @@ def _completed(file: Path, quiet: float, reserve: int) -> str:
         finally:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
-    about = about_file(file)
-    messages = 0 if about is None else about.span.count
     return (
-        f'{file.name}: {told}; written anew with {messages} messages, index and end; '
-        f"the old one is '{KEPT}/{kept.name}'"
+        f'{file.name}: {scan.remark}; written anew with {info.span.count} messages, index and '
+        f"end; the old one is '{KEPT}/{kept.name}'"
     )
 
 
-@dataclass(frozen=True)
-class FileAbout:
+def rewrite(scan: McapScan, target: BinaryIO) -> None:
     """
-    Description of a finished mcap file for ``metadata.yaml``.
+    Write the complete records of a file as a finished one, with the same compression.
 
-    Attributes
-    ----------
-    span:
-        Its name, times and number of messages.
-    topics:
-        Entries of its topics, with the messages in this file.
-    custom_data:
-        Notes by key.
-    distro:
-        Name of the ROS distribution; empty where it is not known.
+    Raises
+    ------
+    ValueError
+        for a damaged file.  What cannot be decompressed or parsed raises errors of lz4, zstd and
+        mcap.
 
     """
+    header = header_of(scan.path)
+    compressions = {'lz4': CompressionType.LZ4, 'zstd': CompressionType.ZSTD}
+    writer = Writer(target, compression=compressions.get(scan.compression, CompressionType.NONE))
+    writer.start(header.profile, header.library)
+    schemas: dict[int, int] = {0: 0}  # 0 stands for none
+    channels: dict[int, int] = {}
+    for record in scan.records():
+        if isinstance(record, Message):
+            if record.channel_id not in channels:
+                raise ValueError(f'channel {record.channel_id} has messages and no description')
+            channel = channels[record.channel_id]
+            writer.add_message(
+                channel, record.log_time, record.data, record.publish_time, record.sequence
+            )
+        elif isinstance(record, Metadata):
+            writer.add_metadata(record.name, record.metadata)
+        elif isinstance(record, Schema) and record.id not in schemas:
+            schemas[record.id] = writer.register_schema(record.name, record.encoding, record.data)
+        elif isinstance(record, Channel) and record.id not in channels:
+            channels[record.id] = writer.register_channel(
+                record.topic,
+                record.message_encoding,
+                schemas.get(record.schema_id, 0),
+                record.metadata,
+            )
+    writer.finish()
+
+
+class FileInfo(NamedTuple):
+    """Times, topics' entries, custom data and ROS distribution of a finished mcap file."""
 
     span: FileSpan
     topics: tuple[dict[str, Any], ...]
@@ -213,14 +208,14 @@ class FileAbout:
     distro: str
 
 
-def about_file(path: Path) -> FileAbout | None:
-    """Read what a file says of itself; None for one without summary or with anything wrong."""
+def file_info(path: Path) -> FileInfo | None:
+    """Read the description in a file; None for a file without summary, or a wrong one."""
     try:
         summary = open_mcap(path)
         if summary is None:
             return None
         text = summary.notes(RECORD).get(RECORD_KEY, '')
-        noted = description_in(text) if text else {}
+        description = description_in(text) if text else {}
         statistics = summary.statistics
         topics = tuple(
             topic_entry(
@@ -237,32 +232,33 @@ def about_file(path: Path) -> FileAbout | None:
         return None
     first, last = statistics.message_start_time, statistics.message_end_time
     span = FileSpan(path.name, first, last, statistics.message_count)
-    return FileAbout(span, topics, custom_data_in(noted), str(noted.get('ros_distro') or ''))
+    distro = str(description.get('ros_distro') or '')
+    return FileInfo(span, topics, custom_data_in(description), distro)
 
 
-def _described(bag: Path, abouts: Sequence[FileAbout], told: Mapping[str, Any]) -> list[str]:
-    """Write ``metadata.yaml`` from the files; an old one's notes are taken over."""
+def _write_metadata(bag: Path, files: Sequence[Path], old: Mapping[str, Any]) -> list[str]:
+    """Write ``metadata.yaml`` from the files; custom data of an old one are taken over."""
+    infos = [info for info in map(file_info, files) if info is not None]
     topics: dict[tuple[str, str], dict[str, Any]] = {}
     custom: dict[str, str] = {}
-    for about in abouts:
-        custom.update(about.custom_data)
-        for entry in about.topics:
+    for info in infos:
+        custom.update(info.custom_data)
+        for entry in info.topics:
             name = (entry['topic_metadata']['name'], entry['topic_metadata']['type'])
             count_so_far = topics[name]['message_count'] if name in topics else 0
             topics[name] = {**entry, 'message_count': entry['message_count'] + count_so_far}
-    custom.update(custom_data_in(told))
-    distro = str(told.get('ros_distro') or next((a.distro for a in abouts if a.distro), DISTRO))
+    custom.update(custom_data_in(old))
+    distro = str(old.get('ros_distro') or next((i.distro for i in infos if i.distro), DISTRO))
     path, done = bag / METADATA_NAME, []
     if path.exists():
-        kept = _kept(path)
-        done.append(f"{METADATA_NAME}: the old one is '{KEPT}/{kept.name}'")
-    description = describe([a.span for a in abouts], list(topics.values()), custom, distro)
+        done.append(f"{METADATA_NAME}: the old one is '{KEPT}/{_keep(path).name}'")
+    description = describe([i.span for i in infos], list(topics.values()), custom, distro)
     write_metadata(bag, description)
     return [*done, f'{METADATA_NAME}: made for {description["message_count"]} messages']
 
 
 def _require_left(file: Path, number: int, quiet: float) -> None:
-    """Raise where somebody still writes the file; lock it as long as ``number`` is open."""
+    """Raise if somebody still writes the file; lock it as long as ``number`` is open."""
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -279,56 +275,41 @@ def _require_left(file: Path, number: int, quiet: float) -> None:
         raise _in_use(file, f'was written to {age:.0f} s ago')
 
 
-def _require_mcap(file: Path) -> None:
-    with open_regular(file) as stream:
-        begin = stream.read(len(MAGIC))
-    if not MAGIC.startswith(begin):
-        raise _damaged(file, 'it does not begin as an mcap file')
-
-
-def _exchange(file: Path, new: Path) -> Path:
-    """Put a new file in the place of another, and return under which name that is kept."""
-    kept = _kept(file)
-    new.replace(file)
-    sync_folder(file.parent)
-    return kept
-
-
-def _kept(file: Path) -> Path:
-    """Give a file a second name, or another where there are no second names; return it."""
+def _keep(file: Path) -> Path:
+    """Give a file a second name, copy it if the file system has no links; return the name."""
     folder = file.parent / KEPT
     folder.mkdir(exist_ok=True)
     for number in count():
         kept = folder / f'{file.name}{f"_{number}" if number else ""}{UNFINISHED}'
-        try:
-            os.link(file, kept)
+        if not kept.exists():
+            try:
+                os.link(file, kept)
+            except OSError:
+                _copy(file, kept)
             return kept
-        except FileExistsError:
-            continue
-        except OSError:
-            if not kept.exists():
-                return file.rename(kept)
     raise AssertionError
 
 
+def _copy(file: Path, target: Path) -> None:
+    try:
+        shutil.copy2(file, target)
+    except OSError:
+        target.unlink(missing_ok=True)
+        raise
+
+
 def _files(bag: Path) -> list[Path]:
-    """Return the mcap files of a bag in their order."""
-    return storage_files(bag, ('.mcap',)) if bag.is_dir() else []
-
-
-def _left(bag: Path) -> Iterator[Path] | list[Path]:
-    """Return what an interrupted repair has left without its old name."""
-    if not bag.is_dir():
-        return []
-    kept = (bag / KEPT).glob(f'*.mcap{UNFINISHED}')
-    return [p for p in kept if not (bag / p.name.removesuffix(UNFINISHED)).exists()]
+    """Return the mcap files of a bag in their order, or the file itself."""
+    if bag.is_dir():
+        return storage_files(bag, ('.mcap',))
+    return [bag] if bag.is_file() and bag.suffix == '.mcap' else []
 
 
 def _readable_metadata(bag: Path) -> Mapping[str, Any] | None:
-    """Return what ``metadata.yaml`` says; None where it is missing or cut."""
+    """Return the content of ``metadata.yaml``; None if it is missing or cut."""
     try:
-        told = read_metadata(bag)
-        return told if told['relative_file_paths'] else None
+        content = read_metadata(bag)
+        return content if content['relative_file_paths'] else None
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
         return None
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Write rosbag2 directories (mcap) without ROS, for ``ros2 bag play``, ``info`` and our own readers.
+Writing of rosbag2 recordings (mcap) without ROS, for ``ros2 bag`` and our own readers.
 
-A directory holds ``<name>_0.mcap`` and, once it is closed, ``metadata.yaml``.  Messages are
-gathered in chunks, and each chunk goes to the operating system in one piece when
-`BagWriter.flush` is called, so that a writer that is killed leaves everything up to its last flush
-for readers that do without the summary at the end; `BagWriter.sync` has it survive a power loss,
-too.
+A folder has ``<name>_0.mcap`` and, once it is closed, ``metadata.yaml``.  Each chunk goes to the
+operating system in one piece at `BagWriter.flush`, so that a killed writer loses only what came
+after its last flush; what was written before `BagWriter.sync` survives a power loss.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from .bag_metadata import (
     as_yaml,
     describe,
     FileSpan,
+    message_definition,
     METADATA_NAME,
     Qos,
     RECORD,
@@ -35,36 +34,35 @@ from .bag_metadata import (
     Topic,
     write_metadata,
 )
-from .message_definition import message_definition
 
 __all__ = ['BagWriter', 'LIBRARY', 'Qos', 'Topic']
 
 LIBRARY = 'robot_identification'
-"""How the files name their writer."""
+"""Name of the writer in the files."""
 
 _CHUNK_BYTES = 1 << 20
 
 
 class BagWriter:
     """
-    Writes one bag; only `sync` may be called while another thread is in here.
+    Writer of one bag; only `sync` may be called from another thread.
 
-    The file is locked (``flock``) as long as it is being written, so that nobody takes it for one
-    that was left behind.  Folder and file may be renamed meanwhile.
+    The file is locked (``flock``) until it is closed, so that no repair takes it for an unfinished
+    one.  Folder and file may be renamed meanwhile.
 
     Parameters
     ----------
     folder:
-        The bag's directory; made here, must not exist.
+        The bag's folder; must not exist.
     topics:
-        What is written.
+        Topics of the bag.
     custom_data:
-        Kept in ``metadata.yaml`` and in the file.
+        Custom data of ``metadata.yaml`` and the file.
 
     Raises
     ------
     RecordingError
-        where the directory exists (its cause is a FileExistsError) or cannot be written.
+        if the folder exists (its cause is a FileExistsError) or cannot be written.
 
     """
 
@@ -143,7 +141,7 @@ class BagWriter:
         self.close()
 
     def offered(self, topic: int, qos: Sequence[Qos]) -> None:
-        """Say what the publishers of a topic offer, before its first message."""
+        """Set the publishers' quality of service of a topic, before its first message."""
         self.topics[topic] = replace(self.topics[topic], qos=tuple(qos))
 
     def write(
@@ -155,13 +153,13 @@ class BagWriter:
         Parameters
         ----------
         topic:
-            Its place among the topics.
+            Index of the topic.
         log_time, publish_time:
-            When it was received and sent [ns].
+            Times of reception and publication [ns].
         data:
-            The serialised message (CDR with its encapsulation header).
+            The message in CDR with its encapsulation header.
         sequence:
-            The publisher's count; 0 where that is unknown, as rosbag2 does.
+            The publisher's count; 0 if unknown.
 
         """
         channel = self._channels.get(topic) or self._declare(topic)
@@ -176,12 +174,12 @@ class BagWriter:
 
     def flush(self) -> None:
         """
-        Hand everything written so far to the operating system.
+        Hand all messages to the operating system.
 
         Raises
         ------
         RecordingError
-            where the disk is full or gone, or the file was removed; it then ends with the last
+            if the disk is full or gone, or the file was removed; the file then ends with the last
             complete chunk, and the next call tries again.
 
         """
@@ -195,19 +193,19 @@ class BagWriter:
         self._pending = self._pending_bytes = 0
 
     def sync(self) -> None:
-        """Have what was flushed reach the disk; raises OSError."""
+        """Wait until the disk has what was flushed; raises OSError."""
         file = self._file
         if file is not None:
             getattr(os, 'fdatasync', os.fsync)(file.number)
 
     def close(self) -> None:
         """
-        Write what is left, the summary and ``metadata.yaml``; a second call does nothing.
+        Write the rest, the summary and ``metadata.yaml``; a second call does nothing.
 
         Raises
         ------
         RecordingError
-            where the disk is full or gone; the messages already written stay readable.
+            if the disk is full or gone; messages already written stay readable.
 
         """
         if self._file is None:
@@ -233,7 +231,7 @@ class BagWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the file as it is; what was not flushed is gone."""
+        """Close the file as it is; messages that were not flushed are lost."""
         if self._file is not None:
             _ = self.path  # kept for later
             self._messages -= self._pending
@@ -271,7 +269,6 @@ class BagWriter:
         return self._channels[number]
 
     def _description(self, name: str) -> dict[str, Any]:
-        """Return rosbag2's description of the bag, as in its ``metadata.yaml``."""
         span = FileSpan(name, self._first, self._last, self._messages)
         entries = [
             topic.entry(count) for topic, count in zip(self.topics, self._counts, strict=True)
@@ -280,7 +277,7 @@ class BagWriter:
 
 
 class _Appended:
-    """File whose content is handed over as a whole or not at all, when it is flushed."""
+    """File to which each flush appends all of what was written, or nothing."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = open(path, 'xb', buffering=0)  # noqa: SIM115
@@ -303,7 +300,7 @@ class _Appended:
         return self.size + len(self._waiting)
 
     def flush(self) -> None:
-        """Hand over what waits; it goes on waiting where that fails with an OSError."""
+        """Append what was written; it is kept if that fails with an OSError."""
         try:
             with memoryview(self._waiting) as data:
                 done = 0

@@ -2,9 +2,8 @@
 """
 Clock of a recording by its time stamps: rate, jitter, gaps, late samples.
 
-The period is the median of the first steps, so that neither gaps nor later faults count.  Every
-step is then so many whole periods long and off by the rest; samples that come in a burst after a
-pause are therefore late, but none of them is missing.
+The period is the median of the first steps.  Each step is compared with the nearest number of
+whole periods: samples that come in a burst after a pause are late, and none of them is missing.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ GAP_FACTOR = 1.5
 """A step longer than this many periods skips a sample."""
 
 LATE = 0.1
-"""A sample is late that comes so much of a period later than one period after the last one."""
+"""Share of a period by which a late sample exceeds one period after the last one."""
 
 _ENOUGH = 1000
-"""Steps to find the period."""
+"""Steps from which the period is found."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +36,19 @@ class Clock:
     Attributes
     ----------
     source:
-        The recording's name.
+        Name of the recording.
     samples:
-        How many there are.
+        Number of samples.
     duration:
-        From the first to the last [s].
+        Time from the first to the last sample [s].
     rate:
-        Whole periods a second, those of missing samples included [Hz]; NaN for fewer than two
-        samples.
+        Whole periods a second, those of missing samples included [Hz]; NaN below two samples.
     jitter:
-        Root of the mean square of what steps are longer or shorter than whole periods [s].
+        RMS deviation of steps from whole periods [s].
     late:
         Share of samples that are late (see `LATE`).
-    gaps:
-        Steps that skip one or more samples.
-    missing:
-        Samples that were skipped.
+    gaps, missing:
+        Steps that skip samples, and samples that were skipped.
     longest:
         Longest step [s].
 
@@ -74,15 +70,7 @@ class Clock:
 
 
 class ClockWatch:
-    """
-    Takes the stamps of a recording as they come, in constant memory.
-
-    Parameters
-    ----------
-    source:
-        The recording's name.
-
-    """
+    """Estimator of the clock of a named recording from its stamps, in constant memory."""
 
     def __init__(self, source: str = 'recording') -> None:
         self._source = source
@@ -125,7 +113,7 @@ class ClockWatch:
             self._settle()
 
     def clock(self) -> Clock:
-        """Say what the stamps so far tell; the ones to come may still tell another period."""
+        """Return the clock by the stamps so far."""
         if self._waiting:
             settled = copy(self)
             settled._settle()
@@ -166,17 +154,7 @@ class ClockWatch:
 
 
 def clock_of(stamps: Iterable[np.ndarray], source: str = 'recording') -> Clock:
-    """
-    Judge the stamps of a recording.
-
-    Parameters
-    ----------
-    stamps:
-        Parts of (n,) increasing stamps, one after another [s].
-    source:
-        The recording's name.
-
-    """
+    """Return the clock of a named recording by consecutive parts of (n,) increasing stamps [s]."""
     watch = ClockWatch(source)
     for part in stamps:
         watch.add(part)
@@ -185,17 +163,12 @@ def clock_of(stamps: Iterable[np.ndarray], source: str = 'recording') -> Clock:
 
 class WatchedSource:
     """
-    A recording source whose stamps are watched when it is read to its end for the first time.
-
-    Parameters
-    ----------
-    source:
-        The source; all else is as it is there.
+    A recording source whose clock is found when it is read to its end for the first time.
 
     Attributes
     ----------
     clock:
-        None before.
+        The clock; None before.
 
     """
 
@@ -221,21 +194,19 @@ class WatchedSource:
 _STEPS_AT_ONCE = 256
 
 _CLOCK_SET = -1_000_000_000
-"""A step further back is a clock that was set or a simulation begun anew, not disorder [ns]."""
+"""Step back from which on a clock was set, or a simulation restarted [ns]."""
 
 
 class StampStatistics:
     """
-    Statistics of stamps as they come, in any order and in constant memory.
-
-    Jitter and gaps are those of `Clock`, by the steps forward.
+    Statistics of stamps in any order and in constant memory; jitter and gaps as in `Clock`.
 
     Attributes
     ----------
     count:
-        Stamps so far.
+        Number of stamps.
     first, last:
-        The first one, and the latest one [ns].
+        First and last stamp [ns].
     longest:
         Longest step forward [ns].
     backward:
@@ -285,7 +256,7 @@ class StampStatistics:
 
     @property
     def duration(self) -> float:
-        """Time that the stamps cover [s]; what a clock was set back by does not count."""
+        """Time that the stamps cover [s], without steps back of a clock that was set."""
         return max(0.0, 1e-9 * self._covered)
 
     @property

@@ -2,8 +2,8 @@
 """
 Recordings in text files with one sample a line.
 
-Columns are named by the header, or counted from 0 where there is none.  The delimiter is found
-out; lines that are empty or start with ``#`` do not count as rows.
+Columns are named by the header, or counted from 0 without one.  The delimiter is detected; empty
+lines and lines that start with ``#`` do not count as rows.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from .recording_config import (
     Column,
     RecordingEntry,
     Signal,
-    SignalColumns,
 )
-from .table import Counts, Table
+from .table import columns_of, Counts, Table
 
 MAX_LINE = 1 << 20
 """Largest length of a line [characters]."""
@@ -64,7 +63,7 @@ class _Layout:
         return str(index) if self.header is None else self.header[index]
 
     def index(self, column: Column) -> int:
-        """Place of a column; raises `RecordingError` that lists what there is."""
+        """Return the index of a column; raises `RecordingError` that lists the columns."""
         if isinstance(column, str):
             if self.header is not None and self.header.count(column) > 1:
                 raise RecordingError(
@@ -94,24 +93,7 @@ def read_csv(
     entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
 ) -> Iterator[Table]:
     """
-    Read a recording from one or several text files, in parallel and block by block.
-
-    Parameters
-    ----------
-    entry:
-        Where the columns are.
-    joints:
-        Names of the joints; here the columns are told by the entry alone.
-    counts:
-        How many columns each signal has to have; 0 where it is not wanted.
-    base:
-        Folder at which relative paths start.
-    size:
-        Rows of a block.
-
-    Yields
-    ------
-    The blocks, in order.
+    Read a recording from text files in parallel; parameters as for `readers.read_tables`.
 
     Raises
     ------
@@ -162,19 +144,7 @@ def read_csv(
 
 
 def estimated_rows(file: Path) -> float:
-    """
-    Estimate how many rows a text file has, from its size and its first lines.
-
-    Parameters
-    ----------
-    file:
-        The file.
-
-    Returns
-    -------
-    Number of rows, right to some per cent.
-
-    """
+    """Estimate the number of rows of a text file from its size and its first lines."""
     with _named(file), open_regular(file) as stream:
         lines = stream.read(1 << 16).splitlines(keepends=True)[1:]
         size = stream.seek(0, 2)
@@ -183,11 +153,9 @@ def estimated_rows(file: Path) -> float:
 
 
 def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) -> list[int]:
-    columns = signal.columns if isinstance(signal, SignalColumns) else signal
+    columns = columns_of(signal)
     if columns is None:
         columns = tuple(range(layout.width))
-    elif isinstance(columns, (str, int)):
-        columns = (columns,)
     if len(columns) != count:
         raise RecordingError(
             f'{layout.file}: {name} has {len(columns)} columns, expected {count}',
@@ -218,7 +186,7 @@ def _in_step(readers: list[Iterator[np.ndarray]], files: list[Path]) -> Iterator
 
 @contextmanager
 def _lines(file: Path) -> Iterator[Iterator[str]]:
-    """Open a file and give its lines; one that is longer than `MAX_LINE` is refused."""
+    """Open a file and iterate over its lines; one longer than `MAX_LINE` is an error."""
     with _named(file), TextIOWrapper(open_regular(file), 'utf-8-sig', 'replace') as stream:
         yield map(partial(_checked, file), iter(partial(stream.readline, MAX_LINE), ''))
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-From the drives' side to the joints: gear ratios, couplings, offsets and torque constants.
+Map from drives to joints: gear ratios, couplings, offsets and torque constants.
 
-Joint positions are ``q = A p + b`` and joint efforts ``tau = T c``, with the positions p and the
-efforts c (motor torques or currents) as they were recorded.  Velocities go with A alone.
+Joint positions are ``q = A p + b`` and joint efforts ``tau = T c``, with recorded positions p and
+efforts c (motor torques or currents).  Velocities are multiplied by A.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 
 from ..errors import SettingsError
 from ..options.fields import option
-from .recording import Recording
 
 EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
-"""What a recorded effort may be."""
+"""Kinds of recorded efforts."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +53,12 @@ class Drives:
 
     def check(self, n_joints: int, path: str = 'robot.drives') -> None:
         """
-        Raise where a matrix has not one row a joint, or rows of different lengths.
-
-        Parameters
-        ----------
-        n_joints:
-            Number of joints.
-        path:
-            Key path of the drives, for the message.
+        Require matrices with one row a joint and rows of equal length.
 
         Raises
         ------
         SettingsError
-            naming the key of the matrix or offset.
+            naming the key of the matrix or offset below ``path``.
 
         """
         if self.position is not None:
@@ -83,19 +75,7 @@ class Drives:
             _matrix(self.effort.matrix, n_joints, f'{path}.effort.matrix')
 
     def recorded(self, n_joints: int) -> dict[str, int]:
-        """
-        Tell how many columns have to be recorded.
-
-        Parameters
-        ----------
-        n_joints:
-            Number of joints.
-
-        Returns
-        -------
-        Number of columns by signal (``position``, ``velocity``, ``effort``).
-
-        """
+        """Return the number of recorded columns by signal (``position``, ...)."""
         positions = n_joints if self.position is None else len(self.position.matrix[0])
         efforts = n_joints if self.effort is None else len(self.effort.matrix[0])
         return {'position': positions, 'velocity': positions, 'effort': efforts}
@@ -116,48 +96,6 @@ class Drives:
     def joint_effort(self, effort: np.ndarray) -> np.ndarray:
         """Return (n_samples, n_joints) efforts from (n_samples, k) recorded ones."""
         return effort if self.effort is None else effort @ np.array(self.effort.matrix).T
-
-    def to_joints(self, recording: Recording, joints: tuple[str, ...] | None = None) -> Recording:
-        """
-        Convert a recording made at the drives.
-
-        Parameters
-        ----------
-        recording:
-            One column a drive.
-        joints:
-            Names of the joints; those of the recording's columns where left out.
-
-        Returns
-        -------
-        The recording at the joints.
-
-        Raises
-        ------
-        SettingsError
-            where the shapes of the matrices do not fit.
-
-        """
-        joints = recording.joints if joints is None else tuple(joints)
-        self.check(len(joints))
-        n_columns = len(recording.joints)
-        for name, expected in self.recorded(len(joints)).items():
-            if n_columns != expected:
-                key = f'robot.drives.{"effort" if name == "effort" else "position"}.matrix'
-                raise SettingsError(
-                    f"'{key}' takes {expected} columns, {recording.source} has {n_columns}",
-                    key=key,
-                    file=recording.source,
-                    remedy='give the matrix one column for each recorded signal',
-                )
-        return Recording(
-            time=recording.time,
-            position=self.joint_position(recording.position),
-            velocity=self.joint_velocity(recording.velocity),
-            effort=self.joint_effort(recording.effort),
-            joints=joints,
-            source=recording.source,
-        )
 
 
 def _matrix(rows: tuple[tuple[float, ...], ...], n_joints: int, key: str) -> None:

@@ -1,29 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Messages of finished mcap files (https://mcap.dev/spec), chunk by chunk as arrays.
+Messages of mcap files (https://mcap.dev/spec), a chunk at a time as arrays.
 
-The `mcap` library takes records apart, one at a time.  Where they begin is found here: lengths in
-a file of strangers may be wrong, and the library would go through the message indices, which are
-not needed, entry by entry.
+`McapFile` reads a finished file by its index, `McapScan` any other from its start.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-import struct
-from typing import BinaryIO, NamedTuple
-from zlib import crc32
+from typing import Any, BinaryIO
 
-from mcap.exceptions import EndOfFile, McapError
 from mcap.opcode import Opcode
 from mcap.records import (
     Channel,
-    Chunk,
     ChunkIndex,
     Footer,
     Header,
@@ -33,65 +25,47 @@ from mcap.records import (
     Schema,
     Statistics,
 )
-from mcap.stream_reader import StreamReader
 import numpy as np
 
-from ..untrusted.decompression import decompress
 from ..untrusted.files import open_regular
+from .mcap_records import (
+    bytes_of,
+    chunk_at,
+    ERRORS,
+    IN_CHUNKS,
+    MAGIC,
+    messages_of,
+    parsed,
+    Part,
+    parts_of,
+    places_of,
+    records_in,
+    records_of,
+    type_of,
+)
 from .messages import Messages
 
-MAGIC = b'\x89MCAP0\r\n'
-HEAD = struct.Struct('<BQ')
-"""Opcode and length, with which every record begins."""
-
-IN_CHUNKS = (int(Opcode.SCHEMA), int(Opcode.CHANNEL), int(Opcode.MESSAGE))
-"""Records that chunks consist of."""
-
-_IN_SUMMARY = {
-    Opcode.SCHEMA,
-    Opcode.CHANNEL,
-    Opcode.STATISTICS,
-    Opcode.CHUNK_INDEX,
-    Opcode.METADATA_INDEX,
-}
 _FOOTER_SIZE = 29
-_FIELDS = 22  # bytes of a message record before its data
-
-ERRORS = (ValueError, OverflowError, struct.error, McapError)
-"""Raised where a record cannot be taken apart."""
+_PIECE = 1 << 20
+"""Bytes of messages outside of chunks that are read together."""
 
 Select = Callable[[str, str], bool]
-"""Tells by a topic's name and type whether its messages are wanted."""
-
-
-class Part(NamedTuple):
-    """Bytes of a file that are a record, or several outside of chunks, with the first opcode."""
-
-    start: int
-    length: int
-    opcode: int
-
-    @property
-    def end(self) -> int:
-        """Place behind it."""
-        return self.start + self.length
+"""Return true for the topic names and types whose messages are wanted."""
 
 
 @dataclass(frozen=True)
 class McapFile:
     """
-    Summary of a finished file, in the library's records.
+    Summary of a finished file.
 
     Attributes
     ----------
     path:
         The file.
     schemas, channels:
-        By number.
-    chunks:
-        Index of its chunks.
-    metadata:
-        Index of its metadata records.
+        Records by number.
+    chunks, metadata:
+        Indices of its chunks and metadata records.
     statistics:
         Counts and times of its messages.
 
@@ -106,7 +80,7 @@ class McapFile:
 
     @property
     def is_indexed(self) -> bool:
-        """True if every message is in a chunk that the index names."""
+        """True if the index has the chunks of all messages."""
         return bool(self.chunks) or not self.statistics.message_count
 
     @property
@@ -115,7 +89,7 @@ class McapFile:
         return {c.topic: type_of(c, self.schemas) for c in self.channels.values()}
 
     def count(self, select: Select) -> int:
-        """Return how many messages there are according to the statistics."""
+        """Return the number of messages by the statistics."""
         counts = self.statistics.channel_message_counts
         return sum(counts.get(number, 0) for number in self._selected(select))
 
@@ -125,25 +99,18 @@ class McapFile:
         if not found:
             return {}
         with open_regular(self.path) as stream:
-            part = Part(found[-1].offset, found[-1].length, int(Opcode.METADATA))
-            record = parsed(stream, part)
+            record = parsed(stream, Part(found[-1].offset, found[-1].length, Opcode.METADATA))
         return record.metadata if isinstance(record, Metadata) else {}
 
     def messages(self, select: Select) -> Iterator[Messages]:
         """
-        Iterate over messages in the order in which they were received.
-
-        Messages of the same time come in the order of the file.
-
-        Yields
-        ------
-        The messages, about a chunk at a time.
+        Iterate over messages by receive time, then by place in the file, about a chunk at a time.
 
         Raises
         ------
         ValueError
-            where a chunk is damaged; others of `ERRORS` where a record cannot be taken apart.
-            What cannot be decompressed raises errors of lz4 and zstd, each its own.
+            for a damaged chunk; others of `mcap_records.ERRORS` for a record that cannot be
+            parsed.  Data that cannot be decompressed raises errors of lz4 and zstd.
 
         """
         wanted = self._selected(select)
@@ -164,44 +131,49 @@ class McapFile:
 
 def open_mcap(path: Path) -> McapFile | None:
     """
-    Read the summary of a file.
-
-    Returns
-    -------
-    McapFile
-        None where there is no summary, or one without statistics.
+    Read the summary of a file; None if it has none, or one without statistics.
 
     Raises
     ------
     OSError, ValueError
-        where it cannot be read, or the index is wrong; others of `ERRORS` where a record cannot be
-        taken apart.
+        for a file that cannot be read, or a wrong index; others of `mcap_records.ERRORS` for a
+        record that cannot be parsed.
 
     """
     with open_regular(path) as stream:
         place = _summary_place(stream)
         if place is None:
             return None
-        parts = [part for part in parts_of(stream, *place) if part.opcode in _IN_SUMMARY]
-        records = [parsed(stream, part) for part in parts]
+        kinds = (Schema, Channel, Statistics, ChunkIndex, MetadataIndex)
+        found: dict[type, list[Any]] = {kind: [] for kind in kinds}
+        for part in parts_of(stream, *place):
+            # chunks and message indices may be large, and do not belong here
+            if part.opcode not in (Opcode.CHUNK, Opcode.MESSAGE_INDEX, Opcode.ATTACHMENT):
+                for record in records_in(bytes_of(stream, part)):
+                    found.get(type(record), []).append(record)
         size = stream.seek(0, 2)
-    statistics = next((r for r in records if isinstance(r, Statistics)), None)
-    chunks = tuple(record for record in records if isinstance(record, ChunkIndex))
-    if statistics is None:
+    if not found[Statistics]:
         return None
+    chunks = tuple(found[ChunkIndex])
     _require_apart(chunks, size)
     return McapFile(
         path,
-        {record.id: record for record in records if isinstance(record, Schema)},
-        {record.id: record for record in records if isinstance(record, Channel)},
+        {record.id: record for record in found[Schema]},
+        {record.id: record for record in found[Channel]},
         chunks,
-        tuple(record for record in records if isinstance(record, MetadataIndex)),
-        statistics,
+        tuple(found[MetadataIndex]),
+        found[Statistics][0],
     )
 
 
+def begins_as_mcap(path: Path) -> bool:
+    """Return true for a file that begins as mcap files do."""
+    with open_regular(path) as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
 def has_end(path: Path) -> bool:
-    """Tell whether a file ends as a finished mcap file does."""
+    """Return true for a file that ends as finished mcap files do."""
     with open_regular(path) as stream:
         stream.seek(0, 2)
         stream.seek(-min(len(MAGIC), stream.tell()), 2)
@@ -209,72 +181,155 @@ def has_end(path: Path) -> bool:
 
 
 def header_of(path: Path) -> Header:
-    """Return who wrote a file for which profile; that of ROS 2 where the header is cut off."""
-    record: McapRecord | None = None
+    """Return the header, that of ROS 2 if it is cut off."""
     with open_regular(path) as stream:
         try:
-            part = next(parts_of(stream, len(MAGIC), stream.seek(0, 2)))
-            record = parsed(stream, part) if part.opcode == Opcode.HEADER else None
+            record = parsed(stream, next(parts_of(stream, len(MAGIC), stream.seek(0, 2))))
         except (StopIteration, *ERRORS):
-            pass
+            record = None
     return record if isinstance(record, Header) else Header('ros2', '')
 
 
-# ------------------------------------------------------------------------------------ records
+# --------------------------------------------------------------------------- unfinished files
 
 
-def parts_of(stream: BinaryIO, begin: int, end: int) -> Iterator[Part]:
-    """Iterate over the records between two places by their heads; the last one may be cut."""
-    place = begin
-    while place + HEAD.size <= end:
-        stream.seek(place)
-        opcode, length = HEAD.unpack(stream.read(HEAD.size))
-        yield Part(place, HEAD.size + length, opcode)
-        place += HEAD.size + length
+@dataclass(frozen=True)
+class McapScan:
+    """
+    Complete records of a file without index, in its order.
+
+    Attributes
+    ----------
+    path:
+        The file.
+    parts:
+        Chunks, metadata, and records outside of chunks.
+    remark:
+        Text on how far the file can be read and what is missing.
+
+    """
+
+    path: Path
+    parts: tuple[Part, ...]
+    remark: str
+
+    @property
+    def compression(self) -> str:
+        """Compression of the first chunk: ``lz4``, ``zstd`` or empty."""
+        with open_regular(self.path) as stream:
+            chunks = (part for part in self.parts if part.opcode == Opcode.CHUNK)
+            return next((chunk_at(stream, part).compression for part in chunks), '')
+
+    def messages(self, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
+        """
+        Iterate over messages, about a chunk at a time; raises as `McapFile.messages`.
+
+        Parameters
+        ----------
+        select:
+            Topics that are wanted.
+        topics:
+            Is given the topics and their types.
+
+        """
+        schemas: dict[int, Schema] = {}
+        wanted: set[int] = set()
+        for records in self._chunks():
+            places = places_of(records)
+            for record in records_in(b''.join(records[a:b] for a, b in places.others)):
+                if isinstance(record, Schema):
+                    schemas[record.id] = record
+                elif isinstance(record, Channel):
+                    topics[record.topic] = kind = type_of(record, schemas)
+                    if select(record.topic, kind):
+                        wanted.add(record.id)
+            found = messages_of(records, places.messages, wanted)
+            if len(found):
+                yield found
+
+    def records(self) -> Iterator[McapRecord]:
+        """Iterate over metadata, then schemas, channels and messages; raises as `messages`."""
+        with open_regular(self.path) as stream:
+            for part in self.parts:
+                if part.opcode == Opcode.METADATA:
+                    yield parsed(stream, part)
+        for records in self._chunks():
+            places_of(records)  # raises for records that are cut
+            yield from records_in(records)
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Iterate over the records of chunks, and those outside of chunks."""
+        with open_regular(self.path) as stream:
+            for part in self.parts:
+                if part.opcode == Opcode.CHUNK:
+                    yield records_of(chunk_at(stream, part))
+                elif part.opcode in IN_CHUNKS:
+                    yield bytes_of(stream, part)
 
 
-def bytes_of(stream: BinaryIO, part: Part) -> bytes:
-    """Return the bytes of a part; raises ValueError where they are not inside the file."""
-    if part.end > stream.seek(0, 2):
-        raise ValueError(f'{part.length} bytes from byte {part.start} on are not in the file')
-    stream.seek(part.start)
-    return stream.read(part.length)
+def scan_mcap(path: Path) -> McapScan:
+    """
+    Find the complete records of a file from its start.
+
+    The last chunk is left out if its checksum is wrong: after a power loss, blocks of it may be
+    missing.
+
+    Raises
+    ------
+    ValueError
+        for bytes after the last record that are neither a record nor zeros.
+
+    """
+    with open_regular(path) as stream:
+        size = stream.seek(0, 2)
+        if size < len(MAGIC):
+            text = f'has only {size} of its first {len(MAGIC)} bytes' if size else 'is empty'
+            return McapScan(path, (), text)
+        parts, end = _whole_parts(stream, size)
+        if parts and parts[-1].opcode == Opcode.CHUNK:
+            try:
+                records_of(chunk_at(stream, parts[-1]))
+            except Exception:  # of lz4 and zstd, each its own
+                end = parts.pop().start
+    missing = f'{size - end} bytes follow that are no whole record'
+    text = f'read up to its last complete chunk ({end} of {size} bytes are whole); '
+    return McapScan(path, tuple(parts), text + (missing if end < size else 'its index is missing'))
 
 
-def parsed(stream: BinaryIO, part: Part) -> McapRecord:
-    """Take a record apart; raises ValueError where it is not of that kind and length."""
-    data = bytes_of(stream, part)
-    if len(data) < HEAD.size or HEAD.unpack_from(data) != (part.opcode, len(data) - HEAD.size):
-        raise ValueError(f'the record at byte {part.start} is not the one that is expected')
-    return next(_records(data))
+def _whole_parts(stream: BinaryIO, size: int) -> tuple[list[Part], int]:
+    """Return the complete parts and the end of the last complete record."""
+    parts: list[Part] = []
+    end = len(MAGIC)
+    for part in parts_of(stream, end, size):
+        if not 0 < part.opcode <= Opcode.DATA_END:
+            _require_zeros(stream, part.start)
+            break
+        if part.opcode in (Opcode.DATA_END, Opcode.FOOTER) or part.end > size:
+            break
+        end = part.end
+        last = parts[-1] if parts else part
+        follows = last.opcode in IN_CHUNKS and last.end == part.start and last.length < _PIECE
+        if part.opcode in IN_CHUNKS and follows:
+            parts[-1] = last._replace(length=end - last.start)
+        elif part.opcode in (*IN_CHUNKS, Opcode.CHUNK, Opcode.METADATA):
+            parts.append(part)
+    return parts, end
 
 
-def all_parsed(data: bytes) -> Iterator[McapRecord]:
-    """Take whole records apart that stand behind one another."""
-    try:
-        yield from _records(data)
-    except EndOfFile:
-        return
-
-
-def _records(data: bytes) -> Iterator[McapRecord]:
-    # chunks in it stay compressed: the library would expand them without limit
-    return iter(StreamReader(BytesIO(data), skip_magic=True, emit_chunks=True).records)
-
-
-def type_of(channel: Channel, schemas: Mapping[int, Schema]) -> str:
-    """Return the type of a channel's messages, with their encoding where that is not CDR."""
-    schema = schemas.get(channel.schema_id)
-    kind = '' if schema is None else schema.name
-    return kind if channel.message_encoding == 'cdr' else f'{kind} in {channel.message_encoding}'
+def _require_zeros(stream: BinaryIO, place: int) -> None:
+    """Raise if there is anything but the zeros that a power loss leaves from a place on."""
+    stream.seek(place)
+    while data := stream.read(_PIECE):
+        if data.strip(b'\x00'):
+            raise ValueError(f'there is no record at byte {place}')
 
 
 def _summary_place(stream: BinaryIO) -> tuple[int, int] | None:
-    """Return where the summary of a finished file begins and ends; None where there is none."""
+    """Return begin and end of the summary, None if there is none."""
     end = stream.seek(0, 2) - len(MAGIC) - _FOOTER_SIZE
     if end < len(MAGIC):
         return None
-    footer = parsed(stream, Part(end, _FOOTER_SIZE, int(Opcode.FOOTER)))
+    footer = parsed(stream, Part(end, _FOOTER_SIZE, Opcode.FOOTER))
     if not isinstance(footer, Footer) or footer.summary_start == 0:
         return None
     if not len(MAGIC) < footer.summary_start <= end:
@@ -283,75 +338,16 @@ def _summary_place(stream: BinaryIO) -> tuple[int, int] | None:
 
 
 def _require_apart(chunks: tuple[ChunkIndex, ...], size: int) -> None:
-    """Raise where chunks overlap: a small file could stand for a very large one."""
+    """Raise if chunks overlap: a small file could stand for a very large one."""
     places = sorted((c.chunk_start_offset, c.chunk_start_offset + c.chunk_length) for c in chunks)
     if any(end > start for (_, end), (start, _) in pairwise([*places, (size, size)])):
         raise ValueError('its index has a chunk twice, or behind its end')
 
 
-# ------------------------------------------------------------------------------------ chunks
-
-
-def records_of(chunk: Chunk) -> bytes:
-    """Return the records of a chunk; raises ValueError where they are not what was written."""
-    size = chunk.uncompressed_size
-    data = decompress(chunk.compression, memoryview(chunk.data), size)
-    if len(data) != size or (chunk.uncompressed_crc and crc32(data) != chunk.uncompressed_crc):
-        raise ValueError('the checksum of a chunk is wrong')
-    return data if isinstance(data, bytes) else chunk.data
-
-
-@dataclass(frozen=True)
-class Places:
-    """(n,) first bytes of the messages in a chunk, and (first, last + 1) of other records."""
-
-    messages: np.ndarray
-    others: tuple[tuple[int, int], ...]
-
-
-def places_of(records: bytes) -> Places:
-    """Find the records of a chunk; raises ValueError where one is cut or too short."""
-    messages, others = array('q'), []
-    place, end = 0, len(records)
-    unpack, head, message = HEAD.unpack_from, HEAD.size, int(Opcode.MESSAGE)
-    while place + head <= end:
-        opcode, length = unpack(records, place)
-        following = place + head + length
-        if opcode == message:
-            if length < _FIELDS:
-                raise ValueError(f'a message record has {length} bytes')
-            messages.append(place)
-        elif opcode in IN_CHUNKS:
-            others.append((place, following))
-        place = following
-    if place != end:
-        raise ValueError('a record does not end in its chunk')
-    return Places(np.frombuffer(messages, dtype=np.int64), tuple(others))
-
-
-def messages_of(records: bytes, places: np.ndarray, channels: set[int]) -> Messages:
-    """Return the messages of some channels, of those that begin at (n,) places."""
-    data = np.frombuffer(records, dtype=np.uint8)
-    wanted = np.isin(_numbers(data, '<u2')[places + HEAD.size], list(channels))
-    if not wanted.all():
-        places = places[wanted]
-    lengths = _numbers(data, '<i8')[places + 1] - _FIELDS
-    times = _numbers(data, '<i8')[places + HEAD.size + 6]
-    return Messages(data, places + HEAD.size + _FIELDS, lengths, times)
-
-
-def _numbers(data: np.ndarray, kind: str) -> np.ndarray:
-    """Return the numbers of a kind that begin at each of the bytes, as a view."""
-    count = max(0, len(data) - np.dtype(kind).itemsize + 1)
-    return np.ndarray((count,), kind, data, 0, (1,))
-
-
 def _loaded(stream: BinaryIO, index: ChunkIndex, channels: set[int]) -> Messages:
-    """Read a chunk; return its messages in the order of their times."""
-    place = Part(index.chunk_start_offset, index.chunk_length, int(Opcode.CHUNK))
-    chunk = parsed(stream, place)
-    assert isinstance(chunk, Chunk)
-    records = records_of(chunk)
+    """Read the messages of a chunk in the order of their times."""
+    part = Part(index.chunk_start_offset, index.chunk_length, Opcode.CHUNK)
+    records = records_of(chunk_at(stream, part))
     messages = messages_of(records, places_of(records).messages, channels)
     if (np.diff(messages.times) < 0).any():
         messages = messages.select(np.argsort(messages.times, kind='stable'))

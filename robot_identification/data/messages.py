@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serialised messages, many in one buffer, so that they can be looked at as one array."""
+"""Serialised messages, many in one buffer."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 @dataclass(frozen=True)
 class Messages:
     """
-    Serialised messages of one topic, in the order in which they count.
+    Serialised messages of one topic, in order.
 
     Attributes
     ----------
     buffer:
-        (m,) bytes in which they are, with anything else between them.
+        (m,) bytes of the messages, with anything else between them.
     starts, lengths:
         (n,) first byte and number of bytes of each.
     times:
-        (n,) when each was received [ns].
+        (n,) receive times [ns].
 
     """
 
@@ -32,7 +32,7 @@ class Messages:
 
     @classmethod
     def of(cls, messages: Sequence[bytes], times: Sequence[int] | np.ndarray) -> Messages:
-        """Put separate messages, received at ``times`` [ns], behind one another."""
+        """Concatenate separate messages, received at ``times`` [ns]."""
         lengths = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
         return cls(
             np.frombuffer(b''.join(messages), dtype=np.uint8),
@@ -43,7 +43,7 @@ class Messages:
 
     @classmethod
     def joined(cls, parts: Sequence[Messages]) -> Messages:
-        """Put several lots of messages behind one another."""
+        """Concatenate messages."""
         shifts = np.cumsum([0] + [len(part.buffer) for part in parts[:-1]])
         return cls(
             np.concatenate([part.buffer for part in parts]),
@@ -69,26 +69,14 @@ class Messages:
         )
 
     def compact(self) -> Messages:
-        """Copy them to a buffer that holds nothing else."""
+        """Copy them to a buffer of their own."""
         starts = np.cumsum(self.lengths) - self.lengths
         total = int(self.lengths.sum())
         places = np.arange(total) + np.repeat(self.starts - starts, self.lengths)
         return replace(self, buffer=self.buffer[places], starts=starts)
 
-    def rows(self, places: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """
-        Return messages of one length as rows.
-
-        Parameters
-        ----------
-        places:
-            Which ones; all of the length of the first of them.
-
-        Returns
-        -------
-        (n, length) bytes; a view of the buffer where the messages lie at equal distances.
-
-        """
+    def rows(self, places: np.ndarray) -> np.ndarray:
+        """Return messages of one length as (n, length) bytes; a view if they are equidistant."""
         starts, length = self.starts[places], int(self.lengths[places][0])
         step = int(starts[1] - starts[0]) if len(starts) > 1 else length
         if step > 0 and (np.diff(starts) == step).all():

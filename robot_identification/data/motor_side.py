@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Recordings of robots with elastic joints: the links' side and the motors' side, brought together.
+Recordings of robots with elastic joints: the links' side and the motors' side.
 
 The motors' positions may be in the same rows as the links', or in another file or topic with
-stamps of its own.  Then they are interpolated at the links' stamps, and rows at whose time they
-are not known are left out.
+stamps of its own.  Then they are interpolated at the links' stamps; rows at other times are left
+out.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from .table import (
 )
 
 _ENOUGH = 1000
-"""Stamps to find a rate."""
+"""Stamps from which a rate is found."""
 
 _REACH = 3
-"""Samples beyond a time that its interpolation may look at."""
+"""Samples beside a time that its interpolation uses."""
 
 
 @dataclass(frozen=True)
 class Side:
     """
-    One side of a recording, as an entry of its own.
+    One side of a recording as an entry of its own.
 
     Attributes
     ----------
     entry:
-        Where it is.
+        Location of the side.
     joints:
         Names of its columns.
     counts:
-        How many columns each signal has; no effort where it is on the other side.
+        Number of columns by signal; no effort if the other side has it.
     path:
         Key path for messages.
 
@@ -69,7 +69,7 @@ class Side:
     path: str
 
     def tables(self, base: Path, size: int) -> Iterator[Table]:
-        """Read it; stamps are checked to increase, values are not."""
+        """Read the side; stamps are checked to increase, values are not."""
         last: float | None = None
         for table in read_tables(self.entry, self.joints, self.counts, base, size):
             table.check_order(self.entry.name, last)
@@ -85,11 +85,7 @@ def check_sides(
     base: Path = Path('.'),
     path: str = '',
 ) -> None:
-    """
-    Raise where an entry does not have both sides of a robot with elastic joints.
-
-    The parameters and errors are those of `RecordingEntry.check`.
-    """
+    """Require both sides of a robot with elastic joints; raises as `RecordingEntry.check`."""
     for side in sides_of(entry, joints, drives, elastic, base, path):
         side.entry.check_columns(side.joints, side.counts, base, side.path)
 
@@ -102,17 +98,7 @@ def sides_of(
     base: Path = Path('.'),
     path: str = '',
 ) -> tuple[Side, Side]:
-    """
-    Part the recording of a robot with elastic joints into the links' and the motors' side.
-
-    The effort is on one of them only: the motors'.
-
-    Raises
-    ------
-    SettingsError
-        where both sides give an effort.
-
-    """
+    """Return the links' and the motors' side; raises SettingsError if both have an effort."""
     motor, recorded = entry.motor or MotorSide(), drives.recorded(len(joints))
     motors = elastic.motor_names(joints)
     in_bag = entry.kind(base, path) == 'rosbag2'
@@ -154,88 +140,76 @@ def sides_of(
     )
 
 
-class TwoSides:
+def elastic_blocks(
+    entry: RecordingEntry,
+    joints: tuple[str, ...],
+    drives: Drives,
+    elastic: ElasticJoints,
+    base: Path,
+    size: int,
+) -> Iterator[Recording]:
     """
-    Reads both sides of a recording once.
+    Read both sides of a recording in blocks of at most ``size`` rows, the motors' columns last.
 
-    Parameters
-    ----------
-    entry, joints, drives, elastic, base:
-        As for `sides_of`.
+    Raises
+    ------
+    RecordingError
+        naming file, row, column or joint that cannot be used, or if the sides have no common time.
 
     """
-
-    def __init__(
-        self,
-        entry: RecordingEntry,
-        joints: tuple[str, ...],
-        drives: Drives,
-        elastic: ElasticJoints,
-        base: Path,
-    ) -> None:
-        self._entry, self._base, self._drives = entry, base, drives
-        self._links, self._motors = sides_of(entry, joints, drives, elastic, base)
-        self._scale = elastic.position_scale(joints)
-        self._joints = elastic.columns(joints)
-        self._left_out = 0
-
-    def blocks(self, size: int) -> Iterator[Recording]:
-        """Yield what `sources.ElasticSource.blocks` says."""
-        motors = _Motors(self._motors, self._base, size)
-        any_links = any_rows = False
-        for links in self._links.tables(self._base, size):
-            any_links = True
-            links.check_finite(self._entry.name)
-            start = 0
-            while start < len(links):
-                stop = start + motors.advance(links.time[start:], links.origin)
-                at, known, in_gap = motors.at(links.time[start:stop], links.origin)
-                self._left_out += in_gap
-                part = links.select(start + np.flatnonzero(known))
-                start = stop
-                if len(part):
-                    any_rows = True
-                    yield self._recording(part, replace(at, rows=part.rows, time=part.time))
-        if not any_links:
-            raise no_samples(self._entry)
-        if not any_rows:
-            raise RecordingError(
-                f"{self._entry.name}: its motors' side has no stamp in common with the links'",
-                file=self._entry.name,
-                key=self._motors.path,
-                remedy='record both at the same time, with stamps of one clock',
+    of_links, of_motors = sides_of(entry, joints, drives, elastic, base)
+    scale = elastic.position_scale(joints)
+    motors = _Motors(of_motors, base, size)
+    any_links = any_rows = False
+    left_out = 0
+    for links in of_links.tables(base, size):
+        any_links = True
+        links.check_finite(entry.name)
+        start = 0
+        while start < len(links):
+            stop = start + motors.advance(links.time[start:], links.origin)
+            at, known, in_gap = motors.at(links.time[start:stop], links.origin)
+            left_out += in_gap
+            part = links.select(start + np.flatnonzero(known))
+            start = stop
+            if not len(part):
+                continue
+            any_rows = True
+            at = replace(at, rows=part.rows, time=part.time)
+            at.check_finite(of_motors.entry.name)
+            effort = drives.joint_effort(part.effort if part.effort.shape[1] else at.effort)
+            velocity = drives.joint_velocity(part.velocity)
+            if velocity is not None:
+                of_both = at.velocity is not None
+                velocity = np.hstack([velocity, at.velocity * scale]) if of_both else None
+            yield Recording(
+                time=part.time,
+                position=np.hstack([drives.joint_position(part.position), at.position * scale]),
+                velocity=velocity,
+                effort=np.hstack([np.zeros_like(effort), effort]),
+                joints=elastic.columns(joints),
+                source=entry.name,
             )
-        if self._left_out:
-            warnings.warn(
-                IdentificationWarning(
-                    f'{self._entry.name}: {self._left_out} rows are left out, in gaps of the '
-                    "motors' side"
-                ),
-                stacklevel=2,
-            )
-
-    def _recording(self, links: Table, motors: Table) -> Recording:
-        motors.check_finite(self._motors.entry.name)
-        efforts = links.effort if links.effort.shape[1] else motors.effort
-        effort = self._drives.joint_effort(efforts)
-        velocity = self._drives.joint_velocity(links.velocity)
-        if velocity is not None and motors.velocity is not None:
-            velocity = np.hstack([velocity, motors.velocity * self._scale])
-        else:
-            velocity = None
-        position = self._drives.joint_position(links.position)
-        return Recording(
-            time=links.time,
-            position=np.hstack([position, motors.position * self._scale]),
-            velocity=velocity,
-            effort=np.hstack([np.zeros_like(effort), effort]),
-            joints=self._joints,
-            source=self._entry.name,
+    if not any_links:
+        raise no_samples(entry)
+    if not any_rows:
+        raise RecordingError(
+            f"{entry.name}: its motors' side has no stamp in common with the links'",
+            file=entry.name,
+            key=of_motors.path,
+            remedy='record both at the same time, with stamps of one clock',
+        )
+    if left_out:
+        warnings.warn(
+            IdentificationWarning(
+                f"{entry.name}: {left_out} rows are left out, in gaps of the motors' side"
+            ),
+            stacklevel=2,
         )
 
 
 class _Motors:
-    """The motors' side on its way: the samples around the present time."""
+    """Reader of the motors' side that keeps the samples around the present time."""
 
     def __init__(self, side: Side, base: Path, size: int) -> None:
         self._tables = side.tables(base, size)
@@ -257,15 +231,12 @@ class _Motors:
 
     def advance(self, time: np.ndarray, origin: int) -> int:
         """
-        Go on to the times ``time``, and tell how many of them `at` can be asked for now.
-
-        The samples that are held are then those around these times, however long a part of the
-        motors' side lies beside them.
+        Read on to the (n,) times ``time`` and return at how many of them `at` may interpolate.
 
         Parameters
         ----------
         time:
-            (n,) increasing, and later than all asked for before [s].
+            (n,) increasing, and later than those of earlier calls [s].
         origin:
             Stamp that ``time`` is counted from [ns].
 
@@ -281,24 +252,19 @@ class _Motors:
 
     @property
     def _settled(self) -> float:
-        """Time up to which samples still to come change nothing [s]."""
+        """Time up to which further samples change nothing [s]."""
         assert self._held is not None
         return float(self._held.time[-_REACH]) if len(self._held) >= _REACH else -np.inf
 
     def at(self, time: np.ndarray, origin: int) -> tuple[Table, np.ndarray, int]:
         """
-        Interpolate.
-
-        Parameters
-        ----------
-        time, origin:
-            As for `advance`, which was asked before.
+        Interpolate at times that `advance` has read up to.
 
         Returns
         -------
         tuple
-            The samples at those of the times at which they are known; (n,) bool, which these are;
-            how many are not because they lie in a gap.
+            The samples at the known times; (n,) bool, true for known times; number of unknown
+            times in gaps.
 
         """
         assert self._held is not None
@@ -329,7 +295,7 @@ class _Motors:
 
 
 def _interpolated(table: Table, time: np.ndarray) -> Table:
-    """Return the values at ``time``; the labels and the origin stay."""
+    """Return the values at ``time``, with the same labels and origin."""
     signals = [table.position, table.effort]
     if table.velocity is not None:
         signals.append(table.velocity)

@@ -15,36 +15,18 @@ from .recording_config import (
     Column,
     RecordingEntry,
     Signal,
-    SignalColumns,
 )
-from .table import Counts, Table
+from .table import columns_of, Counts, Table
 
 
 def read_npz(
     entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
 ) -> Iterator[Table]:
     """
-    Read a recording from npz files.
+    Read a recording from npz files; parameters as for `readers.read_tables`.
 
-    A signal is one array ``(n_samples, n_columns)``, or several arrays ``(n_samples,)``.  An npz
-    archive cannot be read in parts, so its arrays are in memory while the blocks are taken.
-
-    Parameters
-    ----------
-    entry:
-        Where the arrays are.
-    joints:
-        Names of the joints; here the columns are told by the entry alone.
-    counts:
-        How many columns each signal has to have; 0 where it is not wanted.
-    base:
-        Folder at which relative paths start.
-    size:
-        Rows of a block.
-
-    Yields
-    ------
-    The blocks, in order.
+    A signal is one array ``(n_samples, n_columns)``, or several arrays ``(n_samples,)``.  Arrays
+    cannot be read in parts, so they stay in memory.
 
     Raises
     ------
@@ -86,8 +68,7 @@ def read_npz(
 def _signal(
     file: Path, signal: Signal, name: str, count: int
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    keys = signal.columns if isinstance(signal, SignalColumns) else signal
-    keys = (name,) if keys is None else (keys,) if isinstance(keys, str) else keys
+    keys = columns_of(signal) or (name,)
     arrays = [_array(file, key) for key in keys]
     if len(arrays) == 1 and arrays[0].ndim == 2:
         array = arrays[0]

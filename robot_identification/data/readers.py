@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a recording's files, whatever their format, within the cuts that the entry asks for."""
+"""Rows of recordings in any format, cut as their entries say."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def read_tables(
     Parameters
     ----------
     entry:
-        Where it is and how its columns are to be read.
+        Location of the recording and layout of its columns.
     joints:
         Names of the joints.
     counts:
-        How many columns each signal has; 0 where it is not wanted.
+        Number of columns by signal, 0 for a signal that is not wanted.
     base:
         Folder at which relative paths start.
     size:
@@ -43,7 +43,7 @@ def read_tables(
 
     Yields
     ------
-    The blocks, in order, cut by ``rows`` and ``time_range``, not checked yet.
+    The blocks in order, cut by ``rows`` and ``time_range``, not checked yet.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def no_samples(entry: RecordingEntry) -> RecordingError:
 
 
 def _cut(tables: Iterator[Table], entry: RecordingEntry) -> Iterator[Table]:
-    """Keep the rows that ``rows`` and ``time_range`` ask for, and stop reading behind them."""
+    """Keep the rows within ``rows`` and ``time_range``, and stop reading after them."""
     first, stop = entry.rows or (None, None)
     begin, end = entry.time_range or (None, None)
     first = 0 if first is None else first

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Kind of a file by its content, found out before any other reader opens it.
+Kind of a file by its content.
 
-Readers quote names and cells of a file in their messages, which helps who wrote it.  A file that
-is named by a stranger has to be of the right kind first: nothing of any other file is repeated.
+Readers quote names and cells of a file in their messages.  A file that is named in a request is
+checked to be of the right kind before, so that no content of any other file is published.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import zipfile
 
 from ..errors import SettingsError
 from ..model.urdf import is_urdf_file
-from .mcap_file import MAGIC
+from .mcap_records import MAGIC
 from .table import FACTOR
 
 _STORAGE = {
@@ -40,12 +40,10 @@ _BOUNDS = re.compile(rf'\S:\s+\[\s*{_END}\s*,\s*{_END}\s*\]')
 
 def require_kind(path: Path, kind: str, key: str) -> None:
     """
-    Require that a file is of a kind.
+    Require that a file or a bag's folder is of a kind.
 
     Parameters
     ----------
-    path:
-        The file; a folder for a bag.
     kind:
         ``urdf`` (xacro included), ``parameters`` (a prior), ``bounds``, ``rosbag2``, ``csv``,
         ``npz`` or ``factor``.
@@ -55,7 +53,7 @@ def require_kind(path: Path, kind: str, key: str) -> None:
     Raises
     ------
     SettingsError
-        naming the path, and nothing that is in the file.
+        naming the path, and no content of the file.
 
     """
     title, is_one = _KINDS[kind]
@@ -105,7 +103,7 @@ def _is_storage(file: Path) -> bool:
 
 
 def _is_table(path: Path) -> bool:
-    """Tell whether one of the first lines has several cells, each of them a number."""
+    """Return true if one of the first lines has several cells, all numbers."""
     with path.open('rb') as stream:
         lines = stream.read(_HEAD).decode('utf-8-sig', errors='replace').splitlines()
     rows = [line for line in lines if line.strip() and not line.lstrip().startswith('#')]
@@ -117,7 +115,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _is_archive(path: Path) -> bool:
-    """Tell whether it is a zip archive of arrays."""
+    """Return true for a zip archive of arrays."""
     try:
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith('.npy') for name in archive.namelist())

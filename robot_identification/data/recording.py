@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Measured data (`Recording`), and input of the regressors (`Motion`, `Samples`).
+Measured data (`Recording`) and input of the regressors (`Motion`, `Samples`).
 
-Both check themselves when made; after that nobody checks again.  Arrays are read-only.
+They are checked once, when they are made, and their arrays are read-only.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Recording:
     velocity:
         (n_samples, n_joints) measured velocity [rad/s or m/s], or None where there is none.
     source:
-        The file or topic that it comes from; named in errors.
+        Name of its file or topic, for errors.
 
     Raises
     ------
@@ -141,15 +141,7 @@ class Recording:
         )
 
     def select(self, joints: tuple[str, ...]) -> Recording:
-        """
-        Return the recording with the columns of ``joints``, in that order.
-
-        Raises
-        ------
-        RecordingError
-            naming the joint that the recording does not have.
-
-        """
+        """Return the columns of ``joints`` in that order; raises RecordingError for others."""
         for joint in joints:
             if joint not in self.joints:
                 raise RecordingError(
@@ -210,7 +202,7 @@ class Motion:
         return self.position.shape[0]
 
     def where(self, row: int, first: int = 0) -> str:
-        """Say in words which sample ``row`` is, with ``first`` samples before this part."""
+        """Return text on the place of a sample, with ``first`` samples before this part."""
         return f'sample {first + row}'
 
     def rows(self: AnyMotion, start: int | None, stop: int | None) -> AnyMotion:
@@ -258,22 +250,12 @@ class Samples(Motion):
         object.__setattr__(self, 'joints', tuple(self.joints))
 
     def where(self, row: int, first: int = 0) -> str:
-        """Say in words which sample ``row`` is: its time tells, however many there are before."""
+        """Return text on the time of a sample."""
         return f'{self.time[row]:.6g} s'
 
 
 class RecordingSource(Protocol):
-    """
-    A recording that is read in blocks, as often as wanted.
-
-    A `Recording` in memory is one; a file that is too large for memory can be another.
-
-    Attributes
-    ----------
-    joints:
-        Names, in the order of the columns.
-
-    """
+    """A recording that is read in blocks, as often as wanted: in memory or in files."""
 
     @property
     def joints(self) -> tuple[str, ...]:
@@ -286,5 +268,5 @@ class RecordingSource(Protocol):
 
 
 def source_name(source: Any) -> str:
-    """Return what a recording is called."""
+    """Return the name of a recording."""
     return str(getattr(source, 'source', 'recording'))

@@ -7,14 +7,11 @@ from dataclasses import dataclass, fields
 import os
 from pathlib import Path
 import stat
+from typing import Any
 
 import numpy as np
 
-from ..errors import (
-    one_of,
-    RecordingError,
-    SettingsError,
-)
+from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import option
 from ..untrusted.files import user_path
 from .drives import Drives
@@ -42,12 +39,7 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class RecordingEntry:
-    """
-    Location of a recording and layout of its columns.
-
-    The attributes are described by `robot_identification.options.describe`.
-
-    """
+    """Location of a recording and layout of its columns."""
 
     file: str | None = option(
         None,
@@ -111,23 +103,12 @@ class RecordingEntry:
 
     def kind(self, base: Path = Path('.'), path: str = '') -> str:
         """
-        Find out the format.
-
-        Parameters
-        ----------
-        base:
-            Folder at which relative paths start.
-        path:
-            Key path of this entry, for messages.
-
-        Returns
-        -------
-        One of `FORMATS`, or `FACTOR`.
+        Return one of `FORMATS`, or `FACTOR`; parameters as for `check`.
 
         Raises
         ------
         SettingsError
-            where neither ``format`` nor the file's name tells.
+            if neither ``format`` nor the file's name implies it.
 
         """
         if self.format is not None:
@@ -138,13 +119,9 @@ class RecordingEntry:
         try:
             return _SUFFIXES[file.suffix.lower()]
         except KeyError:
-            key = _join(path, 'format')
-            raise SettingsError(
-                f"'{key}' is missing and the name of '{self.name}' does not imply it",
-                key=key,
-                file=self.name,
-                remedy=f'set it to one of {one_of((*FORMATS, FACTOR))}',
-            ) from None
+            text = f"is missing and the name of '{self.name}' does not imply it"
+            remedy = f'set it to one of {one_of((*FORMATS, FACTOR))}'
+            raise _wrong(path, 'format', text, remedy, file=self.name) from None
 
     @property
     def is_factor(self) -> bool:
@@ -155,19 +132,12 @@ class RecordingEntry:
 
     def check_factor(self, base: Path = Path('.'), path: str = '') -> None:
         """
-        Raise where a factor is asked for what only recordings have.
-
-        Parameters
-        ----------
-        base:
-            Folder at which relative paths start.
-        path:
-            Key path of this entry, for messages.
+        Check the entry of a factor; parameters as for `check`.
 
         Raises
         ------
         SettingsError
-            naming a key that says nothing about a factor.
+            naming a key that only recordings have.
         RecordingError
             naming a file that does not exist.
 
@@ -176,46 +146,24 @@ class RecordingEntry:
             raise _missing(path, 'file', 'name the factor')
         for f in fields(self):
             if f.name not in ('file', 'format') and getattr(self, f.name) != f.default:
-                key = _join(path, f.name)
-                raise SettingsError(
-                    f"'{key}' is given, but '{self.file}' is a factor, whose rows are folded "
-                    'already',
-                    key=key,
-                    remedy='leave it out, or give the recording',
-                )
+                text = f"is given, but '{self.file}' is a factor, whose rows are folded already"
+                raise _wrong(path, f.name, text, 'leave it out, or give the recording')
         file = base / user_path(self.file)
         why = unusable(file) or ('is a folder' if file.is_dir() else None)
         if why is not None:
             raise _no_file(file, why, base, path)
 
     def stamps(self, rows: np.ndarray) -> np.ndarray:
-        """
-        Return the times of rows where there is no time column.
-
-        Parameters
-        ----------
-        rows:
-            (n,) 0-based numbers of the rows.
-
-        Returns
-        -------
-        (n,) times [s].
-
-        """
+        """Return the times of (n,) 0-based rows by the sampling rate [s]."""
         if self.rate is None:
             raise _missing('', 'rate', 'give the sampling rate where there is no time column')
         return rows / self.rate
 
     def files(self, base: Path = Path('.')) -> dict[str, Path]:
         """
-        Files that the recording is read from.
+        Return the file of each signal (``time``, ``position``, ``velocity``, ``effort``).
 
-        Returns
-        -------
-        Path by signal (``time``, ``position``, ``velocity``, ``effort``); the recording's own
-        file, where there is one, stands for those signals that name no other, and the
-        position's file for the time.
-
+        Signals that name none are in the recording's own file, the time in the position's.
         """
         files = {}
         for name in ('time', 'position', 'velocity', 'effort'):
@@ -236,14 +184,14 @@ class RecordingEntry:
         path: str = '',
     ) -> None:
         """
-        Raise where the entry does not make sense, before anything is read.
+        Check the entry of a robot with stiff joints before anything is read.
 
         Parameters
         ----------
         joints:
-            Names of the joints, which are stiff; `motor_side.check_sides` is for elastic ones.
+            Names of the joints.
         drives:
-            How recorded signals become those at the joints, which says how many there are.
+            Map from recorded signals to those at the joints; None for none.
         base:
             Folder at which relative paths start.
         path:
@@ -258,29 +206,15 @@ class RecordingEntry:
 
         """
         if self.motor is not None:
-            key = _join(path, 'motor')
-            raise SettingsError(
-                f"'{key}' is given, but 'robot.elastic' is not",
-                key=key,
-                remedy='describe the elastic joints there, or leave the motors out here',
-            )
+            remedy = 'describe the elastic joints there, or leave the motors out here'
+            raise _wrong(path, 'motor', "is given, but 'robot.elastic' is not", remedy)
         drives = Drives() if drives is None else drives
         self.check_columns(joints, drives.recorded(len(joints)), base, path)
 
     def check_columns(
         self, joints: tuple[str, ...], counts: Counts, base: Path = Path('.'), path: str = ''
     ) -> None:
-        """
-        Raise as `check` does, where the signals do not have the columns that are wanted.
-
-        Parameters
-        ----------
-        joints, base, path:
-            As for `check`.
-        counts:
-            How many columns each signal has to have; 0 where it is not wanted.
-
-        """
+        """Check as `check` does; ``counts`` has the columns of each signal, 0 for none."""
         kind = self.kind(base, path)
         if kind == 'rosbag2':
             if self.file is None:
@@ -290,56 +224,33 @@ class RecordingEntry:
                 if getattr(self, name) is None and counts[name]:
                     raise _missing(path, name, 'name its columns')
             if (self.time is None) == (self.rate is None):
-                key = _join(path, 'time')
-                raise SettingsError(
-                    f"'{key}' and '{_join(path, 'rate')}': exactly one of them is needed",
-                    key=key,
-                    remedy='name the time column, or give the sampling rate where there is none',
-                )
+                text = f"and '{_join(path, 'rate')}': exactly one of them is needed"
+                remedy = 'name the time column, or give the sampling rate if there is none'
+                raise _wrong(path, 'time', text, remedy)
         _check_counts(self, kind, len(joints), counts, path)
-        self._check_delimiter(path)
-        self._check_cuts(path)
+        self._check_values(path)
         self._check_files(base, path)
 
-    def _check_delimiter(self, path: str) -> None:
+    def _check_values(self, path: str) -> None:
         given = self.delimiter
         if given is not None and (len(given) != 1 or given.isalnum() or given in '"#+-.\n\r\0'):
-            key = _join(path, 'delimiter')
-            raise SettingsError(
-                f"'{key}' is {given[:20]!r}",
-                key=key,
-                value=given[:20],
-                remedy='give one character that is in no number, or null to find it out',
-            )
-
-    def _check_cuts(self, path: str) -> None:
+            remedy = 'give one character that is in no number, or null to find it out'
+            raise _wrong(path, 'delimiter', f'is {given[:20]!r}', remedy, value=given[:20])
         for name in ('rows', 'time_range'):
             cut = getattr(self, name)
-            if cut is None or None in cut:
+            if cut is None:
                 continue
-            if not cut[0] < cut[1]:
-                key = _join(path, name)
-                raise SettingsError(
-                    f"'{key}' is {list(cut)}",
-                    key=key,
-                    value=cut,
-                    remedy='the first has to be below the second',
-                )
-        if self.rows is not None and any(row is not None and row < 0 for row in self.rows):
-            key = _join(path, 'rows')
-            raise SettingsError(
-                f"'{key}' is {list(self.rows)}",
-                key=key,
-                value=self.rows,
-                remedy='count the rows from 0 at the start; null leaves an end open',
-            )
+            text = f'is {list(cut)}'
+            if None not in cut and not cut[0] < cut[1]:
+                raise _wrong(path, name, text, 'the first has to be below the second', value=cut)
+            if name == 'rows' and any(row is not None and row < 0 for row in cut):
+                remedy = 'count the rows from 0 at the start; null leaves an end open'
+                raise _wrong(path, name, text, remedy, value=cut)
 
     def _check_files(self, base: Path, path: str) -> None:
         files = self.files(base)
         for name in ('position', 'effort', 'velocity', 'time'):
-            if getattr(self, name) is None:
-                continue
-            if name not in files:
+            if getattr(self, name) is not None and name not in files:
                 raise _missing(path, 'file', f'name the file of the {name}')
         for file in dict.fromkeys(files.values()):
             why = unusable(file)
@@ -362,23 +273,16 @@ def _check_counts(
         else:
             given = 1 if isinstance(columns, str) else len(columns)
         if given != count:
-            key = _join(path, name)
-            raise SettingsError(
-                f"'{key}' has {given} columns, expected {count}",
-                key=key,
-                value=columns,
-                remedy='give one column a joint, in the order of robot.joints '
-                '(with drives: one a column of their matrix)',
+            remedy = (
+                'give one column a joint, in the order of robot.joints '
+                '(with drives: one a column of their matrix)'
             )
+            text = f'has {given} columns, expected {count}'
+            raise _wrong(path, name, text, remedy, value=columns)
 
 
 def unusable(file: Path) -> str | None:
-    """
-    Say why a path cannot be that of a recording; None where it may be.
-
-    What is neither a file nor a folder is not even opened: reading a pipe, a terminal or a device
-    may never end.
-    """
+    """Return why a path cannot be a recording, None if it may be; reading a pipe may never end."""
     try:
         mode = file.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -398,6 +302,11 @@ def _no_file(file: Path, why: str, base: Path, path: str) -> RecordingError:
         key=key,
         remedy=f'relative paths start at {base.resolve()}',
     )
+
+
+def _wrong(path: str, name: str, text: str, remedy: str, **context: Any) -> SettingsError:
+    key = _join(path, name)
+    return SettingsError(f"'{key}' {text}", key=key, remedy=remedy, **context)
 
 
 def _missing(path: str, name: str, remedy: str) -> SettingsError:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Recordings in rosbag2 files: joint states in rows.
+Recordings in rosbag2 files: joint states as rows.
 
-Names are matched, whatever their order.  The header's stamp is the time, counted from the first
-message.  Messages with the same stamp become one row, in which the last value of each joint
-counts: this joins publishers that share the joints among them, and keeps one of a message sent
-twice.  Messages that have none of the joints are passed over; rows that have only some of them are
-left out with a warning.
+The header's stamp is the time, counted from the first message.  Messages with the same stamp
+become one row, in which the last value of each joint counts: this merges publishers that have some
+joints each, and repeated messages.  Messages with none of the joints are ignored, rows with only
+some of them are left out with a warning.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ from .joint_state import (
     JointStates,
     SIGNALS,
 )
-from .messages import Messages
-from .recording_config import RecordingEntry, SignalColumns
-from .table import Counts, Table
+from .recording_config import RecordingEntry
+from .table import columns_of, Counts, Table
 
 _NANOSECOND = 1e-9
 _NEEDED = ('position', 'effort')
@@ -41,72 +39,39 @@ def read_rosbag(
     entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
 ) -> Iterator[Table]:
     """
-    Read a recording from a bag, block by block.
-
-    Parameters
-    ----------
-    entry:
-        Bag, topic and, where they differ from the joints' names, names by signal.
-    joints:
-        Names that are looked for.
-    counts:
-        How many columns each signal has to have; 0 where it is not wanted.
-    base:
-        Folder at which relative paths start.
-    size:
-        Rows of a block.
-
-    Yields
-    ------
-    The blocks, in order.
+    Read a recording from a bag in blocks; parameters as for `readers.read_tables`.
 
     Raises
     ------
     RecordingError
         naming the bag and what is wrong or missing in it: topic, joint, effort, stamps.
     SettingsError
-        where the names of the drives' signals are needed and not given.
+        if the names of the drives' signals are needed and not given.
 
     """
     bag = entry.files(base)['position']
     wanted = _wanted(entry, joints, counts)
     rows = _Rows(str(bag), entry.topic, wanted)
-    number = 0
-    for several in _lots(joint_state_messages(bag, entry.topic), size):
-        states = []
-        for messages in several:
+    pending: list[JointStates] = []
+    number = waiting = 0
+    for messages in joint_state_messages(bag, entry.topic):
+        for start in range(0, len(messages), size):
+            part = messages.select(slice(start, start + size))
+            if waiting + len(part) > size:
+                yield from rows.push(pending)
+                pending, waiting = [], 0
             try:
-                states.append(decode(messages, wanted, number))
+                pending.append(decode(part, wanted, number))
             except ValueError as error:
                 raise RecordingError(
                     f"{bag}: topic '{entry.topic}': {error}",
                     file=str(bag),
                     remedy='the bag is damaged; cut it before this message',
                 ) from error
-            number += len(messages)
-        table = rows.push(states)
-        if table is not None:
-            yield table
-    table = rows.finish()
-    if table is not None:
-        yield table
-
-
-def _lots(messages: Iterator[Messages], size: int) -> Iterator[Iterator[Messages]]:
-    """Part messages into lots of ``size``, each of which has to be gone through at once."""
-    held: Messages | None = next(messages, None)
-
-    def lot() -> Iterator[Messages]:
-        nonlocal held
-        room = size
-        while room and held is not None:
-            part, rest = held.select(slice(0, room)), held.select(slice(room, None))
-            room -= len(part)
-            yield part
-            held = rest if len(rest) else next(messages, None)
-
-    while held is not None:
-        yield lot()
+            number += len(part)
+            waiting += len(part)
+    yield from rows.push(pending)
+    yield from rows.finish()
 
 
 def _wanted(
@@ -117,11 +82,10 @@ def _wanted(
         if counts[name] == 0:
             wanted[name] = ()
             continue
-        signal = getattr(entry, name)
-        names = signal.columns if isinstance(signal, SignalColumns) else signal
-        if names is None:
-            names = wanted['position'] if name == 'velocity' else joints
-        names = (names,) if isinstance(names, str) else tuple(str(n) for n in names)
+        columns = columns_of(getattr(entry, name))
+        if columns is None:
+            columns = wanted['position'] if name == 'velocity' else joints
+        names = tuple(map(str, columns))
         if len(names) != counts[name]:
             raise SettingsError(
                 f"'{name}' of {entry.name} has {len(names)} names, expected {counts[name]}",
@@ -134,7 +98,7 @@ def _wanted(
 
 
 class _Rows:
-    """Messages on their way to rows; keeps the messages whose stamp may occur again."""
+    """Conversion of joint states to rows; keeps those whose stamp may occur again."""
 
     def __init__(self, source: str, topic: str, wanted: dict[str, tuple[str, ...]]) -> None:
         self._source = source
@@ -150,8 +114,8 @@ class _Rows:
         self._first_incomplete = 0
         self._messages = 0
 
-    def push(self, several: Sequence[JointStates]) -> Table | None:
-        """Take the next messages and return the rows that they complete, None for none."""
+    def push(self, several: Sequence[JointStates]) -> Iterator[Table]:
+        """Take the next joint states; yields the rows that they complete."""
         parts = [] if self._held is None else [self._held]
         for states in several:
             self._names.update(dict.fromkeys(states.names))
@@ -160,24 +124,20 @@ class _Rows:
                 self._ever[name] |= states.present[name].any(axis=0)
             if not all(states.present[name].all() for name in _NEEDED):
                 concerned = np.any([states.present[name].any(axis=1) for name in _NEEDED], axis=0)
-                states = _selected(states, concerned)
+                states = states.select(concerned)
             parts.append(states)
-        if not parts:
-            return None
-        states = _joined(parts)
-        if len(states.stamp) == 0:
-            return None
-        # runs of equal stamps; the last one may go on in the next batch
+        if not any(len(part.stamp) for part in parts):
+            return
+        states = parts[0] if len(parts) == 1 else JointStates.joined(parts)
+        # runs of equal stamps; the last one may go on in the next block
         starts = np.flatnonzero(np.diff(states.stamp, prepend=states.stamp[0] - 1))
-        self._held = _selected(states, slice(starts[-1], None))
-        return self._table(_selected(states, slice(0, starts[-1])), starts[:-1])
+        self._held = states.select(slice(starts[-1], None))
+        yield from self._table(states.select(slice(0, starts[-1])), starts[:-1])
 
-    def finish(self) -> Table | None:
-        """Return the last row, None for none, after checking that there were any at all."""
-        held, self._held = self._held, None
-        table = None
-        if held is not None and len(held.stamp):
-            table = self._table(held, np.array([0]))
+    def finish(self) -> Iterator[Table]:
+        """Yield the last row, and check that there were any."""
+        if self._held is not None:
+            yield from self._table(self._held, np.array([0]))
         if self._count == 0:
             self._raise_empty()
         if self._incomplete:
@@ -196,21 +156,20 @@ class _Rows:
                 file=self._source,
                 remedy='the driver has to set header.stamp; record again',
             )
-        return table
 
-    def _table(self, states: JointStates, starts: np.ndarray) -> Table | None:
+    def _table(self, states: JointStates, starts: np.ndarray) -> Iterator[Table]:
         if len(starts) == 0:
-            return None
+            return
         merged = states if len(starts) == len(states.stamp) else _merged(states, starts)
         if not all(merged.present[name].all() for name in _NEEDED):
             complete = np.all([merged.present[name].all(axis=1) for name in _NEEDED], axis=0)
             if not self._incomplete and not complete.all():
                 self._first_incomplete = int(merged.stamp[~complete][0])
             self._incomplete += int((~complete).sum())
-            merged = _selected(merged, complete)
+            merged = merged.select(complete)
         n_rows = len(merged.stamp)
         if n_rows == 0:
-            return None
+            return
         if self._origin is None:
             self._origin = int(merged.stamp[0])
         rows = np.arange(self._count, self._count + n_rows)
@@ -218,7 +177,7 @@ class _Rows:
         velocity = merged.values['velocity']
         # drivers that know no velocity leave it out or send NaN; not every method needs it
         measured = merged.present['velocity'].all() and not np.isnan(velocity).any()
-        return Table(
+        yield Table(
             rows=rows,
             time=(merged.stamp - self._origin) * _NANOSECOND,
             position=merged.values['position'],
@@ -257,28 +216,8 @@ class _Rows:
         )
 
 
-def _selected(states: JointStates, rows: np.ndarray | slice) -> JointStates:
-    return JointStates(
-        states.stamp[rows],
-        {name: array[rows] for name, array in states.values.items()},
-        {name: array[rows] for name, array in states.present.items()},
-        states.names,
-    )
-
-
-def _joined(parts: Sequence[JointStates]) -> JointStates:
-    if len(parts) == 1:
-        return parts[0]
-    return JointStates(
-        np.concatenate([part.stamp for part in parts]),
-        {k: np.concatenate([part.values[k] for part in parts]) for k in SIGNALS},
-        {k: np.concatenate([part.present[k] for part in parts]) for k in SIGNALS},
-        parts[-1].names,
-    )
-
-
 def _merged(states: JointStates, starts: np.ndarray) -> JointStates:
-    """Make one row of each run of messages; in it the last value present counts."""
+    """Merge each run of equal stamps to one row of the last values present."""
     ends = np.append(starts[1:], len(states.stamp)) - 1
     row = np.arange(len(states.stamp))[:, None]
     values, present = {}, {}

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-From stamped samples to gap-free stretches on a uniform time grid.
+Resampling of stamped samples to gap-free stretches on a uniform time grid.
 
-A grid point at which there is a sample (to within 0.5 % of a period, which covers the rounding of
-stamps) takes it unchanged, if the samples beside it are on the grid too.  Elsewhere, because
-stamps jitter, samples are missing or another rate is wanted, a cubic polynomial through the
-neighbours is evaluated: Hermite's form with the slopes of the parabolas through three samples.
-Its error is of third order in the distance of the samples, whereas a straight line would leave
-errors of second order that differ from sample to sample, and that the derivatives amplify.
+A grid point takes a sample unchanged that is within 0.5 % of a period (the rounding of stamps), if
+its neighbours are on the grid too.  Elsewhere a cubic polynomial is evaluated: Hermite's form with
+the slopes of the parabolas through three samples.  Its error is of third order in the distance of
+the samples; the second-order errors of linear interpolation would be amplified by derivatives.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ GAP = 5.0
 """A step between stamps of more periods than this ends a stretch."""
 
 ON_GRID = 0.005
-"""How far a stamp may be from a grid point to count as being there, in periods."""
+"""Distance up to which a stamp counts as on a grid point [periods]."""
 
 _FIRST_BLOCK = 16384
 _ENOUGH = 1000  # stamps to find a rate
@@ -48,7 +46,7 @@ class GridBlock:
     start:
         Time of the stretch's first row [s].
     values:
-        (n_rows, n_columns) position, measured velocity (where wanted) and effort side by side.
+        (n_rows, n_columns) position, measured velocity (if wanted) and effort.
 
     """
 
@@ -59,25 +57,18 @@ class GridBlock:
 
 def sample_rate(source: RecordingSource) -> float:
     """
-    Rate at which a recording was sampled, after its first stamps.
+    Return the sampling rate of a recording by its first stamps [Hz].
 
-    Parameters
-    ----------
-    source:
-        The recording.
-
-    Returns
-    -------
-    Rate [Hz]: the inverse of the median step, made precise by a straight line through the stamps.
+    That is the inverse of the median step, refined by a straight line through the stamps.
 
     Raises
     ------
     RecordingError
-        where there are fewer than two samples.
+        for fewer than two samples.
 
     """
     with warnings.catch_warnings():
-        # what there is to warn of is said when the recording is read
+        # reading the whole recording warns again
         warnings.simplefilter('ignore', IdentificationWarning)
         first = _first_parts(iter(source.blocks(_FIRST_BLOCK)))
     return _rate_after(source, first)
@@ -107,19 +98,7 @@ def _first_parts(blocks: Iterator[Recording]) -> list[Recording]:
 
 @dataclass(frozen=True)
 class Begun:
-    """
-    A recording whose first blocks are read already; it can be read once.
-
-    Attributes
-    ----------
-    joints, source:
-        As of the recording.
-    rate:
-        Its rate [Hz], see `sample_rate`.
-    parts:
-        All its blocks.
-
-    """
+    """A recording whose first blocks have been read, with its rate [Hz]; it can be read once."""
 
     joints: tuple[str, ...]
     source: str
@@ -127,27 +106,12 @@ class Begun:
     parts: Iterator[Recording]
 
     def blocks(self, size: int) -> Iterator[Recording]:
-        """Return the blocks; their size was chosen when it was begun."""
+        """Return all blocks, in the size of `begun`."""
         return self.parts
 
 
 def begun(source: RecordingSource, size: int) -> Begun:
-    """
-    Begin to read a recording, as far as it takes to know its rate.
-
-    Parameters
-    ----------
-    source:
-        The recording.
-    size:
-        Rows of a block.
-
-    Raises
-    ------
-    RecordingError
-        where there are fewer than two samples.
-
-    """
+    """Read blocks of ``size`` rows until the rate is known; raises as `sample_rate`."""
     blocks = iter(source.blocks(size))
     first = _first_parts(blocks)
     rate = _rate_after(source, first)
@@ -155,19 +119,7 @@ def begun(source: RecordingSource, size: int) -> Begun:
 
 
 def rate_of(time: np.ndarray) -> float:
-    """
-    Rate of time stamps.
-
-    Parameters
-    ----------
-    time:
-        (n,) increasing stamps, two or more [s].
-
-    Returns
-    -------
-    Rate [Hz], as `sample_rate` describes it.
-
-    """
+    """Return the rate [Hz] of (n,) two or more increasing stamps [s], as in `sample_rate`."""
     step = np.diff(time)
     period = float(np.median(step))
     gaps = np.flatnonzero(step > GAP * period)
@@ -196,30 +148,26 @@ def grid_blocks(
     source: RecordingSource, rate: float, recorded: float, *, velocity: bool, block: int
 ) -> Iterator[GridBlock]:
     """
-    Put a recording on a uniform grid, block by block.
+    Resample a recording to a uniform grid, block by block.
+
+    A gap of more than `GAP` recorded periods starts a new stretch, whose grid starts at its first
+    stamp.
 
     Parameters
     ----------
     source:
         The recording.
-    rate:
-        Rate of the grid [Hz].
-    recorded:
-        Rate of the recording [Hz], see `sample_rate`.
+    rate, recorded:
+        Rates of the grid and of the recording [Hz].
     velocity:
-        Whether the measured velocities are wanted.
+        True if measured velocities are wanted.
     block:
         Rows to read at a time.
-
-    Yields
-    ------
-    Blocks in order; a gap of more than `GAP` recorded periods starts a new stretch, whose grid
-    starts at its first stamp.
 
     Raises
     ------
     RecordingError
-        where velocities are wanted and missing, or stamps go back from one block to the next.
+        for missing velocities, or stamps that go back from one block to the next.
 
     """
     longest = GAP / recorded
@@ -273,7 +221,7 @@ def _pieces(cuts: np.ndarray, n_rows: int) -> list[tuple[int, int]]:
 
 
 class _Grid:
-    """One stretch on its way to the grid; keeps the few samples that interpolation still needs."""
+    """Resampling of one stretch; keeps the few samples that interpolation still needs."""
 
     def __init__(self, start: float, period: float) -> None:
         self.start = float(start)
@@ -333,7 +281,7 @@ def _at(time: np.ndarray, values: np.ndarray, wanted: np.ndarray, period: float)
 
 def interpolated(time: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """
-    Interpolate samples by cubic polynomials (Hermite's form with the slopes of parabolas).
+    Interpolate (n, k) samples by cubic polynomials (Hermite's form with the slopes of parabolas).
 
     Parameters
     ----------
@@ -343,10 +291,6 @@ def interpolated(time: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np
         (n, k) samples.
     wanted:
         (m,) times within ``time`` [s].
-
-    Returns
-    -------
-    (m, k) values; at a stamp the sample itself, to within rounding.
 
     """
     left = np.clip(np.searchsorted(time, wanted, side='right') - 1, 0, len(time) - 2)

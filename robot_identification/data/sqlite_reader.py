@@ -17,16 +17,12 @@ _ROWS = 4096
 
 def sqlite_topics(path: Path) -> list[tuple[int, str, str]]:
     """
-    Read which topics a file has.
-
-    Returns
-    -------
-    Number, name and type of each; the type with the encoding where that is not CDR.
+    Read number, name and type of each topic; the type has the encoding if that is not CDR.
 
     Raises
     ------
     OSError, ValueError, sqlite3.Error
-        where they cannot be read.
+        if they cannot be read.
 
     """
     with contextlib.closing(open_database(path)) as connection:
@@ -43,8 +39,8 @@ def sqlite_topics(path: Path) -> list[tuple[int, str, str]]:
     ]
 
 
-def sqlite_about(path: Path) -> tuple[int, int, str]:
-    """Return the first and last time of any message [ns], and rosbag2's notes; raises as above."""
+def sqlite_info(path: Path) -> tuple[int, int, str]:
+    """Read the first and last time of any message [ns], and rosbag2's description as text."""
     with contextlib.closing(open_database(path)) as connection:
         first, last = connection.execute(
             'SELECT (SELECT MIN(timestamp) FROM messages), (SELECT MAX(timestamp) FROM messages)'
@@ -58,25 +54,12 @@ def sqlite_about(path: Path) -> tuple[int, int, str]:
 
 def sqlite_messages(path: Path, topics: Sequence[int]) -> Iterator[Messages]:
     """
-    Iterate over the messages of some topics in the order in which they were received.
-
-    Messages of the same time come in the order in which they were written.
-
-    Parameters
-    ----------
-    path:
-        The ``.db3`` file.
-    topics:
-        The topics' numbers.
-
-    Yields
-    ------
-    The messages, some thousand at a time.
+    Iterate over the messages of topics by receive time, then as written, some thousand at a time.
 
     Raises
     ------
-    sqlite3.Error
-        where the file is damaged.
+    OSError, sqlite3.Error
+        for a damaged file.
 
     """
     places = ','.join('?' for _ in topics)
@@ -91,14 +74,12 @@ def sqlite_messages(path: Path, topics: Sequence[int]) -> Iterator[Messages]:
 
 def open_database(path: Path) -> sqlite3.Connection:
     """
-    Open a file whose topics and messages are plain tables.
-
-    A view or a computed column can run anything, without end.
+    Open a file with plain tables; a view or a computed column could run anything, without end.
 
     Raises
     ------
     OSError, sqlite3.Error
-        where it cannot be read, or they are not.
+        if it cannot be read, or a table is not plain.
 
     """
     require_regular(path)

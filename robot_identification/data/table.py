@@ -12,10 +12,10 @@ from ..errors import RecordingError
 from ..options.fields import option
 
 FORMATS = ('csv', 'npz', 'rosbag2')
-"""The kinds of files that can be read."""
+"""Kinds of recording files."""
 
 FACTOR = 'factor'
-"""The kind of files of rows that are folded already (`results.factor_file`)."""
+"""Kind of files with a QR factor (`results.factor_file`)."""
 
 Column = int | str
 """A column by its 0-based index, or by its name in the file's header."""
@@ -34,16 +34,18 @@ class SignalColumns:
 
 
 Signal = str | tuple[Column, ...] | SignalColumns | None
-"""Where a signal is: one column or array, several columns, or columns of another file."""
+"""One column or array, several columns, or columns of another file."""
+
+
+def columns_of(signal: Signal | Column) -> tuple[Column, ...] | None:
+    """Return the columns of a signal, None for those that the file implies."""
+    columns = signal.columns if isinstance(signal, SignalColumns) else signal
+    return (columns,) if isinstance(columns, (str, int)) else columns
 
 
 @dataclass(frozen=True)
 class MotorSide:
-    """
-    Location of the motor side of a recording of a robot with elastic joints.
-
-    It is in the recording's own file (or topic), or in another one with stamps of its own.
-    """
+    """Location of the motors' side of a recording of a robot with elastic joints."""
 
     file: str | None = option(
         None,
@@ -78,8 +80,7 @@ class MotorSide:
 
 
 Counts = Mapping[str, int]
-"""How many columns each signal has (``position``, ``velocity``, ``effort``)."""
-
+"""Number of columns by signal (``position``, ``velocity``, ``effort``)."""
 
 LARGEST = 1e12
 """Largest absolute value of a sample; with larger ones, parameters overflow."""
@@ -117,7 +118,7 @@ class Table:
         return self.time.size
 
     def select(self, keep: np.ndarray) -> Table:
-        """Return the part of the rows whose places are in ``keep``."""
+        """Return the rows with the indices ``keep``."""
         return replace(
             self,
             rows=self.rows[keep],
@@ -129,12 +130,12 @@ class Table:
 
     def check(self, source: str, previous: float | None) -> None:
         """
-        Raise where a value is not finite or a stamp does not increase.
+        Require finite values and increasing stamps.
 
         Parameters
         ----------
         source:
-            The file's name, for the message.
+            Name of the file, for the message.
         previous:
             Time stamp of the row before the first one, or None [s].
 
@@ -148,7 +149,7 @@ class Table:
         self.check_order(source, previous)
 
     def check_order(self, source: str, previous: float | None) -> None:
-        """Raise `RecordingError` where a stamp does not increase, as `check` does."""
+        """Require increasing stamps, as `check` does."""
         time = self.time if previous is None else np.concatenate(([previous], self.time))
         step = np.diff(time)
         if (step > 0.0).all():
@@ -164,7 +165,7 @@ class Table:
         )
 
     def check_finite(self, source: str) -> None:
-        """Raise `RecordingError` where a value is not finite or too large, as `check` does."""
+        """Require finite values below `LARGEST`, as `check` does."""
         for name in ('time', 'position', 'velocity', 'effort'):
             array = getattr(self, name)
             # comparisons with NaN are false

@@ -3,12 +3,12 @@
 Tests for robots that differ from the others, and for changes over time.
 
 A parameter's values from recordings of one robot scatter by more than their standard deviations
-say: motions differ, grease warms up, and no model is complete.  How much more is taken from the
-recordings themselves, for each parameter over all robots (Birge's ratio; Paule and Mandel,
-"Consensus values and weighting factors", J. Res. NBS 87, 1982, on why), and is what differences
-are held against.  Many parameters of many robots are tested, so probabilities are Holm's ("A
-simple sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979): in a fleet of
-equal robots the chance that any is told as different is at most the significance.
+say: motions differ, friction warms up, and no model is complete.  The scale of the scatter is
+estimated from the recordings, for each parameter over all robots (Birge's ratio; Paule and Mandel,
+"Consensus values and weighting factors", J. Res. NBS 87, 1982), and multiplies the standard
+deviations of differences.  Probabilities are corrected for the number of tests (Holm, "A simple
+sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979): in a fleet of equal
+robots the probability of any reported difference is at most the significance.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ DAY = 86400.0
 """Seconds."""
 
 _ERRATIC = 1e-4
-"""Chance of a scatter from which on a robot is taken as erratic, and its scatter as its own."""
+"""Probability below which a robot's scatter is its own."""
 
 _MANY = 1e6
-"""Degrees of freedom where standard deviations are taken as known."""
+"""Degrees of freedom of known standard deviations."""
 
 
 @dataclass(frozen=True)
 class Series:
     """
-    The essential parameters of one robot.
+    The e essential parameters of one robot.
 
     Attributes
     ----------
     stamps:
-        (k,) when its recordings were made [s].
+        (k,) times of its recordings [s].
     values, std:
-        (k, e) from each recording; NaN where it does not tell.
+        (k, e) from each recording; NaN if unknown.
     value, value_std:
-        (e,) from all of them together.
+        (e,) from all recordings together.
 
     """
 
@@ -56,7 +56,7 @@ class Series:
     value_std: np.ndarray
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
-        """(e,) weighted means of the values from each recording, and their std; or NaN."""
+        """Return (e,) weighted means of the values by recording and their std, or NaN."""
         known = np.isfinite(self.values) & (self.std > 0.0)
         weights = np.where(known, 1.0 / np.where(known, self.std, 1.0) ** 2, 0.0)
         with np.errstate(divide='ignore', invalid='ignore'):
@@ -68,24 +68,22 @@ class Series:
 @dataclass(frozen=True)
 class Tests:
     """
-    Results of the tests of a fleet with r robots and e parameters.
+    Results of the tests of r robots and e parameters; NaN if unknown.
 
     Attributes
     ----------
     value:
-        (r, e) that are compared; NaN where not known.
+        (r, e) compared values.
     reference:
-        (e,) the fleet's usual values, the medians over robots.
+        (e,) medians over the robots.
     difference, difference_std:
-        (r, e) from the reference; NaN where not known.
+        (r, e) from the reference.
     difference_probability:
-        (r, e) of such a difference, or a larger one of any robot and parameter, in a fleet of
-        equal robots.
+        (r, e) of such a difference, or a larger one anywhere, among equal robots.
     slope, slope_std, slope_probability:
         (r, e) likewise for the change over time [unit/s].
     scatter:
-        (r, e) how much more recordings of a robot differ than their standard deviations say;
-        at least 1.
+        (r, e) ratio of a robot's scatter to its standard deviations, at least 1.
 
     """
 
@@ -102,16 +100,17 @@ class Tests:
 
 def compare(robots: Sequence[Series], significance: float = 0.01) -> Tests:
     """
-    Test every essential parameter of every robot.
+    Test every essential parameter of at least one robot.
+
+    A robot whose parameters change, or whose recordings scatter, is compared by the means of its
+    values by recording: estimated together, a change of one parameter would show in others.
 
     Parameters
     ----------
     robots:
-        At least one.
+        The robots.
     significance:
-        From which on a robot's recordings are taken not to have the same parameters.  Estimated
-        together they would let what changes in one parameter show in others, so that means of
-        their values take the place of the values from all of them together.
+        Probability below which a change over time is significant.
 
     """
     trends = [
@@ -148,22 +147,17 @@ def trend(
     stamps: np.ndarray, values: np.ndarray, std: np.ndarray
 ) -> tuple[float, float, float, int]:
     """
-    Fit a straight line to values over time, or their mean where they are two.
-
-    Parameters
-    ----------
-    stamps, values, std:
-        (k,) times, values and standard deviations; values that are NaN are left out.
+    Fit a straight line to (k,) values over time, or the mean to two of them.
 
     Returns
     -------
     slope, slope_std
         Slope and its standard deviation by those of the values [unit/s]; NaN for fewer than three
-        values or for no time between them.
+        values or equal times.
     squares
         Sum of squared residuals in units of the values' variances.
     freedom
-        Its degrees of freedom; 0 where there is nothing to compare.
+        Its degrees of freedom; 0 if there is nothing to compare.
 
     """
     known = np.isfinite(values) & (std > 0.0)
@@ -182,21 +176,14 @@ def trend(
 
 def scatter(squares: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
-    Tell by how much values scatter more than their standard deviations say.
+    Estimate the (r, e) ratios of scatter to standard deviations, and their degrees of freedom.
 
-    Each parameter has a ratio over all robots, but robots that are far from the median one have
-    their own, so that one erratic robot does not hide what the others do.
+    Each parameter has a ratio, at least 1, over all robots; a robot far from the median its own.
 
     Parameters
     ----------
     squares, freedom:
         (r, e) sums of squares in units of the variances, and their degrees of freedom.
-
-    Returns
-    -------
-    tuple of np.ndarray
-        (r, e) ratios of standard deviations, at least 1, and the degrees of freedom that they are
-        known by.
 
     """
     ratio, known_by = np.ones(squares.shape), np.full(squares.shape, _MANY)
@@ -218,18 +205,14 @@ def scatter(squares: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def differences(values: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
-    Hold robots against the median of the fleet, which half of them cannot shift far.
+    Compare (r, e) values with the median of the fleet; NaN if unknown.
 
-    Parameters
-    ----------
-    values, std:
-        (r, e); NaN where not known.
+    Two robots are compared with each other, and the reference is their mean.
 
     Returns
     -------
     tuple of np.ndarray
-        (e,) reference; (r, e) differences; (r, e) their standard deviations.  Where there are two
-        robots, each is held against the other, and the reference is their mean.
+        (e,) reference; (r, e) differences; (r, e) their standard deviations.
 
     """
     known = np.isfinite(values) & (std > 0.0)
@@ -254,21 +237,13 @@ def differences(values: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def two_sided(value: np.ndarray, std: np.ndarray, freedom: np.ndarray) -> np.ndarray:
-    """Probability of a value this far from zero by Student's distribution; NaN stays."""
+    """Return the two-sided probability of a value by Student's distribution."""
     with np.errstate(divide='ignore', invalid='ignore'):
         return np.asarray(2.0 * stdtr(freedom, -np.abs(value) / std))
 
 
 def holm(probability: np.ndarray) -> np.ndarray:
-    """
-    Correct probabilities for their number (Holm).
-
-    Parameters
-    ----------
-    probability:
-        Of any shape; NaN where nothing was tested.
-
-    """
+    """Correct probabilities for their number (Holm); NaN for what was not tested."""
     corrected = np.full(probability.shape, np.nan)
     known = np.isfinite(probability)
     p = probability[known]
@@ -280,7 +255,7 @@ def holm(probability: np.ndarray) -> np.ndarray:
 
 
 def significant(probability: np.ndarray, significance: float) -> Mapping[int, np.ndarray]:
-    """Return which parameters of which robots are significant, the robots by their row."""
+    """Return the indices of significant parameters by row of the robot."""
     rows = np.flatnonzero((probability <= significance).any(axis=1))
     return {int(r): np.flatnonzero(probability[r] <= significance) for r in rows}
 
@@ -288,18 +263,18 @@ def significant(probability: np.ndarray, significance: float) -> Mapping[int, np
 @dataclass(frozen=True)
 class Difference:
     """
-    A parameter of a robot that is not as in the rest of the fleet.
+    A parameter of a robot that differs from the fleet.
 
     Attributes
     ----------
     serial, parameter, unit:
-        Which.
+        Names.
     usual, value:
-        In the fleet, and of the robot.
+        Values of the fleet and of the robot.
     difference, std:
-        Between the two, and its standard deviation.
+        Difference and its standard deviation.
     probability:
-        That a fleet of equal robots shows such a difference anywhere.
+        That equal robots show such a difference anywhere.
 
     """
 
@@ -321,13 +296,13 @@ class Drift:
     Attributes
     ----------
     serial, parameter, unit:
-        Which.
+        Names.
     per_day, std:
-        Its change a day, and the standard deviation of that [unit/day].
+        Slope and its standard deviation [unit/day].
     days:
-        From the first to the last recording.
+        Time from the first to the last recording.
     change:
-        Over these days, by the straight line [unit].
+        Change over these days by the straight line [unit].
     probability:
         That a fleet without drift shows such a one anywhere.
 
@@ -346,20 +321,18 @@ class Drift:
 @dataclass(frozen=True)
 class FleetComparison:
     """
-    The tests of all robots.
+    Tests of all robots.
 
     Attributes
     ----------
     layout:
         The e essential parameters.
-    serials:
-        Of the r robots.
-    series:
-        Their values by recording.
+    serials, series:
+        The r robots and their values by recording.
     tests:
         Results of `compare`.
     significance:
-        From which on something is told as found.
+        Probability below which a result is reported.
 
     """
 
@@ -394,7 +367,7 @@ class FleetComparison:
     def _found(
         self, score: np.ndarray, probability: np.ndarray
     ) -> Iterator[tuple[int, int, tuple[str, str, str]]]:
-        """Give row, column and names of what is significant, by robot and size of the score."""
+        """Iterate over row, column and names of significant results, by robot and score."""
         for r, columns in significant(probability, self.significance).items():
             for p in sorted(columns, key=lambda p: -abs(score[r, p])):
                 yield r, p, (self.serials[r], self.layout.names[p], self.layout.units[p])

@@ -2,8 +2,8 @@
 """
 Tasks for many items on Dask: worker processes of this machine, or those of a cluster.
 
-Dask gives tasks to workers, tries them again, and starts killed workers anew.  Few items are under
-way at a time, so that memory stays bounded however many there are.
+Dask schedules tasks, retries them, and restarts killed workers.  Few items are submitted at a
+time, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Done:
     item:
         The item.
     value:
-        What the task returned; None where it failed.
+        Return value of the task; None if it failed.
     failure:
-        Why it failed, in one line; empty where it did not.
+        Reason of a failure in one line; empty without one.
     killed:
-        Whether processes that had it were killed.
+        True if processes that had it were killed.
 
     """
 
@@ -78,15 +78,7 @@ class Done:
 
 
 class SequentialExecutor:
-    """
-    The process itself as the only worker, where Dask is not installed.
-
-    Parameters
-    ----------
-    payload, retries:
-        As for `open_executor`.
-
-    """
+    """Executor in this process, for machines without Dask."""
 
     name = 'this process alone, without Dask'
     workers = 1
@@ -95,7 +87,7 @@ class SequentialExecutor:
         self._payload, self._retries = payload, retries
 
     def run(self, task: Task, items: Iterable[Any]) -> Iterator[Done]:
-        """Do a task for every item, one after another; see `DaskExecutor.run`."""
+        """Run a task for every item in order; see `DaskExecutor.run`."""
         for item in items:
             for left in range(self._retries, -1, -1):
                 try:
@@ -110,7 +102,7 @@ class SequentialExecutor:
 
 class DaskExecutor:
     """
-    Workers of a Dask cluster.
+    Executor on the workers of a Dask cluster.
 
     Parameters
     ----------
@@ -119,7 +111,7 @@ class DaskExecutor:
     payload, retries:
         As for `open_executor`.
     started:
-        How many workers were started for this executor; None where they were there before.
+        Number of workers that were started for this executor; None for a cluster's own.
 
     """
 
@@ -140,24 +132,24 @@ class DaskExecutor:
 
     def run(self, task: Task, items: Iterable[Any]) -> Iterator[Done]:
         """
-        Do a task for every item.
+        Run a task for every item.
 
         Parameters
         ----------
         task:
-            A function of a module, called with the payload and an item.  What it raises counts as
-            transient, so what is wrong for good has to be returned.
+            A function of a module, called with payload and item.  What it raises is retried;
+            permanent failures have to be returned.
         items:
             Taken one by one as workers get free.
 
         Yields
         ------
-        Each item once, in the order in which they are done.
+        Each item once, in the order of completion.
 
         Raises
         ------
         IdentificationError
-            where the scheduler or all workers are lost.
+            if the scheduler or all workers are lost.
 
         """
         suspects = []
@@ -171,14 +163,14 @@ class DaskExecutor:
             yield from self._completed(task, [suspect])
 
     def _completed(self, task: Task, items: Iterable[Any]) -> Iterator[Done]:
-        """Do a task for every item; those that were with a killed worker are not tried alone."""
+        """Run a task for every item, without trying suspects alone."""
         from distributed import as_completed
 
         waiting = iter(items)
         under_way: dict[Any, Any] = {}
 
         def submit_more() -> Iterable[Any]:
-            """Give the workers enough to do; return the new futures."""
+            """Submit items for free workers; return the new futures."""
             free = max(0, AHEAD * self.workers - len(under_way))
             new = {
                 self._client.submit(
@@ -209,7 +201,7 @@ class DaskExecutor:
             self._client.cancel(list(under_way))
 
     def _look_after(self) -> None:
-        """Count the workers, and start those anew that Dask has given up: killed as they began."""
+        """Count the workers, and restart those that were killed as they began."""
         count = sum(self._client.nthreads().values())
         if count:
             self._seen = time.monotonic()
@@ -226,7 +218,7 @@ class DaskExecutor:
 
 
 def _outcome(item: Any, status: str, result: Any) -> Done:
-    """Return what came of an item whose future has a status and a result."""
+    """Return the outcome of an item by the status and result of its future."""
     from distributed.scheduler import KilledWorker
 
     if status == 'finished':
@@ -255,29 +247,27 @@ def open_executor(
     scheduler: str | None, workers: int | None, payload: bytes, retries: int = 2
 ) -> Iterator[Executor]:
     """
-    Engage workers.
+    Start or connect to workers.
 
     Parameters
     ----------
     scheduler:
-        ``dask`` or ``processes`` for processes of this machine; the address of a Dask scheduler
-        such as ``tcp://host:8786``; None for ``dask`` where that is installed, and this process
-        alone where it is not.
+        ``dask`` or ``processes`` for processes of this machine; the address of a Dask scheduler,
+        as ``tcp://host:8786``; None for ``dask`` if it is installed, else for this process.
     workers:
-        How many processes to start; None for one a core that this process may run on.  A cluster
-        that was there before has its own number.
+        Number of processes to start; None for one a usable core.  A cluster has its own number.
     payload:
         First argument of every task.
     retries:
-        How often a task that raised is tried again, and how many workers of this machine it may
-        lose before it is tried alone.
+        How often a task that raised is retried, and how many workers of this machine it may lose
+        before it is tried alone.
 
     Raises
     ------
     SettingsError
-        where there is no such scheduler, or Dask is needed and not installed.
+        for an unknown scheduler, or if Dask is needed and not installed.
     IdentificationError
-        where no scheduler answers at the address, or its workers cannot do the work.
+        if no scheduler answers at the address, or its workers cannot do the work.
 
     """
     if scheduler is not None and scheduler not in LOCAL and '://' not in scheduler:
@@ -342,7 +332,7 @@ def local_client(workers: int | None, retries: int) -> Iterator[Any]:
 
 @contextmanager
 def _ctrl_c_ignored() -> Iterator[None]:
-    """Let processes that are started meanwhile ignore Ctrl-C: it is for who ends them."""
+    """Start processes meanwhile that ignore Ctrl-C, which is for the command."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -368,7 +358,7 @@ def _connected(scheduler: str) -> Any:
 
 
 def _check_workers(client: Any, scheduler: str) -> None:
-    """Raise where a cluster has no workers, or workers that cannot do the work."""
+    """Raise for a cluster without workers, or with workers that cannot do the work."""
     try:
         client.wait_for_workers(1, timeout=_CONNECT_TIMEOUT)
     except TimeoutError as error:

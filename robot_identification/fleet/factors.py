@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many recordings to factors, and many factors to one, by an executor and into a store."""
+"""Reduction of many recordings to factors and their merging, by an executor and into a store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +24,7 @@ from .recordings import (
     serial_of,
     stamp_of,
 )
-from .store import Finished, Store
+from .store import FleetRecording, Store
 from .tasks import (
     Group,
     merge_group,
@@ -37,44 +37,18 @@ GROUP = 16
 
 
 @dataclass(frozen=True)
-class FleetRecording:
-    """
-    A recording that was reduced, with its place in the fleet.
-
-    Attributes
-    ----------
-    finished:
-        What the store knows of it.
-    serial:
-        Serial number of its robot.
-    stamp:
-        When it was made [s since 1970].
-
-    """
-
-    finished: Finished
-    serial: str
-    stamp: float
-
-    @property
-    def path(self) -> str:
-        """Path of the factor file."""
-        return self.finished.path
-
-
-@dataclass(frozen=True)
 class Reduction:
     """
-    Results of the reduction of the recordings.
+    Outcome of the reduction of the recordings.
 
     Attributes
     ----------
     recordings:
-        Those that can be used, by serial number, time and path.
+        Usable ones, by serial number, time and path.
     set_aside:
-        Reasons by path, of those that cannot.
+        Reasons by path of unusable ones.
     kept:
-        How many were finished before.
+        Number of those that were finished before.
     seconds:
         Time that the workers spent on the others, together [s].
 
@@ -97,32 +71,21 @@ def reduce_all(
     progress: Progress = silent,
 ) -> Reduction:
     """
-    Reduce every recording to its factor, but those that are in the store already.
+    Reduce recordings at absolute paths to factors, except those that the store has already.
 
     Parameters
     ----------
-    executor:
-        Who does it.
-    store:
-        Takes the factors as they are finished.
-    paths:
-        Of the recordings, absolute.
+    executor, store:
+        Executor of the tasks and storage of the factors.
     fingerprint:
-        Of the plan.
+        Fingerprint of the plan.
     settings:
-        Whose recordings they are and when they were made.
+        Rules for serial numbers and times.
     keep_going:
-        Whether recordings that cannot be used are set aside.
-    progress:
-        Told about the progress.
-
-    Raises
-    ------
-    RecordingError
-        the first reason to set one aside, where ``keep_going`` is not wanted.
+        True to set unusable recordings aside, false to raise `RecordingError` for the first.
 
     """
-    found: list[Finished] = []
+    found: list[FleetRecording] = []
     set_aside: dict[str, str] = {}
     missing: dict[str, str] = {}
     for path in paths:
@@ -158,28 +121,15 @@ def merge_robots(
     progress: Progress = silent,
 ) -> Iterator[tuple[str, StoredFactor]]:
     """
-    Merge the factors of each robot in a tree that depends on their order alone.
+    Merge the packed factors of each robot in a tree that depends on their order alone.
 
-    Groups of `GROUP` are merged by the executor, and the groups' factors here.
-
-    Parameters
-    ----------
-    executor:
-        Who does it.
-    files:
-        Of packed factors, at least one for each robot, by serial number.
-    progress:
-        Told about the progress.
-
-    Yields
-    ------
-    Serial numbers in order with the factor of all recordings: the same whoever merged what
-    and when, but for the last bits, see `merge_all`.
+    Groups of `GROUP` are merged by the executor, and the groups' factors here.  Robots come in the
+    order of ``files``, with the same factor for any executor.
 
     Raises
     ------
     IdentificationError
-        where factors cannot be merged.
+        if factors cannot be merged.
 
     """
     merged = in_groups(executor, merge_group, files, progress=progress, text='merging factors')
@@ -197,20 +147,16 @@ def in_groups(
     argument: Any = None,
 ) -> Iterator[tuple[str, Any]]:
     """
-    Give each robot's packed factors to a task, `GROUP` at a time.
+    Run a task on each robot's packed factors, `GROUP` at a time.
 
     Parameters
     ----------
-    executor, progress:
-        As for `merge_robots`.
     task:
-        Called with the executor's payload and a `Group`.
+        Called with the executor's payload and a `Group`, which has ``argument``.
     files:
-        Of packed factors by serial number.
+        Packed factors by serial number.
     text:
-        What is being done.
-    argument:
-        Is given to the task, too.
+        Text for the progress.
 
     Yields
     ------
@@ -242,9 +188,12 @@ def in_groups(
 
 
 def _placed(
-    found: Sequence[Finished], settings: FleetSettings, set_aside: dict[str, str], keep_going: bool
+    found: Sequence[FleetRecording],
+    settings: FleetSettings,
+    set_aside: dict[str, str],
+    keep_going: bool,
 ) -> tuple[FleetRecording, ...]:
-    """Tell whose each recording is and when it was made; set aside those that do not say."""
+    """Return recordings with serial number and time; set aside those without."""
     placed = []
     for entry in found:
         try:
@@ -255,5 +204,5 @@ def _placed(
                 raise
             set_aside[entry.path] = str(error)
             continue
-        placed.append(FleetRecording(entry, serial, stamp))
+        placed.append(replace(entry, serial=serial, stamp=stamp))
     return tuple(sorted(placed, key=lambda one: (one.serial, one.stamp, one.path)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recordings of a fleet: where they are, whose they are, and when they were made."""
+"""Recordings of a fleet: their paths, serial numbers and times."""
 
 from __future__ import annotations
 
@@ -15,28 +15,24 @@ from ..config.fleet import FleetSettings
 from ..errors import RecordingError
 
 SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
-"""Endings by which recordings are found in folders; other files have to be named."""
+"""Suffixes of the recordings that are found in folders."""
 
 _DATES = {8: '%Y%m%d', 12: '%Y%m%d%H%M', 14: '%Y%m%d%H%M%S'}
 
 
 def find_recordings(arguments: Iterable[str | os.PathLike]) -> tuple[str, ...]:
     """
-    List recordings.
+    Return absolute paths of recordings, sorted, each once.
 
     Parameters
     ----------
     arguments:
         Files, rosbag2 folders, folders that are searched for both, and patterns with ``*``.
 
-    Returns
-    -------
-    Absolute paths, sorted, each once.
-
     Raises
     ------
     RecordingError
-        naming what does not exist, or a folder that holds no recording.
+        naming a path that does not exist, or a folder without recordings.
 
     """
     found: set[str] = set()
@@ -63,7 +59,7 @@ def find_recordings(arguments: Iterable[str | os.PathLike]) -> tuple[str, ...]:
 
 
 def _below(folder: str) -> Iterator[str]:
-    """List the bags and files in a folder; a bag is not looked into."""
+    """Iterate over the bags and files in a folder and its folders, but not inside bags."""
     if os.path.exists(os.path.join(folder, 'metadata.yaml')):
         yield folder
         return
@@ -78,17 +74,7 @@ def _below(folder: str) -> Iterator[str]:
 
 
 def key_of(path: str, fingerprint: str) -> str:
-    """
-    Return a recording's key: it differs where path, size, time of change or ``fingerprint`` do.
-
-    Parameters
-    ----------
-    path:
-        Absolute.
-    fingerprint:
-        Of all that the factor depends on beside the recording.
-
-    """
+    """Return a hash of path, sizes and times of change of a recording, and of ``fingerprint``."""
     digest = hashlib.sha256(fingerprint.encode())
     digest.update(os.fsencode(path))
     for file in _files(path):
@@ -110,21 +96,12 @@ def _files(path: str) -> list[str]:
 
 def serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> str:
     """
-    Return the serial number of the robot that a recording is of.
-
-    Parameters
-    ----------
-    path:
-        Of the recording, absolute.
-    custom:
-        The bag's custom data.
-    settings:
-        Say where to look.
+    Return the serial number of the robot of a recording with ``custom`` data.
 
     Raises
     ------
     RecordingError
-        where it is not there.
+        if the settings do not find it.
 
     """
     if settings.serial_key is not None:
@@ -147,25 +124,12 @@ def serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> 
 
 def stamp_of(path: str, began: float | None, settings: FleetSettings) -> float:
     """
-    Return when a recording was made.
-
-    Parameters
-    ----------
-    path:
-        Of the recording, absolute.
-    began:
-        When its first message came [s since 1970]; None where that is not known.
-    settings:
-        Say where to look.
-
-    Returns
-    -------
-    Seconds since 1970.
+    Return the time of a recording [s since 1970], ``began`` if the settings name no other.
 
     Raises
     ------
     RecordingError
-        where the path has no date, though it is to have one.
+        if the path has no date, but ought to.
 
     """
     if settings.stamp is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a fleet: one HTML file that needs nothing beside it, no network and no script."""
+"""Report of a fleet: one HTML file without scripts or network."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _COLOURS = LinearSegmentedColormap.from_list('difference', (RESIDUAL, '#ffffff',
 
 
 def html(result: FleetResult) -> str:
-    """Return the report of ``result`` as the text of an HTML document."""
+    """Return the report as an HTML document."""
     return render(
         'fleet.html',
         result=result,
@@ -94,7 +94,7 @@ def _tiles(result: FleetResult) -> Iterator[Tile]:
 
 
 def _robots(result: FleetResult) -> Iterator[dict[str, Any]]:
-    """Rows of the table of robots."""
+    """Iterate over the rows of the table of robots."""
     for robot in result.robots:
         differs, drifts = robot.serial in result.different, robot.serial in result.drifting
         words = [word for word, is_so in (('differs', differs), ('drifts', drifts)) if is_so]
@@ -109,7 +109,7 @@ def _robots(result: FleetResult) -> Iterator[dict[str, Any]]:
 
 
 def _parameters(result: FleetResult) -> Iterator[dict[str, Any]]:
-    """Rows of the table of the fleet's parameters."""
+    """Iterate over the rows of the table of the fleet's parameters."""
     usual: Mapping[str, float] = {}
     if result.comparison is not None:
         reference = result.comparison.tests.reference.tolist()
@@ -119,7 +119,7 @@ def _parameters(result: FleetResult) -> Iterator[dict[str, Any]]:
 
 
 def _figures(result: FleetResult) -> dict[str, str]:
-    """Return the figures as images that HTML can hold."""
+    """Return the figures as images for HTML."""
     comparison = result.comparison
     if comparison is None:
         return {}
@@ -132,7 +132,7 @@ def _figures(result: FleetResult) -> dict[str, str]:
 
 
 def _efficiency(result: FleetResult) -> str:
-    """Say in words where the time went."""
+    """Return text on the run times."""
     timing = result.timing
     fresh = result.n_recordings + len(result.set_aside) - result.kept
     text = f'{fresh} recordings in {seconds(timing.reducing)} by {result.scheduler}'
@@ -159,17 +159,7 @@ def _settings(result: FleetResult) -> str:
 
 
 def difference_figure(comparison: FleetComparison) -> Figure:
-    """
-    Draw by how many standard deviations each parameter of each robot is off the fleet's.
-
-    Of more than 60 robots, those with the largest differences are shown.
-
-    Parameters
-    ----------
-    comparison:
-        What was found.
-
-    """
+    """Draw parameters' differences in standard deviations, of 60 robots at most."""
     tests = comparison.tests
     with np.errstate(divide='ignore', invalid='ignore'):
         score = tests.difference / tests.difference_std
@@ -204,17 +194,7 @@ def difference_figure(comparison: FleetComparison) -> Figure:
 
 
 def drift_figure(comparison: FleetComparison, drifts: Sequence[Drift]) -> Figure:
-    """
-    Draw parameters over time, with the straight line through them and the other robots' values.
-
-    Parameters
-    ----------
-    comparison:
-        What was found.
-    drifts:
-        Which robots and parameters; at least one.
-
-    """
+    """Draw parameters over time with their straight lines and the other robots' values."""
     columns = min(2, len(drifts))
     rows = -(-len(drifts) // columns)
     figure, grid = new_figure(
@@ -268,7 +248,7 @@ def _line(ax: Axes, days: np.ndarray, values: np.ndarray, std: np.ndarray, drift
 
 
 def _shown(score: np.ndarray) -> np.ndarray:
-    """Return the robots to draw, in their order."""
+    """Return the indices of the robots to draw."""
     if len(score) <= _MOST_ROBOTS:
         return np.arange(len(score))
     largest = np.nanmax(np.abs(np.nan_to_num(score)), axis=1)

@@ -25,13 +25,13 @@ from .comparison import (
     Drift,
     FleetComparison,
 )
-from .factors import FleetRecording
+from .store import FleetRecording
 
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
 
 _SHOWN = 30
-"""Robots and parameters that are told one by one on a terminal; the report has all."""
+"""Robots and parameters that the summary lists; the report has all."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Timing:
     Attributes
     ----------
     opening, reducing, comparing:
-        Until the workers were there, for the recordings, and for all else [s].
+        Start of the workers, recordings, and all else [s].
     work:
-        What the workers spent on recordings, together [s].
+        Sum over the workers' time on recordings [s].
     workers:
-        How many they were.
+        Number of workers.
 
     """
 
@@ -67,15 +67,15 @@ class RobotResult:
     serial:
         Its serial number.
     recordings:
-        Its recordings, in order of time.
+        Its recordings by time.
     samples:
-        In all of them.
+        Number of samples in all of them.
     estimate:
-        Its own parameters; None where its recordings do not tell them.
+        Its own parameters; None if its recordings do not identify them.
     by_fleet:
-        How well the fleet's parameters explain its recordings.
+        Fit of its recordings by the fleet's parameters.
     failure:
-        Why there is no estimate; empty where there is one.
+        Reason for no estimate.
 
     """
 
@@ -100,34 +100,34 @@ class RobotResult:
 @dataclass(frozen=True)
 class FleetResult:
     """
-    Everything that was found about a fleet.
+    Result of a fleet.
 
     Attributes
     ----------
     name:
-        The experiment's.
+        Name of the experiment.
     problem, settings:
-        What was to be found and how.
+        The robot and the settings.
     structure:
         The base parameters.
     factor:
-        Of all recordings together.
+        Factor of all recordings.
     estimate:
-        Parameters of the fleet as if it were one robot.
+        Parameters of the fleet as of one robot.
     robots:
-        Each robot, by serial number.
+        Results by serial number.
     comparison:
-        Between robots and over time; None where nothing can be compared.
+        Between robots and over time; None if nothing can be compared.
     set_aside:
-        Reasons by path, of recordings that cannot be used.
+        Reasons by path of recordings that cannot be used.
     kept:
-        How many recordings were finished by an earlier run.
+        Number of recordings that were finished by an earlier run.
     scheduler:
-        Who did the work.
+        Name of the executor.
     timing:
-        Where the time went.
+        Run times.
     warnings:
-        In words, what a user should know.
+        Texts for the user.
 
     """
 
@@ -214,7 +214,7 @@ class FleetResult:
             'failure': robot.failure or None,
             **({} if robot.estimate is None else _estimate(robot.estimate)),
             'recordings': [
-                {'file': one.path, 'time': date(one.stamp), 'samples': one.finished.samples}
+                {'file': one.path, 'time': date(one.stamp), 'samples': one.samples}
                 for one in robot.recordings
             ],
         }
@@ -232,7 +232,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def date(stamp: float) -> str:
-    """Return a time since 1970 in words, to the second, in UTC."""
+    """Return a time since 1970 as text, to the second, in UTC."""
     return datetime.fromtimestamp(stamp, timezone.utc).strftime('%Y-%m-%d %H:%M:%S')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole way from the recordings of a fleet to what its robots weigh, on one page."""
+"""Identification of a fleet: recordings, factors, robots, comparison, on one page."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ from .comparison import (
 )
 from .executor import Executor, open_executor
 from .factors import (
-    FleetRecording,
     in_groups,
     merge_robots,
     reduce_all,
@@ -64,6 +63,7 @@ from .result import (
     Timing,
 )
 from .store import (
+    FleetRecording,
     open_store,
     Store,
     write_bytes,
@@ -103,21 +103,18 @@ def identify_fleet(
     recordings:
         Files, bags, folders and patterns, see `recordings.find_recordings`.
     folder:
-        Takes the factors and the results, see `store`; a run that was stopped goes on from what
-        is in it.
-    scheduler, workers:
-        Who does the work, see `executor.open_executor`.
-    retries:
-        How often what may pass is tried again.
+        Folder of factors and results, see `store`; an interrupted run continues from its content.
+    scheduler, workers, retries:
+        As for `executor.open_executor`.
     keep_going:
-        Whether recordings that cannot be used are set aside, or end the run.
+        True to set unusable recordings aside, false to raise for them.
     progress:
-        Told about the progress.
+        Callback.
 
     Raises
     ------
     IdentificationError
-        where the settings, the folder or the scheduler are not fit, or no recording can be used.
+        for unfit settings, folder or scheduler, or if no recording can be used.
 
     """
     began = time.perf_counter()
@@ -187,12 +184,7 @@ def identify_fleet(
 
 def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
     """
-    Write ``fleet.yaml`` and ``fleet.html`` into ``folder``, the numbers first.
-
-    Returns
-    -------
-    tuple of Path
-        The files.
+    Write ``fleet.yaml`` and ``fleet.html`` into ``folder``; return the files.
 
     Raises
     ------
@@ -202,7 +194,7 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
     Warns
     -----
     IdentificationWarning
-        where the report cannot be drawn; then there is none.
+        if the report cannot be drawn and is left out.
 
     """
     numbers, report = Path(folder) / 'fleet.yaml', Path(folder) / 'fleet.html'
@@ -224,9 +216,9 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
 def _files(
     store: Store, robots: Mapping[str, Sequence[FleetRecording]]
 ) -> dict[str, tuple[Path, ...]]:
-    """Return where the factors of each robot's recordings are."""
+    """Return the factor files by serial number."""
     return {
-        serial: tuple(store.factor_file(one.finished.key) for one in recordings)
+        serial: tuple(store.factor_file(one.key) for one in recordings)
         for serial, recordings in robots.items()
     }
 
@@ -269,7 +261,7 @@ def _robot(
     recordings: tuple[FleetRecording, ...],
     fleet: Estimate,
 ) -> RobotResult:
-    """Identify one robot, and hold its recordings against its own and the fleet's parameters."""
+    """Identify one robot, and fit its recordings by the fleet's parameters."""
     factor = _read(store, serial).factor
     system = LinearSystem(factor, plan.structure)
     by_fleet = evaluate(system, fleet.base.values)
@@ -290,7 +282,7 @@ def _compared(
     significance: float,
     progress: Progress,
 ) -> tuple[FleetComparison | None, tuple[str, ...]]:
-    """Compare robots and times by the fleet's essential parameters; or say why that cannot be."""
+    """Compare robots and times by the essential parameters; or return the reason against."""
     system = LinearSystem(total, plan.structure)
     wanted = plan.problem.estimation.essential
     limit = _ESSENTIAL if wanted is None else wanted.max_relative_std
@@ -355,8 +347,8 @@ def _require_some(reduction: Reduction, store: Store) -> None:
 
 
 def _warnings(reduction: Reduction) -> tuple[str, ...]:
-    """Return what was said of the recordings, in short where it was said of many."""
-    said = [(text, one.path) for one in reduction.recordings for text in one.finished.warnings]
+    """Return the warnings about recordings, the first ones and a summary."""
+    said = [(text, one.path) for one in reduction.recordings for text in one.warnings]
     if len(said) <= _SPELT_OUT:
         return tuple(text for text, _ in said)
     concerned = len({path for _, path in said})

@@ -34,28 +34,30 @@ from ..untrusted.files import read_bytes
 
 
 @dataclass(frozen=True)
-class Finished:
+class FleetRecording:
     """
     A recording that is reduced.
 
     Attributes
     ----------
     path:
-        Of the recording.
+        Path of the recording.
     began:
-        Time of its first message [s since 1970]; None where that is not known.
+        Time of its first message [s since 1970]; None if unknown.
     duration:
-        From the first to the last sample [s]; None where that is not known.
+        Time from the first to the last sample [s]; None if unknown.
     custom:
         The bag's custom data.
     samples:
-        Samples that it has.
+        Number of its samples.
     seconds:
-        Time that its reduction took [s].
+        Run time of its reduction [s].
     warnings:
-        What was said about it.
+        Warnings about it.
     key, digest:
-        Of the recording, and SHA-256 of its factor's file; set as it is kept.
+        Key of the recording and SHA-256 of its factor file, set by `Store.keep`.
+    serial, stamp:
+        Serial number of its robot and its time [s since 1970], by the settings of the run.
 
     """
 
@@ -68,18 +70,12 @@ class Finished:
     warnings: tuple[str, ...] = ()
     key: str = ''
     digest: str = ''
+    serial: str = ''
+    stamp: float = 0.0
 
 
 class Store:
-    """
-    The folder, locked for this process; made by `open_store`.
-
-    Parameters
-    ----------
-    folder:
-        Where it is.
-
-    """
+    """The folder of a fleet, locked for this process; made by `open_store`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -87,8 +83,8 @@ class Store:
         self._journal: IO[str] | None = None
         self._known = dict(self._read_journal())
 
-    def finished(self, key: str) -> Finished | None:
-        """Return what is known of a recording whose factor is there and whole."""
+    def finished(self, key: str) -> FleetRecording | None:
+        """Return the entry of a recording whose factor is complete."""
         entry = self._known.get(key)
         if entry is None:
             return None
@@ -98,8 +94,8 @@ class Store:
             return None
         return entry if _digest(data) == entry.digest else None
 
-    def keep(self, key: str, entry: Finished, factor: bytes) -> Finished:
-        """Keep a recording's factor, and return the entry with its key and checksum."""
+    def keep(self, key: str, entry: FleetRecording, factor: bytes) -> FleetRecording:
+        """Write a recording's factor, and return the entry with its key and checksum."""
         entry = replace(entry, key=key, digest=_digest(factor))
         write_bytes(self.factor_file(key), factor)
         with told_failures(self.folder):
@@ -111,18 +107,18 @@ class Store:
         return entry
 
     def factor_file(self, key: str) -> Path:
-        """Return where the factor of a recording is."""
+        """Return the path of a recording's factor."""
         return self.folder / 'factors' / f'{key}{SUFFIX}'
 
     def robot_file(self, serial: str) -> Path:
-        """Return where the factor of a robot is; its name is the serial number where it can be."""
+        """Return the path of a robot's factor, named by its serial number if possible."""
         name = re.sub(r'[^\w.+-]', '_', serial).lstrip('.') or '_'
         if name != serial or len(name.encode()) > 100:
             name = f'{name[:24]}-{hashlib.sha256(serial.encode()).hexdigest()[:8]}'
         return self.folder / 'robots' / f'{name}{SUFFIX}'
 
     def write_set_aside(self, reasons: Mapping[str, str]) -> None:
-        """Write why recordings cannot be used, by path; no file where all can."""
+        """Write the reasons against recordings by path; no file without any."""
         path = self.folder / 'set-aside.yaml'
         if not reasons:
             path.unlink(missing_ok=True)
@@ -136,7 +132,7 @@ class Store:
             self._journal.close()
             self._journal = None
 
-    def _read_journal(self) -> Iterator[tuple[str, Finished]]:
+    def _read_journal(self) -> Iterator[tuple[str, FleetRecording]]:
         try:
             lines = read_bytes(self.folder / 'journal.jsonl').split(b'\n')
         except FileNotFoundError:
@@ -146,7 +142,7 @@ class Store:
             with suppress(ValueError, TypeError, KeyError, RecursionError):
                 values: dict[str, Any] = json.loads(line)
                 values['warnings'] = tuple(values['warnings'])
-                entry = Finished(**values)
+                entry = FleetRecording(**values)
                 if all(isinstance(text, str) for text in (entry.key, entry.path, entry.digest)):
                     yield entry.key, entry
 
@@ -162,17 +158,12 @@ class Store:
 @contextmanager
 def open_store(folder: Path | str) -> Iterator[Store]:
     """
-    Open the folder of a fleet for this process alone.
-
-    Parameters
-    ----------
-    folder:
-        Made where it does not exist.
+    Open the folder of a fleet, which is made if needed, for this process alone.
 
     Raises
     ------
     IdentificationError
-        where another process has it, or it cannot be written to.
+        if another process uses it, or it cannot be written to.
 
     """
     folder = Path(folder)
@@ -215,7 +206,7 @@ def _take(lock: IO[str], folder: Path) -> None:
 
 @contextmanager
 def told_failures(folder: Path) -> Iterator[None]:
-    """Tell errors of the file system as ours."""
+    """Raise errors of the file system as `IdentificationError`."""
     try:
         yield
     except OSError as error:
@@ -227,7 +218,7 @@ def told_failures(folder: Path) -> Iterator[None]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all."""
+    """Write a file as a whole or not at all."""
     temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     with told_failures(path.parent):
         try:

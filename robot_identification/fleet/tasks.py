@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Tasks of workers: recordings to factors, and factors merged or asked for essential parameters.
+Tasks of workers: recordings to factors; merging and estimation of factors.
 
-Robot, base parameters and settings come as bytes and are unpacked once in a process; a recording
-costs its own reading and arithmetic and little more.
+Robot, base parameters and settings come as bytes and are unpacked once in a process.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ from ..results.factor_file import (
 )
 from ..results.result_yaml import plain
 from ..version import __version__
-from .store import Finished
+from .store import FleetRecording
 
 _one_at_a_time = threading.Lock()
-"""In a worker with several threads: warnings and regressors are not made for sharing."""
+"""Lock for workers with threads: warnings and regressors are not thread-safe."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,9 @@ class ReductionPlan:
     problem:
         The robot and the settings.
     structure:
-        The base parameters; found once, so that all workers have the same to the last bit.
+        The base parameters, the same in all workers.
     entry:
-        How recordings are read; each one's file takes the place of its own.
+        Layout of the recordings, without a file.
 
     """
 
@@ -85,12 +84,12 @@ class ReductionPlan:
     @classmethod
     def of(cls, experiment: Experiment) -> ReductionPlan:
         """
-        Return the plan that an experiment file states; its first recording shows how to read.
+        Return the plan of an experiment file; its first recording shows how to read.
 
         Raises
         ------
         SettingsError
-            where the file asks for something that a fleet's factors cannot give.
+            for settings that need more than factors.
 
         """
         problem = IdentificationProblem.of(experiment)
@@ -111,7 +110,7 @@ class ReductionPlan:
         return cls(problem, base, replace(entry, file=None))
 
     def fingerprint(self) -> str:
-        """Return a name that differs where recordings would give other factors."""
+        """Return a hash of all that factors depend on beside their recordings."""
         robot = self.problem.robot
         settings = {
             'joints': robot.joints,
@@ -125,36 +124,29 @@ class ReductionPlan:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def payload(self) -> bytes:
-        """Return it as what workers are given."""
+        """Return the plan as bytes for workers."""
         return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A recording that cannot be used, and why."""
+    """Reason against a recording."""
 
     reason: str
 
 
-def reduce_recording(payload: bytes, path: str) -> tuple[Finished, bytes] | Refused:
+def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] | Refused:
     """
-    Make the factor of a recording.
-
-    Parameters
-    ----------
-    payload:
-        Of the plan.
-    path:
-        Of the recording, absolute.
+    Make the factor of a recording at an absolute path, by the plan in ``payload``.
 
     Returns
     -------
-    What the store has to know of it, and the packed factor; or why it cannot be used.
+    The store's entry and the packed factor; or the reason against the recording.
 
     Raises
     ------
     OSError, IdentificationError
-        where trying again may help.
+        if a retry may help.
 
     """
     began = time.perf_counter()
@@ -168,7 +160,7 @@ def reduce_recording(payload: bytes, path: str) -> tuple[Finished, bytes] | Refu
                 raise
             return Refused(str(error))
     origin = stored.origins[0]
-    finished = Finished(
+    finished = FleetRecording(
         path=path,
         began=origin.start,
         duration=origin.duration,
@@ -182,19 +174,7 @@ def reduce_recording(payload: bytes, path: str) -> tuple[Finished, bytes] | Refu
 
 @dataclass(frozen=True)
 class Group:
-    """
-    Packed factors that a worker is given together.
-
-    Attributes
-    ----------
-    number:
-        Its place among all groups.
-    factors:
-        In order.
-    argument:
-        What else the task takes.
-
-    """
+    """Packed factors of one task: its index, the factors in order, and an argument of the task."""
 
     number: int
     factors: tuple[bytes, ...]
@@ -210,10 +190,10 @@ def merge_group(payload: bytes, group: Group) -> bytes:
 @dataclass(frozen=True)
 class Question:
     """
-    Question to single factors: the values of the fleet's essential parameters.
+    Definition of the comparison of single factors: the fleet's essential parameters.
 
-    All others are held at the fleet's values, and each joint's rows count with the fleet's
-    weights: so even a short recording tells something, and what several tell can be compared.
+    All others keep the fleet's values, and rows have the fleet's weights, so that short recordings
+    contribute and their values can be compared.
 
     Attributes
     ----------
@@ -222,7 +202,7 @@ class Question:
     weights:
         (n,) of the joints' rows [1/(N m) or 1/N].
     essential:
-        (b,) bool, which parameters are estimated: e of them.
+        (b,) bool, the e parameters that are estimated.
     fixed:
         (b,) values of the others.
 
@@ -235,22 +215,7 @@ class Question:
 
 
 def estimate_essentials(factor: QRFactor, question: Question) -> np.ndarray:
-    """
-    Estimate the essential parameters from a factor.
-
-    Parameters
-    ----------
-    factor:
-        Of a recording or a robot.
-    question:
-        What is estimated.
-
-    Returns
-    -------
-    np.ndarray
-        (2, e) values and standard deviations; NaN where the factor does not tell.
-
-    """
+    """Estimate from a factor: (2, e) values and standard deviations, NaN if unknown."""
     total, free = factor.stacked(question.weights), question.essential
     effort = total[:, -1] - total[:, :-1][:, ~free] @ question.fixed[~free]
     columns = np.flatnonzero(free)
@@ -275,7 +240,7 @@ def estimate_group(payload: bytes, group: Group) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def unpacked(payload: bytes) -> tuple[ReductionPlan, FactorBuilder]:
-    """Return a plan and its reducer, which are the same for all recordings."""
+    """Return the plan and its factor builder."""
     plan: ReductionPlan = pickle.loads(payload)
     return plan, FactorBuilder.of(plan.problem, base=plan.structure)
 
@@ -295,7 +260,7 @@ def _source(plan: ReductionPlan, path: str) -> FileSource | ElasticSource | Fact
 def _stored(
     reducer: FactorBuilder, source: FileSource | ElasticSource | FactorSource
 ) -> StoredFactor:
-    """Reduce a recording, or check a factor that was made elsewhere, such as on the robot."""
+    """Reduce a recording, or check a factor that was made elsewhere."""
     if not isinstance(source, FactorSource):
         return reducer.reduce(source)
     reducer.system([source])
@@ -315,7 +280,7 @@ def _entry(plan: ReductionPlan, path: str) -> RecordingEntry:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Tell whether it was the file system that failed, and not what was read."""
+    """Return true if the file system failed, and not the content."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and not isinstance(

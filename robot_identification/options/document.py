@@ -28,7 +28,6 @@ from ..untrusted.yaml_loader import (
     LimitedComposer,
     LimitedConstructor,
     MAX_INTEGER_LENGTH,
-    require_tree,
 )
 
 _SIZE = 8 << 20
@@ -172,7 +171,7 @@ def parse_document(text: str, file: str = '') -> Document:
         if node is None:
             return Document({}, file=file)
         lines: dict[str, int] = {}
-        _check(node, '', lines, (), file)
+        _check(node, '', lines, file)
         return Document(loader.construct_document(node), lines, file)
     except yaml.YAMLError as error:
         raise _syntax_error(error, file) from None
@@ -193,10 +192,7 @@ def parse_scalar(text: str, key: str) -> Any:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        if node is None:
-            return None
-        require_tree(node)
-        return loader.construct_document(node)
+        return None if node is None else loader.construct_document(node)
     except yaml.YAMLError:
         shown = text if len(text) <= 60 else f'{text[:57]}...'
         raise SettingsError(
@@ -207,20 +203,12 @@ def parse_scalar(text: str, key: str) -> Any:
         ) from None
 
 
-def _check(node: yaml.Node, key: str, lines: dict[str, int], above: tuple, file: str) -> None:
-    """Walk the node tree: note the lines, refuse keys that occur twice and aliases in a circle."""
-    if node in above:
-        raise SettingsError(
-            f"{_at(file, node.start_mark)}: '{key}' contains itself",
-            file=file,
-            key=key,
-            remedy='write the value out where the alias stands',
-        )
-    above = (*above, node)
+def _check(node: yaml.Node, key: str, lines: dict[str, int], file: str) -> None:
+    """Walk the node tree: note the lines, refuse keys that occur twice."""
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             lines.setdefault(f'{key}[{i}]', item.start_mark.line + 1)
-            _check(item, f'{key}[{i}]', lines, above, file)
+            _check(item, f'{key}[{i}]', lines, file)
     elif isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for name, value in node.value:
@@ -245,7 +233,7 @@ def _check(node: yaml.Node, key: str, lines: dict[str, int], above: tuple, file:
                 )
             seen[name.value] = line
             lines.setdefault(path, line)
-            _check(value, path, lines, above, file)
+            _check(value, path, lines, file)
 
 
 def _syntax_error(error: yaml.YAMLError, file: str) -> SettingsError:

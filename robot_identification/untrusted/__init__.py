@@ -2,7 +2,6 @@
 """
 Readers of untrusted files: every file that a user names is read through this package.
 
-A reader of a format checks here what no format checks itself: that a path is that of a regular
-file, that a file is not larger than its kind ever is, that YAML is neither nested nor expanded
-beyond use, and that compressed data does not grow beyond what it declares.
+It checks what formats do not: that a path is that of a regular file, the sizes of files, nesting
+and expansion of YAML, and the expansion of compressed data.
 """

@@ -2,9 +2,8 @@
 """
 NumPy arrays in ZIP archives (``.npz``), none larger than the archive declares.
 
-Members are stored or deflated, as NumPy writes them.  A member is never read beyond the size in
-the archive's directory, and that size is held against the compressed one, and against the shape in
-the array's header, before memory is taken for it.
+The size of a member in the directory is checked against its compressed size and against the shape
+in the array's header, before memory is allocated.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ MAX_RATIO = 1100
 """Largest ratio of a member's size to its compressed size; deflate reaches 1032."""
 
 MAX_EXPANSION = 1 << 30
-"""Largest sum of what the deflated members of an archive are read to [bytes]."""
+"""Largest size of all deflated members that are read [bytes]."""
 
 KINDS = 'biufU'
-"""NumPy's kinds of arrays that are read: numbers and text."""
+"""NumPy's kinds of arrays: numbers and text."""
 
 DAMAGED = (
     zipfile.BadZipFile,
@@ -43,7 +42,7 @@ DAMAGED = (
     MemoryError,
     OverflowError,
 )
-"""Errors that `ArrayArchive` raises for damaged archives; a damaged one fails in many ways."""
+"""Errors of `ArrayArchive` for damaged archives."""
 
 _SUFFIX = '.npy'
 _HEADERS = {
@@ -53,15 +52,7 @@ _HEADERS = {
 
 
 class ArrayArchive:
-    """
-    An open archive; made by `open_archive`.
-
-    Parameters
-    ----------
-    archive:
-        The ZIP archive.
-
-    """
+    """An open archive; made by `open_archive`."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -94,7 +85,7 @@ class ArrayArchive:
                 raise ValueError(f'it expands to more than {MAX_EXPANSION} bytes')
         with self._archive.open(info) as stream:
             data = stream.read(info.file_size)
-            # one byte more has the checksum compared
+            # reading one more byte compares the checksum
             if len(data) < info.file_size or stream.read(1):
                 raise ValueError(f"'{member}' has another size than the archive declares")
         return data

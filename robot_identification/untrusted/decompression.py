@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decompression of lz4 and zstd that never gives more than was declared."""
+"""Decompression of lz4 and zstd, limited to the declared size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from .files import open_regular
 
 MAX_BLOCK = 256 << 20
-"""Largest size of what is decompressed at once, as a chunk of mcap is [bytes]."""
+"""Largest size of a frame, such as a chunk of mcap [bytes]."""
 
 MAX_RATIO = 2000
 """Largest ratio of decompressed to compressed size, beyond a few kilobytes."""
@@ -18,17 +18,17 @@ _SMALL = 1 << 16
 _PIECE = 1 << 20
 
 
-def require_plausible(size: int, stored: int, what: str = 'a chunk') -> None:
-    """Raise ValueError where data would grow to ``size`` from ``stored`` bytes without reason."""
+def _require_plausible(size: int, stored: int) -> None:
+    """Raise ValueError for a size above `MAX_BLOCK`, or too large for the stored one."""
     if size > MAX_BLOCK:
-        raise ValueError(f'{what} declares {size} bytes, more than {MAX_BLOCK}')
+        raise ValueError(f'a chunk declares {size} bytes, more than {MAX_BLOCK}')
     if size > _SMALL + MAX_RATIO * stored:
-        raise ValueError(f'{what} declares {size} bytes in {stored} compressed ones')
+        raise ValueError(f'a chunk declares {size} bytes in {stored} compressed ones')
 
 
 def decompress(compression: str, data: memoryview, size: int) -> bytes | memoryview:
     """
-    Return compressed bytes decompressed.
+    Decompress one frame; return uncompressed data as they are.
 
     Parameters
     ----------
@@ -37,19 +37,19 @@ def decompress(compression: str, data: memoryview, size: int) -> bytes | memoryv
     data:
         One frame.
     size:
-        Number of bytes that it declares; what is not compressed is returned as it is.
+        Declared size [bytes].
 
     Raises
     ------
     ValueError
-        where the compression is not known, the data is not of that size, or the size exceeds a
-        limit.  Data that cannot be decompressed raises errors of lz4 and zstd, each its own.
+        for an unknown compression, another size, or one above a limit.  Damaged data raises errors
+        of lz4 and zstd.
 
     """
     if compression == '':
         return data
-    require_plausible(size, len(data))
-    stream = decompressor(compression)
+    _require_plausible(size, len(data))
+    stream = _decompressor(compression)
     found: bytes = stream.decompress(data, size + 1)
     if len(found) != size or not stream.eof:
         more = 'more' if len(found) > size else 'fewer'
@@ -57,7 +57,7 @@ def decompress(compression: str, data: memoryview, size: int) -> bytes | memoryv
     return found
 
 
-def decompressor(compression: str) -> Any:
+def _decompressor(compression: str) -> Any:
     """Return a streaming decompressor; raises ValueError for an unknown compression."""
     if compression == 'lz4':
         from lz4.frame import LZ4FrameDecompressor
@@ -69,8 +69,8 @@ def decompressor(compression: str) -> Any:
 
 
 def decompress_message(data: bytes) -> bytes:
-    """Return a message that is one zstd frame; raises as `decompress`."""
-    stream = decompressor('zstd')
+    """Decompress a message that is one zstd frame; raises as `decompress`."""
+    stream = _decompressor('zstd')
     limit = min(MAX_BLOCK, _SMALL + MAX_RATIO * len(data))
     found: bytes = stream.decompress(data, limit)
     if not stream.eof:
@@ -79,7 +79,7 @@ def decompress_message(data: bytes) -> bytes:
 
 
 def decompress_file(source: Path, target: Path) -> None:
-    """Decompress a file of zstd frames; raises OSError, or ValueError where it grows too much."""
+    """Decompress a file of zstd frames; raises OSError, or ValueError above `MAX_RATIO`."""
     zstd = _zstd()
     total, stored = 0, source.stat().st_size
     with (

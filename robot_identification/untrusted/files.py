@@ -2,8 +2,7 @@
 """
 Paths and regular files of users.
 
-What is wrong with a file is raised as `OSError` with a text in ``strerror``, as the system's own
-errors are, so that each reader names it in the words of its format.
+Errors are `OSError` with a text in ``strerror``, as the system's are; readers add the format.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import BinaryIO
 from ..errors import SettingsError
 
 DOCUMENT_SIZE = 64 << 20
-"""Largest size of a text that is read as a whole: settings, results, URDFs [bytes]."""
+"""Largest size of settings, results and URDFs [bytes]."""
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = (
@@ -30,15 +29,7 @@ _KINDS = (
 
 
 def user_path(path: str | os.PathLike) -> Path:
-    """
-    Return a path with ``~`` and ``~user`` expanded.
-
-    Raises
-    ------
-    SettingsError
-        where it cannot be the path of a file, or there is no such user.
-
-    """
+    """Return a path with ``~`` expanded; raises SettingsError for what is no path."""
     text = os.fspath(path)
     try:
         if '\0' in text:
@@ -54,19 +45,12 @@ def user_path(path: str | os.PathLike) -> Path:
 
 def require_regular(path: str | os.PathLike, limit: int | None = None) -> None:
     """
-    Raise where a path is not that of a regular file, without opening it.
-
-    Parameters
-    ----------
-    path:
-        The file.
-    limit:
-        Largest size [bytes]; None for any.
+    Require a regular file, without opening it, of at most ``limit`` bytes; None for any.
 
     Raises
     ------
     OSError
-        where the file does not exist, is no regular file, or is too large.
+        for a file that does not exist, is not regular, or is too large.
 
     """
     try:
@@ -78,24 +62,7 @@ def require_regular(path: str | os.PathLike, limit: int | None = None) -> None:
 def open_regular(
     path: str | os.PathLike, limit: int | None = None, buffering: int = -1
 ) -> BinaryIO:
-    """
-    Open a regular file for reading; reading from a pipe or a device might never end.
-
-    Parameters
-    ----------
-    path:
-        The file.
-    limit:
-        Largest size [bytes]; None for any.
-    buffering:
-        As for `open`.
-
-    Raises
-    ------
-    OSError
-        as `require_regular`.
-
-    """
+    """Open a file for reading that `require_regular` accepts: a pipe might never end."""
     require_regular(path, limit)
     number = os.open(path, _OPEN_FLAGS)
     try:
@@ -125,7 +92,7 @@ def read_text(
     OSError
         as `require_regular`.
     UnicodeDecodeError
-        where it is not text in that encoding.
+        for what is no text in that encoding.
 
     """
     return read_bytes(path, limit).decode(encoding)

@@ -40,17 +40,10 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
     """
     Return the URDF that a xacro file expands to.
 
-    Parameters
-    ----------
-    path:
-        The file.
-    arguments:
-        Arguments of the file by name.
-
     Raises
     ------
     ModelError
-        where xacro is missing, fails, or exceeds its time or memory.
+        if xacro is missing, fails, or exceeds its time or memory.
 
     """
     request = {
@@ -95,7 +88,7 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
 
 
 def _end(code: int) -> str:
-    """Return how a process ended that gave no answer."""
+    """Return text on the end of a process without an answer."""
     return 'its process was killed' if code < 0 else f'its process ended with code {code}'
 
 
@@ -123,7 +116,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reason(error: Exception, megabytes: int) -> str:
-    """Return what went wrong, with the reason that xacro keeps beside its own text."""
+    """Return the reason of an error, with the one that xacro keeps beside its own text."""
     cause = getattr(error, 'exc', None) or error.__cause__ or error.__context__ or error
     if isinstance(cause, MemoryError):
         return f'it needs more than {megabytes} MB of memory'

@@ -3,8 +3,7 @@
 YAML of users, within limits on nesting, aliases, nodes and the length of numbers.
 
 PyYAML's composers recurse once a level (in C, until the stack overflows), and aliases let a
-kilobyte stand for gigabytes.  Here the nodes are composed from the parser's events by a composer
-that counts them, before anything is constructed.
+kilobyte stand for gigabytes.  This composer counts the nodes before anything is constructed.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 import yaml
 from yaml.composer import Composer, ComposerError
 from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.cyaml import CParser
 from yaml.events import AliasEvent, NodeEvent
 from yaml.resolver import Resolver
 
@@ -29,11 +29,9 @@ MAX_ALIASED_NODES = 100_000
 MAX_INTEGER_LENGTH = 40
 """Characters of an integer; one of 64 bits has 20 at most."""
 
-_Parser: Any = getattr(yaml.cyaml, 'CParser', None) if hasattr(yaml, 'cyaml') else None
-
 
 class LimitedComposer(Composer):
-    """Composes nodes within the limits above; base of loaders, in front of PyYAML's own parts."""
+    """Composer within the limits above, to be put in front of PyYAML's own parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,8 +59,9 @@ class LimitedComposer(Composer):
         return node
 
     def _compose_alias(self, event: AliasEvent, parent: yaml.Node | None, index: Any) -> yaml.Node:
-        # an alias inside what it stands for has no size yet; documents check for circles
-        self._aliased += self._sizes.get(event.anchor, 1)
+        if event.anchor in self.anchors and event.anchor not in self._sizes:
+            raise ComposerError(None, None, 'a value contains itself', event.start_mark)
+        self._aliased += self._sizes.get(event.anchor, 0)
         if self._aliased > MAX_ALIASED_NODES:
             problem = f'aliases stand for more than {MAX_ALIASED_NODES} values'
             raise ComposerError(None, None, problem, event.start_mark)
@@ -70,7 +69,7 @@ class LimitedComposer(Composer):
 
 
 class LimitedConstructor(SafeConstructor):
-    """Constructs plain data; what a tag does not fit is an error of YAML."""
+    """Constructor of plain data; a value that does not fit its tag is an error of YAML."""
 
     def construct_yaml_int(self, node: yaml.Node) -> int:
         """Return an integer that is not longer than `MAX_INTEGER_LENGTH`."""
@@ -91,25 +90,15 @@ class LimitedConstructor(SafeConstructor):
 
 LimitedConstructor.add_constructor('tag:yaml.org,2002:int', LimitedConstructor.construct_yaml_int)
 
-if _Parser is not None:
 
-    class LimitedLoader(LimitedComposer, _Parser, LimitedConstructor, Resolver):
-        """PyYAML's safe loader within limits, with events of the parser in C."""
+class LimitedLoader(LimitedComposer, CParser, LimitedConstructor, Resolver):
+    """PyYAML's safe loader within limits, with the parser in C."""
 
-        def __init__(self, stream: Any) -> None:
-            _Parser.__init__(self, stream)
-            LimitedComposer.__init__(self)
-            LimitedConstructor.__init__(self)
-            Resolver.__init__(self)
-
-else:
-
-    class LimitedLoader(LimitedComposer, yaml.SafeLoader, LimitedConstructor):  # type: ignore
-        """PyYAML's safe loader within limits."""
-
-        def __init__(self, stream: Any) -> None:
-            yaml.SafeLoader.__init__(self, stream)
-            LimitedComposer.__init__(self)
+    def __init__(self, stream: Any) -> None:
+        CParser.__init__(self, stream)
+        LimitedComposer.__init__(self)
+        LimitedConstructor.__init__(self)
+        Resolver.__init__(self)
 
 
 def load_yaml(text: str) -> Any:
@@ -119,27 +108,12 @@ def load_yaml(text: str) -> Any:
     Raises
     ------
     yaml.YAMLError
-        where it is not YAML, exceeds a limit, contains itself, or a value does not fit its tag.
+        for what is no YAML, exceeds a limit, contains itself or does not fit its tag.
 
     """
     loader = LimitedLoader(text)
     try:
         node = loader.get_single_node()
-        if node is None:
-            return None
-        require_tree(node)
-        return loader.construct_document(node)
+        return None if node is None else loader.construct_document(node)
     finally:
         loader.dispose()
-
-
-def require_tree(node: yaml.Node, above: tuple[yaml.Node, ...] = ()) -> None:
-    """Raise ComposerError where a node contains itself; ``above`` are those that it is in."""
-    if isinstance(node, yaml.ScalarNode):
-        return
-    if any(node is other for other in above):
-        raise ComposerError(None, None, 'a value contains itself', node.start_mark)
-    above = (*above, node)
-    for item in node.value:
-        for part in item if isinstance(item, tuple) else (item,):
-            require_tree(part, above)

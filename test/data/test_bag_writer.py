@@ -14,13 +14,13 @@ from mcap.opcode import Opcode
 from mcap.reader import make_reader, NonSeekingReader
 import numpy as np
 import pytest
+from robot_identification.data.bag_metadata import message_definition, type_hash
 from robot_identification.data.bag_writer import (
     BagWriter,
     Qos,
     Topic,
 )
-from robot_identification.data.mcap_file import MAGIC, parts_of
-from robot_identification.data.message_definition import message_definition, type_hash
+from robot_identification.data.mcap_records import MAGIC, parts_of
 from robot_identification.errors import RecordingError
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import get_typestore, Stores
@@ -266,16 +266,6 @@ def test_the_definition_has_every_part_once_and_rosbags_reads_it():
     types = get_types_from_msg(text, JOINT_STATE)
     assert set(types) == {JOINT_STATE, 'std_msgs/msg/Header', 'builtin_interfaces/msg/Time'}
     assert text.count('MSG: std_msgs/Header') == text.count('MSG: builtin_interfaces/Time') == 1
-
-
-def test_the_definition_without_an_installation_has_the_same_fields(monkeypatch):
-    from rosbags.typesys import get_types_from_msg
-
-    installed = get_types_from_msg(message_definition(JOINT_STATE), JOINT_STATE)
-    monkeypatch.setenv('AMENT_PREFIX_PATH', '')
-    monkeypatch.setattr('sys.prefix', '/nowhere')
-    carried = get_types_from_msg(message_definition.__wrapped__(JOINT_STATE), JOINT_STATE)
-    assert installed == carried
 
 
 def test_the_hash_is_the_one_that_ros_uses():

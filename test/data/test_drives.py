@@ -4,7 +4,6 @@
 import numpy as np
 import pytest
 from robot_identification.data.drives import Drives
-from robot_identification.data.recording import Recording
 from robot_identification.errors import SettingsError
 from robot_identification.options.fields import from_mapping
 
@@ -14,45 +13,31 @@ POSITION = np.linalg.inv(GEAR).tolist()
 EFFORT = GEAR.T.tolist()
 
 
-def at_the_motors(n_rows=50):
-    rng = np.random.default_rng(0)
-    q, v, c = rng.normal(size=(3, n_rows, 2))
-    time = np.arange(n_rows) / 100.0
-    return q, v, c, Recording(time, q @ GEAR.T, c, ('m1', 'm2'), v @ GEAR.T, source='run.csv')
-
-
-def test_positions_velocities_and_efforts_are_turned_to_the_joints():
-    q, v, c, recording = at_the_motors()
+def test_positions_velocities_and_efforts_are_mapped_to_the_joints():
+    q, v, c = np.random.default_rng(0).normal(size=(3, 50, 2))
     drives = from_mapping(
         Drives,
         {'position': {'matrix': POSITION, 'offset': [0.5, -1]}, 'effort': {'matrix': EFFORT}},
     )
-    joints = drives.to_joints(recording, ('j1', 'j2'))
-    np.testing.assert_allclose(joints.position, q + [0.5, -1.0], atol=1e-12)
-    np.testing.assert_allclose(joints.velocity, v, atol=1e-12)
-    np.testing.assert_allclose(joints.effort, c @ GEAR, atol=1e-12)
-    assert joints.joints == ('j1', 'j2')
-    assert joints.source == 'run.csv'
+    velocity, effort = drives.joint_velocity(v @ GEAR.T), drives.joint_effort(c)
+    np.testing.assert_allclose(drives.joint_position(q @ GEAR.T), q + [0.5, -1.0], atol=1e-12)
+    np.testing.assert_allclose(velocity, v, atol=1e-12)
+    np.testing.assert_allclose(effort, c @ GEAR, atol=1e-12)
     # power is the same on both sides
     np.testing.assert_allclose(
-        (joints.effort * joints.velocity).sum(axis=1), (c * (v @ GEAR.T)).sum(axis=1), rtol=1e-9
+        (effort * velocity).sum(axis=1), (c * (v @ GEAR.T)).sum(axis=1), rtol=1e-9
     )
 
 
 def test_what_is_left_out_stays_as_it_is():
-    _, _, _, recording = at_the_motors()
+    values = np.random.default_rng(0).normal(size=(50, 2))
     for drives in (Drives(), from_mapping(Drives, None), from_mapping(Drives, {'effort': None})):
-        joints = drives.to_joints(recording)
-        np.testing.assert_array_equal(joints.position, recording.position)
-        np.testing.assert_array_equal(joints.velocity, recording.velocity)
-        np.testing.assert_array_equal(joints.effort, recording.effort)
-        assert joints.joints == recording.joints
+        for convert in (drives.joint_position, drives.joint_velocity, drives.joint_effort):
+            np.testing.assert_array_equal(convert(values), values)
 
 
 def test_a_recording_without_velocity_has_none_at_the_joints():
-    _, _, _, r = at_the_motors()
-    drives = from_mapping(Drives, {'position': {'matrix': POSITION}})
-    assert drives.to_joints(Recording(r.time, r.position, r.effort, r.joints)).velocity is None
+    assert from_mapping(Drives, {'position': {'matrix': POSITION}}).joint_velocity(None) is None
 
 
 @pytest.mark.parametrize(
@@ -70,13 +55,6 @@ def test_wrong_shapes_name_the_key(drives, key):
         from_mapping(Drives, drives, 'robot.drives').check(2)
     assert error.value.key == f'robot.drives.{key}'
     assert key in str(error.value)
-
-
-def test_a_matrix_that_does_not_fit_the_recording_names_both():
-    _, _, _, recording = at_the_motors()
-    drives = from_mapping(Drives, {'effort': {'matrix': [[1, 0, 0], [0, 1, 0]]}})
-    with pytest.raises(SettingsError, match=r'takes 3 columns, run\.csv has 2'):
-        drives.to_joints(recording)
 
 
 def test_what_is_no_matrix_is_refused():

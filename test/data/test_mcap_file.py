@@ -15,14 +15,15 @@ from mcap.writer import CompressionType, IndexType
 from mcap.writer import Writer as McapWriter
 import numpy as np
 import pytest
-from robot_identification.data import mcap_recovery
+from robot_identification.data import mcap_file
 from robot_identification.data.bag import (
     bag_info,
     BagInfo,
     joint_state_messages,
 )
 from robot_identification.data.joint_state import decode, SIGNALS
-from robot_identification.data.mcap_file import open_mcap, parts_of
+from robot_identification.data.mcap_file import open_mcap
+from robot_identification.data.mcap_records import parts_of
 from robot_identification.data.messages import Messages
 from robot_identification.errors import RecordingError
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
@@ -279,7 +280,7 @@ def test_the_index_is_used_where_there_is_one(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError('read without its index')
 
-    monkeypatch.setattr(mcap_recovery, '_whole_parts', refuse)
+    monkeypatch.setattr(mcap_file, '_whole_parts', refuse)
     for compression in CompressionType:
         write_mcap(tmp_path / 'run.mcap', alike(100), compression, 2000)
         assert len(in_bulk(tmp_path / 'run.mcap')[1]) == 100

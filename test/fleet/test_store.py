@@ -8,11 +8,11 @@ import sys
 
 import pytest
 from robot_identification.errors import IdentificationError
-from robot_identification.fleet.store import Finished, open_store
+from robot_identification.fleet.store import FleetRecording, open_store
 from robot_identification.results.result_yaml import load
 
 ROOT = Path(__file__).resolve().parents[2]
-ENTRY = Finished('/data/Ärm 1/run.csv', 1.5, 10.0, {'a': 'b'}, 7, 0.1, ('odd',))
+ENTRY = FleetRecording('/data/Ärm 1/run.csv', 1.5, 10.0, {'a': 'b'}, 7, 0.1, ('odd',))
 
 
 def test_what_is_kept_is_known_to_the_next_run(tmp_path):
@@ -28,13 +28,13 @@ def test_what_is_kept_is_known_to_the_next_run(tmp_path):
 def test_a_line_cut_short_is_as_if_it_were_not_there(tmp_path):
     with open_store(tmp_path) as store:
         store.keep('key', ENTRY, b'one')
-        store.keep('other', Finished('/x'), b'two')
+        store.keep('other', FleetRecording('/x'), b'two')
     journal = tmp_path / 'journal.jsonl'
     journal.write_bytes(journal.read_bytes()[:-20])
     with open_store(tmp_path) as store:
         assert store.finished('key') is not None
         assert store.finished('other') is None
-        store.keep('third', Finished('/y'), b'three')
+        store.keep('third', FleetRecording('/y'), b'three')
     with open_store(tmp_path) as store:
         assert store.finished('key') is not None
         assert store.finished('third') is not None

@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> None:
         try:
             if bag == output or is_complete(bag):
                 continue
-            for line in repair_bag(bag, quiet=QUIET, reserve=RESERVE).done:
+            for line in repair_bag(bag, quiet=QUIET, reserve=RESERVE):
                 _say(f'{bag}: {line}')
         except (RecordingError, OSError) as error:
             _say(f'left as it is: {error}')
