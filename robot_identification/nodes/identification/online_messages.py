@@ -14,7 +14,7 @@ from std_msgs.msg import Header
 
 from ...base_parameters import BaseStructure
 from ...estimation.elimination import ACCEPTED, WEAK
-from ...online.change import PAYLOAD
+from ...online.change_detector import PAYLOAD
 from ..common.motion_messages import time_message
 from .online_follower import (
     Account,
@@ -297,7 +297,7 @@ def change_diagnostic(node: str, robot: str, watch: ChangeWatch) -> DiagnosticSt
         text = 'changes are looked for once joint states arrive'
     elif watch.detector.settling:
         text = 'the estimate settles; to look for changes against it as it is, ~/online/freeze'
-    elif watch.detector.usual is None:
+    elif watch.detector.baseline is None:
         text = f'learning what is usual ({100.0 * watch.detector.learning:.0f} %)'
     elif change is None:
         text = 'no change'
