@@ -15,19 +15,7 @@ from ...results.result import Result
 
 @dataclass(frozen=True)
 class Latest:
-    """
-    The latest estimate.
-
-    Attributes
-    ----------
-    result:
-        Everything that was found.
-    stamp:
-        When.
-    folder:
-        Where its files are.
-
-    """
+    """The latest estimate, its time and the folder of its files."""
 
     result: Result
     stamp: Time
@@ -41,10 +29,8 @@ class State:
 
     Attributes
     ----------
-    busy:
-        The request that is worked on, or empty.
-    progress, step:
-        How far it is (0 to 1) and with what.
+    busy, progress, step:
+        The request that is worked on, or empty; how far it is (0 to 1) and with what.
     failure:
         Why the latest request failed; empty where it did not.
 
@@ -56,31 +42,40 @@ class State:
     failure: str = ''
 
 
-def status_message(name: str, state: State, latest: Latest | None) -> DiagnosticStatus:
+def diagnostic_status(
+    node: str, part: str, text: str, values: dict[str, Any], *, robot: str, warned: bool
+) -> DiagnosticStatus:
+    """Return a status of part of a node, with level WARN or OK."""
+    return DiagnosticStatus(
+        level=DiagnosticStatus.WARN if warned else DiagnosticStatus.OK,
+        name=f'{node.lstrip("/")}: {part}',
+        message=text,
+        hardware_id=robot,
+        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+    )
+
+
+def state_diagnostic(node: str, state: State, latest: Latest | None) -> DiagnosticStatus:
     """
     Return the state of the node and of its latest estimate.
 
     The level is WARN where the latest request failed, or the estimate has a warning or is not
     physically consistent; else OK.
     """
-    level, text = DiagnosticStatus.OK, 'no estimate yet'
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    text, warned = 'no estimate yet', bool(state.failure)
     if latest is not None:
-        level, text, values = _estimate(latest)
+        text, values = _estimate(latest)
+        warned = warned or bool(latest.result.warnings) or not latest.result.consistency.physical
     if state.failure:
-        level, text = DiagnosticStatus.WARN, f'the latest request failed: {state.failure}'
+        text = f'the latest request failed: {state.failure}'
     if state.busy:
         text = f'{state.busy}: {state.step} ({100.0 * state.progress:.0f} %)'
-    return DiagnosticStatus(
-        level=level,
-        name=f'{name.lstrip("/")}: estimate',
-        message=text,
-        hardware_id=values.get('robot', ''),
-        values=[KeyValue(key=key, value=value) for key, value in values.items()],
-    )
+    robot = values.get('robot', '')
+    return diagnostic_status(node, 'estimate', text, values, robot=robot, warned=warned)
 
 
-def _estimate(latest: Latest) -> tuple[bytes, str, dict[str, str]]:
+def _estimate(latest: Latest) -> tuple[str, dict[str, Any]]:
     result = latest.result
     estimate = result.estimate
     values: dict[str, Any] = {
@@ -99,9 +94,9 @@ def _estimate(latest: Latest) -> tuple[bytes, str, dict[str, str]]:
         values[f'relative error on {sources} [%]'] = f'{validation.relative_error:.3g}'
     for number, warning in enumerate(result.warnings, 1):
         values[f'warning {number}'] = warning
-    level, text = DiagnosticStatus.OK, f'relative error {estimate.relative_error:.3g} %'
+    text = f'relative error {estimate.relative_error:.3g} %'
     if not result.consistency.physical:
-        level, text = DiagnosticStatus.WARN, f'{text}, not physically consistent'
+        text += ', not physically consistent'
     if result.warnings:
-        level, text = DiagnosticStatus.WARN, f'{text}, {len(result.warnings)} warnings'
-    return level, text, {key: str(value) for key, value in values.items()}
+        text += f', {len(result.warnings)} warnings'
+    return text, values

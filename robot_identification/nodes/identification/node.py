@@ -62,7 +62,7 @@ from ..common.conversions import (
     standard_parameters_message,
 )
 from ..common.requests import RequestQueue, SERVICES
-from .diagnostics import Latest, State, status_message
+from .diagnostics import Latest, State, state_diagnostic
 from .online_service import OnlineService
 from .settings import (
     method_name,
@@ -140,7 +140,7 @@ class IdentificationNode(Node):
 
     def _on_timer(self) -> None:
         stamp = self.get_clock().now().to_msg()
-        status = status_message(self.get_fully_qualified_name(), self._state, self._latest)
+        status = state_diagnostic(self.get_fully_qualified_name(), self._state, self._latest)
         self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=[status]))
 
     def _on_request(

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 import math
+import time
+from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticStatus
 import numpy as np
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from std_msgs.msg import Header
 
 from ...base_parameters import BaseStructure
 from ...estimation.elimination import ACCEPTED, WEAK
+from ...online import StreamCounts
 from ...online.change_detector import PAYLOAD
 from ..common.motion_messages import time_message
+from .diagnostics import diagnostic_status
 from .online_follower import (
     Account,
     ChangeWatch,
@@ -32,8 +36,8 @@ STATES = {
 }
 """States in words."""
 
-_OTHER_RATE = 0.2
-_OFTEN_LATE = 0.1  # of the updates, from which on late ones are warned of
+_OTHER_RATE = 0.2  # share by which a rate may differ
+_OFTEN_LATE = 0.1  # share of late updates from which on they are warned of
 
 
 class ParameterMessages:
@@ -85,158 +89,114 @@ def _state_of(flag: int) -> int:
 @dataclass(frozen=True)
 class StatusSample:
     """
-    The stream at one moment; two of them tell what happened in between.
+    State of the stream at one moment; the difference of two is what happened in between.
 
     Attributes
     ----------
-    clock:
-        Steady time [s].
-    processor:
-        Processor time of the process [s].
-    messages, lost, refused, foreign, invalid, disordered, gaps, jumps, updates, late:
-        Counts so far; late are updates.
+    clock, processor:
+        Steady time, and processor time of the process [s].
     stamp:
         Of the newest joint state [ns]; None before the first.
+    account, counts:
+        Counts of the messages and of the samples so far.
 
     """
 
     clock: float
     processor: float
-    messages: int = 0
-    lost: int = 0
-    refused: int = 0
-    foreign: int = 0
-    invalid: int = 0
-    disordered: int = 0
-    gaps: int = 0
-    jumps: int = 0
-    updates: int = 0
-    late: int = 0
-    stamp: int | None = None
+    stamp: int | None
+    account: Account
+    counts: StreamCounts
 
     @classmethod
-    def at(cls, follower: Follower, clock: float, processor: float) -> StatusSample:
-        """Look at a follower."""
-        account, counts = follower.account, follower.counts
+    def of(cls, follower: Follower) -> StatusSample:
+        """Return the present state."""
         return cls(
-            clock,
-            processor,
-            account.messages,
-            account.lost,
-            account.refused,
-            account.foreign,
-            counts.invalid,
-            counts.late,
-            max(0, counts.stretches - 1),
-            account.jumps,
-            account.updates,
-            account.late,
-            follower.last_stamp,
+            time.monotonic(),
+            time.process_time(),
+            follower.stamps.last if follower.stamps.count else None,
+            replace(follower.account),
+            replace(follower.counts),
         )
 
 
 def status_message(
-    follower: Follower, before: StatusSample, now: StatusSample, stale: float, since_message: float
+    follower: Follower, before: StatusSample, now: StatusSample, since_message: float
 ) -> OnlineStatus:
-    """
-    Return the status.
-
-    Parameters
-    ----------
-    follower:
-        Who follows the robot.
-    before, now:
-        What was seen last time, and what is seen now.
-    stale:
-        Time without joint states that is too long [s].
-    since_message:
-        How long ago the newest joint state came [s].
-
-    """
-    account, durations, latencies = follower.account, follower.durations, follower.latencies
+    """Return the status; ``since_message`` is how long ago the newest joint state came [s]."""
+    account, counts, identifier = now.account, now.counts, follower.identifier
+    durations, latencies, delay = follower.durations, follower.latencies, follower.effort_delay
+    unknown = np.full(len(follower.joints), np.nan)
     rate = _rate(before, now)
-    flowing = now.messages > 0 and since_message < stale and account.updates > 0
-    delay, delay_std = _effort_delay(follower)
+    flowing = account.messages and since_message < follower.options.stale and account.updates
     state = OnlineStatus.FROZEN if follower.frozen else OnlineStatus.LEARNING
     return OnlineStatus(
         header=Header(stamp=time_message(0 if now.stamp is None else now.stamp)),
         state=state if flowing else OnlineStatus.WAITING,
-        message='; '.join(_troubles(follower, before, now, rate, stale, since_message)),
+        message='; '.join(_troubles(follower, before, now, rate, since_message)),
         messages=account.messages,
         lost=account.lost,
-        refused=account.refused + account.foreign + now.invalid,
-        disordered=now.disordered,
-        gaps=now.gaps,
+        refused=account.refused + account.foreign + counts.invalid,
+        disordered=counts.late,
+        gaps=max(0, counts.stretches - 1),
         updates=account.updates,
         late_updates=account.late,
-        rows=follower.rows,
+        rows=0 if identifier is None else identifier.rows,
         rate=rate,
         jitter=follower.stamps.jitter,
         longest_gap=follower.longest_gap,
         joints=follower.joints,
-        effort_delay=delay,
-        effort_delay_std=delay_std,
+        effort_delay=unknown if delay is None else delay.delay,
+        effort_delay_std=unknown if delay is None else delay.std,
         update_median=durations.below(0.5),
         update_99=durations.below(0.99),
         update_999=durations.below(0.999),
         update_longest=durations.longest,
         latency_median=latencies.below(0.5),
         latency_999=latencies.below(0.999),
-        delay=follower.delay,
+        delay=math.nan if identifier is None else identifier.delay,
         load=(now.processor - before.processor) / max(now.clock - before.clock, 1e-9),
     )
-
-
-def _effort_delay(follower: Follower) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) delays of efforts and their standard deviations [s]; NaN where they are not known."""
-    found = None if follower.delays is None else follower.delays.found
-    if found is None:
-        return np.full(len(follower.joints), np.nan), np.full(len(follower.joints), np.nan)
-    return found.delay, found.std
 
 
 def _rate(before: StatusSample, now: StatusSample) -> float:
     if before.stamp is None or now.stamp is None or now.stamp <= before.stamp:
         return math.nan
-    own = now.messages - now.foreign - before.messages + before.foreign
+    new, old = now.account, before.account
+    own = new.messages - new.foreign - old.messages + old.foreign
     return 1e9 * own / (now.stamp - before.stamp)
 
 
 def _troubles(
-    follower: Follower,
-    before: StatusSample,
-    now: StatusSample,
-    rate: float,
-    stale: float,
-    since: float,
+    follower: Follower, before: StatusSample, now: StatusSample, rate: float, since: float
 ) -> list[str]:
-    """Say what went wrong between two looks."""
-    found = []
-    if now.messages == 0:
+    """Return what went wrong between two samples, in words."""
+    if now.account.messages == 0:
         return ['no joint states have arrived']
-    if since >= stale:
+    if since >= follower.options.stale:
         return [f'no joint states for {since:.1f} s']
-    foreign = now.foreign - before.foreign
-    if foreign and foreign == now.messages - before.messages:
+    new, counts = _difference(now.account, before.account), _difference(now.counts, before.counts)
+    if new['foreign'] and new['foreign'] == new['messages']:
         return [follower.foreigner]
-    refused = now.refused - before.refused + now.invalid - before.invalid
-    jumps = now.jumps - before.jumps
-    if refused or jumps:
+    found = []
+    refused = new['refused'] + counts['invalid']
+    # the first stretch is no gap
+    gaps = max(0, now.counts.stretches - 1) - max(0, before.counts.stretches - 1)
+    if refused or new['jumps']:
         found.append(follower.trouble)
     if refused:
         found.append(f'{refused} joint states left out')
-    if now.lost > before.lost:
-        found.append(f'{now.lost - before.lost} joint states lost on the way')
-    if now.disordered > before.disordered:
-        found.append(f'{now.disordered - before.disordered} joint states not in order of time')
-    if now.gaps > before.gaps and not jumps:
-        found.append(f'{now.gaps - before.gaps} gaps: the filters filled anew')
-    late = now.late - before.late
-    if late > _OFTEN_LATE * (now.updates - before.updates):
-        deadline = _ms(follower.deadline)
-        found.append(f'{late} updates took longer than {deadline} ms (online.deadline)')
-    expected = 1.0 / follower.period if follower.period == follower.period else rate
-    if abs(rate - expected) > _OTHER_RATE * expected and now.gaps == before.gaps:
+    if new['lost'] > 0:
+        found.append(f'{new["lost"]} joint states lost on the way')
+    if counts['late'] > 0:
+        found.append(f'{counts["late"]} joint states not in order of time')
+    if gaps > 0 and not new['jumps']:
+        found.append(f'{gaps} gaps: the filters filled anew')
+    if new['late'] > _OFTEN_LATE * new['updates']:
+        deadline = _ms(follower.options.deadline)
+        found.append(f'{new["late"]} updates took longer than {deadline} ms (online.deadline)')
+    expected = rate if math.isnan(follower.period) else 1.0 / follower.period
+    if abs(rate - expected) > _OTHER_RATE * expected and not gaps:
         found.append(
             f'joint states come at {rate:.4g} Hz, at the start it was {expected:.4g} Hz: if that '
             'stays so, call ~/online/reset'
@@ -244,15 +204,20 @@ def _troubles(
     return found
 
 
+def _difference(now: Account | StreamCounts, before: Account | StreamCounts) -> dict[str, int]:
+    later = asdict(now)
+    return {name: later[name] - count for name, count in asdict(before).items()}
+
+
 def diagnostic(
     node: str, robot: str, status: OnlineStatus, account: Account | None = None
 ) -> DiagnosticStatus:
     """Return the status as rqt_robot_monitor and its like show it; with an account, if any."""
     account = Account() if account is None else account
-    words = STATES[status.state]
+    text = STATES[status.state]
     healthy = status.state in (OnlineStatus.LEARNING, OnlineStatus.FROZEN)
-    level = DiagnosticStatus.OK if healthy and not status.message else DiagnosticStatus.WARN
-    text = f'{words}, {status.rate:.4g} Hz' if healthy else words
+    if healthy:
+        text = f'{text}, {status.rate:.4g} Hz'
     if status.message:
         text = f'{text}: {status.message}'
     values = {
@@ -278,33 +243,28 @@ def diagnostic(
     for joint, delay, std in zip(
         status.joints, status.effort_delay, status.effort_delay_std, strict=True
     ):
-        told = 'not known' if math.isnan(delay) else f'{_ms(delay)} +- {_ms(std)}'
-        values[f'effort of {joint} late by [ms]'] = told
-    return DiagnosticStatus(
-        level=level,
-        name=f'{node.lstrip("/")}: online',
-        message=text,
-        hardware_id=robot,
-        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
-    )
+        shown = 'not known' if math.isnan(delay) else f'{_ms(delay)} +- {_ms(std)}'
+        values[f'effort of {joint} late by [ms]'] = shown
+    warned = not healthy or bool(status.message)
+    return diagnostic_status(node, 'online', text, values, robot=robot, warned=warned)
 
 
-def change_diagnostic(node: str, robot: str, watch: ChangeWatch) -> DiagnosticStatus:
+def change_diagnostic(node: str, robot: str, changes: ChangeWatch) -> DiagnosticStatus:
     """Return what is known about changes of the robot; WARN where there has been one."""
-    level, values = DiagnosticStatus.OK, {'found': str(watch.found)}
-    change = watch.newest
-    if watch.detector is None:
+    values: dict[str, Any] = {'found': changes.found}
+    change, detector, warned = changes.newest, changes.detector, False
+    if detector is None:
         text = 'changes are looked for once joint states arrive'
-    elif watch.detector.settling:
+    elif detector.settling:
         text = 'the estimate settles; to look for changes against it as it is, ~/online/freeze'
-    elif watch.detector.baseline is None:
-        text = f'learning what is usual ({100.0 * watch.detector.learning:.0f} %)'
+    elif detector.baseline is None:
+        text = f'learning what is usual ({100.0 * detector.learning:.0f} %)'
     elif change is None:
         text = 'no change'
     else:
-        level = DiagnosticStatus.WARN if watch.recent else DiagnosticStatus.OK
+        warned = changes.recent
         unit = 'kg' if change.kind == PAYLOAD else 'N m or N'
-        earlier = '' if watch.recent else 'no change any more; the last was '
+        earlier = '' if changes.recent else 'no change any more; the last was '
         text = f"{earlier}{change.kind} at '{change.name}': {change.size:.4g} {unit}"
         values |= {
             'kind': change.kind,
@@ -312,20 +272,12 @@ def change_diagnostic(node: str, robot: str, watch: ChangeWatch) -> DiagnosticSt
             'size': f'{change.size:.6g}',
             'standard deviation': f'{change.std:.3g}',
             'unit': unit,
-            'since, by the stamps [s]': f'{watch.origin + change.since:.3f}',
-            'found, by the stamps [s]': f'{watch.origin + watch.told:.3f}',
+            'since, by the stamps [s]': f'{changes.origin + change.since:.3f}',
+            'found, by the stamps [s]': f'{changes.origin + changes.found_at:.3f}',
         }
-        values |= {
-            name: f'{value:.6g}'
-            for name, value in zip(change.parameters, change.values, strict=True)
-        }
-    return DiagnosticStatus(
-        level=level,
-        name=f'{node.lstrip("/")}: change',
-        message=text,
-        hardware_id=robot,
-        values=[KeyValue(key=key, value=value) for key, value in values.items()],
-    )
+        pairs = zip(change.parameters, change.values, strict=True)
+        values |= {name: f'{value:.6g}' for name, value in pairs}
+    return diagnostic_status(node, 'change', text, values, robot=robot, warned=warned)
 
 
 def _ms(seconds: float) -> str:

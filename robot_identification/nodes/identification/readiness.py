@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Readiness of a live identification for joint states, as others in the graph see it.
+Readiness of a live identification for joint states.
 
-The process that follows a robot takes some seconds to start; what is published before is not
-repeated for it.  It says in its latched status when it is ready.
+The process that follows a robot takes some seconds to start, and joint states published before are
+not repeated for it.  Its latched status says when it is ready.
 """
 
 from __future__ import annotations
@@ -27,36 +27,33 @@ _TURN = 0.05  # s
 
 class Readiness:
     """
-    Follows the status of a live identification until it is ready.
+    Subscription to the status of a live identification.
 
     Parameters
     ----------
     node:
-        Who asks; not spun by anybody else.
+        The node that subscribes; not spun elsewhere.
     identification:
         Full name of the identification node.
 
     Attributes
     ----------
-    is_ready:
-        Whether it takes joint states, or is switched off, so that there is nothing to wait for.
-    is_followed:
-        Whether it takes joint states.
+    is_ready, is_followed:
+        Whether it takes joint states, or is switched off, so that there is nothing to wait for;
+        whether it takes joint states.
+    follower:
+        Full name of the node that takes the joint states.
 
     """
 
     def __init__(self, node: Node, identification: str) -> None:
         self._node = node
         self.identification = f'/{identification.strip("/")}'
+        self.follower = follower_name(self.identification)
         self.is_ready = self.is_followed = False
         self._trouble = 'it has not published its status'
         self._topic = f'{self.identification}/online/status'
         node.create_subscription(OnlineStatus, self._topic, self._on_status, LATCHED)
-
-    @property
-    def follower(self) -> str:
-        """Full name of the node that takes the joint states."""
-        return follower_name(self.identification)
 
     def wait(self, seconds: float, also: Callable[[], bool] = lambda: True) -> None:
         """
@@ -98,13 +95,6 @@ class Readiness:
 def wait_for_identification(identification: str, seconds: float) -> None:
     """
     Wait until a live identification is ready; initialises and shuts down ROS.
-
-    Parameters
-    ----------
-    identification:
-        Full name of the identification node.
-    seconds:
-        How long to wait.
 
     Raises
     ------
