@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscriptions to joint states, whatever guarantees their driver gives."""
+"""Subscription to joint states of reliable and best-effort drivers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ JOINT_STATES = QoSProfile(
 
 class FetchedJointStates:
     """
-    A subscription whose raw messages are fetched from the middleware; no executor waits for them.
+    Subscription whose raw messages are fetched from the middleware; no executor waits for them.
 
-    It begins reliable, unless ``reliable`` is False, and gives way to one without guarantees where
-    a publisher offers nothing else (`follow_publishers`).  All of it is to be done in one thread,
-    or under one lock.
+    It begins reliable, unless ``reliable`` is False, and is replaced by a best-effort one where a
+    publisher offers nothing else (`follow_publishers`).  Not thread-safe.
 
     Parameters
     ----------
@@ -87,7 +86,7 @@ class FetchedJointStates:
                 yield taken
 
     def follow_publishers(self) -> None:
-        """Give up the guarantees where a publisher offers none; all are heard then."""
+        """Subscribe best effort where a publisher is; messages of all publishers come then."""
         if not self._reliable:
             return
         infos = self._node.get_publishers_info_by_topic(self.topic_name)
@@ -105,10 +104,10 @@ class FetchedJointStates:
 
 
 def waited(info: Mapping[str, int]) -> float:
-    """Return for how long a message has lain in the middleware [s]."""
+    """Return how long a message has waited in the middleware [s]."""
     received = info.get('received_timestamp', 0)
     return max(time.time() - 1e-9 * received, 0.0) if received else 0.0
 
 
 def _never_called(message: Any) -> None:
-    """Stand for a callback: the messages are fetched."""
+    """Take the place of a callback."""

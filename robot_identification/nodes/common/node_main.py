@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A node's start, its end, and its answers: what may go wrong in between stops nothing else.
+Start and end of a node, and answers to failing requests.
 
 A node is a `rclpy.node.Node` whose module ends with ``main`` calling `run`.  It may have a method
 ``on_shutdown`` (plain or ``async``), which is called once after SIGINT or SIGTERM while messages
@@ -84,7 +84,7 @@ def run(
 
 
 def _find_log_folder() -> None:
-    """Give rcl a folder for its logs where it would find none, as under some service managers."""
+    """Name a folder for rcl's logs where it would find none, as under some service managers."""
     if not any(os.environ.get(name) for name in ('HOME', 'ROS_HOME', 'ROS_LOG_DIR')):
         os.environ['ROS_LOG_DIR'] = str(Path(tempfile.gettempdir(), f'ros_log_{os.getuid()}'))
 
@@ -111,11 +111,10 @@ def _build_and_spin(factory: Callable[[], Node], executor: Executor, watch: _Sig
 
 def _spin_until(executor: Executor, stop: Future) -> None:
     """
-    Handle messages until ``stop`` is done, in constant memory for however long that takes.
+    Handle messages until ``stop`` is done, in constant memory.
 
-    `Executor.spin_until_future_complete` gives the future one more callback at every message:
-    some 300 bytes for good, which the garbage collector goes through each time, and which become
-    tasks of the executor at the end, in the way of ``on_shutdown``.
+    `Executor.spin_until_future_complete` adds a callback to the future at every message: 300 bytes
+    for good, which become tasks of the executor at the end, before ``on_shutdown``.
     """
     stop.add_done_callback(lambda _: executor.wake())
     while executor.context.ok() and not stop.done():
@@ -123,7 +122,7 @@ def _spin_until(executor: Executor, stop: Future) -> None:
 
 
 def _look_for_namesakes(node: Node) -> None:
-    """Have the node warn of others of its name: what is asked of one reaches all of them."""
+    """Have the node warn of others of its name: requests to one reach all of them."""
     own = node.get_name(), node.get_namespace()
 
     def look() -> None:
@@ -171,11 +170,11 @@ class ManualCallbackGroup(CallbackGroup):
 
 class _SignalWatch:
     """
-    Tell at once, from a thread, that SIGINT or SIGTERM has arrived.
+    Callback for SIGINT and SIGTERM, called at once from a thread.
 
-    A Python signal handler runs only when the main thread gets back to the interpreter, which it
-    does not while it waits for messages; the pipe of `signal.set_wakeup_fd` is written in any
-    case.  rclpy's own handlers would end the context before the node can say good-bye.
+    A Python signal handler does not run while the main thread waits for messages; the pipe of
+    `signal.set_wakeup_fd` is written in any case.  rclpy's own handlers would end the context
+    before ``on_shutdown``.
     """
 
     def __init__(self) -> None:

@@ -2,13 +2,10 @@
 """
 Receive buffers for messages that arrive while a process gets no processor time.
 
-Until a thread of the middleware runs, messages wait in the transport.  The shared memory of Fast
-DDS takes 512 of them, half a second at 1 kHz, and the limit is the sender's.  A UDP socket takes
-as many as its receive buffer has room for, which the receiver chooses: with `BUFFER_SIZE` some
+The shared memory of Fast DDS takes 512 messages, half a second at 1 kHz, and the limit is the
+sender's.  The receive buffer of a UDP socket is the receiver's: with `BUFFER_SIZE` it takes some
 6,500.  So a process that must not lose messages calls `prefer_sockets` before ``rclpy.init`` and
-`enlarge_receive_buffers` when its node exists.
-
-Everything here needs Linux; elsewhere it does nothing.
+`enlarge_receive_buffers` when its node exists.  Elsewhere than on Linux this does nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +32,10 @@ _DEFAULT_PROFILES = ('DEFAULT_FASTRTPS_PROFILES.xml', 'DEFAULT_FASTDDS_PROFILES.
 
 def prefer_sockets() -> bool:
     """
-    Have Fast DDS receive by UDP also what is sent on this machine, where that holds more.
+    Have Fast DDS receive by UDP also from this machine, if that buffers more messages.
 
     Nothing is changed if the user has a profile of his own, or if the system's limit for receive
-    buffers, ``net.core.rmem_max``, is too low to gain by it.  Other middleware ignores it.
+    buffers, ``net.core.rmem_max``, is too low.  Other middleware ignores it.
 
     Returns
     -------
@@ -61,12 +58,7 @@ def prefer_sockets() -> bool:
 
 def enlarge_receive_buffers(size: int = BUFFER_SIZE) -> str:
     """
-    Ask for larger receive buffers of this process's UDP sockets.
-
-    Parameters
-    ----------
-    size:
-        Size that is asked for [bytes].
+    Ask for receive buffers of ``size`` bytes of this process's UDP sockets.
 
     Returns
     -------

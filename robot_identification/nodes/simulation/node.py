@@ -49,8 +49,7 @@ from ..common import (
     read_options,
     run,
 )
-from ..common.control_interface import follow_joint_trajectory
-from ..common.motion_messages import time_message
+from ..common.motion_messages import follow_joint_trajectory, time_message
 from ..common.requests import SERVICES
 from ..common.robot_description import RobotOptions
 from .command_inputs import (
