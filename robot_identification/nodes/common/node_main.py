@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import contextlib
+from functools import partial
 import os
 from pathlib import Path
 import signal
@@ -29,6 +30,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from ...errors import IdentificationError
+from .requests import SERVICES
 
 SHUTDOWN_SECONDS = 8.0
 """How long ``on_shutdown`` may take [s]; launch kills a node 10 s after its Ctrl-C."""
@@ -231,6 +233,27 @@ def _fail(message: str) -> int:
 
 
 # -------------------------------------------------------------------------------------- answers
+
+
+def serve(
+    node: Node, kind: type, name: str, function: Callable[[Any, Any], str | None], **options: Any
+) -> None:
+    """
+    Create a service whose failing requests are answered and never stop the node.
+
+    Parameters
+    ----------
+    node, kind, name, **options:
+        As for `rclpy.node.Node.create_service`.
+    function:
+        Called with request and response; fills the latter and returns its message, or None.
+
+    """
+
+    def on_request(request: Any, response: Any) -> Any:
+        return answer(node, response, partial(function, request))
+
+    node.create_service(kind, name, on_request, qos_profile=SERVICES, **options)
 
 
 def answer(node: Node, response: Any, function: Callable[[Any], str | None]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from multiprocessing import Pipe
 import os
 from pathlib import Path
@@ -29,12 +28,11 @@ from ...errors import IdentificationError, ModelError
 from ...estimation import EffortDelay
 from ...online import DelayRows
 from ..common import (
-    answer,
     declare_options,
     LATCHED,
+    serve,
 )
 from ..common.processes import die_with_parent
-from ..common.requests import SERVICES
 from .online_messages import diagnostic
 from .online_options import (
     OnlineOptions,
@@ -210,13 +208,7 @@ class OnlineService:
             (Trigger, 'reset', self._reset),
             (Trigger, 'save', self._save),
         ):
-            node.create_service(
-                kind,
-                f'~/online/{name}',
-                partial(self._on_request, function),
-                qos_profile=SERVICES,
-                callback_group=requests,
-            )
+            serve(node, kind, f'~/online/{name}', function, callback_group=requests)
         # players wait for the first status: it says whether there is something to wait for
         self._publish_state(OnlineStatus.STARTING if self._wanted else OnlineStatus.OFF, '')
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -230,10 +222,7 @@ class OnlineService:
 
     # ------------------------------------------------------------------------------------ requests
 
-    def _on_request(self, function: Callable[[Any], str], request: Any, response: Any) -> Any:
-        return answer(self._node, response, lambda _: function(request))
-
-    def _enable(self, request: SetBool.Request) -> str:
+    def _enable(self, request: SetBool.Request, _: Any) -> str:
         was = self._wanted
         if not request.data:
             self._wanted, self._trouble = False, ''
@@ -247,15 +236,15 @@ class OnlineService:
         self._wanted = True
         return f'following {self._process.task.joint_states}'
 
-    def _freeze(self, request: SetBool.Request) -> str:
+    def _freeze(self, request: SetBool.Request, _: Any) -> str:
         self._running().ask('freeze', request.data)
         return 'the estimate stays as it is' if request.data else 'every sample counts again'
 
-    def _reset(self, _: Trigger.Request) -> str:
+    def _reset(self, *_: Any) -> str:
         self._running().ask('reset')
         return 'the live estimate is forgotten; the next samples begin a new one'
 
-    def _save(self, _: Trigger.Request) -> str:
+    def _save(self, *_: Any) -> str:
         process = self._running()
         folder = fresh_folder(self._output() / f'online_{datetime.now():%Y%m%d_%H%M%S}')
         try:
