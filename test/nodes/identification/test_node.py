@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip('rclpy')
 pytest.importorskip('rosbags')
 
+DRAWS_REPORTS = True
+
 
 def base_truth(robot, truth):
     from robot_identification.base_parameters import structure
