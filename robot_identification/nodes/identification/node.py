@@ -61,7 +61,7 @@ from ..common.conversions import (
     standard_parameters_message,
 )
 from ..common.requests import RequestQueue
-from .diagnostics import Latest, State, state_diagnostic
+from .messages import Latest, State, state_diagnostic
 from .online_service import OnlineService
 from .settings import result_name, Settings
 

@@ -37,18 +37,18 @@ from ..common import (
     LATCHED,
     run,
 )
+from ..common.joint_states import enlarge_receive_buffers, prefer_sockets
 from ..common.motion_messages import time_message
 from ..common.node_main import EXIT_USER_ERROR
 from ..common.processes import prioritise
-from ..common.receive_buffers import enlarge_receive_buffers, prefer_sockets
-from .online_follower import Follower
-from .online_messages import (
+from .messages import (
     change_diagnostic,
     diagnostic,
     ParameterMessages,
     status_message,
     StatusSample,
 )
+from .online_follower import Follower
 from .online_options import follower_name, OnlineTask
 
 DEPTH = 5000

@@ -33,7 +33,7 @@ from ..common import (
     serve,
 )
 from ..common.processes import die_with_parent
-from .online_messages import diagnostic
+from .messages import diagnostic
 from .online_options import (
     OnlineOptions,
     OnlineTask,

@@ -38,12 +38,12 @@ from ..common import (
     serve,
 )
 from ..common.data_directories import DataDirectories, FileOptions
-from ..common.processes import prioritise
-from ..common.receive_buffers import (
+from ..common.joint_states import (
     enlarge_receive_buffers,
     overflowed_packets,
     prefer_sockets,
 )
+from ..common.processes import prioritise
 from .repair import RepairProcess
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'

@@ -8,7 +8,6 @@ trajectories and services.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,11 +274,12 @@ class StatePublisher:
     """Publisher of joint states of the same joints or motors, in one message that is kept."""
 
     def __init__(self, node: Node, names: tuple[str, ...], topic: str) -> None:
-        position, velocity, effort = (array('d', [0.0] * len(names)) for _ in range(3))
-        self._state = JointState(
-            name=list(names), position=position, velocity=velocity, effort=effort
-        )
-        self._views = [np.frombuffer(values) for values in (position, velocity, effort)]
+        zeros = [0.0] * len(names)
+        self._state = JointState(name=list(names), position=zeros, velocity=zeros, effort=zeros)
+        self._views = [
+            np.frombuffer(values)
+            for values in (self._state.position, self._state.velocity, self._state.effort)
+        ]
         self._publisher = node.create_publisher(JointState, topic, JOINT_STATES)
 
     def publish(

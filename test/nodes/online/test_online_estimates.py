@@ -27,7 +27,8 @@ def test_estimates_are_those_of_the_core(live):
     status = live.play(messages)
     assert (status.lost, status.refused, status.disordered, status.gaps) == (0, 0, 0, 0)
     assert status.state == OnlineStatus.LEARNING
-    assert status.rate == pytest.approx(RATE, rel=0.2)
+    rates = [s.rate for s in live.statuses if not np.isnan(s.rate)]
+    assert rates[-1] == pytest.approx(RATE, rel=0.2)
     values = live.values()
     expected = live.expected(messages)
     assert status.rows == expected.rows
