@@ -37,6 +37,8 @@ class RepairProcess:
     """Process for a folder of recordings, whose lines go to ``log``, called from a thread."""
 
     def __init__(self, output: Path, log: Callable[[str], None]) -> None:
+        from ..common.processes import die_with_parent  # the process itself needs no ROS
+
         command = [sys.executable, '-m', __name__, str(output)]
         self._process = subprocess.Popen(
             command,
@@ -45,6 +47,7 @@ class RepairProcess:
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
+            preexec_fn=die_with_parent(),
         )
         self._timer = threading.Timer(LIMIT, self._process.kill)
         self._timer.daemon = True
