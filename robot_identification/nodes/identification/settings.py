@@ -127,12 +127,13 @@ class Settings:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._options = declare_options(node, IdentificationOptions)
-        self._file = _load(self._options.experiment)
-        given = self._file
+        options = declare_options(node, IdentificationOptions)
+        self._file = given = _load(options.experiment)
+        self._data = DataSettings() if given is None else given.data
+        self._base = Path() if given is None else given.base
         self._declare_sections(given)
         self._given = _files_of(self._sections())
-        folders = (self._output_folder(), given_path(self._options.recordings, 'recordings'))
+        folders = (self._output_folder(), given_path(options.recordings, 'recordings'))
         self.files = DataDirectories.of(node, declare_options(node, FileOptions), folders)
         self._description: RobotDescription | None = None
         if given is None:
@@ -195,8 +196,7 @@ class Settings:
             )
         if experiment.robot.elastic is not None:
             entries = [self._with_motors(entry) for entry in entries]
-        data = DataSettings() if self._file is None else self._file.data
-        data = replace(data, identification=tuple(entries), validation=())
+        data = replace(self._data, identification=tuple(entries), validation=())
         return replace(experiment, data=data)
 
     def _sections(self) -> dict[str, Any]:
@@ -229,12 +229,10 @@ class Settings:
         if entry.kind(self._base) != 'rosbag2':
             return entry
         topic = read_options(self._node, IdentificationOptions).motor_topic
-        motor = entry.motor
-        if motor is not None and not topic:
+        if entry.motor is not None and not topic:
             return entry
-        motor = MotorSide() if motor is None else motor
         topic = self._node.resolve_topic_name(topic or 'motor_states')
-        return replace(entry, motor=replace(motor, topic=topic))
+        return replace(entry, motor=replace(entry.motor or MotorSide(), topic=topic))
 
     def entries(self, source: str) -> tuple[RecordingEntry, ...]:
         """
@@ -246,7 +244,7 @@ class Settings:
             where it does not exist, or nothing tells how to read it.
 
         """
-        own = () if self._file is None else self._file.data.identification
+        own = self._data.identification
         if not source:
             if own:
                 return own
@@ -264,7 +262,7 @@ class Settings:
             )
         entry = RecordingEntry(file=str(path))
         kind = entry.kind()
-        known = () if self._file is None else (*own, *self._file.data.validation)
+        known = (*own, *self._data.validation)
         alike = [e for e in known if e.file is not None and e.kind(self._base) == kind]
         if alike:
             _require_one_file(alike[0])
@@ -298,10 +296,6 @@ class Settings:
             return given_path(output, 'output')
         own = None if self._file is None else self._file.output_folder
         return Path('results' if own is None else own).absolute()
-
-    @property
-    def _base(self) -> Path:
-        return Path() if self._file is None else self._file.base
 
     def _robot_mapping(self) -> dict[str, Any]:
         model = read_options(self._node, ModelOptions, 'robot')
