@@ -121,9 +121,8 @@ def _declare_fields(
         if inner is not None:
             present = default is not None and default is not MISSING
             if _is_optional(info.type):
-                _declare(
-                    node, _derived(info, 'Whether to use this', bool), f'{name}.enabled', present
-                )
+                switch = _derived(info, f'Whether to use this: {info.clause}', bool)
+                _declare(node, switch, f'{name}.enabled', present)
             _declare_fields(node, inner, name, default if present else None, info.read_only)
         elif entries is not None:
             _declare_entries(node, info, entries, name, () if default is MISSING else default)
@@ -136,7 +135,7 @@ def _declare_entries(node: Node, info: OptionInfo, cls: type, name: str, default
     key, *others = describe(cls)
     by_name = {getattr(entry, key.name): entry for entry in default}
     doc = f'{info.doc} (the {key.name} of each; its other settings stand under that name)'
-    names = replace(_derived(info, '', tuple[str, ...]), doc=doc, read_only=True)
+    names = _derived(replace(info, read_only=True), doc, tuple[str, ...])
     _declare(node, names, f'{name}.names', tuple(by_name))
     entries = list(node.get_parameter(f'{name}.names').value)
     for entry in entries:
@@ -149,11 +148,9 @@ def _declare_entries(node: Node, info: OptionInfo, cls: type, name: str, default
             _declare(node, field, f'{name}.{entry}.{field.name}', value)
 
 
-def _derived(info: OptionInfo, words: str, kind: Any) -> OptionInfo:
+def _derived(info: OptionInfo, doc: str, kind: Any) -> OptionInfo:
     """Return the option of a parameter that stands for a whole section."""
-    return OptionInfo(
-        info.name, MISSING, f'{words}: {info.clause}', '', None, None, None, info.read_only, kind
-    )
+    return OptionInfo(info.name, MISSING, doc, '', None, None, None, info.read_only, kind)
 
 
 def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> None:
