@@ -201,11 +201,11 @@ class _Player:
         """Wait until a live identification is ready and connected to the publisher."""
 
         def is_connected() -> bool:
-            heard = self._node.get_subscriptions_info_by_topic(self._states.topic_name)
-            names = {f'{i.node_namespace.rstrip("/")}/{i.node_name}' for i in heard}
+            found = self._node.get_subscriptions_info_by_topic(self._states.topic_name)
+            names = {f'{i.node_namespace.rstrip("/")}/{i.node_name}' for i in found}
             is_there = readiness.follower in names or not readiness.is_followed
             # the count is of those that the middleware has connected, whoever they are
-            return is_there and self._states.get_subscription_count() >= len(heard)
+            return is_there and self._states.get_subscription_count() >= len(found)
 
         readiness.wait(seconds, is_connected)
 
@@ -242,15 +242,15 @@ class _Player:
         """Wait for a subscriber, and a moment longer for others of its process."""
         now = time.monotonic()
         end, settled = now + seconds, now + _SETTLING
-        heard: tuple[int, ...] = ()
+        counts: tuple[int, ...] = ()
         while (now := time.monotonic()) < end:
             known = tuple(publisher.get_subscription_count() for publisher in self._publishers)
-            if known != heard:
-                heard, settled = known, now + _SETTLING
-            if heard[0] and now > settled:
+            if known != counts:
+                counts, settled = known, now + _SETTLING
+            if counts[0] and now > settled:
                 break
             time.sleep(0.02)
-        return heard[0] if heard else 0
+        return counts[0] if counts else 0
 
     def _run_clock(self, moment: int) -> None:
         """Publish the clock's ticks before a moment, each when it is due."""

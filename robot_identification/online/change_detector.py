@@ -2,7 +2,7 @@
 """
 Detection of changes of the robot from the residuals of a running identification.
 
-Three things are told apart: a payload, which adds to the last link's ten inertial parameters;
+Three changes are distinguished: a payload, which adds to the last link's ten inertial parameters;
 friction of one joint; and a collision, which is short and explained by neither.
 
 *The test.*  Over a window, each hypothesis h has k_h parameters that may have changed, and
@@ -53,7 +53,7 @@ from .change_statistics import (
 from .identifier import OnlineIdentifier, Update
 
 _EXPLAINED = 0.5
-_PER_WINDOW = 8  # samples of a filter's window that are looked at: the others tell nothing new
+_PER_WINDOW = 8  # samples of a filter's window that are used: others add no information
 
 
 @dataclass(frozen=True)

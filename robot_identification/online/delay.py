@@ -49,7 +49,7 @@ class DelayRows(NamedTuple):
     joints: tuple[str, ...]
 
     def delay(self) -> EffortDelay:
-        """Find how late each joint's effort is; NaN where the motion does not tell."""
+        """Find how late each joint's effort is; NaN where the motion does not determine it."""
         return effort_delay(self.trace, self.base, self.joints)
 
 

@@ -6,7 +6,7 @@ A sample goes onto the uniform grid, through the polynomial approximation (Lomak
 IROS 2020), as rows of base parameters into the modified recursive least squares, and out comes the
 estimate of all rows so far.  The steps are those of the offline method ``mrls`` with signals by
 ``polynomial_approximation``, by composition, and so are the numbers; but every parameter is solved
-for after each sample.  No step looks at a clock, so the same samples give the same estimates, to
+for after each sample.  No step reads a clock, so the same samples give the same estimates, to
 the last bit.
 """
 
@@ -67,7 +67,7 @@ class Update(NamedTuple):
     values:
         (b,) base parameters by all rows so far.
     flags:
-        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
+        (b,) int: 1 identified; 0 not excited; -1 dependent on the parameters before it.
     residual:
         (n,) effort less what the parameters before this sample explain [N m or N].
     effort:
@@ -282,7 +282,7 @@ class OnlineIdentifier:
 
     @property
     def flags(self) -> np.ndarray:
-        """(b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it."""
+        """(b,) int: 1 identified; 0 not excited; -1 dependent on the parameters before it."""
         return self._solution.flags
 
     @property

@@ -4,7 +4,7 @@ Stamped samples onto a uniform time grid, one by one, as `data.sampling` does it
 
 A sample on the grid passes unchanged; elsewhere, because stamps jitter, a sample was lost or the
 clock drifts, the cubic through its neighbours is evaluated.  A row of the grid is settled once
-there are two samples after it, which is all that the cubic looks at.
+there are two samples after it, which the cubic depends on.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..data.sampling import (
 )
 
 _KEPT = 5
-"""Samples that the cubic and the test for jitter look at."""
+"""Samples that the cubic and the test for jitter depend on."""
 
 BEYOND = 1e9
 """A position or an effort that no robot has; its square would drown all that was learned."""
 
 _AHEAD = 2
-"""Samples after a row that they look at."""
+"""Samples after a row that they depend on."""
 
 
 @dataclass

@@ -190,7 +190,7 @@ def regressor_message(
     rows: np.ndarray, layout: ParameterLayout, stamp: Time, effort: np.ndarray | None = None
 ) -> messages.Regressor:
     """Return a regressor of (n_rows, p) rows, with (n_rows,) measured effort, if any."""
-    # an array('d') goes into the message without a look at each number
+    # an array('d') goes into the message without a check of each number
     return messages.Regressor(
         header=Header(stamp=stamp),
         rows=rows.shape[0],

@@ -117,7 +117,7 @@ class FetchedJointStates:
             return
         self._reliable = False
         self._node.get_logger().warning(
-            f"'{self.topic_name}' is published best effort: it is heard, but joint states may "
+            f"'{self.topic_name}' is published best effort: it is received, but joint states may "
             'get lost on the way; have the driver publish reliably if it can'
         )
         self._node.destroy_subscription(self._subscription)

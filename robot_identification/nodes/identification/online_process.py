@@ -111,7 +111,7 @@ class OnlineNode(Node):
         """Begin, once there is an executor."""
         self.destroy_timer(self._starter)
         threading.Thread(target=self._listen, name='commands', daemon=True).start()
-        # what is here now stays: the collector need not look at it again and again
+        # what exists now is kept: the collector need not visit it again
         gc.collect()
         gc.freeze()
         gc.disable()

@@ -241,7 +241,7 @@ class Settings:
         Raises
         ------
         RecordingError
-            where it does not exist, or nothing tells how to read it.
+            where it does not exist, or its columns are not known.
 
         """
         own = self._data.identification

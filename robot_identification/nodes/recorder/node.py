@@ -299,7 +299,7 @@ class Losses:
     """
     Lost messages of a topic: gaps in the publisher's sequence numbers.
 
-    Those of several publishers, mixed, say nothing.
+    With several publishers they are not known.
     """
 
     skipped: int = 0
@@ -352,7 +352,7 @@ def start_in_new_folder(
                 sync_period=options.sync_period,
             )
         except RecordingError as error:
-            # making the folder tells: another recorder may have been faster
+            # only making it shows that: another recorder may have been faster
             if not isinstance(error.__cause__, FileExistsError):
                 raise
     raise AssertionError

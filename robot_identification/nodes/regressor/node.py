@@ -2,7 +2,7 @@
 """
 Node ``regressor``: rows of ``effort = regressor * parameters``, on request and for live states.
 
-Live rows are computed only while somebody subscribes to them.  Their motion is that of
+Live rows are computed only while there are subscribers.  Their motion is that of
 `LocalFit`: all signals belong to one moment, half a window ago, and the message's stamp is that
 moment.  The velocity that a driver reports is not used: its delay is unknown.
 """
@@ -89,7 +89,7 @@ class RegressorNode(Node):
         self._robot = RobotDescription(self, self._on_robot, model=self._settings)
         self._states: Subscription | None = None
         self._begin()
-        # by the wall: a simulation that stands still has to be told, too
+        # in wall time: a simulation that stands still is reported, too
         self.create_timer(0.5, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
         serve(self, GetRegressor, '~/get_regressor', self._get_regressor)
         self._publisher = self.create_publisher(
@@ -129,7 +129,7 @@ class RegressorNode(Node):
         """Subscribe to the joint states as long as there are subscribers of live rows."""
         if event.current_count and self._states is None:
             self._begin()
-            # best effort: a driver of any reliability is heard
+            # best effort matches drivers of any reliability
             self._states = self.create_subscription(
                 JointState,
                 'joint_states',

@@ -97,11 +97,11 @@ class Inputs:
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(1.0 / SCALING_RATE, self._publish_speed, clock=steady)
 
-    def obey(self) -> None:
+    def apply_commands(self) -> None:
         """
-        Obey the next command of each kind; called by the loop of the drives, so that none is late.
+        Apply the next command of each kind; called in each servo period, so that none is late.
 
-        Those that have gathered while that was held up are obeyed one after the other.
+        Those that have gathered while that was held up are applied one after the other.
         """
         for subscription, command in self._commands:
             taken = subscription.handle.take_message(Float64MultiArray, False)

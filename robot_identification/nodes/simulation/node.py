@@ -239,7 +239,7 @@ class SimulationNode(Node):
         ticks = max(round(settings.servo_rate / self._options.clock_rate), 1)
         warned = False
         while not self._stop.is_set():
-            self._inputs.obey()
+            self._inputs.apply_commands()
             with self._robot.lock:
                 periods = self._simulator.periods
                 sample = self._simulator.advance()
