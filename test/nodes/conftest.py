@@ -187,11 +187,9 @@ def output(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def running(request, module_ros, output, arm):
+def running(module_ros, output, arm):
     """Start one node for all tests that leave it as they found it, but for its estimate."""
-    parameters = {**arm.parameters, 'output': str(output)}
-    draws = '1' if getattr(request.module, 'DRAWS_REPORTS', False) else ''
-    module_ros.start('identification', parameters=parameters, DRAWS_REPORTS=draws)
+    module_ros.start('identification', parameters={**arm.parameters, 'output': str(output)})
     return module_ros
 
 
