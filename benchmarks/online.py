@@ -210,7 +210,7 @@ def _ways(robot: Robot, given: Recording, median: float) -> Table:
     added = float(np.median(_literal(robot, given, np.linalg.solve)))
     rows = [
         ['this package', median],
-        ['Gram matrix and `numpy.linalg.solve`, with the compiled filter and regressor', added],
+        ['Gram matrix and `numpy.linalg.solve`, with the same filter and regressor', added],
         ['this package without Numba', fallback],
         ["literally: Gram matrix and the paper's Gauss-Jordan elimination, all in NumPy", paper],
     ]

@@ -19,7 +19,7 @@ import functools
 from importlib import import_module
 from typing import Any
 
-MODULES = ('regressor.kernel', 'estimation.rls_kernel', 'online.filter_kernel')
+MODULES = ('regressor.kernel', 'estimation.rls_kernel')
 """Modules with compiled functions; importing one compiles them or loads them from the cache."""
 
 _OPTIONS: dict[str, Any] = {

@@ -32,7 +32,7 @@ from .errors import IdentificationError
 from .model.packages import resolve_package_path
 from .model.parameters import ParameterSet
 from .nodes.common.processes import NodeProcesses
-from .nodes.common.service_caller import ServiceCaller
+from .nodes.common.requests import ServiceCaller
 from .progress import progress_bar
 from .regressor import build
 from .results.result import read_result, StoredResult

@@ -107,6 +107,18 @@ def ros(ros_domain):
         suite.close()
 
 
+@pytest.fixture(scope='module')
+def module_ros(ros_domain):
+    """Give a client and process starter for nodes that run for all tests of a module."""
+    if importlib.util.find_spec('rclpy') is None:
+        pytest.skip(NO_ROS)
+    suite = Ros()
+    try:
+        yield suite
+    finally:
+        suite.close()
+
+
 @functools.cache
 def node_server():
     """Start the server of this test process at the first use; it ends with this process."""

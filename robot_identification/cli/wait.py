@@ -46,7 +46,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do ``wait`` and return the exit code."""
     try:
-        from ..nodes.identification.readiness import wait_for_identification
+        from ..nodes.player import wait_for_identification
     except ImportError as error:
         raise IdentificationError(
             f'waiting for a node needs ROS 2 ({error})',

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Parts that the launch files share: the suite's nodes and their parameters.
+Nodes of the launch files, and their parameters.
 
 A parameter comes from the first of these that has it: an argument of the launch file, the user's
 own parameter file (argument ``config``), the launch file's own one in ``config/``, the node.
 
-`launch` and `launch_ros` are there with ROS alone, so they are imported where they are used.
+The wheels do not have `launch` and `launch_ros`, so they are imported where they are used.
 """
 
 from __future__ import annotations
@@ -29,14 +29,10 @@ COMMANDS = {
     'position_commands': 'commands',
     'velocity_commands': 'commands',
 }
-"""What the controllers of ros2_control call their topic or action, by the controller's kind."""
+"""Topic or action of the controllers of ros2_control, by the controller's kind."""
 
 GRACE = '20'
-"""
-How long a node may take to end after Ctrl-C before launch terminates it [s].
-
-To bring the robot to rest, to close a bag, to write a result; launch itself would wait for 5 s.
-"""
+"""Time for a node to end after Ctrl-C before launch terminates it, for which 5 s is usual [s]."""
 
 _EVERYWHERE = {'use_sim_time': '{use_sim_time}'}
 
@@ -126,19 +122,13 @@ def remapped(context: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
     """
     Return the remappings whose arguments are given, for `launch_ros.actions.Node`.
 
-    Parameters
-    ----------
-    context:
-        The launch context.
-    names:
-        By the name in the node, the name that takes its place, with arguments in braces.
-
+    ``names`` has, by the name in the node, the other name, with arguments in braces.
     """
     return list(_filled(context, names))
 
 
 def _filled(context: Any, templates: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Put arguments into templates, and leave those out of which an argument is empty."""
+    """Fill in the arguments of templates; omit templates with an empty argument."""
     for name, template in templates.items():
         arguments = {word: argument(context, word) for word in _ARGUMENT.findall(template)}
         if all(arguments.values()):
@@ -147,14 +137,9 @@ def _filled(context: Any, templates: Mapping[str, str]) -> Iterator[tuple[str, s
 
 def controller_parameters(context: Any, default: str = '') -> dict[str, str]:
     """
-    Return the excitation node's parameters for the controller that is given.
+    Return the excitation node's parameters for ``controller`` and ``controller_kind``.
 
-    Parameters
-    ----------
-    context:
-        The launch context, with the arguments ``controller`` and ``controller_kind``.
-    default:
-        The controller where none is given; empty leaves all to the parameter files.
+    Where no controller is given, it is ``default``; an empty one leaves all to parameter files.
 
     Raises
     ------
@@ -186,16 +171,16 @@ def preview(
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Any]:
     """
-    Return what shows ``excitation/preview`` in RViz, where the argument ``preview`` says so.
+    Return nodes that show ``excitation/preview`` in RViz, if the argument ``preview`` is true.
 
     Parameters
     ----------
     context:
         The launch context, with the arguments ``preview``, ``namespace`` and ``use_sim_time``.
     robot:
-        The URDF, its path or package://; empty where nobody gave it: no ghost moves then.
+        The URDF, its path or package://; where it is empty, the motion is not shown as a robot.
     robot_too:
-        Whether nobody else publishes the robot's own transforms.
+        Whether to publish the robot's own transforms, too.
     remappings:
         Of all nodes.
 

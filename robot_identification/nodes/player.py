@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Plays the joint states of a rosbag2 recording, where ``ros2 bag play`` is not installed.
+Player for the joint states of a rosbag2 recording, where ``ros2 bag play`` is not installed.
 
-Messages go out as they were recorded, byte by byte, with the spacing of their reception; `/clock`
-goes with them.  A message that is due while another one is being sent goes out late, never not.
+Messages are published as they were recorded, byte by byte, with the spacing of their reception,
+together with `/clock`.  A message that is due while another one is published is late, never lost.
+A live identification takes some seconds to start, and messages published before are not repeated
+for it: its latched status says when it is ready.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ import time
 
 import rclpy
 from rclpy.duration import Duration
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from robot_identification_msgs.msg import OnlineStatus
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
@@ -31,30 +35,30 @@ from ..errors import (
     SettingsError,
 )
 from ..progress import Progress, silent
+from .common import LATCHED
 from .common.motion_messages import time_message
-from .identification.readiness import Readiness
+from .identification.online_options import follower_name
 
+READY = (OnlineStatus.WAITING, OnlineStatus.LEARNING, OnlineStatus.FROZEN)
+
+_TURN = 0.05  # s
 _DEPTH = 5000
 _ACKNOWLEDGED_SECONDS = 10.0
-_TELL = 0.2  # s, how often progress is told
+_PROGRESS_SECONDS = 0.2
 _SETTLING = 0.5  # s, in which subscribers of a process are found one after the other
 
 
 @dataclass(frozen=True)
 class Played:
     """
-    Counts of the messages played.
+    Counts of what was played.
 
     Attributes
     ----------
-    messages:
-        Joint states.
-    seconds:
-        Time that it took [s].
-    latest:
-        How late the latest message was [s].
-    subscribers:
-        Who listened at the start.
+    messages, subscribers:
+        Numbers of joint states, and of subscribers at the start.
+    seconds, latest:
+        Time that it took, and the largest delay of a message [s].
 
     """
 
@@ -95,20 +99,19 @@ def play(
     clock_rate:
         Rate of the clock in the recording's time [Hz]; 0 for none.
     clock_topic:
-        Where the clock goes; nodes of several robots that are played at once need one each.
+        Topic of the clock; nodes of several robots that are played at once need one each.
     wait:
-        How long to wait for a first subscriber before playing all the same [s].
+        Time to wait for a first subscriber before playing all the same [s].
     follower:
         Full name of an identification node whose live identification has to be ready, or off,
         before anything is played; None for none.
-    start_offset:
-        How much of the recording is left out at its start [s].
-    duration:
-        How much of it is played from there on [s]; None for all.
+    start_offset, duration:
+        Part of the recording that is left out at its start, and that is played from there on [s];
+        None for all.
     loop:
         Whether to begin again at the end, until something interrupts it; the clock goes back then.
     progress:
-        Told how far it is.
+        Called with the share that is played.
 
     Raises
     ------
@@ -130,9 +133,19 @@ def play(
         raise RecordingError(
             f"recording '{bag}' does not exist", file=str(bag), remedy='correct the path'
         )
-    stretch = partial(_stretch, bag, topic, start_offset, duration)
-    if next(stretch(), None) is None:
-        raise _nothing(bag, topic, start_offset)
+    part = partial(_part, bag, topic, start_offset, duration)
+    if next(part(), None) is None:
+        if next(_messages(bag, topic), None) is not None:
+            raise SettingsError(
+                f"'{bag}' has no joint states {start_offset:g} s after its first one",
+                value=start_offset,
+                remedy='give a shorter start offset',
+            )
+        raise RecordingError(
+            f"'{bag}' has no joint states on topic '{topic}'",
+            file=str(bag),
+            remedy='name another recording or another --topic',
+        )
     length = max(0.0, bag_duration(bag) - start_offset)
     length = length if duration is None else min(length, duration)
     rclpy.init(args=[])
@@ -141,12 +154,12 @@ def play(
         player = _Player(node, to or topic, rate, clock_rate, clock_topic)
         if follower is not None:
             player.wait_for_follower(Readiness(node, follower), wait)
-        return player.run(repeat(stretch) if loop else [stretch], wait, length, progress)
+        return player.run(repeat(part) if loop else [part], wait, length, progress)
     finally:
         rclpy.try_shutdown()
 
 
-def _stretch(
+def _part(
     bag: Path, topic: str, offset: float, duration: float | None
 ) -> Iterator[tuple[int, bytes]]:
     """Iterate over (time of reception [ns], message) of a part of the recording."""
@@ -162,24 +175,9 @@ def _stretch(
 
 def _messages(bag: Path, topic: str) -> Iterator[tuple[int, bytes]]:
     """Iterate over (time of reception [ns], message)."""
-    for lot in joint_state_messages(bag, topic):
-        for place, moment in enumerate(lot.times.tolist()):
-            yield moment, lot[place]
-
-
-def _nothing(bag: Path, topic: str, offset: float) -> IdentificationError:
-    """Say why there is nothing to play."""
-    if offset > 0.0 and next(_messages(bag, topic), None) is not None:
-        return SettingsError(
-            f"'{bag}' has no joint states {offset:g} s after its first one",
-            value=offset,
-            remedy='give a shorter start offset',
-        )
-    return RecordingError(
-        f"'{bag}' has no joint states on topic '{topic}'",
-        file=str(bag),
-        remedy='name another recording or another --topic',
-    )
+    for block in joint_state_messages(bag, topic):
+        for place, moment in enumerate(block.times.tolist()):
+            yield moment, block[place]
 
 
 class _Player:
@@ -187,8 +185,9 @@ class _Player:
         self, node: Node, topic: str, rate: float, clock_rate: float, clock_topic: str
     ) -> None:
         self._node = node
-        kind = QoSProfile(depth=_DEPTH)
-        self._states: Publisher = node.create_publisher(JointState, topic, kind)
+        self._states: Publisher = node.create_publisher(
+            JointState, topic, QoSProfile(depth=_DEPTH)
+        )
         best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         self._clock: Publisher | None = None
         self._tick = 0
@@ -199,38 +198,30 @@ class _Player:
         self._rate = rate
 
     def wait_for_follower(self, readiness: Readiness, seconds: float) -> None:
-        """
-        Wait until a live identification is ready and known to our publisher.
+        """Wait until a live identification is ready and connected to the publisher."""
 
-        Raises
-        ------
-        IdentificationError
-            where that takes longer.
-
-        """
-
-        def is_heard() -> bool:
-            heard = self._node.get_subscriptions_info_by_topic(self._states.topic_name)
-            names = {f'{i.node_namespace.rstrip("/")}/{i.node_name}' for i in heard}
+        def is_connected() -> bool:
+            found = self._node.get_subscriptions_info_by_topic(self._states.topic_name)
+            names = {f'{i.node_namespace.rstrip("/")}/{i.node_name}' for i in found}
             is_there = readiness.follower in names or not readiness.is_followed
             # the count is of those that the middleware has connected, whoever they are
-            return is_there and self._states.get_subscription_count() >= len(heard)
+            return is_there and self._states.get_subscription_count() >= len(found)
 
-        readiness.wait(seconds, is_heard)
+        readiness.wait(seconds, is_connected)
 
     def run(
         self,
-        stretches: Iterable[Callable[[], Iterator[tuple[int, bytes]]]],
+        parts: Iterable[Callable[[], Iterator[tuple[int, bytes]]]],
         wait: float,
         length: float,
         progress: Progress,
     ) -> Played:
-        """Publish the messages of all stretches, and wait until subscribers have them."""
+        """Publish the messages of all parts, and wait until subscribers have them."""
         subscribers = self._wait_for_subscriber(wait)
         start = time.perf_counter()
-        count, latest, tell = 0, 0.0, start
-        for stretch in stretches:
-            for place, (moment, message) in enumerate(stretch()):
+        count, latest, due = 0, 0.0, start
+        for part in parts:
+            for place, (moment, message) in enumerate(part()):
                 if place == 0:
                     self._zero = self._next_tick = moment
                     self._begin = time.perf_counter()
@@ -238,8 +229,8 @@ class _Player:
                 latest = max(latest, self._sleep_until(moment))
                 self._states.publish(message)
                 count += 1
-                if time.perf_counter() > tell:
-                    tell = time.perf_counter() + _TELL
+                if time.perf_counter() > due:
+                    due = time.perf_counter() + _PROGRESS_SECONDS
                     since = 1e-9 * (moment - self._zero)
                     progress(since / length if length else 0.0, f'{since:.1f} s played')
         seconds = time.perf_counter() - start
@@ -248,18 +239,18 @@ class _Player:
         return Played(count, seconds, latest, subscribers)
 
     def _wait_for_subscriber(self, seconds: float) -> int:
-        """Wait until somebody listens, and a moment longer for who is found together with them."""
+        """Wait for a subscriber, and a moment longer for others of its process."""
         now = time.monotonic()
         end, settled = now + seconds, now + _SETTLING
-        heard: tuple[int, ...] = ()
+        counts: tuple[int, ...] = ()
         while (now := time.monotonic()) < end:
             known = tuple(publisher.get_subscription_count() for publisher in self._publishers)
-            if known != heard:
-                heard, settled = known, now + _SETTLING
-            if heard[0] and now > settled:
+            if known != counts:
+                counts, settled = known, now + _SETTLING
+            if counts[0] and now > settled:
                 break
             time.sleep(0.02)
-        return heard[0] if heard else 0
+        return counts[0] if counts else 0
 
     def _run_clock(self, moment: int) -> None:
         """Publish the clock's ticks before a moment, each when it is due."""
@@ -275,3 +266,88 @@ class _Player:
         if left > 0.0:
             time.sleep(left)
         return max(0.0, -left)
+
+
+class Readiness:
+    """
+    Subscription to the status of a live identification.
+
+    Parameters
+    ----------
+    node:
+        The node that subscribes; not spun elsewhere.
+    identification:
+        Full name of the identification node.
+
+    Attributes
+    ----------
+    is_ready, is_followed:
+        Whether it takes joint states, or is switched off, so that there is nothing to wait for;
+        whether it takes joint states.
+    follower:
+        Full name of the node that takes the joint states.
+
+    """
+
+    def __init__(self, node: Node, identification: str) -> None:
+        self._node = node
+        self.identification = f'/{identification.strip("/")}'
+        self.follower = follower_name(self.identification)
+        self.is_ready = self.is_followed = False
+        self._trouble = 'it has not published its status'
+        self._topic = f'{self.identification}/online/status'
+        node.create_subscription(OnlineStatus, self._topic, self._on_status, LATCHED)
+
+    def wait(self, seconds: float, also: Callable[[], bool] = lambda: True) -> None:
+        """
+        Wait until it is ready, and until ``also`` holds.
+
+        Raises
+        ------
+        IdentificationError
+            where that is not so within this time [s].
+
+        """
+        executor = SingleThreadedExecutor(context=self._node.context)
+        executor.add_node(self._node)
+        end = time.monotonic() + seconds
+        try:
+            while not (self.is_ready and also()):
+                if time.monotonic() > end:
+                    raise IdentificationError(
+                        f"'{self.identification}' is not ready for joint states after "
+                        f'{seconds:g} s: {self._trouble}',
+                        value=seconds,
+                        remedy=f'look at {self._topic} and at the log of the node, or wait longer',
+                    )
+                executor.spin_once(timeout_sec=_TURN)
+        finally:
+            executor.shutdown()
+
+    def _on_status(self, status: OnlineStatus) -> None:
+        # the node and the process that it starts both publish it, each its own part
+        if status.state in READY:
+            self.is_ready = self.is_followed = True
+            self._trouble = 'it has not discovered the publisher yet'
+        elif status.state == OnlineStatus.OFF and not status.message:
+            self.is_ready = True
+        elif not self.is_ready:
+            self._trouble = status.message or 'its process is being started'
+
+
+def wait_for_identification(identification: str, seconds: float) -> None:
+    """
+    Wait until a live identification is ready; initialises and shuts down ROS.
+
+    Raises
+    ------
+    IdentificationError
+        where it is not ready by then.
+
+    """
+    rclpy.init(args=[])
+    try:
+        node = rclpy.create_node('wait', start_parameter_services=False)
+        Readiness(node, identification).wait(seconds)
+    finally:
+        rclpy.try_shutdown()

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identification beside a running robot: one sample in, one estimate out, in constant time."""
 
-from .change import Change, ChangeSettings
-from .change_detector import ChangeDetector
+from .change_detector import Change, ChangeDetector, ChangeSettings
 from .delay import DelayRows, DelayWatch
 from .identifier import OnlineIdentifier, Update
 from .resampler import StreamCounts

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Tells from the residuals of a running identification that the robot has changed, and in what.
+Detection of changes of the robot from the residuals of a running identification.
 
-Three things are told apart: a payload, which adds to the last link's ten inertial parameters;
+Three changes are distinguished: a payload, which adds to the last link's ten inertial parameters;
 friction of one joint; and a collision, which is short and explained by neither.
 
 *The test.*  Over a window, each hypothesis h has k_h parameters that may have changed, and
-explains ``Q_h = S^T M^-1 S`` of the squared residuals (see `scores`), each joint's counted by its
-usual variance.  Were residuals white, Q_h would be chi-square with k_h degrees of freedom.  They
-are not: windows of the filter overlap, and what the model does not know comes and goes slowly.  So
-the usual ``c_h``, the mean of Q_h / k_h, is learned from windows without change, and
+explains ``Q_h = S^T M^-1 S`` of the squared residuals (see `change_statistics`), each joint's
+divided by its variance without a change.  Were residuals white, Q_h would be chi-square with k_h
+degrees of freedom.  They are not: windows of the filter overlap, and model errors change slowly.
+So ``c_h``, the mean of Q_h / k_h, is learned from windows without change, and
 
     F = Q_h / (k_h c_h)
 
@@ -32,41 +32,125 @@ is less than half of what there is to explain.  Where none is, but a level was, 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import ModelError
 from ..estimation.physical_constraints import body_links
-from .change import (
-    Carried,
-    Change,
-    ChangeSettings,
-    COLLISION,
-    FRICTION,
-    PAYLOAD,
-    Spike,
-    UNEXPLAINED,
-)
+from ..options.fields import option
 from .change_statistics import (
     Baseline,
+    BaselineLearner,
     BATCHES,
     change_of,
     ChangeColumns,
-    Learner,
     Scores,
     total,
 )
 from .identifier import OnlineIdentifier, Update
 
 _EXPLAINED = 0.5
-_PER_WINDOW = 8  # samples of a filter's window that are looked at: the others tell nothing new
+_PER_WINDOW = 8  # samples of a filter's window that are used: others add no information
+
+
+@dataclass(frozen=True)
+class ChangeSettings:
+    """Settings of the change detection on the residuals of an online identification."""
+
+    false_alarms: float = option(
+        0.1,
+        doc='How often, at most, a change is to be reported where there is none',
+        unit='1/h',
+        minimum=1e-6,
+        maximum=1e3,
+    )
+    window: float = option(
+        1.0,
+        doc='Time over which residuals are explained; a change is reported after about this long, '
+        'and smaller ones are found the longer it is',
+        unit='s',
+        minimum=0.05,
+    )
+    settle: float | None = option(
+        30.0,
+        doc='Time in motion after which changes are looked for while the estimate goes on '
+        'learning: against the estimate of that moment; null: only while it is frozen',
+        unit='s',
+        minimum=1.0,
+    )
+    learning: float = option(
+        20.0,
+        doc='Time in motion over which the usual residuals are learned, at the start; at least '
+        'ten windows, with motions like those to come',
+        unit='s',
+        minimum=0.5,
+    )
+    accept_after: float | None = option(
+        5.0,
+        doc='Time after which a lasting change is taken for the new normal, so that the next one '
+        'is found; null leaves that to a request',
+        unit='s',
+        minimum=0.0,
+    )
+
+
+PAYLOAD, FRICTION, COLLISION, UNEXPLAINED = 'payload', 'friction', 'collision', 'unexplained'
+"""Kinds of change; the last lasts, but neither payload nor friction explains it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """
+    A change of the robot.
+
+    Attributes
+    ----------
+    kind:
+        `PAYLOAD`, `FRICTION`, `COLLISION` or `UNEXPLAINED`.
+    name:
+        The link that carries the payload, else the joint.
+    since:
+        When it began, to within a quarter of a window [s].
+    stamp:
+        Moment of the newest residual that is taken into account [s].
+    size, std:
+        Mass [kg], change of the friction [N m or N] at the joint's RMS speed, or largest residual
+        [N m or N], and its standard deviation; NaN where there is none.
+    parameters:
+        Names of the k parameters that have changed.
+    values:
+        (k,) by how much.
+    covariance:
+        (k, k) of the values.
+
+    """
+
+    kind: str
+    name: str
+    since: float
+    stamp: float
+    size: float
+    std: float
+    parameters: tuple[str, ...]
+    values: np.ndarray
+    covariance: np.ndarray
+
+
+class Spike(NamedTuple):
+    """The largest residual beyond its level, in multiples of that."""
+
+    ratio: float
+    stamp: float
+    joint: int
+    size: float
 
 
 class ChangeDetector:
     """
-    Watches the updates of an identifier.
+    Detects changes from the updates of an identifier.
 
     Its memory and its time a sample do not grow.  A running estimate would follow a change, and so
     hide it.  Frozen (`OnlineIdentifier.freeze`), it does not; where it goes on learning, residuals
@@ -88,6 +172,13 @@ class ChangeDetector:
     ModelError
         where the model does not have the ten inertial parameters of the link.
 
+    Attributes
+    ----------
+    baseline:
+        Of the residuals; None while it is being learned.
+    change:
+        The lasting change that there is, by all residuals since it began.
+
     """
 
     def __init__(
@@ -99,7 +190,7 @@ class ChangeDetector:
     ) -> None:
         self._settings = ChangeSettings() if settings is None else settings
         self._identifier = identifier
-        self._joints = identifier.joints
+        self._joints, self._pattern = identifier.joints, identifier.pattern
         links = body_links(identifier.structure.layout)
         if not links or (link is not None and link not in links):
             raise ModelError(
@@ -109,24 +200,17 @@ class ChangeDetector:
             )
         self._link = links[-1] if link is None else link
         self._columns = ChangeColumns(
-            identifier.pattern, identifier.structure, self._joints, self._link
+            self._pattern, identifier.structure, self._joints, self._link
         )
-        self._pattern, self._n = identifier.pattern, len(self._joints)
-        self._step = identifier.step
+        self._n, self._step, self._taps = len(self._joints), identifier.step, identifier.taps
         # half for windows, half for single samples [1/s]
         self._rate = 0.5 * self._settings.false_alarms / 3600.0
-        self._taps = identifier.taps
         self._ahead = math.ceil(identifier.lag / self._step)
         self._stride = max(1, self._taps // _PER_WINDOW)
         quarter = self._settings.window / BATCHES
         self._batch_samples = max(1, round(quarter / (self._stride * self._step)))
         self._quarter = self._batch_samples * self._stride * self._step
         self.relearn()
-
-    @property
-    def usual(self) -> Baseline | None:
-        """Baseline of the residuals; None while it is being learned."""
-        return self._usual
 
     @property
     def settling(self) -> bool:
@@ -136,58 +220,51 @@ class ChangeDetector:
     @property
     def learning(self) -> float:
         """Share of the learning that is done."""
-        if self._usual is not None:
+        if self.baseline is not None:
             return 1.0
-        wanted = self._settings.learning / self._quarter
-        return min(1.0, len(self._learner.parts) / wanted)
-
-    @property
-    def change(self) -> Change | None:
-        """The lasting change that there is, by all residuals since it began."""
-        return self._change
+        return min(1.0, len(self._learner.parts) * self._quarter / self._settings.learning)
 
     def relearn(self) -> None:
-        """Forget everything; learn what is usual anew."""
+        """Forget everything; learn the baseline anew."""
         self._reference: np.ndarray | None = None
         self._in_motion = 0
-        self._usual: Baseline | None = None
-        self._learner = Learner(self._n)
+        self.baseline: Baseline | None = None
+        self._learner = BaselineLearner(self._n)
         k, f = self._columns.widths
         self._normal_payload, self._normal_friction = np.zeros(k), np.zeros((self._n, f))
-        self._normal = False
-        self._carried: Carried | None = None
+        self._is_offset = False
+        # sums without the accepted payload, which goes on being estimated, and what was before it
+        self._carried: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self._begin()
 
     def accept(self) -> None:
-        """Take the lasting change for the new normal, and watch for the next one."""
-        change = self._change
+        """Take the lasting change for the new normal, and look for the next one."""
+        change = self.change
         if change is not None and change.kind == PAYLOAD:
-            assert self._usual is not None
-            sums = self._changed.weighed_payload(self._usual.precision)
-            self._carried = Carried(self._normal_payload, *sums)
+            assert self.baseline is not None
+            sums = self._changed.weighed_payload(self.baseline.precision)
+            self._carried = (*sums, self._normal_payload)
             self._normal_payload = self._normal_payload + change.values
-            self._normal = True
+            self._is_offset = True
         elif change is not None and change.kind == FRICTION:
             joint = self._joints.index(change.name)
             self._normal_friction[joint, : change.values.size] += change.values
-            self._normal = True
+            self._is_offset = True
         elif change is not None:
             self.relearn()
         self._begin()
 
     def _begin(self) -> None:
-        """Watch for the next change."""
-        self._change: Change | None = None
+        """Look for the next change."""
+        self.change: Change | None = None
         self._recent: deque[Scores] = deque(maxlen=BATCHES)
         self._normals: deque[np.ndarray] = deque(maxlen=BATCHES)
         self._held: deque[Update] = deque()
         self._steady = np.zeros(self._n, dtype=int)
-        self._waiting = 0
+        self._waiting = self._count = 0
         self._spike: Spike | None = None
-        self._count = 0
         self._since = np.nan
-        self._batch = self._zero()
-        self._changed = self._zero()
+        self._batch, self._changed = self._zero(), self._zero()
 
     def _zero(self) -> Scores:
         return Scores.zero(self._n, *self._columns.widths)
@@ -195,15 +272,7 @@ class ChangeDetector:
     # ---------------------------------------------------------------------------------- residuals
 
     def push(self, update: Update) -> Change | None:
-        """
-        Take an update.
-
-        Returns
-        -------
-        Change or None
-            A change that was found just now; `change` follows it from then on.
-
-        """
+        """Add an update; return a change found just now, which `change` follows from then on."""
         if self.settling:
             self._settle(update)
             return None
@@ -212,24 +281,27 @@ class ChangeDetector:
             return None
         update, kept = settled
         self._count += 1
-        looked_at = self._count % self._stride == 0
+        is_used = self._count % self._stride == 0
         residual = self._residual(update)
-        if looked_at or self._normal:
+        if is_used or self._is_offset:
             payload, friction = self._columns(update.entries)
-            if self._normal:
+            if self._is_offset:
                 residual = residual - payload @ self._normal_payload
                 residual = residual - np.sum(friction * self._normal_friction, axis=1)
-        if self._usual is None:
+        if self.baseline is None:
             self._learner.watch(residual, kept)
-        elif self._change is None:
-            self._watch_level(residual, kept, update.stamp)
-        if not looked_at:
+        elif self.change is None:
+            ratios = np.abs(residual) * kept / self.baseline.level
+            j = int(np.argmax(ratios))
+            if ratios[j] > (1.0 if self._spike is None else self._spike.ratio):
+                self._spike = Spike(float(ratios[j]), update.stamp, j, float(residual[j]))
+        if not is_used:
             return None
         self._batch.add(payload, friction, residual, kept)
         if self._batch.samples < self._batch_samples:
             return None
         batch, self._batch = self._batch, self._zero()
-        return self._take(batch, update.stamp)
+        return self._add(batch, update.stamp)
 
     def _settle(self, update: Update) -> None:
         """Keep the estimate once it has learned long enough."""
@@ -239,7 +311,7 @@ class ChangeDetector:
             self._reference = update.values.copy()
 
     def _residual(self, update: Update) -> np.ndarray:
-        """(n,) what the estimate that changes are held against leaves of the effort."""
+        """(n,) what the reference estimate leaves of the effort."""
         if self._reference is None:
             return update.residual
         parts = update.entries * self._reference[self._pattern.places]
@@ -258,8 +330,7 @@ class ChangeDetector:
             held.clear()
             self._steady[:] = 0
         if held:
-            turned = (update.velocity > 0.0) != (held[-1].velocity > 0.0)
-            self._steady[turned] = 0
+            self._steady[(update.velocity > 0.0) != (held[-1].velocity > 0.0)] = 0
         self._steady += 1
         self._steady[~update.moving] = 0
         held.append(update)
@@ -267,116 +338,99 @@ class ChangeDetector:
             return None
         return held.popleft(), self._steady > self._taps
 
-    def _watch_level(self, residual: np.ndarray, kept: np.ndarray, stamp: float) -> None:
-        assert self._usual is not None
-        ratios = np.abs(residual) * kept / self._usual.level
-        j = int(np.argmax(ratios))
-        if ratios[j] > 1.0 and (self._spike is None or ratios[j] > self._spike.ratio):
-            self._spike = Spike(float(ratios[j]), stamp, j, float(residual[j]))
+    # ----------------------------------------------------------------------------------- decision
 
-    def _take(self, batch: Scores, stamp: float) -> Change | None:
-        """Take a quarter of a window."""
-        if self._usual is None:
+    def _add(self, batch: Scores, stamp: float) -> Change | None:
+        """Add a quarter of a window."""
+        if self.baseline is None:
             if batch.rows.any():
                 self._learner.parts.append(batch)
             if self.learning >= 1.0 and len(self._learner.parts) >= 2 * BATCHES:
-                self._usual = self._learner.usual(self._rate / self._n, self._step)
-                self._learner = Learner(self._n)
+                self.baseline = self._learner.baseline(self._rate / self._n, self._step)
+                self._learner = BaselineLearner(self._n)
             return None
-        if self._change is not None:
-            self._follow(batch, stamp)
+        if self.change is not None:
+            self._follow(self.change, batch, stamp)
             return None
         self._recent.append(batch)
         self._normals.append(self._normal_payload)
         if self._waiting:
             self._waiting -= 1
-            return None if self._waiting else self._decide(stamp)
-        full = len(self._recent) == BATCHES
-        if full and (self._spike is not None or self._speaks(list(self._recent)).any()):
+            return None if self._waiting else self._decide(self.baseline, stamp)
+        if len(self._recent) < BATCHES:
+            return None
+        if self._spike is not None or self._exceeded(list(self._recent)).any():
             self._waiting = BATCHES - 1
             self._since = stamp - self._quarter
-        elif full and self._carried is not None:
-            # what has been beyond doubt for a whole window
-            self._normal_payload = self._carried.add(
-                self._recent[0], self._normals[0], self._usual.precision
-            )
+        elif self._carried is not None:
+            # a whole window without any sign of a change: it improves the accepted payload
+            M, S, before = self._carried
+            more, right = self._recent[0].weighed_payload(self.baseline.precision)
+            M, S = M + more, S + right + more @ (self._normals[0] - before)
+            self._carried = M, S, before
+            self._normal_payload = before + change_of(M, S)[0]
         return None
 
-    def _speaks(self, parts: list[Scores]) -> np.ndarray:
+    def _exceeded(self, parts: list[Scores]) -> np.ndarray:
         """(1 + n,) bool, the hypotheses that residuals speak for: payload and each friction."""
-        assert self._usual is not None
-        return self._usual.exceeded(total(parts), self._rate * self._quarter)
+        assert self.baseline is not None
+        return self.baseline.exceeded(total(parts), self._rate * self._quarter)
 
-    def _decide(self, stamp: float) -> Change | None:
-        """Say what has happened, three quarters after the first sign of it."""
-        usual, spike = self._usual, self._spike
-        assert usual is not None
-        late = total(list(self._recent)[1:])
-        self._spike = None
-        exceeded = self._speaks(list(self._recent)[1:])
+    def _decide(self, baseline: Baseline, stamp: float) -> Change | None:
+        """Return the change, three quarters after the first sign of it; None for none."""
+        spike, self._spike = self._spike, None
+        parts = list(self._recent)[1:]
+        late, exceeded = total(parts), self._exceeded(parts)
         if not exceeded.any():
-            if spike is None:
-                return None
-            return self._collision(spike, stamp)
-        explained, ranks = late.explained(usual.precision)
-        gain = explained - usual.inflation * ranks * math.log(max(2.0, late.rows.sum()))
+            return None if spike is None else self._collision(spike, stamp)
+        explained, ranks = late.explained(baseline.precision)
+        gain = explained - baseline.inflation * ranks * math.log(max(2.0, late.rows.sum()))
         best = int(np.argmax(np.where(exceeded, gain, -np.inf)))
-        excess = float(usual.precision @ late.energy - late.rows[usual.precision > 0.0].sum())
+        weighed = baseline.precision * late.energy
+        excess = float(weighed.sum() - late.rows[baseline.precision > 0.0].sum())
         kind = PAYLOAD if best == 0 else FRICTION
         if explained[best] < _EXPLAINED * excess:
             kind = UNEXPLAINED
-            share = usual.precision * late.energy / np.maximum(late.rows, 1.0)
-            best = 1 + int(np.argmax(share))
+            best = 1 + int(np.argmax(weighed / np.maximum(late.rows, 1.0)))
         self._changed = late
-        self._change = self._described(kind, best, stamp)
-        return self._change
+        self.change = self._described(kind, best, stamp)
+        return self.change
 
     def _collision(self, spike: Spike, stamp: float) -> Change:
-        none = np.zeros(0)
-        return Change(
-            kind=COLLISION,
-            name=self._joints[spike.joint],
-            since=spike.stamp,
-            stamp=stamp,
-            size=spike.size,
-            std=float('nan'),
-            parameters=(),
-            values=none,
-            covariance=none.reshape(0, 0),
-        )
+        joint, none = self._joints[spike.joint], np.zeros(0)
+        since, size = spike.stamp, spike.size
+        return Change(COLLISION, joint, since, stamp, size, math.nan, (), none, np.zeros((0, 0)))
 
-    def _follow(self, batch: Scores, stamp: float) -> None:
-        """Take later residuals into account, too."""
-        change = self._change
-        assert change is not None
+    def _follow(self, change: Change, batch: Scores, stamp: float) -> None:
+        """Describe the change by later residuals, too; accept it after a while."""
         self._changed = self._changed + batch
         best = 0 if change.kind == PAYLOAD else 1 + self._joints.index(change.name)
-        self._change = replace(self._described(change.kind, best, stamp), since=change.since)
-        patience = self._settings.accept_after
-        if patience is not None and stamp - change.since > patience:
+        self.change = replace(self._described(change.kind, best, stamp), since=change.since)
+        accept_after = self._settings.accept_after
+        if accept_after is not None and stamp - change.since > accept_after:
             self.accept()
 
     def _described(self, kind: str, best: int, stamp: float) -> Change:
         """Return the change by the residuals since it began."""
-        usual, sums, joint = self._usual, self._changed, best - 1
-        assert usual is not None
+        baseline, sums, joint = self.baseline, self._changed, best - 1
+        assert baseline is not None
         if kind == PAYLOAD:
             name, parameters = self._link, self._columns.payload
-            values, covariance = change_of(*sums.weighed_payload(usual.precision))
+            values, covariance = change_of(*sums.weighed_payload(baseline.precision))
             size, direction = float(values[0]), np.eye(values.size)[0]
         else:
             name, parameters = self._joints[joint], self._columns.friction[joint]
             f = len(parameters)
-            whole, right = sums.friction[joint, :f, :f], sums.friction_right[joint, :f]
-            values, covariance = change_of(whole, right)
-            covariance = covariance / max(usual.precision[joint], 1e-300)
+            M, S = sums.friction[0][joint, :f, :f], sums.friction[1][joint, :f]
+            values, covariance = change_of(M, S)
+            covariance = covariance / max(baseline.precision[joint], 1e-300)
             # the change at the RMS of the columns, offset and viscous part against each other
-            mean = np.sqrt(np.diag(whole) / max(sums.rows[joint], 1.0))
+            mean = np.sqrt(np.diag(M) / max(sums.rows[joint], 1.0))
             signs = np.array([not parameter.endswith('.off') for parameter in parameters])
             direction = mean * signs
             size = float(direction @ values)
-        covariance = usual.inflation[best] * covariance
+        covariance = baseline.inflation[best] * covariance
         std = float(np.sqrt(max(0.0, direction @ covariance @ direction)))
         if kind == UNEXPLAINED:
-            size, std = math.sqrt(sums.energy[joint] / max(sums.rows[joint], 1.0)), float('nan')
+            size, std = math.sqrt(sums.energy[joint] / max(sums.rows[joint], 1.0)), math.nan
         return Change(kind, name, self._since, stamp, size, std, parameters, values, covariance)

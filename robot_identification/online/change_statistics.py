@@ -29,12 +29,13 @@ BATCHES = 4
 FRICTION = ('fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
 """Symbols of a joint's friction."""
 
+_GUARD = 1.2  # of the largest residual met while learning
 _SINGULAR = 1e-9  # of the largest eigenvalue, with columns scaled to norm 1
 
 
 class ChangeColumns:
     """
-    Picks out of a sample's rows the columns of what may change.
+    Columns of a sample's rows that belong to parameters that may change.
 
     Parameters
     ----------
@@ -65,45 +66,27 @@ class ChangeColumns:
         self._regrouping = np.ascontiguousarray(structure.regrouping[:, columns])
         self._rows, self._places = pattern.rows, pattern.places
         self._dense = np.zeros((len(joints), pattern.size))
-        found = [
-            [
-                k
-                for k in range(pattern.offsets[j], pattern.offsets[j + 1])
-                if names[pattern.places[k]] in {f'{joint}.{symbol}' for symbol in FRICTION}
-            ]
-            for j, joint in enumerate(joints)
-        ]
-        self.friction = tuple(
-            tuple(names[pattern.places[k]] for k in entries) for entries in found
-        )
+        found = []
+        for j, joint in enumerate(joints):
+            own = {f'{joint}.{symbol}' for symbol in FRICTION}
+            places = range(pattern.offsets[j], pattern.offsets[j + 1])
+            found.append([k for k in places if names[self._places[k]] in own])
+        self.friction = tuple(tuple(names[self._places[k]] for k in row) for row in found)
         # joints with fewer parameters have columns of zeros
         width = max(1, *map(len, found))
         self._entries = np.zeros((len(joints), width), dtype=int)
         self._present = np.zeros((len(joints), width))
-        for j, entries in enumerate(found):
-            self._entries[j, : len(entries)] = entries
-            self._present[j, : len(entries)] = 1.0
+        for j, row in enumerate(found):
+            self._entries[j, : len(row)] = row
+            self._present[j, : len(row)] = 1.0
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Numbers of columns for the payload and for a joint's friction."""
+        """Numbers k and f of columns for the payload and for a joint's friction."""
         return len(self.payload), self._entries.shape[1]
 
     def __call__(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """
-        Return the columns.
-
-        Parameters
-        ----------
-        entries:
-            (K,) of a sample's rows.
-
-        Returns
-        -------
-        tuple
-            (n, k) for the payload, and (n, f) for each joint's own friction.
-
-        """
+        """Return (n, k) columns for the payload, and (n, f) for each joint's own friction."""
         self._dense[self._rows, self._places] = entries
         return self._dense @ self._regrouping, entries[self._entries] * self._present
 
@@ -115,44 +98,43 @@ class Scores:
 
     Attributes
     ----------
-    payload, payload_right:
-        (n, k, k) and (n, k): M and S of the payload.
-    friction, friction_right:
-        (n, f, f) and (n, f): of each joint's friction.
-    energy:
-        (n,) of the squared residual.
+    products:
+        (n, k + f + 1, k + f + 1) of the columns of the payload, those of the joint's friction and
+        the residual.
     rows:
         (n,) rows that count.
+    k:
+        Number of columns for the payload.
     samples:
         Samples that were added, moving or not.
 
     """
 
-    payload: np.ndarray
-    payload_right: np.ndarray
-    friction: np.ndarray
-    friction_right: np.ndarray
-    energy: np.ndarray
+    products: np.ndarray
     rows: np.ndarray
+    k: int
     samples: int = 0
 
     @classmethod
     def zero(cls, n: int, k: int, f: int) -> Scores:
         """Return sums of nothing."""
-        return cls(
-            np.zeros((n, k, k)),
-            np.zeros((n, k)),
-            np.zeros((n, f, f)),
-            np.zeros((n, f)),
-            np.zeros(n),
-            np.zeros(n),
-        )
+        return cls(np.zeros((n, k + f + 1, k + f + 1)), np.zeros(n), k)
+
+    @property
+    def energy(self) -> np.ndarray:
+        """(n,) sums of the squared residual."""
+        return self.products[:, -1, -1]
+
+    @property
+    def friction(self) -> tuple[np.ndarray, np.ndarray]:
+        """(n, f, f) M and (n, f) S of each joint's friction."""
+        return self.products[:, self.k : -1, self.k : -1], self.products[:, self.k : -1, -1]
 
     def add(
         self, payload: np.ndarray, friction: np.ndarray, residual: np.ndarray, kept: np.ndarray
     ) -> None:
         """
-        Take in a sample.
+        Add a sample.
 
         Parameters
         ----------
@@ -164,57 +146,45 @@ class Scores:
             (n,) bool, which rows count.
 
         """
+        columns = np.concatenate((payload, friction, residual[:, None]), axis=1) * kept[:, None]
         self.samples += 1
-        Z, F = payload * kept[:, None], friction * kept[:, None]
-        r = residual * kept
-        self.payload += Z[:, :, None] * Z[:, None, :]
-        self.payload_right += Z * r[:, None]
-        self.friction += F[:, :, None] * F[:, None, :]
-        self.friction_right += F * r[:, None]
-        self.energy += r * r
+        self.products += columns[:, :, None] * columns[:, None, :]
         self.rows += kept
 
     def __add__(self, other: Scores) -> Scores:
         """Return the sums over both stretches."""
         return Scores(
-            self.payload + other.payload,
-            self.payload_right + other.payload_right,
-            self.friction + other.friction,
-            self.friction_right + other.friction_right,
-            self.energy + other.energy,
+            self.products + other.products,
             self.rows + other.rows,
+            self.k,
             self.samples + other.samples,
         )
 
     def explained(self, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """
-        Return what each change explains of the weighted residual.
+        Return S^T M^-1 S of each hypothesis, and its number of parameters, (1 + n,) each.
+
+        The first is the payload, the others are the friction of each joint.
 
         Parameters
         ----------
         precision:
             (n,) one over the variance of each joint's residual.
 
-        Returns
-        -------
-        tuple
-            (1 + n,) the payload's and each joint's friction's S^T M^-1 S, and (1 + n,) the
-            numbers of parameters that there are for it.
-
         """
-        whole, right = self.weighed_payload(precision)
-        payload = _explained(whole, right)
-        friction = _explained(self.friction, self.friction_right)
+        payload, payload_rank = _explained(*self.weighed_payload(precision))
+        friction, ranks = _explained(*self.friction)
         return (
-            np.concatenate(([payload[0]], precision * friction[0])),
-            np.concatenate(([payload[1]], np.where(precision > 0.0, friction[1], 0))),
+            np.concatenate(([payload], precision * friction)),
+            np.concatenate(([payload_rank], np.where(precision > 0.0, ranks, 0))),
         )
 
     def weighed_payload(self, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(k, k) M and (k,) S of the payload over all joints."""
+        """(k, k) M and (k,) S of the payload over all joints, weighed by (n,) ``precision``."""
+        k = self.k
         return (
-            np.tensordot(precision, self.payload, axes=1),
-            precision @ self.payload_right,
+            np.tensordot(precision, self.products[:, :k, :k], axes=1),
+            precision @ self.products[:, :k, -1],
         )
 
 
@@ -257,13 +227,10 @@ def _decomposed(
     return scale, values, vectors, values > _SINGULAR * np.maximum(values[..., -1:], _SINGULAR)
 
 
-_GUARD = 1.2
-
-
 @dataclass(frozen=True)
 class Baseline:
     """
-    Baseline of the residuals.
+    Residuals without a change.
 
     Attributes
     ----------
@@ -285,21 +252,9 @@ class Baseline:
 
     def exceeded(self, window: Scores, chance: float) -> np.ndarray:
         """
-        Return which hypotheses the residuals of a window speak for.
+        Return which hypotheses the residuals of a window speak for, (1 + n,) bool.
 
-        Parameters
-        ----------
-        window:
-            Sums over it.
-        chance:
-            How probable an exceedance may be, for all hypotheses together, where there is no
-            change.
-
-        Returns
-        -------
-        np.ndarray
-            (1 + n,) bool: the payload, and each joint's friction.
-
+        ``chance`` is the probability of an exceedance without a change, for all together.
         """
         explained, ranks = window.explained(self.precision)
         degrees = np.maximum(ranks, 1)
@@ -307,16 +262,8 @@ class Baseline:
         return np.asarray((ranks > 0) & (found < chance / explained.size))
 
 
-class Learner:
-    """
-    Learns what is usual, in memory that the time of learning bounds.
-
-    Parameters
-    ----------
-    n:
-        Number of joints.
-
-    """
+class BaselineLearner:
+    """Learns the baseline of n joints, in memory that the time of learning bounds."""
 
     def __init__(self, n: int) -> None:
         self.parts: list[Scores] = []
@@ -324,21 +271,21 @@ class Learner:
         self._signs = np.zeros(n, dtype=bool)
 
     def watch(self, residual: np.ndarray, kept: np.ndarray) -> None:
-        """Take in (n,) residuals of a sample, and which of them count."""
+        """Add (n,) residuals of a sample, and which of them count."""
         signs = residual > 0.0
         self._crossings += kept & signs & ~self._signs
         self._signs = signs
         self._kept += kept
         np.maximum(self._peaks, np.abs(residual) * kept, out=self._peaks)
 
-    def usual(self, rate: float, step: float) -> Baseline:
+    def baseline(self, rate: float, step: float) -> Baseline:
         """
-        Return what was usual.
+        Return the baseline.
 
         Parameters
         ----------
         rate:
-            How often levels may be exceeded where nothing has changed [1/s].
+            How often levels may be exceeded without a change [1/s].
         step:
             Time between samples [s].
 

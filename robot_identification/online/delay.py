@@ -49,18 +49,18 @@ class DelayRows(NamedTuple):
     joints: tuple[str, ...]
 
     def delay(self) -> EffortDelay:
-        """Find how late each joint's effort is; NaN where the motion does not tell."""
+        """Find how late each joint's effort is; NaN where the motion does not determine it."""
         return effort_delay(self.trace, self.base, self.joints)
 
 
 class DelayWatch:
     """
-    Keeps the rows that tell how late efforts are.
+    Buffer of the newest rows of an identifier, for the determination of the delay.
 
-    Parameters
+    Attributes
     ----------
-    identifier:
-        Makes the updates.
+    found:
+        The delay found last, which whoever calculates it enters; None before.
 
     """
 
@@ -75,12 +75,13 @@ class DelayWatch:
         self._effort, self._keep = np.empty((ROWS, n)), np.empty((ROWS, n), dtype=bool)
         self._taken = self._since = self._stretch = 0
         self._newest: Update | None = None
+        self.found: EffortDelay | None = None
 
     def __len__(self) -> int:
         return min(self._taken, ROWS)
 
     def push(self, update: Update) -> None:
-        """Take an update."""
+        """Add an update."""
         newest, self._newest = self._newest, update
         if newest is None or not 0.0 < update.stamp - newest.stamp < self._longest:
             self._stretch += 1

@@ -22,21 +22,10 @@ _FORMAT = 'robot_identification online 1'
 
 
 def save_state(
-    path: str | Path, state: RecursiveState, fingerprint: ModelSignature, weights: np.ndarray
+    path: str | Path, state: RecursiveState, signature: ModelSignature, weights: np.ndarray
 ) -> None:
     """
-    Write a state; a file that is there is replaced at once or not at all.
-
-    Parameters
-    ----------
-    path:
-        The file.
-    state:
-        What has been learned.
-    fingerprint:
-        Of what.
-    weights:
-        (n,) factors of the joints' rows.
+    Write the state of a model with (n,) weights of the joints; the file is replaced at once.
 
     Raises
     ------
@@ -51,11 +40,11 @@ def save_state(
             np.savez(
                 file,
                 format=_FORMAT,
-                joints=fingerprint.joints,
-                parameters=fingerprint.parameters,
-                base=fingerprint.base,
-                regrouping=fingerprint.regrouping,
-                fixed=fingerprint.rows,
+                joints=signature.joints,
+                parameters=signature.parameters,
+                base=signature.base,
+                regrouping=signature.regrouping,
+                fixed=signature.rows,
                 weights=weights,
                 accumulated=state.accumulated,
                 initial=state.initial,
@@ -72,18 +61,9 @@ def save_state(
         ) from error
 
 
-def load_state(
-    path: str | Path, fingerprint: ModelSignature, weights: np.ndarray
-) -> RecursiveState:
+def load_state(path: str | Path, signature: ModelSignature, weights: np.ndarray) -> RecursiveState:
     """
-    Read a state that `save_state` wrote.
-
-    Parameters
-    ----------
-    path:
-        The file.
-    fingerprint, weights:
-        What the state has to be of.
+    Read a state that `save_state` wrote for the same model and weights.
 
     Raises
     ------
@@ -117,7 +97,7 @@ def load_state(
             file=str(path),
             remedy='name a file that the online identification has saved',
         ) from error
-    other = fingerprint.difference(found)
+    other = signature.difference(found)
     if other is not None:
         raise ModelError(f"'{path}' is of another model: {other.message}", file=str(path))
     if not np.array_equal(held['weights'], weights):

@@ -6,7 +6,7 @@ A sample goes onto the uniform grid, through the polynomial approximation (Lomak
 IROS 2020), as rows of base parameters into the modified recursive least squares, and out comes the
 estimate of all rows so far.  The steps are those of the offline method ``mrls`` with signals by
 ``polynomial_approximation``, by composition, and so are the numbers; but every parameter is solved
-for after each sample.  No step looks at a clock, so the same samples give the same estimates, to
+for after each sample.  No step reads a clock, so the same samples give the same estimates, to
 the last bit.
 """
 
@@ -67,7 +67,7 @@ class Update(NamedTuple):
     values:
         (b,) base parameters by all rows so far.
     flags:
-        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
+        (b,) int: 1 identified; 0 not excited; -1 dependent on the parameters before it.
     residual:
         (n,) effort less what the parameters before this sample explain [N m or N].
     effort:
@@ -123,6 +123,26 @@ class OnlineIdentifier:
         where the signals ask for what cannot be had sample by sample, a threshold or bound names
         what is no parameter, or a time or weight is not positive.
 
+    Attributes
+    ----------
+    joints, structure:
+        As given.
+    layout:
+        Names and units of the base parameters.
+    pattern:
+        Places of the entries of an update's rows.
+    step:
+        Time between updates at an even rate [s].
+    delay:
+        Age of the estimate at the newest sample, at an even rate [s].
+    taps, lag:
+        Samples in a window of the polynomial approximation, and the time t_d from an update's
+        moment to the end of its window [s].
+    counts:
+        Counts of the samples so far.
+    frozen:
+        Whether the estimate is frozen.
+
     """
 
     def __init__(
@@ -140,35 +160,37 @@ class OnlineIdentifier:
     ) -> None:
         _require_online(signals)
         settings = RecursiveSettings() if settings is None else settings
-        self._regressor, self._structure, self._joints = regressor, structure, tuple(joints)
+        self._regressor, self.structure, self.joints = regressor, structure, tuple(joints)
+        self.layout: ParameterLayout = structure.base_layout
         n = self._n = regressor.n_joints
-        if len(self._joints) != n:
-            raise ValueError(f'there are {len(self._joints)} joints, the regressor has {n}')
+        if len(self.joints) != n:
+            raise ValueError(f'there are {len(self.joints)} joints, the regressor has {n}')
         _require_numbers(n, period, memory, weights)
         self._columns = structure.independent
-        self._pattern = row_pattern(regressor, self._columns)
+        self.pattern: RowPattern = row_pattern(regressor, self._columns)
         other = forms(regressor, self._columns).other
-        self._filtered = np.flatnonzero(np.isin(self._pattern.places, other))
-        step = period if signals.sample_rate is None else 1.0 / signals.sample_rate
-        windows = Windows.design(signals.polynomial_approximation, 1.0 / step)
-        self._grid = OnlineGrid(2 * n, period, step)
+        self._filtered = np.flatnonzero(np.isin(self.pattern.places, other))
+        self.step = period if signals.sample_rate is None else 1.0 / signals.sample_rate
+        windows = Windows.design(signals.polynomial_approximation, 1.0 / self.step)
+        self._grid = OnlineGrid(2 * n, period, self.step)
+        self.counts: StreamCounts = self._grid.counts
         self._windows = OnlineWindows(windows, n, self._filtered.size, trim=signals.trim)
-        hold = signals.polynomial_approximation.effort_hold
-        kernel = windows.operator.value(hold=hold)
-        factor = decimation_factor(signals, 1.0 / step)
-        self._independence = min(independence(factor, kernel), factor * step / period)
-        width = self._pattern.width + 2 * n
-        self._taps, self._lag = windows.operator.taps, windows.operator.instant
+        self.delay = self._windows.delay + self._grid.delay
+        self.taps, self.lag = windows.operator.taps, windows.operator.instant
+        kernel = windows.operator.value(hold=signals.polynomial_approximation.effort_hold)
+        factor = decimation_factor(signals, 1.0 / self.step)
+        self._independence = min(independence(factor, kernel), factor * self.step / period)
+        width = self.pattern.width + 2 * n
         self._decimator = OnlineDecimator(factor, width) if factor > 1 else None
         driven = driven_rows(regressor)
         self._zones = np.zeros(n)
-        movers = tuple(joint for joint, has in zip(self._joints, driven, strict=True) if has)
+        movers = tuple(joint for joint, has in zip(self.joints, driven, strict=True) if has)
         self._zones[driven] = dead_zones(signals, movers)
-        self._sample_rows = SampleRows.of(self._pattern, weights)
-        self._memory = 1.0 if memory is None else math.exp(-0.5 * factor * step / memory)
+        self._sample_rows = SampleRows.of(self.pattern, weights)
+        self._memory = 1.0 if memory is None else math.exp(-0.5 * factor * self.step / memory)
         self._learner = learner_of(structure, settings, prior)
         self._sample = np.empty(2 * n)
-        self._frozen = False
+        self.frozen = False
         self._none = np.zeros(n, dtype=bool)
         self._solution = self._learner.solution()
 
@@ -176,7 +198,7 @@ class OnlineIdentifier:
 
     def push(self, stamp: float, position: np.ndarray, effort: np.ndarray) -> Update | None:
         """
-        Take a sample.
+        Add a sample.
 
         Parameters
         ----------
@@ -200,36 +222,11 @@ class OnlineIdentifier:
         sample[self._n :] = effort
         update = None
         for row in self._grid.push(stamp, sample):
-            update = self._take(row) or update
+            update = self._filter(row) or update
         return update
 
-    @property
-    def delay(self) -> float:
-        """Age of the estimate at the newest sample, at an even rate [s]."""
-        return self._windows.delay + self._grid.delay
-
-    @property
-    def step(self) -> float:
-        """Time between updates at an even rate [s]."""
-        return self._grid.step
-
-    @property
-    def taps(self) -> int:
-        """Samples in a window of the polynomial approximation."""
-        return self._taps
-
-    @property
-    def lag(self) -> float:
-        """Time from an update's moment to the end of its window: t_d [s]."""
-        return self._lag
-
-    @property
-    def counts(self) -> StreamCounts:
-        """Counts of the samples so far."""
-        return self._grid.counts
-
-    def _take(self, row: GridRow) -> Update | None:
-        """Take a row of the grid."""
+    def _filter(self, row: GridRow) -> Update | None:
+        """Pass a row of the grid through the filters, and learn from what is completed."""
         if row.first:
             self._windows.restart()
             if self._decimator is not None:
@@ -237,7 +234,7 @@ class OnlineIdentifier:
         state = self._windows.push(row.values)
         if state is None:
             return None
-        found = entries(self._regressor, state.motion, self._columns, self._pattern)
+        found = entries(self._regressor, state.motion, self._columns, self.pattern)
         now = self._windows.filtered(found, self._filtered)
         if now is None:
             return None
@@ -253,7 +250,7 @@ class OnlineIdentifier:
                 faster = np.abs(joined[k + n :]) >= self._zones
                 self._learn(joined[:k], joined[k : k + n], faster)
         return Update(
-            row.stamp - state.age,
+            row.stamp - self._windows.delay,
             self._solution.values,
             self._solution.flags,
             residual,
@@ -264,12 +261,12 @@ class OnlineIdentifier:
         )
 
     def _learn(self, rows: np.ndarray, effort: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        """Take in rows that count, and return what the parameters before leave of the effort."""
+        """Learn from the rows that count; return the residual of the parameters before."""
         residual, self._solution = self._learner.step(
             self._sample_rows,
             rows,
             effort,
-            self._none if self._frozen else kept,
+            self._none if self.frozen else kept,
             self._solution,
             independence=self._independence,
             memory=self._memory,
@@ -279,33 +276,13 @@ class OnlineIdentifier:
     # -------------------------------------------------------------------------------- the estimate
 
     @property
-    def pattern(self) -> RowPattern:
-        """Places of the entries of an update's rows."""
-        return self._pattern
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the n joints."""
-        return self._joints
-
-    @property
-    def structure(self) -> BaseStructure:
-        """The base parameters."""
-        return self._structure
-
-    @property
-    def layout(self) -> ParameterLayout:
-        """Names and units of the base parameters."""
-        return self._structure.base_layout
-
-    @property
     def values(self) -> np.ndarray:
         """(b,) base parameters by all rows so far."""
         return self._solution.values
 
     @property
     def flags(self) -> np.ndarray:
-        """(b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it."""
+        """(b,) int: 1 identified; 0 not excited; -1 dependent on the parameters before it."""
         return self._solution.flags
 
     @property
@@ -333,18 +310,13 @@ class OnlineIdentifier:
 
     # ------------------------------------------------------------------------------------ control
 
-    @property
-    def frozen(self) -> bool:
-        """True if the estimate is frozen."""
-        return self._frozen
-
     def freeze(self) -> None:
         """Keep the estimate as it is; residuals go on."""
-        self._frozen = True
+        self.frozen = True
 
     def resume(self) -> None:
         """Learn again."""
-        self._frozen = False
+        self.frozen = False
 
     def restart(self) -> None:
         """Take the next sample for the first of a new stretch: the filters fill anew."""
@@ -362,7 +334,7 @@ class OnlineIdentifier:
             where the file cannot be written.
 
         """
-        save_state(path, self._learner.state, self._fingerprint(), self._sample_rows.weights)
+        save_state(path, self._learner.state, self._signature(), self._sample_rows.weights)
 
     def load(self, path: str | Path) -> None:
         """
@@ -375,21 +347,21 @@ class OnlineIdentifier:
             changed then.
 
         """
-        state = load_state(path, self._fingerprint(), self._sample_rows.weights)
+        state = load_state(path, self._signature(), self._sample_rows.weights)
         self._learner.restore(state)
         self._solution = self._learner.solution()
 
-    def _fingerprint(self) -> ModelSignature:
-        """Identify the problem, with the regressor at some fixed states for the geometry."""
+    def _signature(self) -> ModelSignature:
+        """Return the signature of the model, with the regressor at some fixed states."""
         own = getattr(self._regressor, 'random_motion', None)
         motion = None if own is not None else Motion(*probe(15 * self._n).reshape(3, 5, self._n))
         return ModelSignature.of(
-            self._structure, self._joints, regressor=self._regressor, motion=motion
+            self.structure, self.joints, regressor=self._regressor, motion=motion
         )
 
     def reset(self, prior: ParameterSet | None = None) -> None:
         """Forget all rows and start again from a prior; None for the one there was."""
-        initial = self._learner.initial if prior is None else prior_base(self._structure, prior)
+        initial = self._learner.initial if prior is None else prior_base(self.structure, prior)
         self._learner.reset(initial)
         self._solution = self._learner.solution()
 
@@ -410,18 +382,18 @@ def _require_numbers(
 
 def _require_online(signals: SignalSettings) -> None:
     """Raise where signals cannot be had sample by sample."""
+    projection = signals.polynomial_approximation.projection
     if signals.method != 'polynomial_approximation':
-        raise SettingsError(
-            f"'signals.method' is {signals.method}, which is non-causal",
-            key='signals.method',
-            value=signals.method,
-            remedy='online it has to be polynomial_approximation',
-        )
-    if signals.polynomial_approximation.projection != 'composition':
-        raise SettingsError(
-            "'signals.polynomial_approximation.projection' is "
-            f'{signals.polynomial_approximation.projection}, which takes too long for each sample',
-            key='signals.polynomial_approximation.projection',
-            value=signals.polynomial_approximation.projection,
-            remedy='online it has to be composition',
-        )
+        key, value, why = 'signals.method', signals.method, 'is non-causal'
+        wanted = 'polynomial_approximation'
+    elif projection != 'composition':
+        key, value = 'signals.polynomial_approximation.projection', projection
+        wanted, why = 'composition', 'takes too long for each sample'
+    else:
+        return
+    raise SettingsError(
+        f"'{key}' is {value}, which {why}",
+        key=key,
+        value=value,
+        remedy=f'online it has to be {wanted}',
+    )

@@ -4,7 +4,7 @@ Stamped samples onto a uniform time grid, one by one, as `data.sampling` does it
 
 A sample on the grid passes unchanged; elsewhere, because stamps jitter, a sample was lost or the
 clock drifts, the cubic through its neighbours is evaluated.  A row of the grid is settled once
-there are two samples after it, which is all that the cubic looks at.
+there are two samples after it, which the cubic depends on.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..data.sampling import (
 )
 
 _KEPT = 5
-"""Samples that the cubic and the test for jitter look at."""
+"""Samples that the cubic and the test for jitter depend on."""
 
 BEYOND = 1e9
 """A position or an effort that no robot has; its square would drown all that was learned."""
 
 _AHEAD = 2
-"""Samples after a row that they look at."""
+"""Samples after a row that they depend on."""
 
 
 @dataclass
@@ -94,9 +94,17 @@ class OnlineGrid:
     step:
         Step of the grid [s].
 
+    Attributes
+    ----------
+    delay:
+        Waiting time of a row for the samples after it, at an even rate [s].
+    counts:
+        Counts of the samples so far.
+
     """
 
     def __init__(self, width: int, period: float, step: float) -> None:
+        self.delay = _AHEAD * period
         self._longest = GAP * period
         self._step, self._tolerance = step, ON_GRID * step
         # of the last samples, oldest first; whether the step before each was off the grid
@@ -106,16 +114,6 @@ class OnlineGrid:
         self._start, self._next = 0.0, 0
         self.counts = StreamCounts()
 
-    @property
-    def delay(self) -> float:
-        """Waiting time of a row for the samples after it, at an even rate [s]."""
-        return _AHEAD * self._longest / GAP
-
-    @property
-    def step(self) -> float:
-        """Step of the grid [s]."""
-        return self._step
-
     def restart(self) -> None:
         """Begin a new stretch with the next sample."""
         self._time.clear()
@@ -123,7 +121,7 @@ class OnlineGrid:
 
     def push(self, stamp: float, sample: np.ndarray) -> list[GridRow]:
         """
-        Take a sample.
+        Add a sample.
 
         Parameters
         ----------

@@ -187,16 +187,10 @@ def output(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def running(request, ros_domain, output, arm):
+def running(module_ros, output, arm):
     """Start one node for all tests that leave it as they found it, but for its estimate."""
-    pytest.importorskip('rclpy')
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
-    try:
-        ros.start('identification', parameters={**arm.parameters, 'output': str(output)})
-        yield ros
-    finally:
-        ros.close()
+    module_ros.start('identification', parameters={**arm.parameters, 'output': str(output)})
+    return module_ros
 
 
 @pytest.fixture

@@ -46,20 +46,14 @@ def data(tmp_path_factory, arm):
 
 
 @pytest.fixture(scope='module')
-def started(request, ros_domain, arm, data):
+def started(module_ros, arm, data):
     """Start a node that may use the folder alone; it has an estimate."""
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
     parameters = {
         **arm.parameters,
         'data_directories': [str(data)],
         'output': str(data / 'results'),
     }
-    process = ros.start('identification', parameters=parameters)
-    try:
-        yield ros, process
-    finally:
-        ros.close()
+    return module_ros, module_ros.start('identification', parameters=parameters)
 
 
 def outside(data):

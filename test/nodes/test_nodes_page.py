@@ -162,7 +162,7 @@ def test_the_guide_names_the_diagnostics_that_there_are():
     made = {
         name
         for source in sources
-        for name in re.findall(r"name=f'\{\w+\.lstrip\(\"/\"\)\}: (\w+)'", source.read_text())
+        for name in re.findall(r"diagnostic_status\(node, '(\w+)'", source.read_text())
     }
     assert told == made
 

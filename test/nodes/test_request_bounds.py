@@ -83,15 +83,10 @@ def test_an_identification_and_a_check_of_too_much_is_refused(running, identify,
 
 
 @pytest.fixture(scope='module')
-def excitation(request, ros_domain):
+def excitation(module_ros):
     """Start an excitation node whose checks find no joint states, so that nothing moves."""
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
-    try:
-        ros.start('excitation', parameters={'robot_description': PLANAR})
-        yield ros
-    finally:
-        ros.close()
+    module_ros.start('excitation', parameters={'robot_description': PLANAR})
+    return module_ros
 
 
 def motion(seconds, points=2):

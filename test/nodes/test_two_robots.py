@@ -127,14 +127,9 @@ class Cell:
 
 
 @pytest.fixture(scope='module')
-def cell(request, ros_domain, tmp_path_factory):
+def cell(module_ros, tmp_path_factory):
     """Start both arms once for all tests here."""
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
-    try:
-        yield Cell(ros, tmp_path_factory.mktemp('cell'))
-    finally:
-        ros.close()
+    return Cell(module_ros, tmp_path_factory.mktemp('cell'))
 
 
 @pytest.fixture(scope='module')

@@ -179,7 +179,7 @@ def test_the_estimate_settles_first_in_motion_unless_it_is_frozen(stream):
     truth = stream.case.truth
     never = replace(SETTINGS, settle=None)
     detector, found = stream.watch([(0.0, truth)], settings=never, frozen=False)
-    assert detector.settling and detector.usual is None and not found
+    assert detector.settling and detector.baseline is None and not found
     still = replace(stream, position=np.zeros_like(stream.position), noise=0.0 * stream.noise)
     early = replace(SETTINGS, settle=4.0)
     detector, _ = still.watch([(0.0, truth)], settings=early, frozen=False)
@@ -205,9 +205,9 @@ def test_friction_that_is_accepted_is_normal(stream):
 
 def test_without_a_change_nothing_is_found(stream):
     detector, found = stream.watch([(0.0, stream.case.truth)])
-    assert not found and detector.usual is not None and detector.learning == 1.0
+    assert not found and detector.baseline is not None and detector.learning == 1.0
     detector.relearn()
-    assert detector.usual is None and detector.learning == 0.0
+    assert detector.baseline is None and detector.learning == 0.0
 
 
 def test_a_link_that_is_not_there_is_refused(stream):
@@ -249,7 +249,7 @@ def test_turning_points_do_not_count(case):
             some[k % 50],
         )
         assert detector.push(update) is None
-    level = detector.usual.level
+    level = detector.baseline.level
     assert (level[np.isfinite(level)] < 20.0).all()
     assert np.isfinite(level).any()
 
@@ -286,4 +286,4 @@ def test_false_alarms_are_as_rare_as_asked_for(case, pole):
         )
         count += detector.push(update) is not None
     assert count <= poisson.ppf(0.999, rate * (duration - learning) / 3600.0)
-    assert (detector.usual.inflation > 2.0).all()
+    assert (detector.baseline.inflation > 2.0).all()

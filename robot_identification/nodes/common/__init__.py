@@ -20,6 +20,7 @@ from .node_main import (
     answer,
     explain,
     run,
+    serve,
 )
 from .parameters import declare_options, read_options
 
@@ -33,6 +34,7 @@ __all__ = [
     'LATCHED',
     'read_options',
     'run',
+    'serve',
 ]
 
 LATCHED = QoSProfile(
@@ -41,21 +43,19 @@ LATCHED = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
-"""For what a late subscriber has to get too: robot_description, results, status."""
+"""For robot_description, results and status: late subscribers receive the last message."""
 
 
 def given_path(text: str, key: str, base: Path = Path()) -> Path:
     """
-    Return the absolute path that a request or a parameter names; ``~`` is a home folder.
+    Return the absolute path in a request or a parameter, where ``~`` is a home folder.
 
     Parameters
     ----------
-    text:
-        The path.
-    key:
-        What it is called in the request, or the parameter's name.
+    text, key:
+        The path, and its name in the request or as a parameter.
     base:
-        Where a relative path starts.
+        Start of a relative path.
 
     Raises
     ------

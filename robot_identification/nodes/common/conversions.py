@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters, fits and regressors to messages and back; for motions see `motion_messages`."""
+"""Conversions of parameters, fits and regressors to messages and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...estimation.estimate import (
     Fit,
     JointFit,
 )
-from ...model.consistency import ConsistencyReport, LinkConsistency
+from ...model.consistency import ConsistencyReport
 from ...model.parameters import ParameterLayout, ParameterSet
 
 MOST_PARAMETERS = 10_000
@@ -67,16 +67,12 @@ def standard_parameters_message(
 
     Parameters
     ----------
-    parameters:
-        The p standard parameters.
-    stamp:
-        Time of the estimate.
-    robot:
-        The robot's name.
+    parameters, stamp, robot:
+        The p standard parameters, the time of the estimate, and the robot's name.
     std:
-        (p,) standard deviations; NaN, or None for all, where the data alone do not tell.
+        (p,) standard deviations; NaN, or None for all, where the data do not determine them.
     structure:
-        Tells which of them any motion can tell by themselves.
+        The base parameters: those that stand alone in them are identified.
 
     """
     values = parameters.values
@@ -173,19 +169,18 @@ def fit_message(estimate: Estimate, stamp: Time) -> messages.Fit:
 
 def link_consistency_messages(report: ConsistencyReport) -> list[messages.LinkConsistency]:
     """Return the checks of each link."""
-    return [_link_consistency_message(link) for link in report.links]
-
-
-def _link_consistency_message(link: LinkConsistency) -> messages.LinkConsistency:
-    return messages.LinkConsistency(
-        link=link.link,
-        mass_positive=bool(link.mass_positive),
-        inertia_positive_definite=bool(link.inertia_positive_definite),
-        triangle_inequality=bool(link.triangle_inequality),
-        pseudo_inertia_positive_definite=bool(link.pseudo_inertia_positive_definite),
-        smallest_eigenvalue=float(link.smallest_eigenvalue),
-        message=link.message,
-    )
+    return [
+        messages.LinkConsistency(
+            link=link.link,
+            mass_positive=bool(link.mass_positive),
+            inertia_positive_definite=bool(link.inertia_positive_definite),
+            triangle_inequality=bool(link.triangle_inequality),
+            pseudo_inertia_positive_definite=bool(link.pseudo_inertia_positive_definite),
+            smallest_eigenvalue=float(link.smallest_eigenvalue),
+            message=link.message,
+        )
+        for link in report.links
+    ]
 
 
 # ------------------------------------------------------------------------------------- regressor
@@ -194,22 +189,8 @@ def _link_consistency_message(link: LinkConsistency) -> messages.LinkConsistency
 def regressor_message(
     rows: np.ndarray, layout: ParameterLayout, stamp: Time, effort: np.ndarray | None = None
 ) -> messages.Regressor:
-    """
-    Return a regressor.
-
-    Parameters
-    ----------
-    rows:
-        (n_rows, len(layout)).
-    layout:
-        The parameters of its columns.
-    stamp:
-        Time of the first sample.
-    effort:
-        (n_rows,) measured effort, if any.
-
-    """
-    # an array('d') goes into the message without a look at each number
+    """Return a regressor of (n_rows, p) rows, with (n_rows,) measured effort, if any."""
+    # an array('d') goes into the message without a check of each number
     return messages.Regressor(
         header=Header(stamp=stamp),
         rows=rows.shape[0],

@@ -2,9 +2,8 @@
 """
 Folders below which requests may name files.
 
-Who may call a service, or set a parameter of a running node, reads and writes files with the
-rights of the node.  So files that are named after the start have to lie below folders that were
-named at the start.
+Callers of services read and write files with the rights of the node.  So files that are named
+after the start have to lie below folders that were named at the start.
 """
 
 from __future__ import annotations
@@ -36,33 +35,13 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class DataDirectories:
-    """
-    The folders, with all links resolved.
-
-    Attributes
-    ----------
-    folders:
-        Absolute paths.
-
-    """
+    """Absolute paths of the folders, with all links resolved."""
 
     folders: tuple[Path, ...]
 
     @classmethod
     def of(cls, node: Node, options: FileOptions, more: Iterable[Path]) -> DataDirectories:
-        """
-        Return those that the parameters name, and log them.
-
-        Parameters
-        ----------
-        node:
-            Logs them.
-        options:
-            Its parameter.
-        more:
-            Folders of other parameters.
-
-        """
+        """Return the folders of the option and ``more`` of other parameters, and log them."""
         given = [given_path(text, 'data_directories') for text in options.data_directories]
         here = Path.cwd()
         if not given and here != Path(here.anchor):
@@ -79,23 +58,26 @@ class DataDirectories:
 
         Parameters
         ----------
-        path:
-            The path.
-        key:
-            What it is called in the request.
+        path, key:
+            The path, and its name in the request.
         inside:
-            Whether what lies in a folder is looked at, too.
+            Whether links in a folder are checked, too.
 
         Raises
         ------
         SettingsError
-            where it is not below one of the folders; whether it exists is not told then.
+            where it is not below one of the folders; it does not say whether the file exists.
 
         """
         resolved = _resolved(path, key)
         self._require(resolved, path, key)
-        for link in _links_in(resolved) if inside else ():
-            self._require(_resolved(link, key), link, key)
+        if inside:
+            try:
+                links = [entry for entry in resolved.iterdir() if entry.is_symlink()]
+            except OSError:
+                links = []  # no folder, or one whose reading fails with a reason of its own
+            for link in links:
+                self._require(_resolved(link, key), link, key)
         return resolved
 
     def _require(self, resolved: Path, path: Path, key: str) -> None:
@@ -106,14 +88,6 @@ class DataDirectories:
             key=key,
             remedy='name a file there, or start the node with another data_directories',
         )
-
-
-def _links_in(folder: Path) -> list[Path]:
-    """Return the links in a folder; none where it is no folder, or may not be read."""
-    try:
-        return [entry for entry in folder.iterdir() if entry.is_symlink()]
-    except OSError:
-        return []  # who reads it says why it cannot be read
 
 
 def _resolved(path: Path, key: str) -> Path:

@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscriptions to joint states, whatever guarantees their driver gives."""
+"""
+Reception of joint states: subscriptions, and receive buffers of a busy process.
+
+The shared memory of Fast DDS takes 512 messages, half a second at 1 kHz, and the limit is the
+sender's.  The receive buffer of a UDP socket is the receiver's: with `BUFFER_SIZE` it takes some
+6,500.  So a process that must not lose messages calls `prefer_sockets` before ``rclpy.init`` and
+`enlarge_receive_buffers` when its node exists.  Elsewhere than on Linux this does nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 import contextlib
 from functools import partial
+import os
+from pathlib import Path
+import socket
+import stat
 import time
 from typing import Any
 
@@ -28,14 +39,25 @@ JOINT_STATES = QoSProfile(
 )
 """For joint states: a busy interpreter loses samples with a queue of the usual depth of 10."""
 
+BUFFER_SIZE = 4 << 20
+"""Size that is asked for [bytes]; a message of seven joints takes about 650 of them."""
+
+SHARED_MEMORY_SIZE = 512 * 650
+"""Size of a socket's buffer that takes as many messages as shared memory [bytes]."""
+
+PROFILE = Path(__file__).with_name('fastdds_receiver.xml')
+
+_LIMIT = Path('/proc/sys/net/core/rmem_max')
+_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+_DEFAULT_PROFILES = ('DEFAULT_FASTRTPS_PROFILES.xml', 'DEFAULT_FASTDDS_PROFILES.xml')
+
 
 class FetchedJointStates:
     """
-    A subscription whose raw messages are fetched from the middleware; no executor waits for them.
+    Subscription whose raw messages are fetched from the middleware; no executor waits for them.
 
-    It begins reliable, unless ``reliable`` is False, and gives way to one without guarantees where
-    a publisher offers nothing else (`follow_publishers`).  All of it is to be done in one thread,
-    or under one lock.
+    It begins reliable, unless ``reliable`` is False, and is replaced by a best-effort one where a
+    publisher offers nothing else (`follow_publishers`).  Not thread-safe.
 
     Parameters
     ----------
@@ -87,7 +109,7 @@ class FetchedJointStates:
                 yield taken
 
     def follow_publishers(self) -> None:
-        """Give up the guarantees where a publisher offers none; all are heard then."""
+        """Subscribe best effort where a publisher is; messages of all publishers come then."""
         if not self._reliable:
             return
         infos = self._node.get_publishers_info_by_topic(self.topic_name)
@@ -95,7 +117,7 @@ class FetchedJointStates:
             return
         self._reliable = False
         self._node.get_logger().warning(
-            f"'{self.topic_name}' is published best effort: it is heard, but joint states may "
+            f"'{self.topic_name}' is published best effort: it is received, but joint states may "
             'get lost on the way; have the driver publish reliably if it can'
         )
         self._node.destroy_subscription(self._subscription)
@@ -105,10 +127,91 @@ class FetchedJointStates:
 
 
 def waited(info: Mapping[str, int]) -> float:
-    """Return for how long a message has lain in the middleware [s]."""
+    """Return how long a message has waited in the middleware [s]."""
     received = info.get('received_timestamp', 0)
     return max(time.time() - 1e-9 * received, 0.0) if received else 0.0
 
 
 def _never_called(message: Any) -> None:
-    """Stand for a callback: the messages are fetched."""
+    """Take the place of a callback."""
+
+
+# ------------------------------------------------------------------------------ receive buffers
+
+
+def prefer_sockets() -> bool:
+    """
+    Have Fast DDS receive by UDP also from this machine, if that buffers more messages.
+
+    Nothing is changed if the user has a profile of his own, or if the system's limit for receive
+    buffers, ``net.core.rmem_max``, is too low.  Other middleware ignores it.
+
+    Returns
+    -------
+    bool
+        True if messages of this machine come by UDP.
+
+    """
+    chosen = any(os.environ.get(name) for name in _VARIABLES)
+    if chosen or any(Path(name).exists() for name in _DEFAULT_PROFILES):
+        return False
+    try:
+        limit = int(_LIMIT.read_text())
+    except (OSError, ValueError):
+        return False
+    if limit <= 2 * SHARED_MEMORY_SIZE:
+        return False
+    os.environ.update(dict.fromkeys(_VARIABLES, str(PROFILE)))
+    return True
+
+
+def enlarge_receive_buffers(size: int = BUFFER_SIZE) -> str:
+    """
+    Ask for receive buffers of ``size`` bytes of this process's UDP sockets.
+
+    Returns
+    -------
+    str
+        A note with the remedy where the system grants less; otherwise empty.
+
+    """
+    granted = size
+    for each in _udp_sockets():
+        with contextlib.suppress(OSError):
+            # Linux sets, and returns, twice what is asked for
+            if each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < 2 * size:
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+            granted = min(granted, each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
+    if granted >= size:
+        return ''
+    return (
+        f'the receive buffers have {granted // 1024} KiB instead of {size // 1024} KiB: messages '
+        'that arrive while the machine is busy can get lost; allow more by '
+        f'`sudo sysctl -w net.core.rmem_max={size}`'
+    )
+
+
+def overflowed_packets() -> int:
+    """Return how many packets found a receive buffer of this process full so far."""
+    own = {str(os.fstat(each.fileno()).st_ino) for each in _udp_sockets()}
+    count = 0
+    for name in ('udp', 'udp6'):
+        with contextlib.suppress(OSError):
+            for line in Path('/proc/self/net', name).read_text().splitlines()[1:]:
+                fields = line.split()
+                count += int(fields[-1]) if fields[9] in own else 0
+    return count
+
+
+def _udp_sockets() -> Iterator[socket.socket]:
+    """Iterate over duplicates of this process's UDP sockets; each is closed after its turn."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir('/proc/self/fd'):
+            # the middleware's threads open and close files meanwhile
+            with contextlib.suppress(OSError):
+                if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                    continue
+                with socket.socket(fileno=os.dup(int(name))) as each:
+                    is_internet = each.family in (socket.AF_INET, socket.AF_INET6)
+                    if is_internet and each.type == socket.SOCK_DGRAM:
+                        yield each

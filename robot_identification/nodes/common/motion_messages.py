@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Times, joint states and trajectories to messages and back.
+Conversions of times, joint states and trajectories to messages and back.
 
-A trajectory or joint state may name its joints in any order; what comes out of here is in the
-order that the caller gives.
+A trajectory or joint state may name its joints in any order; arrays are in the order that the
+caller gives.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from ...errors import (
     ExcitationError,
     one_of,
     RecordingError,
+    SettingsError,
 )
 
 _NANOSECONDS = 1_000_000_000
@@ -80,13 +81,12 @@ class JointSample:
 
 def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
     """
-    Pick the joints out of a joint state.
+    Return the state of some joints of a message.
 
     Raises
     ------
     RecordingError
-        naming the joint that the message has not, or the field that is missing or of the wrong
-        length.
+        naming a joint that is missing, or a field that is missing or of the wrong length.
 
     """
     names = list(message.name)
@@ -121,15 +121,7 @@ def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
 
 
 def require_finite(position: np.ndarray, joints: Sequence[str]) -> None:
-    """
-    Refuse positions (n_joints,) that are not known.
-
-    Raises
-    ------
-    RecordingError
-        naming the joint.
-
-    """
+    """Raise `RecordingError` naming a joint whose position, of (n_joints,), is not finite."""
     if not np.isfinite(position).all():
         place = int(np.flatnonzero(~np.isfinite(position))[0])
         raise RecordingError(
@@ -233,14 +225,10 @@ def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> Trajec
 
 def _trajectory_columns(message: JointTrajectory, joints: Sequence[str]) -> list[int]:
     names = list(message.joint_names)
-    places: Mapping[str, int] = {name: i for i, name in enumerate(names)}
-    missing = [joint for joint in joints if joint not in places]
-    unknown = [joint for joint in places if joint not in joints]
-    twice = [joint for joint in places if names.count(joint) > 1]
     for fault, wrong in (
-        ('does not have', missing),
-        ('has the unknown', unknown),
-        ('names twice', twice),
+        ('does not have', [joint for joint in joints if joint not in names]),
+        ('has the unknown', [joint for joint in names if joint not in joints]),
+        ('names twice', [joint for joint in dict.fromkeys(names) if names.count(joint) > 1]),
     ):
         if wrong:
             raise ExcitationError(
@@ -248,7 +236,7 @@ def _trajectory_columns(message: JointTrajectory, joints: Sequence[str]) -> list
                 joint=wrong[0],
                 remedy=f'the robot has {one_of(joints)}',
             )
-    return [places[joint] for joint in joints]
+    return [names.index(joint) for joint in joints]
 
 
 def _trajectory_values(
@@ -272,3 +260,29 @@ def _trajectory_values(
             remedy='send finite numbers only',
         )
     return values
+
+
+# --------------------------------------------------------------- action of trajectory controllers
+
+
+def follow_joint_trajectory() -> Any | None:
+    """Return the type of the action; None where ``control_msgs`` is not installed."""
+    try:
+        from control_msgs.action import FollowJointTrajectory
+    except ImportError:
+        return None
+    return FollowJointTrajectory
+
+
+def require_follow_joint_trajectory() -> Any:
+    """Return the type of the action; raise `SettingsError` where there is none."""
+    kind = follow_joint_trajectory()
+    if kind is None:
+        raise SettingsError(
+            "controller_kind 'follow_joint_trajectory' needs the package control_msgs, which is "
+            'not installed',
+            key='controller_kind',
+            value='follow_joint_trajectory',
+            remedy='sudo apt install ros-${ROS_DISTRO}-control-msgs, or choose trajectory_topic',
+        )
+    return kind

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A node's start, its end, and its answers: what may go wrong in between stops nothing else.
+Start and end of a node, and answers to failing requests.
 
 A node is a `rclpy.node.Node` whose module ends with ``main`` calling `run`.  It may have a method
 ``on_shutdown`` (plain or ``async``), which is called once after SIGINT or SIGTERM while messages
@@ -9,8 +9,9 @@ still flow: the place to bring a robot to rest or to close a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
+from functools import partial
 import os
 from pathlib import Path
 import signal
@@ -26,15 +27,18 @@ from rclpy.clock import Clock, ClockType
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
-from rclpy.task import Future
 
 from ...errors import IdentificationError
+from .requests import SERVICES
 
 SHUTDOWN_SECONDS = 8.0
 """How long ``on_shutdown`` may take [s]; launch kills a node 10 s after its Ctrl-C."""
 
 NAMESAKE_SECONDS = 5.0
-"""How often a node looks whether it is the only one of its name [s]."""
+"""Period of the check that no other node has the name; it asks for the whole graph [s]."""
+
+SIGNAL_SECONDS = 0.2
+"""Most time from a signal to its handling [s]."""
 
 EXIT_OK, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
 
@@ -65,7 +69,7 @@ def run(
 
     """
     _find_log_folder()
-    with _SignalWatch() as watch:
+    with _signals() as stopped:
         try:
             words = None if args is None else list(args)
             rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
@@ -73,7 +77,7 @@ def run(
             # the unknown words, or rcl's reason with the places in its sources behind it
             return _fail(f'wrong ROS arguments: {str(error).partition(", at ")[0]}')
         try:
-            return _build_and_spin(factory, executor(), watch)
+            return _build_and_spin(factory, executor(), stopped)
         except IdentificationError as error:
             return _fail(str(error))
         except Exception:
@@ -84,61 +88,46 @@ def run(
 
 
 def _find_log_folder() -> None:
-    """Give rcl a folder for its logs where it would find none, as under some service managers."""
+    """Name a folder for rcl's logs where it would find none, as under some service managers."""
     if not any(os.environ.get(name) for name in ('HOME', 'ROS_HOME', 'ROS_LOG_DIR')):
         os.environ['ROS_LOG_DIR'] = str(Path(tempfile.gettempdir(), f'ros_log_{os.getuid()}'))
 
 
-def _build_and_spin(factory: Callable[[], Node], executor: Executor, watch: _SignalWatch) -> int:
-    stop = Future(executor=executor)
-    watch.notify(lambda: stop.set_result(None))
+def _build_and_spin(
+    factory: Callable[[], Node], executor: Executor, stopped: threading.Event
+) -> int:
     node = factory()
-    _look_for_namesakes(node)
+    group, steady = MutuallyExclusiveCallbackGroup(), Clock(clock_type=ClockType.STEADY_TIME)
+    # signal handlers run when the main thread gets back to the interpreter
+    node.create_timer(SIGNAL_SECONDS, lambda: None, group, clock=steady)
+    node.create_timer(NAMESAKE_SECONDS, partial(_look_for_namesakes, node), group, clock=steady)
     try:
         executor.add_node(node)
         with contextlib.suppress(ExternalShutdownException):
             try:
-                _spin_until(executor, stop)
+                # spin_until_future_complete keeps 300 bytes of every message
+                while executor.context.ok() and not stopped.is_set():
+                    executor.spin_once()
             finally:
                 # after a crash, too: a robot that moves is brought to rest, a bag is closed
                 _shut_down(node, executor)
     finally:
-        watch.notify(None)
         executor.shutdown(timeout_sec=2.0)
         node.destroy_node()
     return EXIT_OK
 
 
-def _spin_until(executor: Executor, stop: Future) -> None:
-    """
-    Handle messages until ``stop`` is done, in constant memory for however long that takes.
-
-    `Executor.spin_until_future_complete` gives the future one more callback at every message:
-    some 300 bytes for good, which the garbage collector goes through each time, and which become
-    tasks of the executor at the end, in the way of ``on_shutdown``.
-    """
-    stop.add_done_callback(lambda _: executor.wake())
-    while executor.context.ok() and not stop.done():
-        executor.spin_once()
-
-
 def _look_for_namesakes(node: Node) -> None:
-    """Have the node warn of others of its name: what is asked of one reaches all of them."""
+    """Warn of other nodes of the same name: requests to one reach all of them."""
     own = node.get_name(), node.get_namespace()
-
-    def look() -> None:
-        others = node.get_node_names_and_namespaces().count(own) - 1
-        if others > 0:
-            node.get_logger().warning(
-                f"{others} more of the name '{node.get_fully_qualified_name()}': requests reach "
-                'all of them, and all of them act; stop the others, or give each a namespace. One '
-                'that was killed is missed after some 20 s',
-                throttle_duration_sec=60.0,
-            )
-
-    # by the wall, and seldom: it asks for the whole graph
-    steady = Clock(clock_type=ClockType.STEADY_TIME)
-    node.create_timer(NAMESAKE_SECONDS, look, MutuallyExclusiveCallbackGroup(), clock=steady)
+    others = node.get_node_names_and_namespaces().count(own) - 1
+    if others > 0:
+        node.get_logger().warning(
+            f"{others} more of the name '{node.get_fully_qualified_name()}': requests reach all "
+            'of them, and all of them act; stop the others, or give each a namespace. One that '
+            'was killed is missed after some 20 s',
+            throttle_duration_sec=60.0,
+        )
 
 
 def _shut_down(node: Node, executor: Executor) -> None:
@@ -169,60 +158,26 @@ class ManualCallbackGroup(CallbackGroup):
         """Do nothing."""
 
 
-class _SignalWatch:
+@contextlib.contextmanager
+def _signals() -> Iterator[threading.Event]:
     """
-    Tell at once, from a thread, that SIGINT or SIGTERM has arrived.
+    Give an event that SIGINT and SIGTERM set.
 
-    A Python signal handler runs only when the main thread gets back to the interpreter, which it
-    does not while it waits for messages; the pipe of `signal.set_wakeup_fd` is written in any
-    case.  rclpy's own handlers would end the context before the node can say good-bye.
+    rclpy's own handlers would end the context before ``on_shutdown``.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._callback: Callable[[], None] | None = None
-        self._signalled = False
-
-    def __enter__(self) -> _SignalWatch:
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._write, False)
-        self._handlers = {
-            number: signal.signal(number, lambda *_: None)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._thread = threading.Thread(target=self._watch, name='signals', daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.set_wakeup_fd(self._wakeup)
-        for number, handler in self._handlers.items():
+    stopped = threading.Event()
+    handlers = {
+        number: signal.signal(number, lambda *_: stopped.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
+    finally:
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        if self._signalled:
+        if stopped.is_set():
             # A terminal and launch both send it: the later one must not kill what ends in order.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.close(self._write)  # the thread reads the end of file
-        self._thread.join()
-        os.close(self._read)
-
-    def notify(self, callback: Callable[[], None] | None) -> None:
-        """Have ``callback`` called at the first signal, at once if that has been."""
-        with self._lock:
-            self._callback = callback
-            if self._signalled and callback is not None:
-                callback()
-                self._callback = None
-
-    def _watch(self) -> None:
-        while received := os.read(self._read, 1):
-            if received[0] not in (signal.SIGINT, signal.SIGTERM):
-                continue
-            with self._lock:
-                self._signalled = True
-                if self._callback is not None:
-                    self._callback()
-                    self._callback = None
 
 
 def _fail(message: str) -> int:
@@ -232,6 +187,27 @@ def _fail(message: str) -> int:
 
 
 # -------------------------------------------------------------------------------------- answers
+
+
+def serve(
+    node: Node, kind: type, name: str, function: Callable[[Any, Any], str | None], **options: Any
+) -> None:
+    """
+    Create a service whose failing requests are answered and never stop the node.
+
+    Parameters
+    ----------
+    node, kind, name, **options:
+        As for `rclpy.node.Node.create_service`.
+    function:
+        Called with request and response; fills the latter and returns its message, or None.
+
+    """
+
+    def on_request(request: Any, response: Any) -> Any:
+        return answer(node, response, partial(function, request))
+
+    node.create_service(kind, name, on_request, qos_profile=SERVICES, **options)
 
 
 def answer(node: Node, response: Any, function: Callable[[Any], str | None]) -> Any:

@@ -22,11 +22,20 @@ mapping, matrix           none: ROS has no such parameter; the experiment file h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, MISSING, replace
+from dataclasses import dataclass, is_dataclass, MISSING, replace
+import math
+import sys
+import types
+import typing
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -36,24 +45,13 @@ from ...options.fields import (
     describe,
     OptionInfo,
 )
-from .parameter_types import (
-    descriptor_of,
-    listed,
-    names_of,
-    nested,
-    parameter_of,
-    plain_value,
-    static_type,
-    supported,
-    switch_of,
-)
 
 Options = TypeVar('Options')
 
 
 @dataclass(frozen=True)
 class _Declared:
-    """One options class of a node: what stands for it where there is no parameter."""
+    """One options class of a node, with the values of options that have no parameter."""
 
     cls: type
     prefix: str
@@ -89,13 +87,13 @@ def declare_options(
         naming the parameter whose override is missing, of the wrong type or out of range.
 
     """
-    entry = _Declared(cls, prefix, defaults)
     _declare_fields(node, cls, prefix, defaults)
     if node not in _declared:
         _declared[node] = []
-        node.add_pre_set_parameters_callback(lambda changes: _whole_to_float(node, changes))
+        node.add_pre_set_parameters_callback(lambda changes: _convert(node, changes))
         node.add_on_set_parameters_callback(lambda changes: _validate(node, changes))
-    options = _read(node, entry, {})
+    entry = _Declared(cls, prefix, defaults)
+    options = _read_fields(node, entry, {})
     _declared[node].append(entry)
     return options
 
@@ -104,7 +102,7 @@ def read_options(node: Node, cls: type[Options], prefix: str = '') -> Options:
     """Return the present values of the options that `declare_options` declared."""
     for entry in _declared.get(node, ()):
         if entry.cls is cls and entry.prefix == prefix:
-            return _read(node, entry, {})
+            return _read_fields(node, entry, {})
     raise ValueError(f"{cls.__name__} is not declared under '{prefix}'")
 
 
@@ -115,39 +113,44 @@ def _declare_fields(
     node: Node, cls: type, prefix: str, defaults: Any, read_only: bool = False
 ) -> None:
     for info in describe(cls):
-        # what a section holds can change no more than the section itself
+        # options of a section can change no more than the section itself
         info = replace(info, read_only=info.read_only or read_only)
         name = _join(prefix, info.name)
         default = info.default if defaults is None else getattr(defaults, info.name)
-        inner, optional = nested(info.type)
-        entries = listed(info.type)
+        inner, entries = _section(info.type), _entry_class(info.type)
         if inner is not None:
             present = default is not None and default is not MISSING
-            if optional:
-                switch = switch_of(info)
-                _declare(node, switch, _join(name, 'enabled'), present)
+            if _is_optional(info.type):
+                switch = _derived(info, f'Whether to use this: {info.clause}', bool)
+                _declare(node, switch, f'{name}.enabled', present)
             _declare_fields(node, inner, name, default if present else None, info.read_only)
         elif entries is not None:
-            _declare_listed(node, info, entries, name, () if default is MISSING else default)
-        elif supported(info.type):
+            _declare_entries(node, info, entries, name, () if default is MISSING else default)
+        elif _is_supported(info.type):
             _declare(node, info, name, default)
 
 
-def _declare_listed(node: Node, info: OptionInfo, cls: type, name: str, default: tuple) -> None:
+def _declare_entries(node: Node, info: OptionInfo, cls: type, name: str, default: tuple) -> None:
     """Declare ``<name>.names`` and, for each name, the other fields of ``cls``."""
-    key = fields(cls)[0].name
-    by_name = {getattr(entry, key): entry for entry in default}
-    _declare(node, names_of(info, key), _join(name, 'names'), tuple(by_name))
-    entries = list(_current(node, _join(name, 'names'), {}))
+    key, *others = describe(cls)
+    by_name = {getattr(entry, key.name): entry for entry in default}
+    doc = f'{info.doc} (the {key.name} of each; its other settings stand under that name)'
+    names = _derived(replace(info, read_only=True), doc, tuple[str, ...])
+    _declare(node, names, f'{name}.names', tuple(by_name))
+    entries = list(node.get_parameter(f'{name}.names').value)
     for entry in entries:
         if entries.count(entry) > 1:
             raise SettingsError(
                 f"'{name}.names' has '{entry}' twice", key=f'{name}.names', remedy='name it once'
             )
-        for field in describe(cls):
-            if field.name != key and supported(field.type):
-                value = getattr(by_name[entry], field.name) if entry in by_name else field.default
-                _declare(node, field, _join(name, entry, field.name), value)
+        for field in filter(lambda field: _is_supported(field.type), others):
+            value = getattr(by_name[entry], field.name) if entry in by_name else field.default
+            _declare(node, field, f'{name}.{entry}.{field.name}', value)
+
+
+def _derived(info: OptionInfo, doc: str, kind: Any) -> OptionInfo:
+    """Return the option of a parameter that stands for a whole section."""
+    return OptionInfo(info.name, MISSING, doc, '', None, None, None, info.read_only, kind)
 
 
 def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> None:
@@ -157,8 +160,8 @@ def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> None:
             raise SettingsError(f"parameter '{name}' is missing", key=name, remedy=info.clause)
         value = default
     else:
-        value = check(info, plain_value(info, value), name)
-    kind = static_type(info.type)
+        value = check(info, _plain_value(info, value), name)
+    kind = _static_type(info.type)
     # A value goes in by set_parameters and the descriptor after it: declare_parameter would take
     # an empty list for an array of bytes.
     if kind is None:
@@ -166,15 +169,15 @@ def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> None:
         node.declare_parameter(name, '', descriptor, ignore_override=True)
     else:
         node.declare_parameter(name, kind, ignore_override=True)
-    result = node.set_parameters([parameter_of(info, name, value, kind)])[0]
+    result = node.set_parameters([_parameter(info, name, value, kind)])[0]
     if not result.successful:
         raise SettingsError(f"parameter '{name}': {result.reason}", key=name)
-    node.set_descriptor(name, descriptor_of(info, kind))
+    node.set_descriptor(name, _descriptor(info, kind))
 
 
 def _override(node: Node, name: str) -> Any:
     """
-    Value given on the command line or in a parameter file, of whatever type; None for none.
+    Return the value from the command line or a parameter file, of whatever type; None for none.
 
     An empty list has no type there, so that a parameter comes without a value.
     """
@@ -187,44 +190,36 @@ def _override(node: Node, name: str) -> Any:
 # -------------------------------------------------------------------------------------- reading
 
 
-def _read(node: Node, entry: _Declared, changes: Mapping[str, Any]) -> Any:
-    return _read_fields(node, entry.cls, entry.prefix, entry.defaults, changes)
-
-
-def _read_fields(
-    node: Node, cls: type, prefix: str, defaults: Any, changes: Mapping[str, Any]
-) -> Any:
+def _read_fields(node: Node, entry: _Declared, changes: Mapping[str, Any]) -> Any:
     values: dict[str, Any] = {}
-    for info in describe(cls):
-        name = _join(prefix, info.name)
-        default = info.default if defaults is None else getattr(defaults, info.name)
-        inner, optional = nested(info.type)
-        entries = listed(info.type)
+    for info in describe(entry.cls):
+        name = _join(entry.prefix, info.name)
+        default = info.default
+        if entry.defaults is not None:
+            default = getattr(entry.defaults, info.name)
+        inner, entries = _section(info.type), _entry_class(info.type)
         if inner is not None:
-            if optional and not _current(node, _join(name, 'enabled'), changes):
+            if _is_optional(info.type) and not _current(node, f'{name}.enabled', changes):
                 values[info.name] = None
             else:
                 given = None if default is MISSING else default
-                values[info.name] = _read_fields(node, inner, name, given, changes)
+                values[info.name] = _read_fields(node, _Declared(inner, name, given), changes)
         elif entries is not None:
-            values[info.name] = _read_listed(node, entries, name, changes)
-        elif supported(info.type):
-            value = plain_value(info, _current(node, name, changes))
-            values[info.name] = check(info, value, name)
+            values[info.name] = _read_entries(node, entries, name, changes)
+        elif _is_supported(info.type):
+            values[info.name] = _read(node, info, name, changes)
         elif default is not MISSING:
             values[info.name] = default
-    return cls(**values)
+    return entry.cls(**values)
 
 
-def _read_listed(node: Node, cls: type, name: str, changes: Mapping[str, Any]) -> tuple:
-    key = fields(cls)[0].name
-    entries = []
-    for entry in _current(node, _join(name, 'names'), changes):
-        values: dict[str, Any] = {key: entry}
-        for field in describe(cls):
-            parameter = _join(name, entry, field.name)
-            if field.name == key or not supported(field.type):
-                continue
+def _read_entries(node: Node, cls: type, name: str, changes: Mapping[str, Any]) -> tuple:
+    key, *others = describe(cls)
+    found = []
+    for entry in _current(node, f'{name}.names', changes):
+        values: dict[str, Any] = {key.name: entry}
+        for field in filter(lambda field: _is_supported(field.type), others):
+            parameter = f'{name}.{entry}.{field.name}'
             if not node.has_parameter(parameter):
                 raise SettingsError(
                     f"'{name}.names' has the new entry '{entry}'",
@@ -232,10 +227,13 @@ def _read_listed(node: Node, cls: type, name: str, changes: Mapping[str, Any]) -
                     value=entry,
                     remedy='entries can only be added when the node starts',
                 )
-            value = plain_value(field, _current(node, parameter, changes))
-            values[field.name] = check(field, value, parameter)
-        entries.append(cls(**values))
-    return tuple(entries)
+            values[field.name] = _read(node, field, parameter, changes)
+        found.append(cls(**values))
+    return tuple(found)
+
+
+def _read(node: Node, info: OptionInfo, name: str, changes: Mapping[str, Any]) -> Any:
+    return check(info, _plain_value(info, _current(node, name, changes)), name)
 
 
 def _current(node: Node, name: str, changes: Mapping[str, Any]) -> Any:
@@ -253,28 +251,160 @@ def _validate(node: Node, parameters: Sequence[Parameter]) -> SetParametersResul
         start = f'{entry.prefix}.' if entry.prefix else ''
         if any(name.startswith(start) for name in changes):
             try:
-                _read(node, entry, changes)
+                _read_fields(node, entry, changes)
             except IdentificationError as error:
                 return SetParametersResult(successful=False, reason=str(error))
     return SetParametersResult(successful=True)
 
 
-def _whole_to_float(node: Node, parameters: list[Parameter]) -> list[Parameter]:
-    """Turn whole numbers into floats where the declared parameter is a float: 25 for 25.0."""
-    converted = []
+def _convert(node: Node, parameters: list[Parameter]) -> list[Parameter]:
+    """Turn whole numbers into floats where the parameter is one, and type empty lists."""
+    kinds, converted = Parameter.Type, []
     for p in parameters:
         declared = node.describe_parameter(p.name).type if node.has_parameter(p.name) else 0
-        if p.type_ is Parameter.Type.INTEGER and declared == Parameter.Type.DOUBLE.value:
-            p = Parameter(p.name, Parameter.Type.DOUBLE, float(p.value))
-        elif declared == Parameter.Type.DOUBLE_ARRAY.value and (
-            p.type_ is Parameter.Type.INTEGER_ARRAY or p.value == []
+        if p.type_ is kinds.INTEGER and declared == kinds.DOUBLE.value:
+            p = Parameter(p.name, kinds.DOUBLE, float(p.value))
+        elif declared == kinds.DOUBLE_ARRAY.value and (
+            p.type_ is kinds.INTEGER_ARRAY or p.value == []
         ):
-            p = Parameter(p.name, Parameter.Type.DOUBLE_ARRAY, [float(v) for v in p.value])
-        elif declared == Parameter.Type.STRING_ARRAY.value and p.value == []:
-            p = Parameter(p.name, Parameter.Type.STRING_ARRAY, [])
+            p = Parameter(p.name, kinds.DOUBLE_ARRAY, [float(v) for v in p.value])
+        elif declared == kinds.STRING_ARRAY.value and p.value == []:
+            p = Parameter(p.name, kinds.STRING_ARRAY, [])
         converted.append(p)
     return converted
 
 
-def _join(*parts: str) -> str:
-    return '.'.join(part for part in parts if part)
+def _join(prefix: str, name: str) -> str:
+    return f'{prefix}.{name}' if prefix else name
+
+
+# ---------------------------------------------------------------------------------------- types
+
+_SCALARS: dict[Any, Parameter.Type] = {
+    bool: Parameter.Type.BOOL,
+    int: Parameter.Type.INTEGER,
+    float: Parameter.Type.DOUBLE,
+    str: Parameter.Type.STRING,
+}
+_ARRAYS: dict[Any, Parameter.Type] = {
+    bool: Parameter.Type.BOOL_ARRAY,
+    int: Parameter.Type.INTEGER_ARRAY,
+    float: Parameter.Type.DOUBLE_ARRAY,
+    str: Parameter.Type.STRING_ARRAY,
+}
+_LARGEST_INT = 2**63 - 1
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    """Types that a value may have, beside None."""
+    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(annotation) if union else (annotation,)
+    return [kind for kind in kinds if kind is not type(None)]
+
+
+def _is_optional(annotation: Any) -> bool:
+    return type(None) in typing.get_args(annotation)
+
+
+def _section(annotation: Any) -> type | None:
+    """Return the options dataclass that a value is, if any."""
+    kinds = _kinds(annotation)
+    return _options_class(kinds[0]) if len(kinds) == 1 else None
+
+
+def _options_class(kind: Any) -> type | None:
+    return kind if isinstance(kind, type) and is_dataclass(kind) else None
+
+
+def _item(kind: Any) -> Any:
+    """Return the type of the entries of a tuple; None for anything else."""
+    arguments = typing.get_args(kind)
+    return arguments[0] if typing.get_origin(kind) is tuple and arguments else None
+
+
+def _entry_class(annotation: Any) -> type | None:
+    """Return the options dataclass that a value is a tuple of, if any."""
+    return _options_class(_item(annotation))
+
+
+def _is_supported(annotation: Any) -> bool:
+    """Return whether a parameter can have values of this type."""
+    return any(kind in _SCALARS or _item(kind) in _ARRAYS for kind in _kinds(annotation))
+
+
+def _static_type(annotation: Any) -> Parameter.Type | None:
+    """Return the one type that the parameter always has, or None where it may change."""
+    kinds = _kinds(annotation)
+    if len(kinds) != 1 or (_is_optional(annotation) and kinds[0] in (int, bool)):
+        return None
+    return _SCALARS.get(kinds[0]) or _ARRAYS.get(_item(kinds[0]))
+
+
+def _plain_value(info: OptionInfo, value: Any) -> Any:
+    """Turn a parameter's value into the one that the options class takes (None, lists)."""
+    if not isinstance(value, (str, bool, int, float)):
+        value = list(value)
+    if _is_optional(info.type):
+        nan = isinstance(value, float) and math.isnan(value)
+        if nan or (isinstance(value, (str, list)) and len(value) == 0):
+            return None
+    return value
+
+
+def _parameter(info: OptionInfo, name: str, value: Any, kind: Parameter.Type | None) -> Parameter:
+    """Return an option's value as a parameter of type ``kind``, or, for None, of its own type."""
+    if value is None:
+        value = _none(info.type)
+    if isinstance(value, (tuple, list)):
+        own = _ARRAYS[type(value[0])] if value else Parameter.Type.DOUBLE_ARRAY
+        return Parameter(name, kind or own, list(value))
+    return Parameter(name, kind, value) if kind else Parameter(name, value=value)
+
+
+def _none(annotation: Any) -> Any:
+    """Return the value of a parameter that stands for None."""
+    kinds = _kinds(annotation)
+    if float in kinds:
+        return math.nan
+    return [] if any(_item(kind) in _ARRAYS for kind in kinds) else ''
+
+
+def _descriptor(info: OptionInfo, kind: Parameter.Type | None) -> ParameterDescriptor:
+    """Return what ``ros2 param describe`` shows of an option: words, range, and so on."""
+    unit = f' [{info.unit}]' if info.unit else ''
+    descriptor = ParameterDescriptor(
+        description=f'{info.doc}{unit}',
+        additional_constraints=_constraints(info),
+        read_only=info.read_only,
+        dynamic_typing=kind is None,
+    )
+    if kind is not None:
+        descriptor.type = kind.value
+    low, high = info.minimum, info.maximum
+    # rclpy takes NaN, which stands for None, to be out of every range
+    if (low is None and high is None) or _is_optional(info.type):
+        return descriptor
+    if kind is Parameter.Type.INTEGER:
+        low = -_LARGEST_INT if low is None else math.ceil(low)
+        high = _LARGEST_INT if high is None else math.floor(high)
+        descriptor.integer_range = [IntegerRange(from_value=low, to_value=high)]
+    elif kind is Parameter.Type.DOUBLE:
+        low = -sys.float_info.max if low is None else float(low)
+        high = sys.float_info.max if high is None else float(high)
+        descriptor.floating_point_range = [FloatingPointRange(from_value=low, to_value=high)]
+    return descriptor
+
+
+def _constraints(info: OptionInfo) -> str:
+    """Return in words what values are allowed."""
+    parts = []
+    if info.choices is not None:
+        parts.append(f'one of {", ".join(map(str, info.choices))}')
+    if info.minimum is not None:
+        parts.append(f'at least {info.minimum}')
+    if info.maximum is not None:
+        parts.append(f'at most {info.maximum}')
+    if _is_optional(info.type):
+        none = _none(info.type)
+        parts.append(f'{".nan" if isinstance(none, float) else repr(none)} for none')
+    return ', '.join(parts)

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Start nodes as processes, notice when one ends, and stop them all in good order.
-
-Each node is a process of its own, so that a busy interpreter in one costs the others nothing.
-"""
+"""Nodes as processes of their own, and priorities of processes."""
 
 from __future__ import annotations
 
@@ -21,19 +17,19 @@ from typing import Any
 from ...errors import IdentificationError
 
 NICE = -10
-"""Nice value of processes that must not wait, where real-time priority is not allowed."""
+"""Nice value of processes with a priority, where real-time priority is not allowed."""
 
 GRACE_SECONDS = 10.0
-"""How long a node may take to stop after SIGINT: bring the robot to rest, close a bag [s]."""
+"""Time for a node to stop after SIGINT: bring the robot to rest, close a bag [s]."""
 
 
 class NodeStoppedError(IdentificationError):
-    """A node's process ended although nobody asked it to."""
+    """A node's process ended without having been stopped."""
 
 
 class NodeProcesses:
     """
-    The nodes' processes; a context manager that leaves none behind.
+    Processes of nodes; a context manager that stops all of them.
 
     Parameters
     ----------
@@ -69,7 +65,10 @@ class NodeProcesses:
 
         """
         command = [sys.executable, '-m', f'robot_identification.nodes.{node}.node']
-        command += ros_arguments(parameters or {})
+        if parameters:
+            command.append('--ros-args')
+        for name, value in (parameters or {}).items():
+            command += ['-p', f'{name}:={_yaml(value)}']
         with open(self.log_of(node), 'wb') as log:
             # a session of its own: Ctrl-C reaches us alone, and we stop the nodes in order
             self._processes[node] = subprocess.Popen(
@@ -95,9 +94,10 @@ class NodeProcesses:
         for node, process in self._processes.items():
             code = process.poll()
             if code is not None:
+                line = self.last_line(node)[:200]
                 raise NodeStoppedError(
                     f"the node '{node}' stopped unexpectedly ({_reason(code)})"
-                    f'{_quoted(self.last_line(node))}',
+                    + (f", its last words: '{line}'" if line else ''),
                     value=code,
                     file=str(self.log_of(node)),
                     remedy=f'its whole output is in {self.log_of(node)}',
@@ -117,7 +117,8 @@ class NodeProcesses:
         The node that was started last comes first and alone: it may need the others, as the
         excitation node needs the robot to bring it to rest.
         """
-        for processes in _last_and_rest(list(self._processes.values())):
+        started = list(self._processes.values())
+        for processes in (started[-1:], started[:-1]):
             for request, seconds in (
                 (signal.SIGINT, grace),
                 (signal.SIGTERM, 2.0),
@@ -126,29 +127,6 @@ class NodeProcesses:
                 if _ended(processes, request, seconds):
                     break
         self._processes.clear()
-
-
-def ros_arguments(parameters: Mapping[str, Any]) -> list[str]:
-    """Return ``--ros-args -p name:=value ...`` for a command line."""
-    if not parameters:
-        return []
-    arguments = ['--ros-args']
-    for name, value in parameters.items():
-        arguments += ['-p', f'{name}:={_yaml(value)}']
-    return arguments
-
-
-def wait_until(
-    condition: Callable[[], bool], seconds: float, check: Callable[[], None] = lambda: None
-) -> bool:
-    """Wait until ``condition`` holds, calling ``check`` meanwhile; False after ``seconds``."""
-    end = time.monotonic() + seconds
-    while not condition():
-        check()
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def _yaml(value: Any) -> str:
@@ -163,17 +141,18 @@ def _yaml(value: Any) -> str:
     return str(value)
 
 
-def _last_and_rest(processes: list[subprocess.Popen]) -> list[list[subprocess.Popen]]:
-    return [processes[-1:], processes[:-1]]
-
-
 def _ended(processes: list[subprocess.Popen], request: int, seconds: float) -> bool:
-    """Send a signal to those that run, and tell whether all have ended within ``seconds``."""
+    """Send a signal to those that run; return whether all have ended within ``seconds``."""
     for process in processes:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(request)
-    return wait_until(lambda: all(p.poll() is not None for p in processes), seconds)
+    end = time.monotonic() + seconds
+    while any(process.poll() is None for process in processes):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _reason(code: int) -> str:
@@ -182,10 +161,6 @@ def _reason(code: int) -> str:
     with contextlib.suppress(ValueError):
         return f'killed by {signal.Signals(-code).name}'
     return f'killed by signal {-code}'
-
-
-def _quoted(line: str) -> str:
-    return f", its last words: '{line[:200]}'" if line else ''
 
 
 def die_with_parent() -> Callable[[], None] | None:
@@ -199,20 +174,17 @@ def die_with_parent() -> Callable[[], None] | None:
 
 def prioritise(priority: int, option: str) -> str:
     """
-    Have the scheduler prefer this process: its threads, and those that they start.
+    Give this process, its threads and those that they start a real-time priority (SCHED_FIFO).
 
     Parameters
     ----------
-    priority:
-        Of SCHED_FIFO; 0 changes nothing.  Where the system does not allow it, a nice value of
-        `NICE` is tried.
-    option:
-        Name of the option that gave it.
+    priority, option:
+        0 changes nothing; name of the option that gave it.
 
     Returns
     -------
     str
-        A note where the system does not allow SCHED_FIFO; otherwise empty.
+        A note where the system does not allow it, and `NICE` is tried; otherwise empty.
 
     """
     if not priority:
@@ -230,12 +202,12 @@ def prioritise(priority: int, option: str) -> str:
 
 
 def use_normal_priority() -> None:
-    """Have the scheduler treat this process as any other: its threads, and those they start."""
+    """Give this process, its threads and those that they start the usual scheduling."""
     _of_each_thread(lambda each: os.sched_setscheduler(each, os.SCHED_OTHER, os.sched_param(0)))
 
 
 def _of_each_thread(change: Callable[[int], None]) -> None:
-    """Change each thread of this process; a thread that is new has what its maker has."""
+    """Change each thread of this process; new threads inherit from the one that starts them."""
     for name in os.listdir('/proc/self/task'):
         with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
             change(int(name))

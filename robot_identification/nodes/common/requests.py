@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to services: their history in the middleware, and a bounded queue for long ones."""
+"""Requests to services: their queue in a node, and blocking calls from other programs."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 import threading
+import time
+from typing import Any
 
+from rclpy.action import ActionClient
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
 
 from ...errors import IdentificationError
 
@@ -18,26 +25,14 @@ SERVICES = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.VOLATILE,
 )
-"""
-Of every service: requests that arrive while the node is at work, and answers on their way.
-
-rclpy's default keeps the last 10 of each and drops the others without an answer.
-"""
+"""For services: rclpy's default keeps the last 10 requests and drops others without an answer."""
 
 MOST_WAITING = 8
 """Requests that may wait for one that is being worked on."""
 
 
 class RequestQueue:
-    """
-    Queue in which requests wait for their turn, each in a thread of its own.
-
-    Parameters
-    ----------
-    limit:
-        Number of requests that may wait; further ones are refused at once.
-
-    """
+    """Queue in which ``limit`` requests wait for their turn, each in a thread of its own."""
 
     def __init__(self, limit: int = MOST_WAITING) -> None:
         self._limit = limit
@@ -67,13 +62,19 @@ class RequestQueue:
         """
         entry = name, object()
         with self._changed:
-            self._require_room()
+            self._require_running()
+            waiting = len(self._names) - 1
+            if waiting >= self._limit:
+                raise IdentificationError(
+                    f'busy with {self._names[0][0]}, {waiting} waiting',
+                    remedy='ask again when the answers of those have come',
+                )
             self._names.append(entry)
             while self._names[0] is not entry:
                 self._changed.wait()
                 if self._stopped and self._names[0] is not entry:
                     self._names.remove(entry)
-                    raise IdentificationError('the node is shutting down')
+                    self._require_running()
         try:
             yield
         finally:
@@ -87,12 +88,113 @@ class RequestQueue:
             self._stopped = True
             self._changed.notify_all()
 
-    def _require_room(self) -> None:
+    def _require_running(self) -> None:
         if self._stopped:
             raise IdentificationError('the node is shutting down')
-        waiting = len(self._names) - 1
-        if waiting >= self._limit:
-            raise IdentificationError(
-                f'busy with {self._names[0][0]}, {waiting} waiting',
-                remedy='ask again when the answers of those have come',
+
+
+class RequestFailedError(IdentificationError):
+    """A node answered that it could not do what was asked, or did not answer in time."""
+
+
+class ServiceCaller:
+    """
+    Blocking calls to services and actions.
+
+    Parameters
+    ----------
+    node:
+        The node that calls; not spun elsewhere.
+    check:
+        Called some ten times a second while waiting; raises to give up.
+
+    """
+
+    def __init__(self, node: Node, check: Callable[[], None] = lambda: None) -> None:
+        self.node = node
+        self._check = check
+        self._executor = SingleThreadedExecutor(context=node.context)
+        self._executor.add_node(node)
+        # a client that is destroyed with an answer on its way can bring the process down
+        self._clients: dict[tuple[type, str], Any] = {}
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Spin until ``condition`` holds; raise `RequestFailedError` naming ``what`` if late."""
+        end = time.monotonic() + seconds
+        while not condition():
+            self._check()
+            if time.monotonic() > end:
+                raise RequestFailedError(
+                    f'{what}: no answer within {seconds:.0f} s',
+                    remedy='see whether the node runs and is in the same ROS_DOMAIN_ID',
+                )
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def call(self, kind: type[Any], name: str, seconds: float = 60.0, /, **fields: Any) -> Any:
+        """
+        Call a service and return its response.
+
+        Raises
+        ------
+        RequestFailedError
+            where there is no answer in time, or the response says ``success: false``.
+
+        """
+        # the answers to other clients of the service arrive here, too
+        make = partial(self.node.create_client, qos_profile=SERVICES)
+        client = self._client(kind, name, make)
+        what = f"service '{name}'"
+        self.wait_for(client.service_is_ready, seconds, what)
+        response = self._result(client.call_async(kind.Request(**fields)), seconds, what)
+        if not response.success:
+            raise RequestFailedError(f"service '{name}' refuses: {response.message}")
+        return response
+
+    def act(
+        self,
+        kind: type[Any],
+        name: str,
+        seconds: float,
+        feedback: Callable[[Any], None] = lambda _: None,
+        /,
+        **fields: Any,
+    ) -> Any:
+        """
+        Send a goal to an action and return its result.
+
+        Raises
+        ------
+        RequestFailedError
+            where the goal is refused, not done in time (it is canceled then), or its
+            ``error_code`` is not 0.
+
+        """
+        client = self._client(kind, name, partial(ActionClient, self.node))
+        what = f"action '{name}'"
+        handle = None
+        try:
+            self.wait_for(client.server_is_ready, 30.0, what)
+            sent = client.send_goal_async(
+                kind.Goal(**fields), feedback_callback=lambda message: feedback(message.feedback)
             )
+            handle = self._result(sent, 30.0, what)
+            if not handle.accepted:
+                raise RequestFailedError(f'{what}: the goal is refused')
+            result = self._result(handle.get_result_async(), seconds, what).result
+            handle = None
+        finally:
+            if handle is not None and handle.accepted:
+                handle.cancel_goal_async()
+                self._executor.spin_once(timeout_sec=0.1)
+        if result.error_code:
+            raise RequestFailedError(f'{what} fails: {result.error_msg}', value=result.error_code)
+        return result
+
+    def _client(self, kind: type, name: str, make: Callable[[type, str], Any]) -> Any:
+        if (kind, name) not in self._clients:
+            self._clients[kind, name] = make(kind, name)
+        return self._clients[kind, name]
+
+    def _result(self, future: Future, seconds: float, what: str) -> Any:
+        self.wait_for(future.done, seconds, what)
+        return future.result()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot that a node works for, from its parameters or from a topic."""
+"""Robot of a node, from its parameters or from a topic."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RobotOptions:
 
 class RobotDescription:
     """
-    The robot that a node works for, from its parameters or the topic ``robot_description``.
+    Robot of a node, from its parameters or the topic ``robot_description``.
 
     Declares the parameters of `RobotOptions`.  A description given as parameter is read at once;
     otherwise the latched topic is subscribed to, and a later description replaces the former.
@@ -96,7 +96,7 @@ class RobotDescription:
     Parameters
     ----------
     node:
-        The node that works for the robot.
+        Gets the parameters.
     on_change:
         Called with the robot each time that a description has been read.
     callback_group:

@@ -20,7 +20,7 @@ from rclpy.task import Future
 
 from ...excitation.limits import Limits
 from ...excitation.points import Points
-from ..common.control_interface import require_follow_joint_trajectory
+from ..common.motion_messages import require_follow_joint_trajectory
 from .motion_sender import Tick
 from .options import ControllerOptions
 from .trajectory_publisher import (

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Node ``identification``: identifies from recordings on request, and keeps the latest estimate.
+Node ``identification``: identification from recordings on request.
 
-Requests are worked on one after the other in a thread of their own, so that the node answers
-parameter requests and reports its state meanwhile.  A live robot is followed by a process of its
-own, see `online_service`.
+Requests wait for each other in threads of their own, so that the node answers parameter requests
+and publishes its state meanwhile.  For live identification see `online_service`.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from std_srvs.srv import Trigger
 from ... import pipeline
 from ...config.experiment import Experiment
 from ...errors import (
+    collected_warnings,
     IdentificationError,
     IdentificationWarning,
     once,
@@ -47,11 +47,10 @@ from ...results.saving import require_writable, save
 from ...results.urdf_export import identified_urdf
 from ...revalidation import add_validation
 from ..common import (
-    answer,
-    explain,
     given_path,
     LATCHED,
     run,
+    serve,
 )
 from ..common.conversions import (
     base_parameters_message,
@@ -61,35 +60,23 @@ from ..common.conversions import (
     parameters_from_message,
     standard_parameters_message,
 )
-from ..common.requests import RequestQueue, SERVICES
-from .diagnostics import Latest, State, status_message
+from ..common.requests import RequestQueue
+from .messages import Latest, State, state_diagnostic
 from .online_service import OnlineService
-from .settings import (
-    method_name,
-    result_name,
-    Settings,
-)
+from .settings import result_name, Settings
 
-METHODS = {
-    srv.Identify.Request.OLS: 'ols',
-    srv.Identify.Request.WLS: 'wls',
-    srv.Identify.Request.IRLS: 'irls',
-    srv.Identify.Request.MRLS: 'mrls',
-    srv.Identify.Request.PHYSICAL: 'physical',
-    srv.Identify.Request.DEFAULT: 'default',
-}
-"""Names of the methods that a request may ask for."""
-
+METHODS = {getattr(srv.Identify.Request, name.upper()): name for name in (*ESTIMATORS, 'default')}
+"""Names of the methods by their number in a request."""
 
 MOST_OPTIONS, LONGEST_OPTIONS = 1000, 2_000_000
 """Options of a request, and characters of all of them: a URDF may be among them."""
 
-PATIENCE_SECONDS = 6.0
-"""How long the end of the node waits for a running request; `run` gives it a little longer [s]."""
+REQUEST_GRACE_PERIOD = 6.0
+"""Time for a running request when the node ends; `run` allows a little more [s]."""
 
 
 class IdentificationNode(Node):
-    """Adapter between the services and topics of the node and `robot_identification.pipeline`."""
+    """Adapter between the services and topics of the node and `pipeline`."""
 
     def __init__(self) -> None:
         super().__init__('identification')
@@ -113,13 +100,8 @@ class IdentificationNode(Node):
             (srv.ExportUrdf, 'export_urdf', self._export_urdf),
             (Trigger, 'reset', self._reset),
         ):
-            self.create_service(
-                kind,
-                f'~/{name}',
-                partial(self._on_request, name, function),
-                qos_profile=SERVICES,
-                callback_group=requests,
-            )
+            in_turn = partial(self._in_turn, name, function)
+            serve(self, kind, f'~/{name}', in_turn, callback_group=requests)
         # by the wall: the state has to show where a simulation's clock stands still, too
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(1.0, self._on_timer, clock=steady)
@@ -131,7 +113,7 @@ class IdentificationNode(Node):
         self._stopping = True
         self._queue.stop()
         self._online.stop()
-        self._idle.wait(PATIENCE_SECONDS)
+        self._idle.wait(REQUEST_GRACE_PERIOD)
 
     # -------------------------------------------------------------------------------- messages in
 
@@ -140,38 +122,40 @@ class IdentificationNode(Node):
 
     def _on_timer(self) -> None:
         stamp = self.get_clock().now().to_msg()
-        status = status_message(self.get_fully_qualified_name(), self._state, self._latest)
+        status = state_diagnostic(self.get_fully_qualified_name(), self._state, self._latest)
         self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=[status]))
 
-    def _on_request(
+    def _in_turn(
         self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
-    ) -> Any:
-        try:
-            with self._queue.turn(name):
-                return self._work(name, function, request, response)
-        except IdentificationError as error:
-            response.success, response.message = False, explain(self, error)
-            return response
-
-    def _work(
-        self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
-    ) -> Any:
-        self._idle.clear()
-        self._state = replace(self._state, busy=name)
-        response = answer(self, response, partial(function, request))
-        failure = '' if response.success else f'{name}: {response.message}'
-        self._state = State(failure=failure)
-        if response.success:
-            self.get_logger().info(f'{name}: {response.message}')
-        self._idle.set()
-        return response
+    ) -> str:
+        """Do what a request asks for when it is its turn."""
+        with self._queue.turn(name):
+            self._idle.clear()
+            self._state = replace(self._state, busy=name)
+            failure = ''
+            try:
+                message = function(request, response)
+                self.get_logger().info(f'{name}: {message}')
+                return message
+            except Exception as error:
+                failure = f'{name}: {error}'
+                raise
+            finally:
+                self._state = State(failure=failure)
+                self._idle.set()
 
     # ----------------------------------------------------------------------------------- requests
 
     def _identify(self, request: srv.Identify.Request, response: srv.Identify.Response) -> str:
         overrides = _overrides(request)
-        method = method_name(request.method, METHODS, tuple(ESTIMATORS))
-        if method is not None:
+        method = METHODS.get(request.method)
+        if method is None:
+            raise SettingsError(
+                f'there is no method {request.method}',
+                value=request.method,
+                remedy=f'methods are {", ".join(f"{n} ({name})" for n, name in METHODS.items())}',
+            )
+        if method != 'default':
             overrides['estimation.method'] = method
         entries = self._settings.entries(self._source(request.source))
         experiment = self._settings.experiment(overrides, entries)
@@ -244,8 +228,7 @@ class IdentificationNode(Node):
         self, request: srv.ExportUrdf.Request, response: srv.ExportUrdf.Response
     ) -> str:
         result = self._require_latest().result
-        with warnings.catch_warnings(record=True) as notes:
-            warnings.simplefilter('always', IdentificationWarning)
+        with collected_warnings() as remarks:
             response.urdf = identified_urdf(result.robot, result.standard, result.model)
         if request.path:
             path = self._settings.files.resolve(given_path(request.path, 'path'), 'path')
@@ -255,7 +238,7 @@ class IdentificationNode(Node):
                 )
             _write(path, response.urdf)
             response.path = str(path)
-        return '; '.join(str(note.message) for note in notes)
+        return '; '.join(remarks)
 
     def _reset(self, request: Trigger.Request, response: Trigger.Response) -> str:
         had, self._latest = self._latest, None
@@ -295,13 +278,7 @@ class IdentificationNode(Node):
         """
         Write the result's files, then make it the latest estimate and publish it.
 
-        Returns
-        -------
-        written
-            Whether the numbers are in the folder.
-        remarks
-            What could not be written or drawn; the estimate stands all the same.
-
+        Returns whether ``result.yaml`` is written, and remarks on what could not be written.
         """
         self._progress(1.0, f'writing {folder}')
         try:

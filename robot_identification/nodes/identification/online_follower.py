@@ -2,8 +2,8 @@
 """
 Serialised joint states into the online identifier, with counts of messages and run times.
 
-Nothing here depends on when a message is handled: the estimate follows from the messages' stamps
-alone, so that a replay gives what the live run gave.  Clocks are read for the account only.
+The estimate follows from the messages' stamps alone, so that a replay gives the same one; clocks
+are read for run times only.
 """
 
 from __future__ import annotations
@@ -47,10 +47,15 @@ from .online_options import (
 _SHORTEST, _LONGEST = 1e-7, 1e2  # [s]
 _BINS_PER_FACTOR_OF_E = 50  # edges 2 % apart
 _BINS = math.ceil(_BINS_PER_FACTOR_OF_E * math.log(_LONGEST / _SHORTEST))
+_FIRST_SAMPLES = 200  # from which the usual period is taken, if it is not given
+_BELIEVABLE = 10.0  # s, beyond which a stamp is not of this machine's clock
+_RECENT = 10.0  # s, for which a change is warned of
+_WARM_SAMPLES = 300
+_SATURATED = 0.99  # of an effort limit
 
 
 class Durations:
-    """Counts durations; percentiles come out 2 % too long at most, never too short."""
+    """Histogram of durations; percentiles come out 2 % too long at most, never too short."""
 
     def __init__(self) -> None:
         self._counts = [0] * (_BINS + 1)
@@ -78,14 +83,14 @@ class Durations:
 
 class Sequences:
     """
-    Tells from the numbers that publishers give their messages how many are missing.
+    Counter of missing messages, from the sequence numbers that publishers give them.
 
     Which publisher a message is from is not known: it belongs to the one whose newest number is
     the nearest below its own.
     """
 
     _PUBLISHERS = 8
-    _LONGEST = 5_000  # more are not missing: somebody else has begun to publish
+    _LONGEST = 5_000  # more are not missing: another publisher has begun
 
     def __init__(self) -> None:
         self._newest: list[int] = []
@@ -106,15 +111,6 @@ class Sequences:
         return missing
 
 
-FIRST_SAMPLES = 200
-"""Samples that the usual period is taken from, where it is not told."""
-
-_BELIEVABLE = 10.0  # s, beyond which a stamp is not of this machine's clock
-_RECENT = 10.0  # s, for which a change is warned of
-_WARM_SAMPLES = 300
-_SATURATED = 0.99  # of an effort limit
-
-
 @dataclass
 class Account:
     """
@@ -125,12 +121,10 @@ class Account:
     messages, lost, refused, foreign:
         Joint states taken, lost by the middleware, left out for what they hold, and left out
         because they have none of the joints, as those of a gripper on the same topic.
-    without_effort:
-        Joint states whose effort is missing or not finite.
-    saturated:
-        Joint states with an effort at the joint's limit.
+    without_effort, saturated:
+        Joint states whose effort is missing or not finite, and with one at the joint's limit.
     updates, late:
-        Those that went through the filters, and the ones of them that took too long.
+        Joint states that went through the filters, and those of them that took too long.
     jumps:
         Times at which the stamps went back by more than a gap.
 
@@ -150,22 +144,20 @@ class Account:
 @dataclass
 class ChangeWatch:
     """
-    Looks for changes of the robot.
+    Changes of the robot so far.
 
     Attributes
     ----------
     detector:
         None where changes are not looked for.
-    found:
-        How many there have been.
-    newest:
-        The newest of them.
     origin:
         Stamp that the detector's times count from [s].
-    told:
-        When the newest of them was found, on the same scale as its times [s].
+    found, newest:
+        How many there have been, and the newest of them.
+    found_at:
+        When that was found, on the same scale as its times [s].
     recent:
-        Whether the newest one lasts, or was within the last ten seconds.
+        Whether it lasts, or was within the last ten seconds.
 
     """
 
@@ -173,59 +165,41 @@ class ChangeWatch:
     origin: float = 0.0
     found: int = 0
     newest: Change | None = None
-    told: float = math.nan
+    found_at: float = math.nan
     recent: bool = False
 
     def push(self, update: Update) -> None:
-        """Take an update."""
+        """Add an update."""
         if self.detector is None:
             return
         change = self.detector.push(update)
         if change is not None:
             self.found += 1
-            self.newest, self.told = change, change.stamp
+            self.newest, self.found_at = change, change.stamp
         elif self.detector.change is not None:
             self.newest = self.detector.change
         if self.newest is not None:
             self.recent = update.stamp - self.newest.stamp < _RECENT
 
 
-@dataclass
-class Delays:
-    """
-    Delays of efforts.
-
-    Attributes
-    ----------
-    watch:
-        Keeps the rows that tell.
-    found:
-        What they told last; None before.
-
-    """
-
-    watch: DelayWatch
-    found: EffortDelay | None = None
-
-
 class Snapshot(NamedTuple):
     """
-    The live estimate with all that is needed to write it down.
+    The live estimate with all that its file has.
 
     Attributes
     ----------
     estimate:
         Values, states and covariance.
     structure:
-        What the base parameters are.
+        The base parameters.
     stamp:
         Moment that the estimate is for [ns].
     account, counts:
-        What came in, and what became of it.
+        Counts of the messages and of the samples.
     period:
         Usual time between samples [s].
     clock:
-        What the stamps tell: jitter and the longest step [s].
+        Of the stamps: jitter and the longest step [s].
     delay:
         How late efforts are; None where that is not known yet.
 
@@ -243,7 +217,7 @@ class Snapshot(NamedTuple):
 
 class Follower:
     """
-    Follows one robot.
+    Identification of one robot from its joint states.
 
     Parameters
     ----------
@@ -255,12 +229,27 @@ class Follower:
     SettingsError
         where the settings ask for what cannot be had live.
 
+    Attributes
+    ----------
+    joints, structure, options:
+        Names of the joints, the base parameters, and the options of the task.
+    account, durations, latencies:
+        Counts of the messages; times of updates, and from the stamp to the end of the update.
+    identifier, delays, changes:
+        The identifier, the delays of efforts (None before the first sample) and changes.
+    stamps, period:
+        Statistics of the stamps, and the usual time between samples [s], NaN before it is known.
+    trouble, foreigner:
+        What was wrong with the newest message of those left out, in words; also for foreign ones.
+    frozen:
+        Whether the estimate is frozen.
+
     """
 
     def __init__(self, task: OnlineTask) -> None:
         problem = task.problem
         require_live(problem)
-        self._task = task
+        self.options, self._system_stamps = task.options, task.system_stamps
         self.joints = problem.robot.joints
         self._effort_limits = _SATURATED * problem.robot.limits.effort
         self._effort_limits[~(self._effort_limits > 0.0)] = np.inf
@@ -269,43 +258,39 @@ class Follower:
         self.structure = structure(
             problem.regressor(), problem.robot, grouping=problem.model.grouping
         )
-        self._frozen = False
+        self.frozen = False
         self.trouble = self.foreigner = ''
         self.reset()
 
     def reset(self) -> None:
         """Forget everything but the robot, the usual period included."""
-        self._stream = JointStateStream(self.joints)
+        rate = self.options.state_rate
+        self.period = math.nan if rate is None else 1.0 / rate
+        self._stream, self._sequences = JointStateStream(self.joints), Sequences()
         self._first: list[tuple[int, np.ndarray, np.ndarray]] = []
-        self._identifier: OnlineIdentifier | None = None
+        self.identifier: OnlineIdentifier | None = None
+        self.delays: DelayWatch | None = None
+        self.changes = ChangeWatch(None)
         self._origin = self._invalid = 0
-        self.stamps = StampStatistics()
-        self.delays: Delays | None = None
-        self._sequences = Sequences()
-        self._period = math.nan
-        self.account = Account()
+        self.stamps, self.account = StampStatistics(), Account()
         self.durations, self.latencies = Durations(), Durations()
-        self.newest: Update | None = None
-        self.watch = ChangeWatch(None)
-        if self._task.options.state_rate is not None:
-            self._period = 1.0 / self._task.options.state_rate
+        self._newest: Update | None = None
 
     def warm_up(self) -> None:
         """Run everything once on made-up samples, so that the first real ones find it compiled."""
-        rate = self._task.options.state_rate
+        rate = self.options.state_rate
         period = 0.001 if rate is None else 1.0 / rate
         identifier = self._make(period)
         random = np.random.default_rng(0)
         for k in range(_WARM_SAMPLES):
-            values = random.normal(size=(2, len(self.joints)))
-            identifier.push(k * period, *values)
+            identifier.push(k * period, *random.normal(size=(2, len(self.joints))))
         identifier.estimate()
 
     # ------------------------------------------------------------------------------------ messages
 
     def take(self, message: bytes, sequence: int | None, start: float) -> None:
         """
-        Take a message.
+        Add a message.
 
         Parameters
         ----------
@@ -332,30 +317,29 @@ class Follower:
             account.without_effort += isinstance(error, MissingEffortError)
             self.trouble = str(error)
             return
-        self._look_at(values.stamp)
+        passed = 1e-9 * (values.stamp - self.stamps.last) if self.stamps.count else 0.0
+        if passed < -GAP * self.period:
+            account.jumps += 1
+            self.trouble = f'the stamps went back by {-passed:.3g} s'
+        self.stamps.add(values.stamp)
         position, effort = self._at_joints(values)
         account.saturated += bool((np.abs(effort) >= self._effort_limits).any())
-        identifier = self._identifier
-        if identifier is None:
+        if self.identifier is None:
             self._begin(values.stamp, position, effort)
             return
-        update = identifier.push(1e-9 * (values.stamp - self._origin), position, effort)
+        update = self._push(self.identifier, values.stamp, position, effort)
         if update is not None:
-            self.newest = update
-            self.watch.push(update)
+            self.changes.push(update)
             assert self.delays is not None
-            self.delays.watch.push(update)
-        took = time.perf_counter() - start
-        self._count(took, values, identifier)
+            self.delays.push(update)
+        self._count(time.perf_counter() - start, values, self.identifier)
 
-    def _look_at(self, stamp: int) -> None:
-        """Note gaps between stamps."""
-        if self.stamps.count:
-            passed = 1e-9 * (stamp - self.stamps.last)
-            if passed < -GAP * self._period:
-                self.account.jumps += 1
-                self.trouble = f'the stamps went back by {-passed:.3g} s'
-        self.stamps.add(stamp)
+    def _push(
+        self, identifier: OnlineIdentifier, stamp: int, position: np.ndarray, effort: np.ndarray
+    ) -> Update | None:
+        update = identifier.push(1e-9 * (stamp - self._origin), position, effort)
+        self._newest = update or self._newest
+        return update
 
     def _at_joints(self, values: JointValues) -> tuple[np.ndarray, np.ndarray]:
         drives = self._drives
@@ -369,13 +353,12 @@ class Follower:
     def _count(self, took: float, values: JointValues, identifier: OnlineIdentifier) -> None:
         account, invalid = self.account, identifier.counts.invalid
         account.updates += 1
+        account.late += took > self.options.deadline
         self.durations.add(took)
-        if took > self._task.options.deadline:
-            account.late += 1
         if invalid != self._invalid:
             self._invalid = invalid
             self.trouble = self._not_finite(values)
-        if self._task.system_stamps:
+        if self._system_stamps:
             latency = time.time() - 1e-9 * values.stamp
             if 0.0 <= latency < _BELIEVABLE:
                 self.latencies.add(latency)
@@ -392,89 +375,59 @@ class Follower:
     # --------------------------------------------------------------------------------------- start
 
     def _begin(self, stamp: int, position: np.ndarray, effort: np.ndarray) -> None:
-        """Keep the first samples until they tell the period, then work them all up."""
+        """Keep the first samples until the period is known, then push all of them."""
         self._first.append((stamp, position, effort))
-        if math.isnan(self._period):
-            if len(self._first) < FIRST_SAMPLES:
+        if math.isnan(self.period):
+            if len(self._first) < _FIRST_SAMPLES:
                 return
-            period = _usual_period([stamp for stamp, *_ in self._first])
-            if period is None:
+            steps = np.diff(np.array([stamp for stamp, *_ in self._first], dtype=np.int64))
+            steps = steps[steps > 0]
+            if steps.size <= _FIRST_SAMPLES // 2:
                 self._first.clear()
-                self.trouble = f'the stamps of {FIRST_SAMPLES} joint states do not go on'
+                self.trouble = f'the stamps of {_FIRST_SAMPLES} joint states do not go on'
                 return
-            self._period = period
+            self.period = 1e-9 * float(np.median(steps))
         self._origin = self._first[0][0]
-        self._identifier = self._make(self._period)
-        self.delays = Delays(DelayWatch(self._identifier))
-        for stamp, position, effort in self._first:
-            update = self._identifier.push(1e-9 * (stamp - self._origin), position, effort)
-            if update is not None:
-                self.newest = update
-        self._invalid = self._identifier.counts.invalid
+        self.identifier = self._make(self.period)
+        self.delays = DelayWatch(self.identifier)
+        for sample in self._first:
+            self._push(self.identifier, *sample)
+        self._invalid = self.identifier.counts.invalid
         self._first.clear()
-        self._watch()
+        self._look_for_changes()
 
     def _make(self, period: float) -> OnlineIdentifier:
-        identifier = self._problem.online(
-            period, base=self.structure, memory=self._task.options.memory
-        )
-        if self._task.options.state:
-            identifier.load(Path(self._task.options.state).expanduser())
-        if self._frozen:
-            identifier.freeze()
+        identifier = self._problem.online(period, base=self.structure, memory=self.options.memory)
+        if self.options.state:
+            identifier.load(Path(self.options.state).expanduser())
+        identifier.frozen = self.frozen
         return identifier
 
     # ------------------------------------------------------------------------------------- control
 
-    @property
-    def frozen(self) -> bool:
-        """True if the estimate is frozen."""
-        return self._frozen
-
     def freeze(self, frozen: bool) -> None:
         """Keep the estimate as it is, or learn again."""
-        self._frozen = frozen
-        if self._identifier is not None:
-            (self._identifier.freeze if frozen else self._identifier.resume)()
-        self._watch()
+        self.frozen = frozen
+        if self.identifier is not None:
+            self.identifier.frozen = frozen
+        self._look_for_changes()
 
-    def _watch(self) -> None:
+    def _look_for_changes(self) -> None:
         """Look for changes where that is asked for, against the estimate as it is now."""
-        settings = self._task.options.changes
-        detector = None
-        if settings is not None and self._identifier is not None:
-            detector = ChangeDetector(self._identifier, settings)
-        self.watch = ChangeWatch(detector, 1e-9 * self._origin)
+        settings, detector = self.options.changes, None
+        if settings is not None and self.identifier is not None:
+            detector = ChangeDetector(self.identifier, settings)
+        self.changes = ChangeWatch(detector, 1e-9 * self._origin)
 
     def save_state(self, path: Path) -> None:
         """Write what has been learned, for the option ``state`` of a later run."""
-        if self._identifier is not None:
-            self._identifier.save(path)
-
-    @property
-    def deadline(self) -> float:
-        """Time that an update may take before it counts as late [s]."""
-        return self._task.options.deadline
-
-    @property
-    def period(self) -> float:
-        """Usual time between samples [s]; NaN before it is known."""
-        return self._period
-
-    @property
-    def delay(self) -> float:
-        """Age of the estimate at the newest sample [s]; NaN before the start."""
-        return math.nan if self._identifier is None else self._identifier.delay
+        if self.identifier is not None:
+            self.identifier.save(path)
 
     @property
     def counts(self) -> StreamCounts:
         """Counts of the samples."""
-        return StreamCounts() if self._identifier is None else self._identifier.counts
-
-    @property
-    def rows(self) -> int:
-        """Rows that the estimate comes from."""
-        return 0 if self._identifier is None else self._identifier.rows
+        return StreamCounts() if self.identifier is None else self.identifier.counts
 
     @property
     def longest_gap(self) -> float:
@@ -482,28 +435,21 @@ class Follower:
         return 1e-9 * self.stamps.longest
 
     @property
-    def last_stamp(self) -> int | None:
-        """Stamp of the newest joint state [ns]; None before the first one."""
-        return self.stamps.last if self.stamps.count else None
+    def effort_delay(self) -> EffortDelay | None:
+        """Delay of the efforts; None before it is known."""
+        return None if self.delays is None else self.delays.found
 
     def snapshot(self) -> Snapshot | None:
         """Return the estimate; None before the first update."""
-        if self._identifier is None or self.newest is None:
+        if self.identifier is None or self._newest is None:
             return None
         return Snapshot(
-            self._identifier.estimate(),
+            self.identifier.estimate(),
             self.structure,
-            self._origin + round(1e9 * self.newest.stamp),
+            self._origin + round(1e9 * self._newest.stamp),
             self.account,
             self.counts,
-            self._period,
+            self.period,
             {'jitter': self.stamps.jitter, 'longest_gap': self.longest_gap},
-            None if self.delays is None else self.delays.found,
+            self.effort_delay,
         )
-
-
-def _usual_period(stamps: list[int]) -> float | None:
-    """Return the median step [s]; None where time does not go on."""
-    steps = np.diff(np.array(stamps, dtype=np.int64))
-    steps = steps[steps > 0]
-    return 1e-9 * float(np.median(steps)) if steps.size > len(stamps) // 2 else None

@@ -86,18 +86,14 @@ class OnlineOptions:
 @dataclass(frozen=True)
 class OnlineTask:
     """
-    All that the process of the live identification needs; it can be pickled.
+    Task of the process of the live identification; it can be pickled.
 
     Attributes
     ----------
-    problem:
-        The robot and how it is identified.
-    options:
-        Rates and bounds.
-    node:
-        Full name of the identification node.
-    joint_states, parameters, status:
-        Full names of the topics that are read and written.
+    problem, options:
+        The robot and how it is identified; rates and bounds.
+    node, joint_states, parameters, status:
+        Full names of the identification node and of the topics.
     system_stamps:
         Whether stamps are times of this machine's clock, so that they can be compared with it.
 
@@ -128,15 +124,7 @@ def online_signals(signals: SignalSettings) -> SignalSettings:
 
 
 def require_live(problem: IdentificationProblem) -> None:
-    """
-    Refuse what cannot be identified live.
-
-    Raises
-    ------
-    SettingsError
-        naming the setting.
-
-    """
+    """Raise `SettingsError` naming what cannot be identified live."""
     if problem.model.elastic is not None:
         raise SettingsError(
             'elastic joints are not identified live',

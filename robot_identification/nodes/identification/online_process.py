@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The process of the live identification, started by the identification node.
+Process of the live identification, started by the identification node.
 
-It has one thread that handles messages, and nothing else to do, so that neither a request for an
-offline identification nor the node's parameter services can hold an update up.  The node hands it
-a task over a pipe, then commands; it publishes under the node's names.  It ends with the node.
+Its one thread for messages has nothing else to do, so that neither an offline identification nor
+the node's parameter services delay an update.  The node sends it a task over a pipe, then
+commands; it publishes under the node's names, and ends with the node.
 """
 
 from __future__ import annotations
 
-import contextlib
-from functools import partial
 import gc
+import math
 from multiprocessing.connection import Connection
 import os
-import queue
 import signal
 import sys
 import threading
@@ -33,38 +31,38 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from ...errors import IdentificationError
-from ...online import DelayRows
+from ...online import DelayWatch
 from ..common import (
     explain,
     LATCHED,
     run,
 )
+from ..common.joint_states import enlarge_receive_buffers, prefer_sockets
 from ..common.motion_messages import time_message
 from ..common.node_main import EXIT_USER_ERROR
 from ..common.processes import prioritise
-from ..common.receive_buffers import enlarge_receive_buffers, prefer_sockets
-from .online_follower import Delays, Follower
-from .online_messages import (
+from .messages import (
     change_diagnostic,
     diagnostic,
     ParameterMessages,
     status_message,
     StatusSample,
 )
+from .online_follower import Follower
 from .online_options import follower_name, OnlineTask
 
 DEPTH = 5000
 """Joint states that may wait: several seconds of them."""
 
 DELAY_SECONDS = 5.0
-"""How often it is found out how late efforts are [s]."""
+"""Time between two determinations of the delays of efforts [s]."""
 
-_AT_ONCE = 100  # messages that are worked on before timers and commands get their turn
+_AT_ONCE = 100  # messages that are handled before timers and commands get their turn
 
 
 class OnlineNode(Node):
     """
-    Follows a robot's joint states.
+    Node that follows a robot's joint states.
 
     Parameters
     ----------
@@ -76,19 +74,10 @@ class OnlineNode(Node):
         Follows the robot of the task, warmed up.
     note:
         To be logged; empty for none.
-    calculator:
-        `DelayRows` go out here and what is found from them comes in; None: that is not found out.
 
     """
 
-    def __init__(
-        self,
-        task: OnlineTask,
-        pipe: Connection,
-        follower: Follower,
-        note: str,
-        calculator: Connection | None = None,
-    ) -> None:
+    def __init__(self, task: OnlineTask, pipe: Connection, follower: Follower, note: str) -> None:
         namespace, _, name = follower_name(task.node).rpartition('/')
         super().__init__(
             name,
@@ -98,8 +87,9 @@ class OnlineNode(Node):
             enable_rosout=True,
         )
         self._task, self._pipe, self._follower = task, pipe, follower
-        self._calculator, self._delays_due = calculator, 0.0
-        self._delays: queue.Queue[tuple[Delays, DelayRows]] = queue.Queue()
+        self._sending = threading.Lock()
+        self._delays_due = 0.0
+        self._asked: DelayWatch | None = None
         for each in filter(None, (note, enlarge_receive_buffers())):
             self.get_logger().warning(each)
         self._messages = ParameterMessages(self._follower.structure, task.problem.robot.name)
@@ -111,7 +101,7 @@ class OnlineNode(Node):
             serialize_message(message)  # the first one of a kind loads libraries
         self._arrived = time.monotonic()
         self._published = 0
-        self._look = self._diagnosed = self._look_now()
+        self._sample = self._diagnosed = StatusSample.of(follower)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(1.0 / task.options.publish_rate, self._on_publish, clock=steady)
         self.create_timer(1.0, self._on_diagnostics, clock=steady)
@@ -121,14 +111,11 @@ class OnlineNode(Node):
         """Begin, once there is an executor."""
         self.destroy_timer(self._starter)
         threading.Thread(target=self._listen, name='commands', daemon=True).start()
-        if self._calculator is not None:
-            finding = partial(self._find_delays, self._calculator)
-            threading.Thread(target=finding, name='delays', daemon=True).start()
-        # what is here now stays: the collector need not look at it again and again
+        # what exists now is kept: the collector need not visit it again
         gc.collect()
         gc.freeze()
         gc.disable()
-        self._pipe.send(('ready', ''))
+        self._send('ready', '')
 
     # ------------------------------------------------------------------------------- joint states
 
@@ -145,7 +132,7 @@ class OnlineNode(Node):
         )
 
     def _on_incompatible(self, _: Any) -> None:
-        """Hear a driver that publishes best effort, too."""
+        """Subscribe best effort, since the driver publishes so."""
         self.get_logger().info('joint states are published best effort: some may be lost')
         self.destroy_subscription(self._states)
         self._states = self._subscribe(ReliabilityPolicy.BEST_EFFORT)
@@ -166,58 +153,53 @@ class OnlineNode(Node):
 
     # ----------------------------------------------------------------------------------- messages
 
-    def _look_now(self) -> StatusSample:
-        return StatusSample.at(self._follower, time.monotonic(), time.process_time())
-
     def _status(self, before: StatusSample, now: StatusSample) -> OnlineStatus:
-        return status_message(
-            self._follower, before, now, self._task.options.stale, now.clock - self._arrived
-        )
+        return status_message(self._follower, before, now, now.clock - self._arrived)
 
     def _on_publish(self) -> None:
-        now = self._look_now()
-        if self._follower.account.updates != self._published:
-            self._published = self._follower.account.updates
+        now = StatusSample.of(self._follower)
+        if now.account.updates != self._published:
+            self._published = now.account.updates
             snapshot = self._follower.snapshot()
             if snapshot is not None:
                 self._parameters_out.publish(self._messages.of(snapshot))
-        self._status_out.publish(self._status(self._look, now))
-        self._look = now
+        self._status_out.publish(self._status(self._sample, now))
+        self._sample = now
         gc.collect()
 
     def _on_diagnostics(self) -> None:
-        now = self._look_now()
+        now = StatusSample.of(self._follower)
         status = self._status(self._diagnosed, now)
         self._diagnosed = now
-        self._look_for_delays(now.clock)
+        self._ask_for_delays(now.clock)
         stamp = time_message(time.time_ns())
         robot = self._task.problem.robot.name
         entries = [diagnostic(self._task.node, robot, status, self._follower.account)]
         if self._task.options.changes is not None:
-            entries.append(change_diagnostic(self._task.node, robot, self._follower.watch))
+            entries.append(change_diagnostic(self._task.node, robot, self._follower.changes))
         self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=entries))
 
-    def _look_for_delays(self, clock: float) -> None:
-        """Have the node find how late efforts are, unless it is still at it."""
-        if clock < self._delays_due or self._follower.delays is None or not self._delays.empty():
+    def _ask_for_delays(self, clock: float) -> None:
+        """Have the node find the delays of efforts, which takes too long for this process."""
+        if clock < self._delays_due or self._follower.delays is None:
             return
-        rows = self._follower.delays.watch.rows()
+        rows = self._follower.delays.rows()
         if rows is not None:
-            self._delays_due = clock + DELAY_SECONDS
-            self._delays.put((self._follower.delays, rows))
-
-    def _find_delays(self, calculator: Connection) -> None:
-        """Send rows to the node and note what it finds; in a thread, since it takes a while."""
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                delays, rows = self._delays.get()
-                calculator.send(rows)
-                delays.found = calculator.recv()
+            self._delays_due, self._asked = math.inf, self._follower.delays
+            # in a thread: these are megabytes
+            threading.Thread(target=self._send, args=('rows', rows), daemon=True).start()
 
     # ----------------------------------------------------------------------------------- commands
 
+    def _send(self, kind: str, content: Any) -> None:
+        try:
+            with self._sending:
+                self._pipe.send((kind, content))
+        except OSError:
+            pass  # the node has ended, which ends this process, too
+
     def _listen(self) -> None:
-        """Hand commands to the thread that handles messages; end with the node."""
+        """Pass commands to the thread that handles messages; end with the node."""
         try:
             while True:
                 name, argument = self._pipe.recv()
@@ -227,10 +209,15 @@ class OnlineNode(Node):
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _obey(self, name: str, argument: Any) -> None:
+        if name == 'delay':
+            assert self._asked is not None
+            self._asked.found = argument
+            self._delays_due = time.monotonic() + DELAY_SECONDS
+            return
         try:
-            self._pipe.send(('answer', self._answer(name, argument)))
+            self._send('answer', self._answer(name, argument))
         except Exception as error:
-            self._pipe.send(('error', explain(self, error)))
+            self._send('error', explain(self, error))
 
     def _answer(self, name: str, argument: Any) -> Any:
         follower = self._follower
@@ -238,7 +225,7 @@ class OnlineNode(Node):
         if name == 'reset':
             follower.reset()
             self._published = 0
-            self._look = self._diagnosed = self._look_now()
+            self._sample = self._diagnosed = StatusSample.of(follower)
             self._parameters_out.publish(ParameterSet(robot=self._task.problem.robot.name))
         elif name == 'freeze':
             follower.freeze(argument)
@@ -251,7 +238,7 @@ class OnlineNode(Node):
 
 def main() -> int:
     """Take the task from the pipe whose number is the first argument, and follow the robot."""
-    pipe, calculator = (Connection(int(number)) for number in sys.argv[1:3])
+    pipe = Connection(int(sys.argv[1]))
     task = pipe.recv()
     try:
         follower = Follower(task)
@@ -261,7 +248,7 @@ def main() -> int:
         return EXIT_USER_ERROR
     prefer_sockets()
     note = prioritise(task.options.priority, 'online.priority')
-    return run(lambda: OnlineNode(task, pipe, follower, note, calculator), [])
+    return run(lambda: OnlineNode(task, pipe, follower, note), [])
 
 
 if __name__ == '__main__':

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live estimate into files."""
+"""Files of the live estimate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REMEDY = 'choose another folder by the parameter output'
 
 def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) -> str:
     """
-    Write ``online.yaml`` and ``identified.urdf`` into a folder; return in words what they hold.
+    Write ``online.yaml`` and ``identified.urdf`` into a folder; return a summary.
 
     ``online.yaml`` names standard parameters, too, so that it can be given as
     ``estimation.prior`` to what comes later.
@@ -45,24 +45,23 @@ def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) 
     by_bodies = problem.estimation.distance == 'body'
     scale = body_scale(problem.robot, base.layout) if by_bodies else None
     nearest = standard(found, base, problem.prior(), scale=scale)
-    notes: list[str] = []
-    urdf = None
-    with collected_warnings() as warned:
+    files: dict[Path, str] = {}
+    failures: list[str] = []
+    with collected_warnings() as warnings:
         try:
-            urdf = identified_urdf(problem.robot, nearest, problem.model)
+            files[folder / 'identified.urdf'] = identified_urdf(
+                problem.robot, nearest, problem.model
+            )
         except IdentificationError as error:
-            notes.append(f'identified.urdf is not written: {error}')
-    notes = [*warned, *notes]
-    document = live_document(snapshot, problem, nearest, notes)
-    files = {folder / 'online.yaml': dump(plain(document))}
-    if urdf is not None:
-        files[folder / 'identified.urdf'] = urdf
+            failures.append(f'identified.urdf is not written: {error}')
+    remarks = [*warnings, *failures]
+    files[folder / 'online.yaml'] = dump(plain(_document(snapshot, problem, nearest, remarks)))
     with told_failures(folder, remedy=_REMEDY):
         write_together(files)
     identified = int((snapshot.estimate.flags == ACCEPTED).sum())
     return '; '.join(
         [f'{identified} of {len(found.values)} base parameters identified, written to {folder}']
-        + notes
+        + remarks
     )
 
 
@@ -85,10 +84,10 @@ def fresh_folder(folder: Path) -> Path:
     return fresh
 
 
-def live_document(
-    snapshot: Snapshot, problem: IdentificationProblem, nearest: ParameterSet, notes: list[str]
+def _document(
+    snapshot: Snapshot, problem: IdentificationProblem, nearest: ParameterSet, remarks: list[str]
 ) -> dict[str, Any]:
-    """Return all that is known of a live estimate, as it is written."""
+    """Return the content of ``online.yaml``."""
     base, estimate = snapshot.structure, snapshot.estimate
     with np.errstate(divide='ignore', invalid='ignore'):
         relative = 100.0 * estimate.std / np.abs(estimate.values)
@@ -120,5 +119,5 @@ def live_document(
             for name, value in zip(nearest.layout.names, nearest.values, strict=True)
         ],
         'covariance': estimate.covariance,
-        'warnings': notes,
+        'warnings': remarks,
     }

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services and the state of the live identification, as part of the identification node."""
+"""Live identification in the identification node: its services, its state and its process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
+from multiprocessing import Pipe
+import os
 from pathlib import Path
+import queue
 import shutil
+import subprocess
+import sys
+import threading
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -20,20 +25,147 @@ from std_srvs.srv import SetBool, Trigger
 
 from ...config.problem import IdentificationProblem
 from ...errors import IdentificationError, ModelError
+from ...estimation import EffortDelay
+from ...online import DelayRows
 from ..common import (
-    answer,
     declare_options,
     LATCHED,
+    serve,
 )
-from ..common.requests import SERVICES
-from .online_messages import diagnostic
+from ..common.processes import die_with_parent
+from .messages import diagnostic
 from .online_options import (
     OnlineOptions,
     OnlineTask,
     require_live,
 )
 from .online_saving import fresh_folder, save_live
-from .online_worker import OnlineWorker
+
+ANSWER_SECONDS = 10.0
+"""How long the process may take to answer a command [s]."""
+
+STOP_SECONDS = 3.0
+"""How long it may take to end before it is killed [s]."""
+
+
+class OnlineProcess:
+    """
+    A process that follows one robot; see `online_process`.
+
+    Parameters
+    ----------
+    task:
+        Sent to it.
+    on_end:
+        Called from another thread, with the reason, when it ends without having been stopped.
+
+    """
+
+    def __init__(self, task: OnlineTask, on_end: Callable[[str], None]) -> None:
+        self.task = task
+        self._on_end = on_end
+        self._answers: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self._ready = threading.Event()
+        self._failure = ''
+        self._stopping = False
+        self._asking, self._sending = threading.Lock(), threading.Lock()
+        self._pipe, other = Pipe()
+        command = [sys.executable, '-m', f'{__package__}.online_process', str(other.fileno())]
+        with other:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, 'PYTHONUNBUFFERED': '1'},
+                pass_fds=[other.fileno()],
+                # a session of its own: Ctrl-C reaches the node alone, which stops this process
+                start_new_session=True,
+                preexec_fn=die_with_parent(),
+            )
+        self._pipe.send(task)
+        threading.Thread(target=self._listen, name='online', daemon=True).start()
+
+    @property
+    def ready(self) -> bool:
+        """True if the process follows the robot."""
+        return self._ready.is_set()
+
+    def ask(self, name: str, argument: Any = None) -> Any:
+        """
+        Send a command and return the answer.
+
+        Raises
+        ------
+        IdentificationError
+            where there is none in time.
+
+        """
+        if not self._ready.wait(ANSWER_SECONDS) or self._failure:
+            raise IdentificationError(
+                self._failure or 'the live identification has not started yet',
+                remedy='try again in some seconds',
+            )
+        with self._asking:
+            while not self._answers.empty():
+                self._answers.get_nowait()  # an answer that came too late
+            try:
+                self._send(name, argument)
+                kind, answer = self._answers.get(timeout=ANSWER_SECONDS)
+            except (OSError, queue.Empty) as error:
+                raise IdentificationError(
+                    f"no answer to '{name}' within {ANSWER_SECONDS:g} s",
+                    remedy='switch the live identification off and on: ~/online/enable',
+                ) from error
+        if kind == 'ended':
+            raise IdentificationError(f'the live identification failed: {answer}')
+        if kind != 'answer':
+            raise IdentificationError(answer)
+        return answer
+
+    def stop(self) -> None:
+        """End the process."""
+        self._stopping = True
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._pipe.close()
+
+    def _send(self, name: str, argument: Any) -> None:
+        with self._sending:
+            self._pipe.send((name, argument))
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                kind, content = self._pipe.recv()
+                if kind == 'ready':
+                    self._ready.set()
+                elif kind == 'failed':
+                    self._failure = content
+                elif kind == 'rows':
+                    self._send('delay', _delay(content))
+                else:
+                    self._answers.put((kind, content))
+        except (EOFError, OSError):
+            pass
+        if self._stopping:
+            self._answers.put(('ended', 'it was switched off'))
+            return
+        code = self._process.wait()
+        self._failure = self._failure or f'its process ended with code {code}'
+        self._answers.put(('ended', self._failure))
+        self._ready.set()
+        self._on_end(self._failure)
+
+
+def _delay(rows: DelayRows) -> EffortDelay | None:
+    """Return the delays of efforts; None where the rows do not determine them."""
+    try:
+        return rows.delay()
+    except (ValueError, ArithmeticError):
+        return None
 
 
 class OnlineService:
@@ -64,7 +196,7 @@ class OnlineService:
         self._description = description
         self._options = declare_options(node, OnlineOptions, 'online')
         self._wanted = self._options.enabled
-        self._worker: OnlineWorker | None = None
+        self._process: OnlineProcess | None = None
         self._trouble = ''
         status = node.resolve_topic_name('~/online/status')
         self._status_out = node.create_publisher(OnlineStatus, status, LATCHED)
@@ -76,71 +208,62 @@ class OnlineService:
             (Trigger, 'reset', self._reset),
             (Trigger, 'save', self._save),
         ):
-            node.create_service(
-                kind,
-                f'~/online/{name}',
-                partial(self._on_request, function),
-                qos_profile=SERVICES,
-                callback_group=requests,
-            )
-        # a player waits for the first word: whether there is something to wait for
+            serve(node, kind, f'~/online/{name}', function, callback_group=requests)
+        # players wait for the first status: it says whether there is something to wait for
         self._publish_state(OnlineStatus.STARTING if self._wanted else OnlineStatus.OFF, '')
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(0.5, self._on_timer, callback_group=requests, clock=steady)
 
     def stop(self) -> None:
         """End the process."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.stop()
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
 
     # ------------------------------------------------------------------------------------ requests
 
-    def _on_request(self, function: Callable[[Any], str], request: Any, response: Any) -> Any:
-        return answer(self._node, response, lambda _: function(request))
-
-    def _enable(self, request: SetBool.Request) -> str:
+    def _enable(self, request: SetBool.Request, _: Any) -> str:
         was = self._wanted
         if not request.data:
             self._wanted, self._trouble = False, ''
             self.stop()
             self._publish_state(OnlineStatus.OFF, '')
             return 'joint states are not followed any more' if was else 'it was off already'
-        if self._worker is not None:
+        if self._process is not None:
             return 'it was on already'
         self._start()
-        assert self._worker is not None
+        assert self._process is not None
         self._wanted = True
-        return f'following {self._worker.task.joint_states}'
+        return f'following {self._process.task.joint_states}'
 
-    def _freeze(self, request: SetBool.Request) -> str:
+    def _freeze(self, request: SetBool.Request, _: Any) -> str:
         self._running().ask('freeze', request.data)
         return 'the estimate stays as it is' if request.data else 'every sample counts again'
 
-    def _reset(self, _: Trigger.Request) -> str:
+    def _reset(self, *_: Any) -> str:
         self._running().ask('reset')
         return 'the live estimate is forgotten; the next samples begin a new one'
 
-    def _save(self, _: Trigger.Request) -> str:
-        worker = self._running()
+    def _save(self, *_: Any) -> str:
+        process = self._running()
         folder = fresh_folder(self._output() / f'online_{datetime.now():%Y%m%d_%H%M%S}')
         try:
-            snapshot = worker.ask('save', folder / 'state.npz')
+            snapshot = process.ask('save', folder / 'state.npz')
             if snapshot is None:
                 raise IdentificationError(
                     'there is no live estimate yet',
-                    remedy=f'wait for joint states on {worker.task.joint_states}; '
+                    remedy=f'wait for joint states on {process.task.joint_states}; '
                     '~/online/status reports what is missing',
                 )
-            return save_live(snapshot, worker.task.problem, folder)
+            return save_live(snapshot, process.task.problem, folder)
         except Exception:
             # all of it, or nothing: half of an estimate looks like one
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def _running(self) -> OnlineWorker:
-        if self._worker is not None:
-            return self._worker
+    def _running(self) -> OnlineProcess:
+        if self._process is not None:
+            return self._process
         reason = f': {self._trouble}' if self._trouble else ''
         if self._wanted:
             raise IdentificationError(
@@ -169,34 +292,31 @@ class OnlineService:
         )
         self._trouble = ''
         self._publish_state(OnlineStatus.STARTING, '')
-        self._worker = OnlineWorker(task, self._on_end)
+        self._process = OnlineProcess(task, self._on_end)
 
     def _on_end(self, reason: str) -> None:
         """Note that the process ended by itself; it is not started again unasked."""
-        self._worker, self._wanted = None, False
+        self._process, self._wanted = None, False
         self._trouble = reason
         self._node.get_logger().error(f'live identification: {reason}')
 
     def _on_timer(self) -> None:
-        """Start as soon as the robot is known, start anew for another robot, tell troubles."""
-        worker = self._worker
-        if worker is not None and worker.ready:
-            self._look_for_another_robot(worker)
-        if self._wanted and self._worker is None:
+        """Start as soon as the robot is known, and anew for another robot; publish troubles."""
+        if self._process is not None and self._process.ready:
+            self._stop_for_another_robot(self._process.task)
+        if self._wanted and self._process is None:
             try:
                 self._start()
             except ModelError as error:
                 self._trouble = str(error)  # no description yet, or one that cannot be read
             except IdentificationError as error:
                 self._on_end(str(error))
-        if self._worker is None and self._trouble:
+        if self._process is None and self._trouble:
             self._publish_state(OnlineStatus.OFF, self._trouble)
 
-    def _look_for_another_robot(self, worker: OnlineWorker) -> None:
+    def _stop_for_another_robot(self, task: OnlineTask) -> None:
         urdf = self._description()
-        if urdf is None:
-            return  # the one that runs goes on with the robot that it knows
-        if urdf != worker.task.problem.robot.urdf:
+        if urdf is not None and urdf != task.problem.robot.urdf:
             self._node.get_logger().warning(
                 'robot_description has changed: the live estimate begins anew'
             )

@@ -3,8 +3,8 @@
 Settings of the identification node: parameters, experiment file, options of a request.
 
 The parameters have the experiment file's keys.  Their defaults come from the file that the
-parameter ``experiment`` names, if any; a request's options come on top of both.  Whatever the way,
-the result is an `Experiment`, checked as one from a file is.
+parameter ``experiment`` names, if any; a request's options override both.  All together are an
+`Experiment`, checked as one from a file is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ...data.recognition import require_kind
 from ...data.recording_config import RecordingEntry, unusable
 from ...data.table import MotorSide
 from ...errors import (
-    IdentificationError,
     RecordingError,
     SettingsError,
 )
@@ -128,12 +127,13 @@ class Settings:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._options = declare_options(node, IdentificationOptions)
-        self._file = _load(self._options.experiment)
-        given = self._file
+        options = declare_options(node, IdentificationOptions)
+        self._file = given = _load(options.experiment)
+        self._data = DataSettings() if given is None else given.data
+        self._base = Path() if given is None else given.base
         self._declare_sections(given)
         self._given = _files_of(self._sections())
-        folders = (self._output_folder(), given_path(self._options.recordings, 'recordings'))
+        folders = (self._output_folder(), given_path(options.recordings, 'recordings'))
         self.files = DataDirectories.of(node, declare_options(node, FileOptions), folders)
         self._description: RobotDescription | None = None
         if given is None:
@@ -188,15 +188,15 @@ class Settings:
         given = {**self._given, 'robot.urdf': document['robot'].get('urdf')}
         override(document, overrides or {})
         self._restrict_files(document, given)
-        experiment = experiment_from(document, self._base, path=self._path, check_data=False)
+        path = None if self._file is None else self._file.path
+        experiment = experiment_from(document, self._base, path=path, check_data=False)
         if model is not None:
             experiment = replace(
                 experiment, robot=replace(experiment.robot, elastic=model.elastic)
             )
         if experiment.robot.elastic is not None:
             entries = [self._with_motors(entry) for entry in entries]
-        data = DataSettings() if self._file is None else self._file.data
-        data = replace(data, identification=tuple(entries), validation=())
+        data = replace(self._data, identification=tuple(entries), validation=())
         return replace(experiment, data=data)
 
     def _sections(self) -> dict[str, Any]:
@@ -207,15 +207,9 @@ class Settings:
 
     def _restrict_files(self, document: dict[str, Any], given: Mapping[str, Any]) -> None:
         """
-        Refuse files in the settings that may not be named by a request.
+        Refuse files that a request may not name, and resolve the others in place.
 
-        Parameters
-        ----------
-        document:
-            The settings; paths in it are replaced by those that they lead to.
-        given:
-            What was named at the start, by key; it need not be below the folders.
-
+        Those of ``given``, by key, were named at the start and need not be below the folders.
         """
         for key, value in _files_of(document).items():
             kind, words = SETTINGS_FILES[key]
@@ -231,16 +225,14 @@ class Settings:
             set_key(document, key, str(path))
 
     def _with_motors(self, entry: RecordingEntry) -> RecordingEntry:
-        """Say in which topic of a bag the motors' states are."""
+        """Add the topic of the motors' states in a bag."""
         if entry.kind(self._base) != 'rosbag2':
             return entry
         topic = read_options(self._node, IdentificationOptions).motor_topic
-        motor = entry.motor
-        if motor is not None and not topic:
+        if entry.motor is not None and not topic:
             return entry
-        motor = MotorSide() if motor is None else motor
         topic = self._node.resolve_topic_name(topic or 'motor_states')
-        return replace(entry, motor=replace(motor, topic=topic))
+        return replace(entry, motor=replace(entry.motor or MotorSide(), topic=topic))
 
     def entries(self, source: str) -> tuple[RecordingEntry, ...]:
         """
@@ -249,10 +241,10 @@ class Settings:
         Raises
         ------
         RecordingError
-            where it does not exist, or nothing tells how to read it.
+            where it does not exist, or its columns are not known.
 
         """
-        own = () if self._file is None else self._file.data.identification
+        own = self._data.identification
         if not source:
             if own:
                 return own
@@ -270,10 +262,11 @@ class Settings:
             )
         entry = RecordingEntry(file=str(path))
         kind = entry.kind()
-        known = () if self._file is None else (*own, *self._file.data.validation)
+        known = (*own, *self._data.validation)
         alike = [e for e in known if e.file is not None and e.kind(self._base) == kind]
         if alike:
-            entry = replace(_movable(alike[0]), file=str(path), rows=None, time_range=None)
+            _require_one_file(alike[0])
+            entry = replace(alike[0], file=str(path), rows=None, time_range=None)
         elif kind != 'rosbag2':
             raise RecordingError(
                 f"the columns of '{path}' are not given",
@@ -303,14 +296,6 @@ class Settings:
             return given_path(output, 'output')
         own = None if self._file is None else self._file.output_folder
         return Path('results' if own is None else own).absolute()
-
-    @property
-    def _base(self) -> Path:
-        return Path() if self._file is None else self._file.base
-
-    @property
-    def _path(self) -> Path | None:
-        return None if self._file is None else self._file.path
 
     def _robot_mapping(self) -> dict[str, Any]:
         model = read_options(self._node, ModelOptions, 'robot')
@@ -345,8 +330,8 @@ def _files_of(document: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _movable(entry: RecordingEntry) -> RecordingEntry:
-    """Return an entry whose file can be replaced: all signals have to be in it."""
+def _require_one_file(entry: RecordingEntry) -> None:
+    """Raise where the file of an entry cannot be replaced, as its signals are in two."""
     if entry.motor is not None and entry.motor.file is not None:
         raise RecordingError(
             f"the motors' side of '{entry.name}' is in a file of its own, '{entry.motor.file}'",
@@ -354,7 +339,6 @@ def _movable(entry: RecordingEntry) -> RecordingEntry:
             remedy='write both sides into one file, or leave source empty to identify from the '
             "experiment file's own recordings",
         )
-    return entry
 
 
 def result_name(source: FileSource, method: str) -> str:
@@ -393,31 +377,3 @@ def _robot_of(experiment: Experiment) -> RobotOptions:
         locked_joints=tuple(robot.locked),
         locked_positions=tuple(robot.locked.values()),
     )
-
-
-def method_name(number: int, names: Mapping[int, str], available: Sequence[str]) -> str | None:
-    """
-    Return the estimator that a request asks for, or None for that of the settings.
-
-    Raises
-    ------
-    IdentificationError
-        where there is no such method, or not yet.
-
-    """
-    if number not in names:
-        raise IdentificationError(
-            f'there is no method {number}',
-            value=number,
-            remedy=f'methods are {", ".join(f"{n} ({name})" for n, name in names.items())}',
-        )
-    name = names[number]
-    if name == 'default':
-        return None
-    if name not in available:
-        raise IdentificationError(
-            f"method '{name}' is not available yet",
-            value=name,
-            remedy=f'available are {", ".join(available)}',
-        )
-    return name

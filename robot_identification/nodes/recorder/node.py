@@ -2,10 +2,9 @@
 """
 Node ``recorder``: joint states into rosbag2 (mcap) files.
 
-It takes the serialised messages as they are, in one thread with a deep queue, and hands them to
-`BagRecorder`; see there for what is lost when the process is killed.  A thread of its own fetches
-them from the middleware, several at a time: an executor would be woken by each of them, and would
-fall behind where others need the processors.
+The serialised messages go unchanged to `BagRecorder`; see there for what is lost when the process
+is killed.  A thread fetches them from the middleware, several at a time: an executor would be
+woken by each of them, and would fall behind on a busy machine.
 """
 
 from __future__ import annotations
@@ -30,22 +29,21 @@ from ...data.bag_recorder import BagRecorder, RecordingStatus
 from ...errors import RecordingError, SettingsError
 from ...options.fields import option
 from ..common import (
-    answer,
     declare_options,
     FetchedJointStates,
     given_path,
     LATCHED,
     read_options,
     run,
+    serve,
 )
 from ..common.data_directories import DataDirectories, FileOptions
-from ..common.processes import prioritise
-from ..common.receive_buffers import (
+from ..common.joint_states import (
     enlarge_receive_buffers,
     overflowed_packets,
     prefer_sockets,
 )
-from ..common.requests import SERVICES
+from ..common.processes import prioritise
 from .repair import RepairProcess
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
@@ -132,14 +130,22 @@ class RecorderNode(Node):
         self._inputs = [FetchedJointStates(self, topic, depth=_DEPTH) for topic in options.topics]
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._losses = [Losses() for _ in self._inputs]
-        self.create_service(StartRecording, '~/start', self._on_start, qos_profile=SERVICES)
-        self.create_service(StopRecording, '~/stop', self._on_stop, qos_profile=SERVICES)
+        for kind, name, function in (
+            (StartRecording, 'start', lambda q, r: self._start(q.name, r)),
+            (StopRecording, 'stop', lambda q, r: self._stop(r, q.mark.strip())),
+        ):
+            serve(self, kind, f'~/{name}', function)
         # by the wall: a simulation that stands still has to show in the status
         self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._last = RecordingStatus(Path())
         self._publish(recording=False)
-        self._repair = self._start_repair(options)
-        self._require_reception(options)
+        output = Path(options.output).expanduser().resolve()
+        self._repair: RepairProcess | None = None
+        if options.repair and output.is_dir():
+            self._repair = RepairProcess(output, self.get_logger().warning)
+        notes = prioritise(options.priority, 'priority'), enlarge_receive_buffers()
+        for note in filter(None, notes):
+            self.get_logger().warning(note)
         self._thread = threading.Thread(target=self._run, name='fetch', daemon=True)
         self._thread.start()
 
@@ -153,18 +159,6 @@ class RecorderNode(Node):
             self._thread.join()
             if self._repair is not None:
                 self._repair.end()
-
-    def _start_repair(self, options: RecorderOptions) -> RepairProcess | None:
-        output = Path(options.output).expanduser().resolve()
-        if not options.repair or not output.is_dir():
-            return None
-        return RepairProcess(output, self.get_logger().warning)
-
-    def _require_reception(self, options: RecorderOptions) -> None:
-        """Ask the system for what keeps messages on a busy machine, and log what is missing."""
-        notes = prioritise(options.priority, 'priority'), enlarge_receive_buffers()
-        for note in filter(None, notes):
-            self.get_logger().warning(note)
 
     # ------------------------------------------------------------------------------- messages in
 
@@ -197,11 +191,6 @@ class RecorderNode(Node):
 
     # ---------------------------------------------------------------------------------- requests
 
-    def _on_start(
-        self, request: StartRecording.Request, response: StartRecording.Response
-    ) -> StartRecording.Response:
-        return answer(self, response, lambda r: self._start(request.name, r))
-
     def _start(self, name: str, response: StartRecording.Response) -> str:
         if self._recorder is not None and self._recorder.error is None:
             raise RecordingError(
@@ -231,11 +220,6 @@ class RecorderNode(Node):
         self._publish(recording=True)
         silent = ', '.join(self._topics[place] for place in sorted(self._silent))
         return f'nothing publishes on {silent} yet' if silent else ''
-
-    def _on_stop(
-        self, request: StopRecording.Request, response: StopRecording.Response
-    ) -> StopRecording.Response:
-        return answer(self, response, lambda r: self._stop(r, request.mark.strip()))
 
     def _stop(self, response: StopRecording.Response, mark: str = '') -> str:
         with self._fetching:
@@ -313,10 +297,9 @@ class RecorderNode(Node):
 @dataclass
 class Losses:
     """
-    Messages of a topic that were lost on the way here.
+    Lost messages of a topic: gaps in the publisher's sequence numbers.
 
-    They are the gaps in the publisher's sequence numbers; those of several publishers, mixed, tell
-    nothing.
+    With several publishers they are not known.
     """
 
     skipped: int = 0
@@ -369,7 +352,7 @@ def start_in_new_folder(
                 sync_period=options.sync_period,
             )
         except RecordingError as error:
-            # making the folder tells: another recorder may have been faster
+            # only making it shows that: another recorder may have been faster
             if not isinstance(error.__cause__, FileExistsError):
                 raise
     raise AssertionError

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Complete the recordings that an earlier recorder left, in a process beside the recorder.
+Completion of recordings that an earlier recorder left, in a process beside the recorder.
 
-It has the lowest priority, may take a bounded time, and can be killed at any moment: what it has
-not completed stays as it was.  So it never holds up a new recording.
+It has the lowest priority and bounded time, and can be killed at any moment: what it has not
+completed stays as it was.
 """
 
 from __future__ import annotations
@@ -34,19 +34,11 @@ RESERVE = 1 << 30
 
 
 class RepairProcess:
-    """
-    Goes through a folder of recordings.
+    """Process for a folder of recordings, whose lines go to ``log``, called from a thread."""
 
-    Parameters
-    ----------
-    output:
-        The folder.
-    tell:
-        Called with each line that there is to say, from a thread.
+    def __init__(self, output: Path, log: Callable[[str], None]) -> None:
+        from ..common.processes import die_with_parent  # the process itself needs no ROS
 
-    """
-
-    def __init__(self, output: Path, tell: Callable[[str], None]) -> None:
         command = [sys.executable, '-m', __name__, str(output)]
         self._process = subprocess.Popen(
             command,
@@ -55,11 +47,12 @@ class RepairProcess:
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
+            preexec_fn=die_with_parent(),
         )
         self._timer = threading.Timer(LIMIT, self._process.kill)
         self._timer.daemon = True
         self._timer.start()
-        self._reader = threading.Thread(target=self._read, args=(tell,), daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(log,), daemon=True)
         self._reader.start()
 
     def end(self) -> None:
@@ -68,10 +61,9 @@ class RepairProcess:
             self._process.kill()
         self._reader.join(2.0)
 
-    def _read(self, tell: Callable[[str], None]) -> None:
-        stream = self._process.stdout
-        for line in stream or ():
-            tell(line.rstrip('\n'))
+    def _read(self, log: Callable[[str], None]) -> None:
+        for line in self._process.stdout or ():
+            log(line.rstrip('\n'))
         self._process.wait()
         self._timer.cancel()
 
@@ -87,12 +79,12 @@ def main(arguments: list[str]) -> None:
             if bag == output or is_complete(bag):
                 continue
             for line in repair_bag(bag, quiet=QUIET, reserve=RESERVE):
-                _say(f'{bag}: {line}')
+                _print(f'{bag}: {line}')
         except (RecordingError, OSError) as error:
-            _say(f'left as it is: {error}')
+            _print(f'left as it is: {error}')
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f'{line}\n')
     sys.stdout.flush()
 

@@ -2,7 +2,7 @@
 """
 Node ``regressor``: rows of ``effort = regressor * parameters``, on request and for live states.
 
-Live rows are computed only while somebody subscribes to them.  Their motion is that of
+Live rows are computed only while there are subscribers.  Their motion is that of
 `LocalFit`: all signals belong to one moment, half a window ago, and the message's stamp is that
 moment.  The velocity that a driver reports is not used: its delay is unknown.
 """
@@ -41,10 +41,10 @@ from ...signals.local_fit import (
     LocalState,
 )
 from ..common import (
-    answer,
     declare_options,
     JOINT_STATES,
     run,
+    serve,
 )
 from ..common.conversions import regressor_message
 from ..common.motion_messages import (
@@ -52,13 +52,12 @@ from ..common.motion_messages import (
     require_finite,
     time_message,
 )
-from ..common.requests import SERVICES
 from ..common.robot_description import RobotDescription
 
 MOST_VALUES = 5_000_000
 """Values of a regressor in one answer: 40 MB."""
 
-PATIENCE = 2.0
+SILENCE = 2.0
 """Time without live rows after which the log says why there are none [s]."""
 
 
@@ -90,11 +89,9 @@ class RegressorNode(Node):
         self._robot = RobotDescription(self, self._on_robot, model=self._settings)
         self._states: Subscription | None = None
         self._begin()
-        # by the wall: a simulation that stands still has to be told, too
+        # in wall time: a simulation that stands still is reported, too
         self.create_timer(0.5, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self.create_service(
-            GetRegressor, '~/get_regressor', self._on_request, qos_profile=SERVICES
-        )
+        serve(self, GetRegressor, '~/get_regressor', self._get_regressor)
         self._publisher = self.create_publisher(
             RegressorMessage,
             '~/regressor',
@@ -107,16 +104,11 @@ class RegressorNode(Node):
 
     # ---------------------------------------------------------------------------------- requests
 
-    def _on_request(
-        self, request: GetRegressor.Request, response: GetRegressor.Response
-    ) -> GetRegressor.Response:
-        return answer(self, response, lambda r: self._get_regressor(request, r))
-
     def _get_regressor(
         self, request: GetRegressor.Request, response: GetRegressor.Response
     ) -> None:
         self._robot.robot()
-        regressor = self._ready()
+        regressor = self._described_regressor()
         motion = motion_of(request, self._joints())
         require_size(len(motion.position), len(self._joints()), len(regressor.layout))
         rows = regressor.rows(motion)
@@ -127,18 +119,17 @@ class RegressorNode(Node):
         """Names of what the regressor's states are of: the joints, and motors of elastic ones."""
         return tuple(getattr(self._regressor, 'joints', self._robot.robot().joints))
 
-    def _ready(self) -> Regressor:
-        """Return the regressor of the robot that is known."""
+    def _described_regressor(self) -> Regressor:
         assert self._regressor is not None  # `_on_robot` was called with the robot
         return self._regressor
 
     # ------------------------------------------------------------------------------- live states
 
     def _on_matched(self, event: Any) -> None:
-        """Listen to the joint states as long as somebody listens to us."""
+        """Subscribe to the joint states as long as there are subscribers of live rows."""
         if event.current_count and self._states is None:
             self._begin()
-            # best effort: a driver of any reliability is heard
+            # best effort matches drivers of any reliability
             self._states = self.create_subscription(
                 JointState,
                 'joint_states',
@@ -170,17 +161,17 @@ class RegressorNode(Node):
             self.get_logger().warning(str(error), throttle_duration_sec=5.0)
 
     def _on_timer(self) -> None:
-        """Say why there are no live rows, where somebody waits for them."""
+        """Log why there are no live rows, where there are subscribers."""
         if self._states is None:
             return
         silence, idle = time.monotonic() - self._arrived, time.monotonic() - self._fitted
-        if silence > PATIENCE:
+        if silence > SILENCE:
             self.get_logger().warning(
                 f"no joint states for {silence:.0f} s on '{self._states.topic_name}': see whether "
                 'the driver runs',
                 throttle_duration_sec=5.0,
             )
-        elif idle > PATIENCE and self._since_fit > 1:
+        elif idle > SILENCE and self._since_fit > 1:
             rate = self._since_fit / idle
             self.get_logger().warning(
                 f'no rows for {idle:.0f} s: joint states come at {rate:.3g} Hz, and of theirs '
@@ -197,7 +188,7 @@ class RegressorNode(Node):
         if state is None:
             return
         self._fitted, self._since_fit = time.monotonic(), 0
-        regressor = self._ready()
+        regressor = self._described_regressor()
         rows = regressor.rows(
             Motion(state.position[None], state.velocity[None], state.acceleration[None])
         )

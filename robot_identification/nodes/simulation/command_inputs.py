@@ -7,7 +7,8 @@ Whatever was sent last is in force, as though the others' controllers had been s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 import threading
 from typing import Any
@@ -41,15 +42,7 @@ RAMP = 1.0
 
 @dataclass
 class SimulatedRobot:
-    """
-    A simulator that is worked on by several threads.
-
-    Attributes
-    ----------
-    simulator:
-        Touched only with `lock` held.
-
-    """
+    """A simulator that several threads use, each only with the lock held."""
 
     simulator: Simulator
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -72,49 +65,49 @@ class SimulatedRobot:
 
 class Inputs:
     """
-    Takes trajectories and commands on topics, and tells the speed and the joints' order.
+    Subscriptions to trajectories and commands, and the controllers' speed and parameters.
 
     Parameters
     ----------
     node:
         Has the parameter ``speed_scaling``.
     robot:
-        Obeys.
+        Is commanded.
 
     """
 
     def __init__(self, node: Node, robot: SimulatedRobot) -> None:
         self._node, self._robot = node, robot
         self._speed = float(node.get_parameter('speed_scaling').value)
-        self._commands: list[tuple[Subscription, Callable[[Float64MultiArray], None]]] = []
+        self._commands: list[tuple[Subscription, Callable[[np.ndarray], None]]] = []
         group = ManualCallbackGroup()
         node.create_subscription(JointTrajectory, 'joint_trajectory', self._trajectory, 10)
         for name, command in (
             ('position_commands', robot.simulator.command_position),
             ('velocity_commands', robot.simulator.command_velocity),
         ):
-            take = self._taking(command)
             subscription = node.create_subscription(
-                Float64MultiArray, name, take, 10, callback_group=group
+                Float64MultiArray, name, lambda _: None, 10, callback_group=group
             )
-            self._commands.append((subscription, take))
+            self._commands.append((subscription, command))
         node.create_subscription(JointState, '~/disturbance', self._disturbance, 10)
         # what a controller of ros2_control is asked for its joints by
         node.create_service(GetParameters, '~/controller/get_parameters', self._parameters)
         self._speeds = node.create_publisher(Float64, '~/speed_scaling', 10)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(1.0 / SCALING_RATE, self._tell_speed, clock=steady)
+        node.create_timer(1.0 / SCALING_RATE, self._publish_speed, clock=steady)
 
-    def obey(self) -> None:
+    def apply_commands(self) -> None:
         """
-        Take the next commands; called by the loop of the drives, so that none of them is late.
+        Apply the next command of each kind; called in each servo period, so that none is late.
 
-        Those that have gathered while that was held up are obeyed one after the other.
+        Those that have gathered while that was held up are applied one after the other.
         """
-        for subscription, take in self._commands:
+        for subscription, command in self._commands:
             taken = subscription.handle.take_message(Float64MultiArray, False)
             if taken is not None:
-                take(taken[0])
+                with self._logged_errors():
+                    command(np.asarray(taken[0].data))
 
     def _trajectory(self, message: JointTrajectory) -> None:
         try:
@@ -126,27 +119,21 @@ class Inputs:
         except IdentificationError as error:
             explain(self._node, error)
 
-    def _taking(
-        self, command: Callable[[np.ndarray], None]
-    ) -> Callable[[Float64MultiArray], None]:
-        def take(message: Float64MultiArray) -> None:
-            try:
-                with self._robot.lock:
-                    command(np.asarray(message.data))
-            except IdentificationError as error:
-                explain(self._node, error)
-
-        return take
+    @contextmanager
+    def _logged_errors(self) -> Iterator[None]:
+        """Hold the robot's lock, and log errors."""
+        try:
+            with self._robot.lock:
+                yield
+        except IdentificationError as error:
+            explain(self._node, error)
 
     def _disturbance(self, message: JointState) -> None:
         """Let the efforts of the joints that are named act from outside, and none on others."""
         simulator = self._robot.simulator
         efforts = dict(zip(message.name, message.effort, strict=False))
-        try:
-            with self._robot.lock:
-                simulator.disturb(np.array([efforts.get(name, 0.0) for name in simulator.joints]))
-        except IdentificationError as error:
-            explain(self._node, error)
+        with self._logged_errors():
+            simulator.disturb(np.array([efforts.get(name, 0.0) for name in simulator.joints]))
 
     def _parameters(
         self, request: GetParameters.Request, response: GetParameters.Response
@@ -156,7 +143,7 @@ class Inputs:
         response.values = [known.get(name, ParameterValue()) for name in request.names]
         return response
 
-    def _tell_speed(self) -> None:
+    def _publish_speed(self) -> None:
         wanted = float(self._node.get_parameter('speed_scaling').value)
         step = RAMP / SCALING_RATE
         self._speed += min(max(wanted - self._speed, -step), step)
@@ -166,15 +153,7 @@ class Inputs:
 
 
 def waypoints_of(message: JointTrajectory) -> Waypoints:
-    """
-    Turn a message into waypoints.
-
-    Raises
-    ------
-    ExcitationError
-        saying what is wrong with it.
-
-    """
+    """Return the waypoints of a message; raise `ExcitationError` where something is wrong."""
     points, joints = message.points, tuple(message.joint_names)
     time = np.array([seconds(point.time_from_start) for point in points])
     position, velocity, acceleration = (

@@ -8,10 +8,8 @@ trajectories and services.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-import os
 from pathlib import Path
 import sys
 import threading
@@ -33,6 +31,7 @@ import yaml
 
 from ...errors import IdentificationError, SettingsError
 from ...options.fields import option
+from ...results.result_yaml import write_whole
 from ...simulation import (
     Payload,
     SimulatedSample,
@@ -42,16 +41,14 @@ from ...simulation import (
 )
 from ...simulation.truth import per_joint
 from ..common import (
-    answer,
     declare_options,
     JOINT_STATES,
     LATCHED,
     read_options,
     run,
+    serve,
 )
-from ..common.control_interface import follow_joint_trajectory
-from ..common.motion_messages import time_message
-from ..common.requests import SERVICES
+from ..common.motion_messages import follow_joint_trajectory, time_message
 from ..common.robot_description import RobotOptions
 from .command_inputs import (
     Inputs,
@@ -62,7 +59,7 @@ from .trajectory_action import TrajectoryAction
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
 
-PATIENCE = 0.25
+MOST_DELAY = 0.25
 """Delay that is made up for by running faster [s]; what is more is lost to real time."""
 
 CATCH_UP = 1.5
@@ -109,16 +106,10 @@ class NodeOptions:
 
 class Pace:
     """
-    Real time for a loop of equal periods.
+    Real time of a loop with a period [s].
 
-    Delays up to `PATIENCE` are made up for; beyond them the loop's time falls behind for good, so
-    that nothing is skipped.
-
-    Parameters
-    ----------
-    period:
-        Real time of one period [s].
-
+    Delays up to `MOST_DELAY` are made up for; beyond them the loop's time falls behind for good,
+    so that nothing is skipped.
     """
 
     def __init__(self, period: float) -> None:
@@ -131,7 +122,7 @@ class Pace:
         self._due += self._period
         now = time.monotonic()
         left = self._due - now
-        if left < -PATIENCE:
+        if left < -MOST_DELAY:
             self._due -= left
             self.lost -= left
         self._latest = max(self._due, self._latest + self._period / CATCH_UP, now - BURST)
@@ -170,11 +161,11 @@ class SimulationNode(Node):
         self._descriptions = self.create_publisher(String, 'robot_description', LATCHED)
         self._descriptions.publish(String(data=robot.urdf))
         self._robot = SimulatedRobot(self._simulator)
-        self._let_parameters_disturb()
+        self._declare_disturbances()
         self._inputs = Inputs(self, self._robot)
         action = follow_joint_trajectory()
         self._action = None if action is None else TrajectoryAction(self, self._robot, action)
-        self.create_service(Trigger, '~/reset', self._reset, qos_profile=SERVICES)
+        serve(self, Trigger, '~/reset', self._reset)
 
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -194,8 +185,8 @@ class SimulationNode(Node):
 
     # ------------------------------------------------------------------------------- requests
 
-    def _let_parameters_disturb(self) -> None:
-        """Let parameters change the robot while it runs."""
+    def _declare_disturbances(self) -> None:
+        """Declare the parameters that change the robot while it runs."""
         plant = self._simulator.plant
         kinds: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
             (Payload, 'payload', plant.carry),
@@ -222,15 +213,12 @@ class SimulationNode(Node):
         self.add_on_set_parameters_callback(refused)
         self.add_post_set_parameters_callback(changed)
 
-    def _reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        def reset(_: Trigger.Response) -> str:
-            with self._robot.lock:
-                self._simulator.reset()
-                if self._action is not None:
-                    self._action.abandon('the simulation was reset')
-            return 'at rest in the initial position'
-
-        return answer(self, response, reset)
+    def _reset(self, *_: Any) -> str:
+        with self._robot.lock:
+            self._simulator.reset()
+            if self._action is not None:
+                self._action.abandon('the simulation was reset')
+        return 'at rest in the initial position'
 
     def _supervise(self) -> None:
         if self._failure is not None:
@@ -251,12 +239,12 @@ class SimulationNode(Node):
         ticks = max(round(settings.servo_rate / self._options.clock_rate), 1)
         warned = False
         while not self._stop.is_set():
-            self._inputs.obey()
+            self._inputs.apply_commands()
             with self._robot.lock:
                 periods = self._simulator.periods
                 sample = self._simulator.advance()
                 if self._action is not None:
-                    self._action.look(sample)
+                    self._action.check(sample)
             nanoseconds = START * 10**9 + round(periods * 1e9 / settings.servo_rate)
             stamp = time_message(nanoseconds)
             if periods % ticks == 0:
@@ -283,24 +271,13 @@ class SimulationNode(Node):
 
 
 class StatePublisher:
-    """
-    Publishes joint states of the same joints again and again.
-
-    Parameters
-    ----------
-    node:
-        Gets the publisher.
-    names:
-        What the joints are called.
-    topic:
-        Where to.
-
-    """
+    """Publisher of joint states of the same joints or motors, in one message that is kept."""
 
     def __init__(self, node: Node, names: tuple[str, ...], topic: str) -> None:
-        self._state = state_message(names)
+        zeros = [0.0] * len(names)
+        self._state = JointState(name=list(names), position=zeros, velocity=zeros, effort=zeros)
         self._views = [
-            np.frombuffer(values, dtype=float)
+            np.frombuffer(values)
             for values in (self._state.position, self._state.velocity, self._state.effort)
         ]
         self._publisher = node.create_publisher(JointState, topic, JOINT_STATES)
@@ -315,22 +292,9 @@ class StatePublisher:
         self._publisher.publish(self._state)
 
 
-def state_message(joints: tuple[str, ...]) -> JointState:
-    """Joint state of ``joints`` whose arrays are of the right size to be written into."""
-    zeros = [0.0] * len(joints)
-    return JointState(
-        name=list(joints),
-        position=array('d', zeros),
-        velocity=array('d', zeros),
-        effort=array('d', zeros),
-    )
-
-
 def write_truth(path: Path, simulator: Simulator) -> None:
     """
     Write the true parameters of a simulator as YAML: names and values, as a prior is read.
-
-    The file appears at once, so that nobody reads half of it.
 
     Raises
     ------
@@ -342,9 +306,7 @@ def write_truth(path: Path, simulator: Simulator) -> None:
     text += yaml.safe_dump(simulator.parameters.as_dict(), sort_keys=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f'.{path.name}.{os.getpid()}')
-        part.write_text(text, encoding='utf-8')
-        part.replace(path)
+        write_whole(path, text)
     except OSError as error:
         raise SettingsError(
             f"cannot write truth_file '{path}': {error.strerror or error}",

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The simulated robot's action ``follow_joint_trajectory``, as joint_trajectory_controller has it.
+Action ``follow_joint_trajectory`` of the simulated robot, as joint_trajectory_controller has it.
 
-A goal that is taken ends the one before, whose client is told that it was aborted.  While a goal
-is followed, the robot must keep within the path tolerances; at its end it must come within the
-goal tolerances, in the time allowed for that.  What leaves them, and what is canceled, is held
-where it is, at once.
+An accepted goal aborts the one before.  While a goal is followed, the robot must keep within the
+path tolerances; at its end it must come within the goal tolerances, in the time allowed for that.
+If it leaves them, or the goal is canceled, it is held where it is, at once.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from .command_inputs import (
 )
 
 MONITOR_SECONDS = 0.05
-"""Time between two messages of feedback; a goal's end is told as late [s]."""
+"""Time between two messages of feedback, and most delay of a result [s]."""
 
 ERASED = -1.0
 """Value of a tolerance that means none."""
@@ -47,20 +46,20 @@ ERASED = -1.0
 @dataclass
 class FollowedGoal:
     """
-    A goal, and how it stands.
+    State of a goal.
 
     Attributes
     ----------
     handle, done:
-        The server's handle of it, and what its answer waits for.
+        The server's handle of it, and the future that its answer waits for.
     path_tolerance, goal_tolerance:
         (n_joints,) largest errors of position [rad or m]; infinite for none.
-    patience:
+    goal_time:
         Time allowed for coming within the goal tolerance [s]; 0 for any.
     ended:
         Status, error code and words; None while it is followed.
     position, reference, elapsed:
-        What was measured and wanted at the latest look, and the trajectory's time.
+        Measured and wanted state at the latest sample, and the trajectory's time.
 
     """
 
@@ -68,7 +67,7 @@ class FollowedGoal:
     done: Future
     path_tolerance: np.ndarray
     goal_tolerance: np.ndarray
-    patience: float
+    goal_time: float
     ended: tuple[int, int, str] | None = None
     position: np.ndarray | None = None
     reference: np.ndarray | None = None
@@ -76,19 +75,7 @@ class FollowedGoal:
 
 
 class TrajectoryAction:
-    """
-    Serves the action.
-
-    Parameters
-    ----------
-    node:
-        Gets the server.
-    robot:
-        Follows.
-    kind:
-        ``control_msgs.action.FollowJointTrajectory``.
-
-    """
+    """Server of the action, of type ``control_msgs.action.FollowJointTrajectory``."""
 
     def __init__(self, node: Node, robot: SimulatedRobot, kind: Any) -> None:
         self._node, self._robot, self._kind = node, robot, kind
@@ -122,8 +109,8 @@ class TrajectoryAction:
 
     def _accepted(self, handle: Any) -> None:
         request, result = handle.request, self._kind.Result
-        path, final, patience = self._tolerances(request)
-        goal = FollowedGoal(handle, Future(executor=self._node.executor), path, final, patience)
+        path, final, goal_time = self._tolerances(request)
+        goal = FollowedGoal(handle, Future(executor=self._node.executor), path, final, goal_time)
         with self._robot.lock:
             self._end('a new goal has taken its place', result.INVALID_GOAL)
             self._goals[bytes(handle.goal_id.uuid)] = goal
@@ -141,11 +128,11 @@ class TrajectoryAction:
     def _tolerances(self, request: Any) -> tuple[np.ndarray, np.ndarray, float]:
         joints = self._robot.simulator.joints
         try:
-            patience = seconds(request.goal_time_tolerance)
+            goal_time = seconds(request.goal_time_tolerance)
             return (
                 tolerances(joints, request.path_tolerance),
                 tolerances(joints, request.goal_tolerance),
-                max(patience, 0.0),
+                max(goal_time, 0.0),
             )
         except ExcitationError as error:
             explain(self._node, error)
@@ -177,8 +164,8 @@ class TrajectoryAction:
 
     # ------------------------------------------------------------------------------ the robot
 
-    def look(self, sample: SimulatedSample) -> None:
-        """Judge the latest sample; called after each servo period, with the lock held."""
+    def check(self, sample: SimulatedSample) -> None:
+        """Compare a sample with the goal; called after each servo period, with the lock held."""
         goal, simulator = self._goal, self._robot.simulator
         if goal is None:
             return
@@ -196,7 +183,7 @@ class TrajectoryAction:
             self._goal = None
         else:
             self._late += 1.0 / simulator.settings.servo_rate
-            if 0.0 < goal.patience < self._late:
+            if 0.0 < goal.goal_time < self._late:
                 self._require('goal', error, goal.goal_tolerance, codes.GOAL_TOLERANCE_VIOLATED)
 
     def _require(self, which: str, error: np.ndarray, tolerance: np.ndarray, code: int) -> None:

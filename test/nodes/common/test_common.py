@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import importlib
 from pathlib import Path
 import signal
@@ -116,13 +117,23 @@ def probe(ros, tmp_path):
     return start
 
 
-def trigger(ros, name):
-    return ros.call(importlib.import_module('std_srvs.srv').Trigger, f'/probe/{name}')
+@pytest.fixture(scope='module')
+def shared(module_ros, tmp_path_factory):
+    """Start one node above, in a namespace, for tests that need no parameters of their own."""
+    script = tmp_path_factory.mktemp('probe') / 'probe.py'
+    script.write_text(PROBE)
+    command = [sys.executable, str(script)]
+    module_ros.process = module_ros.start_command('probe', command, namespace='/shared')
+    return module_ros
 
 
-def test_defaults_are_declared_with_their_types(ros, probe):
-    process = probe()
-    values = ros.get_parameters('/probe')
+def trigger(ros, name, namespace=''):
+    kind = importlib.import_module('std_srvs.srv').Trigger
+    return ros.call(kind, f'{namespace}/probe/{name}')
+
+
+def test_defaults_are_declared_with_their_types(shared):
+    values = shared.get_parameters('/shared/probe')
     assert values['set.cutoff'] == 25.0
     assert values['set.order'] == 4
     assert values['set.rate'] != values['set.rate'], 'None is NaN'
@@ -134,19 +145,18 @@ def test_defaults_are_declared_with_their_types(ros, probe):
     assert values['set.essential.max_relative_std'] == 30.0
     assert list(values['set.drives.names']) == []
     assert 'set.locked' not in values
-    options = trigger(ros, 'options').message
+    options = trigger(shared, 'options', '/shared').message
     assert 'rate=None' in options and 'name=None' in options and 'locked={}' in options
-    assert options == process.lines[0]
+    assert options == shared.process.lines[0]
 
 
-def test_descriptors_carry_description_unit_range_and_read_only(ros, probe):
+def test_descriptors_carry_description_unit_range_and_read_only(shared):
     from rcl_interfaces.msg import ParameterType
     from rcl_interfaces.srv import DescribeParameters
 
-    probe()
     names = ['set.cutoff', 'set.order', 'set.rate', 'set.friction', 'set.empty', 'set.dead_zone']
-    cutoff, order, rate, friction, empty, dead_zone = ros.call(
-        DescribeParameters, '/probe/describe_parameters', names=names
+    cutoff, order, rate, friction, empty, dead_zone = shared.call(
+        DescribeParameters, '/shared/probe/describe_parameters', names=names
     ).descriptors
     assert cutoff.description == 'Cut-off [Hz]'
     assert cutoff.type == ParameterType.PARAMETER_DOUBLE
@@ -228,14 +238,14 @@ def test_an_unknown_ros_argument_is_a_one_line_error(probe):
     assert process.lines[-1] == "error: wrong ROS arguments: ['--nonsense']"
 
 
-def test_changes_while_running_are_checked(ros, probe):
-    probe()
-    assert ros.set_parameter('/probe', 'set.cutoff', 30) == (True, '')
-    assert ros.set_parameter('/probe', 'set.empty', [1.0]) == (True, '')
-    assert ros.set_parameter('/probe', 'set.empty', []) == (True, '')
-    assert ros.set_parameter('/probe', 'set.dead_zone', [0.1]) == (True, '')
-    assert ros.set_parameter('/probe', 'set.rate', 12.0) == (True, '')
-    assert ros.set_parameter('/probe', 'set.rate', float('nan')) == (True, '')
+def test_changes_while_running_are_checked(shared):
+    """After the tests of the defaults."""
+    assert shared.set_parameter('/shared/probe', 'set.cutoff', 30) == (True, '')
+    assert shared.set_parameter('/shared/probe', 'set.empty', [1.0]) == (True, '')
+    assert shared.set_parameter('/shared/probe', 'set.empty', []) == (True, '')
+    assert shared.set_parameter('/shared/probe', 'set.dead_zone', [0.1]) == (True, '')
+    assert shared.set_parameter('/shared/probe', 'set.rate', 12.0) == (True, '')
+    assert shared.set_parameter('/shared/probe', 'set.rate', float('nan')) == (True, '')
     for name, value, reason in (
         ('set.cutoff', 'x', 'Wrong parameter type'),
         ('set.cutoff', -1.0, 'out of range'),
@@ -245,56 +255,52 @@ def test_changes_while_running_are_checked(ros, probe):
         ('set.dead_zone', None, 'cannot be unset'),
         ('set.lower', 7.0, 'lower is above upper'),
     ):
-        successful, text = ros.set_parameter('/probe', name, value)
+        successful, text = shared.set_parameter('/shared/probe', name, value)
         assert not successful
         assert reason in text
-    options = trigger(ros, 'options').message
+    options = trigger(shared, 'options', '/shared').message
     assert 'cutoff=30.0' in options and 'dead_zone=(0.1,)' in options and 'rate=None' in options
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_node_cleanly(probe, number):
-    process = probe()
+def test_a_signal_ends_the_node_cleanly(ros, probe, tmp_path, number):
+    path = tmp_path / 'pendulum.urdf'
+    path.write_text(URDF)
+    process = probe(parameters={'robot_description': str(path)})
+    assert trigger(ros, 'robot').message == 'hinge'
     assert process.stop(number, timeout=5.0) == 0
     assert process.lines[-1] == 'resting'
     assert 'Traceback' not in process.output
 
 
-def test_the_description_comes_from_the_latched_topic(ros, probe):
-    process = probe()
-    response = trigger(ros, 'robot')
-    assert not response.success
-    assert response.message.startswith(
-        "no robot description has arrived on topic '/robot_description'"
-    )
-    ros.publish_description(URDF)
-    process.wait_for_output("robot 'pendulum' with joints hinge")
-    response = trigger(ros, 'robot')
-    assert response.success and response.message == 'hinge'
-    ros.publish_description('<robot name="bad">')
-    process.wait_for_output("description on topic '/robot_description':")
-    response = trigger(ros, 'robot')
-    assert not response.success and 'not well-formed XML' in response.message
-    # a path is for parameters: what comes over the network opens no files here
-    ros.publish_description(str(ROOT / 'urdf' / 'szabo_3r.urdf'))
-    process.wait_for_output('is no URDF')
-    assert 'publish the URDF itself' in trigger(ros, 'robot').message
-
-
-def test_the_description_comes_from_a_parameter(ros, probe, tmp_path):
-    path = tmp_path / 'pendulum.urdf'
-    path.write_text(URDF)
-    probe(parameters={'robot_description': str(path)})
-    assert trigger(ros, 'robot').message == 'hinge'
-
-
-def test_a_fault_is_answered_and_logged_and_the_node_goes_on(ros, probe):
-    process = probe(namespace='/arm')
-    response = ros.call(importlib.import_module('std_srvs.srv').Trigger, '/arm/probe/fault')
+def test_a_fault_is_answered_and_logged_and_the_node_goes_on(shared):
+    response = trigger(shared, 'fault', '/shared')
     assert not response.success
     assert response.message.startswith('internal error: ZeroDivisionError')
-    process.wait_for_output('Traceback')
-    assert process.returncode is None
+    shared.process.wait_for_output('Traceback')
+    assert shared.process.returncode is None
+
+
+def test_the_description_comes_from_the_latched_topic(shared):
+    process = shared.process
+    response = trigger(shared, 'robot', '/shared')
+    assert not response.success
+    assert response.message.startswith(
+        "no robot description has arrived on topic '/shared/robot_description'"
+    )
+    publish = partial(shared.publish_description, topic='/shared/robot_description')
+    publish(URDF)
+    process.wait_for_output("robot 'pendulum' with joints hinge")
+    response = trigger(shared, 'robot', '/shared')
+    assert response.success and response.message == 'hinge'
+    publish('<robot name="bad">')
+    process.wait_for_output("description on topic '/shared/robot_description':")
+    response = trigger(shared, 'robot', '/shared')
+    assert not response.success and 'not well-formed XML' in response.message
+    # a path is for parameters: what comes over the network opens no files here
+    publish(str(ROOT / 'urdf' / 'szabo_3r.urdf'))
+    process.wait_for_output('is no URDF')
+    assert 'publish the URDF itself' in trigger(shared, 'robot', '/shared').message
 
 
 def test_a_node_that_crashes_says_goodbye_all_the_same(ros, probe):

@@ -39,15 +39,9 @@ PROFILE = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 @pytest.fixture(scope='module')
-def cell(request, ros_domain):
+def cell(module_ros):
     """Give a client (`Ros`) whose nodes run for all tests of a module."""
-    pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
-    try:
-        yield ros
-    finally:
-        ros.close()
+    return module_ros
 
 
 @pytest.fixture(scope='module')

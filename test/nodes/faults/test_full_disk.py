@@ -98,10 +98,8 @@ class SmallFiles:
 
 
 @pytest.fixture(scope='module')
-def small(request, ros_domain, arm, tmp_path_factory):
+def small(module_ros, arm, tmp_path_factory):
     """Start an identification node whose results go to a small disk; return disk and node."""
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
     folder = tmp_path_factory.mktemp('small')
     disk = SmallDisk(folder) if may_mount() else SmallFiles(folder)
     module = 'robot_identification.nodes.identification.node'
@@ -113,14 +111,11 @@ def small(request, ros_domain, arm, tmp_path_factory):
         'online.publish_rate': 20.0,
         'online.state_rate': 250.0,
     }
-    try:
-        process = ros.start_command(
-            'identification', disk.command(sys.executable, '-m', module), parameters=parameters
-        )
-        disk.pid = process.pid
-        yield disk, ros, folder
-    finally:
-        ros.close()
+    process = module_ros.start_command(
+        'identification', disk.command(sys.executable, '-m', module), parameters=parameters
+    )
+    disk.pid = process.pid
+    return disk, module_ros, folder
 
 
 def files_in(folder):

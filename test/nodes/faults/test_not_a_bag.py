@@ -174,19 +174,14 @@ def require_helpful(message, name):
 
 
 @pytest.fixture(scope='module')
-def estimated(request, ros_domain, identify, arm, tmp_path_factory):
+def estimated(module_ros, identify, arm, tmp_path_factory):
     """Give a node with an estimate, as validation needs one; nothing is open to it unasked."""
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
     command = [sys.executable, '-c', AS_ANYBODY, '-m', f'{NODES}.identification.node']
     parameters = {**arm.parameters, 'output': str(tmp_path_factory.mktemp('results'))}
-    try:
-        ros.start_command('identification', command, parameters=parameters)
-        answer = identify(ros, arm.bags['short'])
-        assert answer.success, answer.message
-        yield ros
-    finally:
-        ros.close()
+    module_ros.start_command('identification', command, parameters=parameters)
+    answer = identify(module_ros, arm.bags['short'])
+    assert answer.success, answer.message
+    return module_ros
 
 
 @pytest.mark.parametrize('kind', KINDS)

@@ -16,14 +16,17 @@ def base_truth(robot, truth):
     return structure(build(robot, ModelSettings()), robot).project(truth).as_dict()
 
 
-def test_whole_round(node, identify, arm, output, tmp_path):
-    """Identify, publish, check, validate, export and reset, as one after the other."""
+def test_whole_round(ros, identify, arm, tmp_path):
+    """Identify, publish, check, validate, export and reset, one after the other; with reports."""
     bags, robot, truth = arm.bags, arm.robot, arm.truth
     from robot_identification_msgs.msg import Fit, ParameterSet
     from robot_identification_msgs.srv import CheckConsistency, ExportUrdf, Validate
     from std_srvs.srv import Trigger
 
-    answer = identify(node, bags['first'], method=1)
+    output = tmp_path / 'results'
+    parameters = {**arm.parameters, 'output': str(output), 'topic': '/joint_states'}
+    ros.start('identification', parameters=parameters, namespace='/round', DRAWS_REPORTS='1')
+    answer = identify(ros, bags['first'], method=1, namespace='/round')
     assert answer.success, answer.message
     assert answer.message.count('\n') == 0
     expected = base_truth(robot, truth)
@@ -39,35 +42,35 @@ def test_whole_round(node, identify, arm, output, tmp_path):
     assert {p.name for p in folder.iterdir()} == {'result.yaml', 'identified.urdf', 'report.html'}
 
     # latched: who subscribes after the fact gets them, too
-    published = node.latched(ParameterSet, 'identification/parameters')
-    fits = node.latched(Fit, 'identification/fit')
-    node.wait_until(lambda: published and fits, what='latched results')
+    published = ros.latched(ParameterSet, '/round/identification/parameters')
+    fits = ros.latched(Fit, '/round/identification/fit')
+    ros.wait_until(lambda: published and fits, what='latched results')
     assert published[-1] == answer.base
     assert fits[-1].method == 'wls'
     assert fits[-1].relative_error == answer.relative_error
 
-    checked = node.call(CheckConsistency, 'identification/check_consistency')
+    checked = ros.call(CheckConsistency, '/round/identification/check_consistency')
     assert checked.success
     assert [link.link for link in checked.links] == list(robot.links)
 
     before = (folder / 'report.html').stat().st_size
-    validated = node.call(
-        Validate, 'identification/validate', timeout=60.0, source=str(bags['second'])
+    validated = ros.call(
+        Validate, '/round/identification/validate', timeout=60.0, source=str(bags['second'])
     )
     assert validated.success, validated.message
     assert validated.relative_error < 3.0
     assert (folder / 'report.html').stat().st_size > before
 
-    exported = node.call(
-        ExportUrdf, 'identification/export_urdf', path=str(tmp_path / 'sub' / 'new.urdf')
+    exported = ros.call(
+        ExportUrdf, '/round/identification/export_urdf', path=str(tmp_path / 'sub' / 'new.urdf')
     )
     assert exported.success, exported.message
     assert Path(exported.path).read_text() == exported.urdf
     check_export(exported.urdf, robot, truth)
 
-    assert node.call(Trigger, 'identification/reset').success
-    node.wait_until(lambda: not published[-1].parameters, what='empty parameters')
-    assert not node.call(CheckConsistency, 'identification/check_consistency').success
+    assert ros.call(Trigger, '/round/identification/reset').success
+    ros.wait_until(lambda: not published[-1].parameters, what='empty parameters')
+    assert not ros.call(CheckConsistency, '/round/identification/check_consistency').success
 
 
 def check_export(urdf, robot, truth):

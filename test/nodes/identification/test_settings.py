@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-from robot_identification.errors import IdentificationError
 
 pytest.importorskip('rclpy')
 pytest.importorskip('rosbags')
@@ -120,15 +119,3 @@ def test_a_description_that_is_on_its_way_is_waited_for(ros, arm, tmp_path):
     ros.wait_until(future.done, 60.0, 'the answer')
     assert future.result().success, future.result().message
     assert publisher is not None
-
-
-def test_errors_have_attributes():
-    """Method numbers are names; the error keeps the one that is not there."""
-    from robot_identification.nodes.identification.node import METHODS
-    from robot_identification.nodes.identification.settings import method_name
-
-    assert method_name(1, METHODS, ('ols', 'wls')) == 'wls'
-    assert method_name(255, METHODS, ('ols', 'wls')) is None
-    with pytest.raises(IdentificationError) as caught:
-        method_name(2, METHODS, ('ols', 'wls'))
-    assert caught.value.value == 'irls'

@@ -175,31 +175,24 @@ def stamp_of(message):
 
 
 @pytest.fixture(scope='module')
-def process(request, ros_domain, arm, tmp_path_factory):
+def process(module_ros, arm, tmp_path_factory):
     """Start the node once; the tests reset it."""
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
     output = tmp_path_factory.mktemp('live')
-    try:
-        ros.start(
-            'identification',
-            parameters={
-                **arm.parameters,
-                'output': str(output),
-                'online.enabled': True,
-                'online.publish_rate': 20.0,
-                'online.stale': 0.5,
-                'signals.trim': 0.0,
-                'online.changes.enabled': True,
-                'online.changes.window': 0.5,
-                'online.changes.learning': 4.0,
-            },
-        )
-        live = Live(ros, arm, output)
-        live.wait(lambda s: s.state > OnlineStatus.STARTING, 'the live process', 60.0)
-        yield live
-    finally:
-        ros.close()
+    parameters = {
+        **arm.parameters,
+        'output': str(output),
+        'online.enabled': True,
+        'online.publish_rate': 20.0,
+        'online.stale': 0.5,
+        'signals.trim': 0.0,
+        'online.changes.enabled': True,
+        'online.changes.window': 0.5,
+        'online.changes.learning': 4.0,
+    }
+    module_ros.start('identification', parameters=parameters)
+    live = Live(module_ros, arm, output)
+    live.wait(lambda s: s.state > OnlineStatus.STARTING, 'the live process', 60.0)
+    return live
 
 
 @pytest.fixture

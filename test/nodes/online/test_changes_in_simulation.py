@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-RATE, FACTOR = 200.0, 2.0
+RATE, FACTOR = 200.0, 4.0
 SECONDS, LEARNED = 75.0, 12.0
 JOINTS = tuple(f'joint_{i}' for i in range(1, 7))
 MASS = 2.0
@@ -131,7 +131,7 @@ class Cell:
             before = self.report[1].get('found')
             for value in (effort, 0.0):
                 self.push.publish(JointState(name=[joint], effort=[value]))
-                self.ros.spin(0.05)
+                self.ros.spin(0.1 / FACTOR)
             end = self.clock_now + 3.0
             self.wait(
                 lambda e=end, b=before: self.clock_now > e or self.report[1].get('found') != b,

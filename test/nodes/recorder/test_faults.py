@@ -53,19 +53,14 @@ def output(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def shared(request, ros_domain, output):
+def shared(module_ros, output):
     """Start two recorders with one output folder."""
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
-    try:
-        parameters = {'output': str(output)}
-        ros.first = ros.start('recorder', parameters=parameters, wait=False)
-        ros.start('recorder', parameters=parameters, namespace='/second', wait=False)
-        for name in ('/recorder', '/second/recorder'):
-            ros.wait_for_node(name, timeout=60.0)
-        yield ros
-    finally:
-        ros.close()
+    parameters = {'output': str(output)}
+    module_ros.first = module_ros.start('recorder', parameters=parameters, wait=False)
+    module_ros.start('recorder', parameters=parameters, namespace='/second', wait=False)
+    for name in ('/recorder', '/second/recorder'):
+        module_ros.wait_for_node(name, timeout=60.0)
+    return module_ros
 
 
 def begin(ros, name='', namespace=''):

@@ -72,12 +72,23 @@ def recorder(ros, tmp_path):
     return start
 
 
+@pytest.fixture(scope='module')
+def requests(module_ros, tmp_path_factory):
+    """Start a recorder for tests that send requests alone; its output does not exist yet."""
+    module_ros.output = tmp_path_factory.mktemp('requests') / 'bags'
+    module_ros.namespace = '/requests'  # beside the recorders of the other tests
+    parameters = {'output': str(module_ros.output)}
+    module_ros.start('recorder', parameters=parameters, namespace=module_ros.namespace)
+    return module_ros
+
+
 def begin(ros, name=''):
-    return ros.call(StartRecording, '/recorder/start', name=name)
+    namespace = getattr(ros, 'namespace', '')
+    return ros.call(StartRecording, f'{namespace}/recorder/start', name=name)
 
 
 def end(ros):
-    return ros.call(StopRecording, '/recorder/stop')
+    return ros.call(StopRecording, f'{getattr(ros, "namespace", "")}/recorder/stop')
 
 
 def publish(ros, publisher, stamps, joints=2):
@@ -182,39 +193,37 @@ def test_status_tells_rate_gaps_and_the_longest_one(ros, recorder):
     assert status[-1].messages == 46
 
 
-def test_a_recording_is_never_overwritten(ros, recorder):
-    recorder()
-    paths = []
-    for _ in range(3):
-        response = begin(ros, 'run')
-        paths.append(Path(response.path))
-        assert end(ros).success
-    assert [path.name for path in paths] == ['run', 'run_1', 'run_2']
-    assert Path(begin(ros).path).name.startswith('recording_')
-
-
-def test_a_name_that_leaves_the_output_folder_is_refused(ros, recorder, tmp_path):
-    recorder()
+def test_a_name_that_leaves_the_output_folder_is_refused(requests):
     for name in ('../run', '/tmp/run', '..', '.', 'a/b', 'a\\b'):
-        response = begin(ros, name)
+        response = begin(requests, name)
         assert not response.success
         assert response.message.startswith(f"the recording's name is '{name}': give a plain")
     # what would break a listing, or the file system
     for name, shown in (('a\nb', 'a\\nb'), ('\u202eb', '\\u202eb'), ('ä' * 150, 'ä' * 80)):
-        assert begin(ros, name).message.startswith(f"the recording's name is '{shown}': give")
-    assert not (tmp_path / 'bags').exists()
+        message = begin(requests, name).message
+        assert message.startswith(f"the recording's name is '{shown}': give")
+    assert not requests.output.exists()
 
 
-def test_start_and_stop_out_of_turn_are_refused(ros, recorder):
-    recorder()
-    response = end(ros)
+def test_start_and_stop_out_of_turn_are_refused(requests):
+    response = end(requests)
     assert not response.success
     assert response.message == 'nothing is being recorded: start a recording first'
-    path = begin(ros, 'run').path
-    response = begin(ros, 'other')
+    path = begin(requests, 'turn').path
+    response = begin(requests, 'other')
     assert not response.success
     assert response.message == f"'{path}' is being recorded: stop that recording first"
-    assert end(ros).success
+    assert end(requests).success
+
+
+def test_a_recording_is_never_overwritten(requests):
+    paths = []
+    for _ in range(3):
+        paths.append(Path(begin(requests, 'run').path))
+        assert end(requests).success
+    assert [path.name for path in paths] == ['run', 'run_1', 'run_2']
+    assert Path(begin(requests).path).name.startswith('recording_')
+    assert end(requests).success
 
 
 def test_an_output_folder_that_cannot_be_written_is_answered(ros, recorder, tmp_path):

@@ -26,17 +26,13 @@ JOINTS = ('joint_1', 'joint_2')
 
 
 @pytest.fixture(scope='module')
-def simulated(request, ros_domain):
+def simulated(module_ros):
     """Start one arm for all tests, which begin with its reset."""
-    plugins = request.config.pluginmanager.get_plugins()
-    ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
-    try:
-        ros.arm = ros.start('simulation', parameters={'robot_description': PLANAR, 'rate': 200.0})
-        ros.states = ros.subscribe(JointState, 'joint_states', 1000)
-        ros.wait_until(lambda: ros.states, 20.0, 'joint states')
-        yield ros
-    finally:
-        ros.close()
+    ros = module_ros
+    ros.arm = ros.start('simulation', parameters={'robot_description': PLANAR, 'rate': 200.0})
+    ros.states = ros.subscribe(JointState, 'joint_states', 1000)
+    ros.wait_until(lambda: ros.states, 20.0, 'joint states')
+    return ros
 
 
 @pytest.fixture
