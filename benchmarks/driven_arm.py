@@ -248,7 +248,7 @@ class Arm:
         position, velocity = (np.array(each) for each in zip(*world.track, strict=True))
         span = round(SPAN * SERVO_RATE)
         acceleration = np.abs(velocity[span:] - velocity[:-span]) / SPAN
-        last = None if sender.reference is None else sender.reference.points.motion.position[-1]
+        last = None if sender.reference is None else sender.reference.position[-1]
         beyond = np.maximum(self.limits.lower - position, position - self.limits.upper)
         grid = np.linspace(0.0, self.path.duration, 2000)
         path = self.path.trajectory.sample(grid).position

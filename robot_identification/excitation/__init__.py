@@ -28,7 +28,6 @@ __all__ = [
     'PlannerSettings',
     'PlanningCanceled',
     'point_to_point',
-    'Points',
     'PointSettings',
     'PointTrajectory',
     'stoppable',
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from .obstacles import Obstacle
     from .planner import plan
     from .plans import Plan, PlanningCanceled
-    from .points import point_to_point, Points, PointTrajectory, to_points
+    from .points import point_to_point, PointTrajectory, to_points
     from .settings import PlannerSettings, PointSettings
     from .trajectories import concatenate, FourierTrajectory, Trajectory
     from .trajectory_segments import stoppable, StoppablePath
@@ -77,7 +76,6 @@ else:
         ),
         'points': (
             'point_to_point',
-            'Points',
             'PointTrajectory',
             'to_points',
         ),

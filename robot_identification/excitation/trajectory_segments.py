@@ -23,7 +23,6 @@ from .braking import (
 )
 from .limits import Limits
 from .points import (
-    Points,
     PointTrajectory,
     spline_coefficients,
     to_points,
@@ -48,18 +47,20 @@ class Horizon:
 
     Attributes
     ----------
-    points:
-        What is sent; the times are those of the path.
+    trajectory:
+        What is sent; its times as given are those of the path.
     stop:
         When the stop begins [s]; infinite where the path's own end is in the piece.
-    end:
-        When the robot is at rest [s].
 
     """
 
-    points: Points
+    trajectory: PointTrajectory
     stop: float
-    end: float
+
+    @property
+    def end(self) -> float:
+        """Time of the path at which the robot is at rest [s]."""
+        return self.trajectory.end
 
 
 @dataclass(frozen=True)
@@ -101,25 +102,13 @@ class StoppablePath:
         first = max(int(np.searchsorted(p.time, since, side='right')) - 2, 0)
         k = int(np.searchsorted(self.begin, until))
         if k == self.begin.size:
-            return Horizon(self._points(slice(first, None)), np.inf, p.duration)
+            return Horizon(_pieces(p, slice(first, None)), np.inf)
         begin, duration = float(self.begin[k]), float(self.duration[k])
         upto = int(np.searchsorted(p.time, begin)) + 1
         x = _grid(duration, self.rate)
         stop = Motion(*(array[0] for array in _stops(p, self.begin[k : k + 1], duration, x)))
-        points = self._points(slice(min(first, upto - 1), upto), begin + duration * x, stop)
-        return Horizon(points, begin, begin + duration)
-
-    def _points(
-        self, rows: slice, time: np.ndarray | None = None, stop: Motion | None = None
-    ) -> Points:
-        p = self.path
-        assert p.acceleration is not None
-        columns = [p.time[rows], p.position[rows], p.velocity[rows], p.acceleration[rows]]
-        if time is not None and stop is not None:
-            # its first point is the path's, as it is there
-            more = (time, stop.position, stop.velocity, stop.acceleration)
-            columns = [np.concatenate([a, b[1:]]) for a, b in zip(columns, more, strict=True)]
-        return Points(p.joints, columns[0], Motion(*columns[1:]))
+        rows = slice(min(first, upto - 1), upto)
+        return Horizon(_pieces(p, rows, begin + duration * x, stop), begin)
 
     def rest_within(self, length: float) -> float:
         """
@@ -183,37 +172,50 @@ def stoppable(
     return StoppablePath(path, begin[good], found[good], rate)
 
 
-def diverted(points: Points, begin: float, stop: PointTrajectory, rate: float) -> Points:
+def diverted(
+    former: PointTrajectory, begin: float, stop: PointTrajectory, rate: float
+) -> PointTrajectory:
     """
-    Return points that are left at a moment for a stop of their own.
+    Return a trajectory that is left at a moment for a stop of its own.
 
     Parameters
     ----------
-    points:
+    former:
         What a controller follows.
     begin:
-        When the stop begins, in their time [s].
+        When the stop begins, in its times as given [s].
     stop:
-        Begins with the state that the points have then.
+        Begins with the state that it has then.
     rate:
         Points per second of the stop [Hz].
 
     """
-    former = points.trajectory()
-    since = begin - float(points.time[0])
-    here = former.sample(np.array([since]))
-    rows = slice(0, int(np.searchsorted(points.time, begin - 1e-9)))
-    p, more = points.motion, to_points(stop, rate)
-    columns = [
-        np.concatenate([a[rows], b, c[1:]])
-        for a, b, c in (
-            (points.time, np.array([begin]), begin + more.time),
-            (p.position, here.position, more.motion.position),
-            (p.velocity, here.velocity, more.motion.velocity),
-            (p.acceleration, here.acceleration, more.motion.acceleration),
-        )
-    ]
-    return Points(points.joints, columns[0], Motion(*columns[1:]))
+    rows = slice(0, int(np.searchsorted(former.begin + former.time, begin - 1e-9)))
+    more = to_points(stop, rate)
+    assert former.acceleration is not None and more.acceleration is not None
+    position, velocity, acceleration = former.state(begin)
+    return PointTrajectory(
+        former.joints,
+        np.concatenate([(former.begin + former.time)[rows], begin + more.time]),
+        np.concatenate([former.position[rows], position, more.position[1:]]),
+        np.concatenate([former.velocity[rows], velocity, more.velocity[1:]]),
+        np.concatenate([former.acceleration[rows], acceleration, more.acceleration[1:]]),
+    )
+
+
+def _pieces(
+    path: PointTrajectory,
+    rows: slice,
+    time: np.ndarray | None = None,
+    stop: Motion | None = None,
+) -> PointTrajectory:
+    """Return points of a path, and a stop behind them, whose first point is the path's there."""
+    assert path.acceleration is not None
+    columns = [path.time[rows], path.position[rows], path.velocity[rows], path.acceleration[rows]]
+    if time is not None and stop is not None:
+        more = (time, stop.position, stop.velocity, stop.acceleration)
+        columns = [np.concatenate([a, b[1:]]) for a, b in zip(columns, more, strict=True)]
+    return PointTrajectory(path.joints, *columns)
 
 
 def _grid(duration: float, rate: float) -> np.ndarray:

@@ -172,7 +172,7 @@ def test_plans_pass_as_they_are_sent_without_their_margin(planar, rate):
     for jerk_time in (0.02, 0.5):
         chosen = replace(QUICK, jerk_time=jerk_time)
         made = plan(planar, chosen)
-        sent = to_points(made.trajectory, rate).trajectory()
+        sent = to_points(made.trajectory, rate)
         found = check_trajectory(planar, sent, motion_limits(planar, chosen, margin=0.0))
         assert (found.use.jerk <= 1.0 - 0.9 * chosen.margin).all()
     assert (found.use.jerk > 0.5).all() and found.use.acceleration.max() < 0.8

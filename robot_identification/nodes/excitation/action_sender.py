@@ -19,7 +19,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from ...excitation.limits import Limits
-from ...excitation.points import Points
+from ...excitation.points import PointTrajectory
 from ..common.control_interface import require_follow_joint_trajectory
 from .motion_sender import Tick
 from .options import ControllerOptions
@@ -106,11 +106,11 @@ class ActionSender:
     def begin(self, limits: Limits, position: np.ndarray) -> None:
         """Do nothing: the controller interpolates what was checked."""
 
-    def send(self, points: Points, start: int) -> None:
+    def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Send a goal that replaces the one that runs."""
         self._latest += 1
         self._handle = None
-        goal = self._kind.Goal(trajectory=message_of(points, start))
+        goal = self._kind.Goal(trajectory=message_of(trajectory, start))
         future = self._client.send_goal_async(goal)
         future.add_done_callback(partial(self._answered, self._latest))
 

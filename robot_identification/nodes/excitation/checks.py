@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 import warnings
 
@@ -32,14 +31,6 @@ LONGEST = 3600.0
 
 MOST_POINTS = 200_000
 """Points of a trajectory, as it is received and as it is sent."""
-
-
-@dataclass(frozen=True)
-class KeptPlan:
-    """A trajectory as it is sent to the controller, and the settings whose limits it keeps."""
-
-    trajectory: PointTrajectory
-    settings: PlannerSettings
 
 
 class MotionChecks:

@@ -32,7 +32,6 @@ from std_msgs.msg import Float64, Float64MultiArray
 
 from ...errors import RecordingError
 from ...excitation.command_player import CommandPlayer, STALE_AGE
-from ...excitation.points import PointTrajectory
 from ..common.joint_states import waited
 from ..common.motion_messages import joint_sample
 from ..common.processes import prioritise
@@ -80,24 +79,6 @@ class CommandTask:
     priority: int
 
 
-@dataclass(frozen=True)
-class CommandHorizon:
-    """
-    A horizon, its columns in the order of the commands.
-
-    Attributes
-    ----------
-    path:
-        Ends at rest; its time begins at 0.
-    start:
-        When that is, in the clock of the joint states [s].
-
-    """
-
-    path: PointTrajectory
-    start: float
-
-
 class Heartbeat:
     """
     Heartbeat of a process, in shared memory; neither side waits.
@@ -136,7 +117,8 @@ class Streamer:
         What it does.
     pipe:
         Brings ``(word, content)``: 'joints' with the commands' order, 'begin' with the limits and
-        the place of rest, 'horizon', 'mistrust', 'finish'.
+        the place of rest, 'horizon' with a trajectory, its columns in that order, and when it
+        begins in the clock of the joint states [s], 'mistrust', 'finish'.
     beat:
         Tells that it goes on.
 
@@ -211,7 +193,7 @@ class Streamer:
                 elif word == 'mistrust':
                     self._player.mistrust()
                 elif word == 'horizon':
-                    self._player.follow(content.path, content.start)
+                    self._player.follow(*content)
                 else:
                     self._say_last()
             if not self._greeted and self._publisher.get_subscription_count() > 0:

@@ -24,9 +24,8 @@ from std_msgs.msg import Float64MultiArray
 
 from ...excitation.command_gate import CommandLimiter
 from ...excitation.limits import Limits
-from ...excitation.points import Points, PointTrajectory
+from ...excitation.points import PointTrajectory
 from .command_process import (
-    CommandHorizon,
     CommandTask,
     Heartbeat,
 )
@@ -164,22 +163,13 @@ class CommandSender:
         if self._stream is not None:
             self._stream.say('begin', (ordered, position[columns]))
 
-    def send(self, points: Points, start: int) -> None:
+    def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Stream a horizon that replaces the one that runs, unless the robot was left alone."""
         if self._stream is None or self._stream.ended or self._given_up:
             return
-        columns = [points.joints.index(joint) for joint in self._order]
-        m = points.motion
-        path = PointTrajectory(
-            self._order,
-            points.time,
-            m.position[:, columns],
-            m.velocity[:, columns],
-            m.acceleration[:, columns],
-        )
-        begin = 1e-9 * start + float(points.time[0])
+        path = trajectory.of_joints(self._order)
         self._latest = path, time.monotonic()
-        self._stream.say('horizon', CommandHorizon(path, begin))
+        self._stream.say('horizon', (path, 1e-9 * start + path.begin))
 
     def mistrust(self) -> None:
         """Have what is left of the motion streamed without feedback."""

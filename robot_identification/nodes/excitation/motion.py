@@ -19,13 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 from rclpy.node import Node
 
-from ...data.recording import Motion
 from ...excitation.braking import (
     ACCELERATION_SHARE,
     SHORTEST,
     to_rest,
 )
-from ...excitation.points import point_to_point, Points
+from ...excitation.points import point_to_point, PointTrajectory
 from ...excitation.trajectory_segments import (
     diverted,
     Horizon,
@@ -226,7 +225,7 @@ class MotionRun:
         now = self.states.now()
         clock = PathClock(now + int(1e9 * lead), now)
         sent = path.stops.horizon(0.0, self.options.horizon)
-        self.sender.send(sent.points, clock)
+        self.sender.send(sent.trajectory, clock)
         return _Course(path, clock, sent, 0.0)
 
     def _lead(self, path: MotionPath, here: np.ndarray, confirmed: bool) -> float:
@@ -271,7 +270,7 @@ class MotionRun:
             return
         if np.isfinite(course.sent.stop):
             following = self._horizon(course, self.options.horizon)
-            self.sender.send(following.points, course.clock)
+            self.sender.send(following.trajectory, course.clock)
             course.sent, course.sent_at = following, elapsed
 
     def _horizon(self, course: _Course, length: float) -> Horizon:
@@ -339,7 +338,7 @@ class MotionRun:
             end = self._divert(course, None, QUICKEST)
         elif clock.elapsed < path.duration:
             stop = self._horizon(course, STOP_LEAD)
-            if stop.end < course.sent.end and self._send_last(stop.points, clock):
+            if stop.end < course.sent.end and self._send_last(stop.trajectory, clock):
                 course.sent = stop
             end = course.sent.end
         await self._rest(path, clock, end)
@@ -394,13 +393,13 @@ class MotionRun:
         stop = to_rest(path.limits, state, place, shortest)
         if stop is None or (place is None and begin + stop.duration >= course.sent.end):
             return course.sent.end
-        points = diverted(reference.points, begin, stop, STOP_RATE)
-        return begin + stop.duration if self._send_last(points, clock) else course.sent.end
+        diversion = diverted(reference, begin, stop, STOP_RATE)
+        return begin + stop.duration if self._send_last(diversion, clock) else course.sent.end
 
-    def _send_last(self, points: Points, clock: PathClock) -> bool:
+    def _send_last(self, trajectory: PointTrajectory, clock: PathClock) -> bool:
         """Send a stop; return False, and log it, if the command gate refuses it."""
         try:
-            self.sender.send(points, clock)
+            self.sender.send(trajectory, clock)
         except NoMoreCommandsError as error:
             self.node.get_logger().error(
                 f'{error.message}; the controller ends what it has instead'
@@ -441,9 +440,8 @@ class MotionRun:
         return self.states.sample().stamp or clock.now
 
 
-def _still(path: MotionPath, position: np.ndarray, since: float) -> Points:
-    """Return points at rest in one place, from shortly before a time of the path on."""
+def _still(path: MotionPath, position: np.ndarray, since: float) -> PointTrajectory:
+    """Return a trajectory at rest in one place, from shortly before a time of the path on."""
     rest = np.zeros((2, position.size))
-    motion = Motion(np.tile(position, (2, 1)), rest, rest)
     time = np.array([max(since - STOP_LEAD, 0.0), since + HOLD])
-    return Points(path.trajectory.joints, time, motion)
+    return PointTrajectory(path.trajectory.joints, time, np.tile(position, (2, 1)), rest, rest)

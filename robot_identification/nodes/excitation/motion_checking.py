@@ -18,13 +18,13 @@ from robot_identification_msgs.srv import Preview
 
 from ...errors import ExcitationError
 from ...excitation.constraints import Findings
-from ...excitation.points import PointTrajectory
+from ...excitation.plans import Plan
+from ...excitation.points import PointTrajectory, to_points
 from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import concatenate, Trajectory
 from ...model.robot import Robot
 from .checks import (
     approach_to,
-    KeptPlan,
     MotionChecks,
     received,
 )
@@ -132,7 +132,7 @@ class MotionCheck:
 
 def wanted(
     request: Excite.Goal | Preview.Request,
-    plans: Mapping[str, KeptPlan],
+    plans: Mapping[str, Plan],
     robot: Robot,
     settings: PlannerSettings,
     options: ExecutionOptions,
@@ -145,7 +145,7 @@ def wanted(
     request:
         Names a plan or brings a trajectory, and says at what speed.
     plans:
-        Those that are kept, with their settings.
+        Those that are kept.
     robot, settings, options:
         As they are now; the settings are those of a trajectory.
 
@@ -164,11 +164,12 @@ def wanted(
         )
     if kept is None:
         try:
-            kept = KeptPlan(received(request.trajectory, robot), settings)
+            trajectory = received(request.trajectory, robot)
         except ExcitationError as error:
             raise MotionError(Code.INVALID_TRAJECTORY, str(error)) from error
-    sent = at_speed(kept.trajectory, request.speed, options)
-    return MotionCheck(robot, kept.settings, options, sent)
+    else:
+        trajectory, settings = to_points(kept.trajectory, options.publish_rate), kept.settings
+    return MotionCheck(robot, settings, options, at_speed(trajectory, request.speed, options))
 
 
 async def place_of_rest(

@@ -107,7 +107,7 @@ def at_speed(
             f'a motion of {slower.duration:.6g} s has {points:.3g} points at a publish_rate of '
             f'{options.publish_rate:g} Hz, {MOST_POINTS} are the most: play it faster',
         )
-    return to_points(slower, options.publish_rate).trajectory()
+    return to_points(slower, options.publish_rate)
 
 
 def motion_path(
@@ -129,7 +129,7 @@ def motion_path(
         where the robot could not be brought to rest soon enough from everywhere on the path.
 
     """
-    path = to_points(trajectory, options.publish_rate).trajectory()
+    path = to_points(trajectory, options.publish_rate)
     effort = nominal_effort(robot)
     stops = stoppable(path, limits, effort, options.publish_rate)
     longest = stops.rest_within(STOP_LEAD)

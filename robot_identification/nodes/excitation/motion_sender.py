@@ -10,11 +10,10 @@ import numpy as np
 
 from ...excitation.command_gate import (
     CommandGate,
-    Reference,
     UnsafeCommandError,
 )
 from ...excitation.limits import Limits
-from ...excitation.points import Points
+from ...excitation.points import PointTrajectory
 from .motion_clock import PathClock
 from .motion_errors import Code, NoMoreCommandsError
 
@@ -84,19 +83,19 @@ class Sender(Protocol):
 
         """
 
-    def send(self, points: Points, start: int) -> None:
+    def send(self, trajectory: PointTrajectory, start: int) -> None:
         """
-        Have the robot follow ``points`` from now on, in place of what was sent before.
+        Have the robot follow a trajectory from now on, in place of what was sent before.
 
         Parameters
         ----------
-        points:
-            They end at rest.  The first lies before the present, but for the first message of a
+        trajectory:
+            Ends at rest.  Its first point lies before the present, but for the first message of a
             motion, which comes a little ahead of time; between two points the motion is the
-            quintic through both.  `Points.time` need not begin at 0.
+            quintic through both.
         start:
-            When `Points.time` 0 is or was, in the clock of the joint states [ns].  Where the
-            controller scales time, it is moved so that the points fit the present.
+            When time 0 of its times as given is or was, in the clock of the joint states [ns].
+            Where the controller scales time, it is moved so that the points fit the present.
 
         """
 
@@ -144,7 +143,7 @@ class CheckedSender:
         return self._sender.failure
 
     @property
-    def reference(self) -> Reference | None:
+    def reference(self) -> PointTrajectory | None:
         """The trajectory that was sent last on this path; None before the first."""
         return None if self._gate is None else self._gate.reference
 
@@ -153,13 +152,13 @@ class CheckedSender:
         self._gate = CommandGate(limits, position)
         self._sender.begin(limits, position)
 
-    def send(self, points: Points, clock: PathClock) -> None:
+    def send(self, trajectory: PointTrajectory, clock: PathClock) -> None:
         """
         Check a trajectory and have the robot follow it, in place of what was sent before.
 
         Parameters
         ----------
-        points:
+        trajectory:
             As for `Sender.send`.
         clock:
             Present time of the path, and when it began.
@@ -172,8 +171,8 @@ class CheckedSender:
         """
         assert self._gate is not None
         try:
-            self._gate.admit(points, clock.elapsed, clock.speed)
+            self._gate.admit(trajectory, clock.elapsed, clock.speed)
         except UnsafeCommandError as error:
             raise NoMoreCommandsError(Code.INTERNAL, str(error)) from error
-        self.rest = points.motion.position[-1]
-        self._sender.send(points, clock.start)
+        self.rest = trajectory.position[-1]
+        self._sender.send(trajectory, clock.start)

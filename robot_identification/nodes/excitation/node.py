@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future as WorkerFuture
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 import sys
 import time
@@ -45,7 +45,7 @@ from ..common import (
 )
 from ..common.requests import SERVICES
 from ..common.robot_description import RobotDescription
-from .checks import KeptPlan, MotionChecks
+from .checks import MotionChecks
 from .controller_factory import sender_of
 from .controller_state import ControllerState
 from .joint_state_watch import require_state, StateWatch
@@ -109,7 +109,7 @@ class ExcitationNode(Node):
         declare_options(self, ModelSettings, 'robot')
         options = declare_options(self, ExecutionOptions)
         declare_options(self, PlanFileOptions)
-        self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
         self._dropped: set[str] = set()
         self._count = self._planning = self._previewing = 0
         self._running: Report | None = None
@@ -282,14 +282,14 @@ class ExcitationNode(Node):
         points = to_points(made.trajectory, rate)
         self._count += 1
         name = f'plan_{self._count}'
-        self._plans[name] = KeptPlan(points.trajectory(), made.settings)
+        self._plans[name] = replace(made, trajectory=points)
         while len(self._plans) > KEPT_PLANS:
             self._plans.popitem(last=False)
         self.get_logger().info(f'{name}: {made.summary()}')
         return PlanExcitation.Result(
             plan_id=name,
             path=save_plan(self, name, points),
-            planned_duration=float(points.time[-1]),
+            planned_duration=points.duration,
             trajectory=points_message(points, return_points),
             condition_number=made.condition_number,
             criterion_history=made.history,

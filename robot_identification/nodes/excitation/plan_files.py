@@ -12,7 +12,7 @@ import numpy as np
 from rclpy.node import Node
 from trajectory_msgs.msg import JointTrajectory
 
-from ...excitation.points import Points
+from ...excitation.points import PointTrajectory
 from ...options.fields import option
 from ..common import read_options
 from ..common.motion_messages import trajectory_message
@@ -29,7 +29,7 @@ class PlanFileOptions:
     )
 
 
-def save_plan(node: Node, name: str, points: Points) -> str:
+def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
     """
     Write a plan's points below the node's parameter ``output``.
 
@@ -40,8 +40,8 @@ def save_plan(node: Node, name: str, points: Points) -> str:
         without it.
     name:
         The plan's.
-    points:
-        Of the motion; `Points.time` begins at 0.
+    trajectory:
+        With accelerations.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def save_plan(node: Node, name: str, points: Points) -> str:
     path = Path(folder).expanduser().absolute() / f'{name}_{datetime.now():%Y%m%d_%H%M%S}.csv'
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_points(path, points)
+        write_points(path, trajectory)
     except OSError as error:
         node.get_logger().warning(
             f"{name} is not on disk: cannot write '{path}': {error.strerror}; correct the "
@@ -65,9 +65,9 @@ def save_plan(node: Node, name: str, points: Points) -> str:
     return str(path)
 
 
-def write_points(path: Path, points: Points) -> None:
+def write_points(path: Path, trajectory: PointTrajectory) -> None:
     """
-    Write points to a CSV file, whole or not at all.
+    Write the points of a trajectory to a CSV file, whole or not at all.
 
     Columns are ``time`` [s] and ``<joint>.position``, ``.velocity`` and ``.acceleration`` of every
     joint [rad, rad/s, rad/s^2; m for a prismatic joint].
@@ -78,8 +78,8 @@ def write_points(path: Path, points: Points) -> None:
         where the file cannot be written.
 
     """
-    header = ['time', *(f'{joint}.{name}' for name in QUANTITIES for joint in points.joints)]
-    rows = np.column_stack([points.time, *(getattr(points.motion, name) for name in QUANTITIES)])
+    header = ['time', *(f'{joint}.{name}' for name in QUANTITIES for joint in trajectory.joints)]
+    rows = np.column_stack([trajectory.time, *(getattr(trajectory, name) for name in QUANTITIES)])
     beside = path.with_name(f'.{path.name}.new')
     try:
         np.savetxt(beside, rows, fmt='%.9g', delimiter=',', header=','.join(header), comments='')
@@ -88,9 +88,9 @@ def write_points(path: Path, points: Points) -> None:
         beside.unlink(missing_ok=True)
 
 
-def points_message(points: Points, wanted: bool = True) -> JointTrajectory:
-    """Return points as a trajectory; where they are not wanted, one with the joints alone."""
+def points_message(trajectory: PointTrajectory, wanted: bool = True) -> JointTrajectory:
+    """Return a trajectory as a message; where it is not wanted, one with the joints alone."""
+    t = trajectory
     if not wanted:
-        return JointTrajectory(joint_names=list(points.joints))
-    m = points.motion
-    return trajectory_message(points.joints, points.time, m.position, m.velocity, m.acceleration)
+        return JointTrajectory(joint_names=list(t.joints))
+    return trajectory_message(t.joints, t.time, t.position, t.velocity, t.acceleration)

@@ -17,10 +17,9 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
-from ...data.recording import Motion
 from ...excitation.collision_check import CollisionError, Nearest
 from ...excitation.constraints import LimitViolation
-from ...excitation.points import Points, to_points
+from ...excitation.points import PointTrajectory, to_points
 from ...excitation.preview_path import outline
 from ...excitation.trajectories import Trajectory
 from ...options.fields import option
@@ -33,7 +32,7 @@ from ..common import (
 from ..common.requests import SERVICES
 from .motion_checking import MotionCheck
 from .motion_errors import MotionError
-from .plan_files import points_message
+from .plan_files import points_message, QUANTITIES
 from .preview_markers import Fault, marker_array
 
 PREFIX = 'preview'
@@ -194,20 +193,19 @@ class Ghost:
             self._begin = time.monotonic()
 
 
-def whole_points(motion: MotionCheck) -> Points:
-    """Return the points of the way to the start and of the motion, as they are sent."""
+def whole_points(motion: MotionCheck) -> PointTrajectory:
+    """Return the way to the start and the motion as one trajectory, by points as they are sent."""
     parts = [to_points(part, motion.options.publish_rate) for part in motion.parts]
-    begins = np.cumsum([0.0, *(part.time[-1] for part in parts)])
-    # each part ends where the next one begins
-    rows = [slice(0 if i == 0 else 1, None) for i in range(len(parts))]
-    time_ = [part.time[row] + begin for part, row, begin in zip(parts, rows, begins, strict=False)]
+    if len(parts) == 1:
+        return parts[0]
+    way, then = parts
     arrays = (
-        np.concatenate(
-            [getattr(part.motion, name)[row] for part, row in zip(parts, rows, strict=True)]
-        )
-        for name in ('position', 'velocity', 'acceleration')
+        # the way ends where the motion begins
+        np.concatenate([getattr(way, name), getattr(then, name)[1:]])
+        for name in QUANTITIES
     )
-    return Points(parts[0].joints, np.concatenate(time_), Motion(*arrays))
+    time_ = np.concatenate([way.time, way.duration + then.time[1:]])
+    return PointTrajectory(way.joints, time_, *arrays)
 
 
 def seen(fault: MotionError) -> tuple[tuple[Nearest, ...], Fault | None]:

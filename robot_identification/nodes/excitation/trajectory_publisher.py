@@ -14,7 +14,7 @@ from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectory
 
 from ...excitation.limits import Limits
-from ...excitation.points import Points
+from ...excitation.points import PointTrajectory
 from ..common.joint_states import BEST_EFFORT, waited
 from ..common.motion_messages import time_message, trajectory_message
 from ..common.node_main import ManualCallbackGroup
@@ -221,9 +221,9 @@ class TopicSender:
     def begin(self, limits: Limits, position: np.ndarray) -> None:
         """Do nothing: the controller interpolates what was checked."""
 
-    def send(self, points: Points, start: int) -> None:
+    def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Send a trajectory that replaces the one that runs."""
-        self._publisher.publish(message_of(points, start))
+        self._publisher.publish(message_of(trajectory, start))
 
     def mistrust(self) -> None:
         """Do nothing: no joint states are used here."""
@@ -232,9 +232,9 @@ class TopicSender:
         """Do nothing: the controller holds the last point."""
 
 
-def message_of(points: Points, start: int) -> JointTrajectory:
-    """Return the trajectory whose time 0 is at ``start`` [ns]."""
-    m = points.motion
+def message_of(trajectory: PointTrajectory, start: int = 0) -> JointTrajectory:
+    """Return a trajectory whose time 0, of its times as given, is at ``start`` [ns]."""
+    t = trajectory
     return trajectory_message(
-        points.joints, points.time, m.position, m.velocity, m.acceleration, time_message(start)
+        t.joints, t.begin + t.time, t.position, t.velocity, t.acceleration, time_message(start)
     )

@@ -23,17 +23,15 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.parameter import Parameter
 from rclpy.task import Future
-from robot_identification.data.recording import Motion
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import (
     point_to_point,
-    Points,
+    PointTrajectory,
     to_points,
 )
 from robot_identification.nodes.common.motion_messages import seconds, time_message
 from robot_identification.nodes.excitation import trajectory_publisher
 from robot_identification.nodes.excitation.command_process import (
-    CommandHorizon,
     CommandTask,
     Heartbeat,
 )
@@ -325,9 +323,9 @@ def test_what_the_controller_says_of_a_failure_is_told(ros, action):
 
 def test_a_goal_that_is_refused_is_a_failure(ros, action):
     stand_in, sender = action
-    m = POINTS.motion
-    late = Motion(m.position, m.velocity + 0.1, m.acceleration)  # still moving at its end
-    sender.send(Points(JOINTS, POINTS.time, late), time.time_ns())
+    p = POINTS
+    late = PointTrajectory(JOINTS, p.time, p.position, p.velocity + 0.1, p.acceleration)
+    sender.send(late, time.time_ns())  # still moving at its end
     ros.wait_until(lambda: sender.failure is not None, what='the failure')
     assert "refuses a goal of action '/controller/follow_joint_trajectory'" in sender.failure
     assert not stand_in.goals
@@ -444,7 +442,7 @@ def test_a_stream_without_its_node_leads_to_rest_and_ends(ros):
     pipe.send(('begin', (LIMITS, np.zeros(2))))
     path = point_to_point(JOINTS, np.zeros(2), [0.4, -0.2], [0.25, 0.25], [2.0, 2.0])
     begin = time.monotonic() + 0.1
-    pipe.send(('horizon', CommandHorizon(path, begin)))
+    pipe.send(('horizon', (path, begin)))
     ros.wait_until(
         lambda: any(np.abs(c).max() > 0.1 for _, c in robot.commands), 20.0, 'the motion'
     )

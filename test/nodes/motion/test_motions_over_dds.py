@@ -80,9 +80,8 @@ def motion(duration, size):
     path = PointTrajectory(
         JOINTS, np.array([0.0, 0.5, 1.0]) * duration, shape, middle, np.zeros((3, 2))
     )
-    points = to_points(path, 50.0)
-    m = points.motion
-    return path, trajectory_message(JOINTS, points.time, m.position, m.velocity, m.acceleration)
+    p = to_points(path, 50.0)
+    return path, trajectory_message(JOINTS, p.time, p.position, p.velocity, p.acceleration)
 
 
 SHORT = 2.0, 0.15
