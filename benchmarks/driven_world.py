@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 from rclpy.serialization import serialize_message
 from robot_identification.errors import RecordingError
-from robot_identification.excitation.command_player import CommandPlayer
+from robot_identification.excitation.command_stream import CommandPlayer
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import PointTrajectory
 from robot_identification.model.robot import Robot
@@ -29,7 +29,7 @@ from robot_identification.nodes.common.motion_messages import (
     time_message,
 )
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
-from robot_identification.nodes.excitation.trajectory_publisher import message_of
+from robot_identification.nodes.excitation.trajectory_senders import message_of
 from robot_identification.nodes.simulation.command_inputs import (
     RAMP,
     SCALING_RATE,

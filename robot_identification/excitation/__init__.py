@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .braking import stoppable, StoppablePath
     from .collision_check import CollisionError, Nearest
     from .collisions import collision_model, CollisionModel
     from .constraints import check_trajectory, Findings, LimitUse, LimitViolation
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from .points import point_to_point, PointTrajectory, to_points
     from .settings import PlannerSettings, PointSettings
     from .trajectories import concatenate, FourierTrajectory, Trajectory
-    from .trajectory_segments import stoppable, StoppablePath
 else:
     _MODULES = {
         'collisions': (
@@ -60,7 +60,7 @@ else:
             'LimitUse',
             'LimitViolation',
         ),
-        'trajectory_segments': (
+        'braking': (
             'stoppable',
             'StoppablePath',
         ),

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ExcitationError
 from .collisions import CollisionModel, Contact
-from .efforts import check_times, LEAST_RATE
+from .extremes import check_times, LEAST_RATE
 from .trajectories import Trajectory
 
 _BLOCK = 4096

@@ -66,7 +66,7 @@ class CommandGate:
 
     def admit(self, new: PointTrajectory, elapsed: float, speed: float = 1.0) -> None:
         """
-        Take note of a trajectory that is to replace the last one.
+        Admit a trajectory that is to replace the last one.
 
         Parameters
         ----------
@@ -80,8 +80,7 @@ class CommandGate:
         Raises
         ------
         UnsafeCommandError
-            naming joint and quantity, where the robot would have to leap or to exceed a limit;
-            nothing is noted then.
+            naming joint and quantity, where the robot would have to leap or to exceed a limit.
 
         """
         if new.joints != self._limits.joints:

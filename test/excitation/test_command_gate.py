@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.excitation.braking import to_rest
+from robot_identification.excitation.braking import diverted, stoppable, to_rest
 from robot_identification.excitation.command_gate import (
     BEHIND,
     CommandGate,
@@ -19,7 +19,6 @@ from robot_identification.excitation.points import (
     PointTrajectory,
     to_points,
 )
-from robot_identification.excitation.trajectory_segments import diverted, stoppable
 
 JOINTS = ('a', 'b')
 LIMITS = Limits(

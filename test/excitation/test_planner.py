@@ -15,12 +15,11 @@ from robot_identification.excitation import planner
 from robot_identification.excitation.collision_check import CollisionError
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory
-from robot_identification.excitation.initial_state import limits_and_start
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.objective import FeasibleSeries
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.planner import plan
-from robot_identification.excitation.plans import PlanningCanceled
+from robot_identification.excitation.plans import limits_and_start, PlanningCanceled
 from robot_identification.excitation.points import to_points
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.robot import Robot

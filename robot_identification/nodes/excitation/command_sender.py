@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Hand a motion to a robot that takes single commands, of position or of velocity.
+Sender to a robot that takes single commands, of position or of velocity.
 
-They are streamed by a process of their own; see `command_process`.
+A process of its own streams them; see `command_process`.
 """
 
 from __future__ import annotations
@@ -29,26 +29,20 @@ from .command_process import (
     CommandTask,
     Heartbeat,
 )
-from .controller_state import (
-    ControllerQuestion,
-    difference,
-    joints_differ,
-)
-from .motion_errors import Code, MotionError
-from .motion_sender import Tick
+from .motion_types import Code, MotionError, Tick
 from .options import ControllerOptions, VELOCITY_COMMANDS
-from .trajectory_publisher import SpeedScaling, wait_for
+from .remote_nodes import ControllerQuestion, difference, joints_differ, SpeedScaling, wait_for
 
 READY_SECONDS = 30.0
 """How long the process may take to start [s]."""
 
 HUNG_SECONDS = 0.5
-"""Time without a sign of life after which the process is ended, and the robot stopped [s]."""
+"""Time without a heartbeat after which the process is ended, and the robot stopped [s]."""
 
 
 class CommandSender:
     """
-    Hands horizons to the process that streams them; a `Sender`.
+    `Sender` to the process that streams commands.
 
     Parameters
     ----------
@@ -62,7 +56,7 @@ class CommandSender:
     def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
         self._node, self._options = node, options
         self._velocity = options.controller_kind == VELOCITY_COMMANDS
-        # speaks only where the process that streams has ended
+        # publishes only after the process that streams has ended
         self._publisher = node.create_publisher(Float64MultiArray, options.controller_topic, 1)
         self._speed = SpeedScaling(node, options.speed_scaling_topic)
         self._question = ControllerQuestion(
@@ -123,7 +117,7 @@ class CommandSender:
                 )
             await tick()
         stream.connected, stream.held_up, self._given_up = False, 0.0, False
-        stream.say('joints', self._order)
+        stream.send('joints', self._order)
         await wait_for(
             lambda: stream.connected,
             f'no subscriber takes commands on {self.target}: start the controller, or correct the '
@@ -133,9 +127,9 @@ class CommandSender:
 
     async def _ordered(self, joints: tuple[str, ...], tick: Tick) -> tuple[str, ...]:
         """Return the motion's joints in the controller's order; commands carry no names."""
-        told = await self._question.joints(tick)
-        order = told or self._options.controller_joints
-        name = self._question.name if told else 'controller_joints'
+        theirs = await self._question.joints(tick)
+        order = theirs or self._options.controller_joints
+        name = self._question.name if theirs else 'controller_joints'
         if not order:
             raise MotionError(
                 Code.JOINTS_DIFFER,
@@ -149,7 +143,7 @@ class CommandSender:
         return order
 
     def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Tell the process from where it moves the robot, and within which limits."""
+        """Send the process the limits, and from where it moves the robot."""
         columns = [limits.joints.index(joint) for joint in self._order]
         ordered = Limits(
             self._order,
@@ -161,7 +155,7 @@ class CommandSender:
         )
         self._limits = ordered
         if self._stream is not None:
-            self._stream.say('begin', (ordered, position[columns]))
+            self._stream.send('begin', (ordered, position[columns]))
 
     def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Stream a horizon that replaces the one that runs, unless the robot was left alone."""
@@ -169,17 +163,17 @@ class CommandSender:
             return
         path = trajectory.of_joints(self._order)
         self._latest = path, time.monotonic()
-        self._stream.say('horizon', (path, 1e-9 * start + path.begin))
+        self._stream.send('horizon', (path, 1e-9 * start + path.begin))
 
     def mistrust(self) -> None:
         """Have what is left of the motion streamed without feedback."""
         if self._stream is not None:
-            self._stream.say('mistrust')
+            self._stream.send('mistrust')
 
     def finish(self) -> None:
         """End the stream: the robot rests."""
         if self._stream is not None and self._stream.ready:
-            self._stream.say('finish')
+            self._stream.send('finish')
 
     def _task(self) -> CommandTask:
         node, options = self._node, self._options
@@ -223,36 +217,36 @@ class CommandSender:
 
 
 class _Process:
-    """The process, and what it says."""
+    """The process that streams, and what it reports."""
 
     def __init__(
-        self, task: CommandTask, note: Callable[[str], Any], on_end: Callable[[int], None]
+        self, task: CommandTask, log: Callable[[str], Any], on_end: Callable[[int], None]
     ) -> None:
         self.ready = self.connected = self.ended = False
         self.held_up = 0.0
         self.hung = False
-        self._beat = Heartbeat()
+        self._heartbeat = Heartbeat()
         self._looked = self._since = 0.0
         self._patience = max(HUNG_SECONDS, 5.0 / task.rate)
-        self._note, self._on_end = note, on_end
+        self._log, self._on_end = log, on_end
         self._pipe, others = Pipe()
         command = [sys.executable, '-m', f'{__package__}.command_process']
         with others:
             # a session of its own, and no signal at this process's death: it brings the robot to
             # rest by itself, and ends then
             self._process = subprocess.Popen(
-                [*command, str(others.fileno()), str(self._beat.file)],
+                [*command, str(others.fileno()), str(self._heartbeat.file)],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-                pass_fds=[others.fileno(), self._beat.file],
+                pass_fds=[others.fileno(), self._heartbeat.file],
                 start_new_session=True,
             )
-        os.close(self._beat.file)
+        os.close(self._heartbeat.file)
         self._pipe.send(task)
         threading.Thread(target=self._listen, name='commands', daemon=True).start()
 
-    def say(self, word: str, content: Any = None) -> None:
-        """Hand over a word of `command_process.Streamer`."""
+    def send(self, word: str, content: Any = None) -> None:
+        """Send a message to `command_process.Streamer`."""
         try:
             self._pipe.send((word, content))
         except OSError:
@@ -264,7 +258,7 @@ class _Process:
         if now - self._looked > 0.5 * HUNG_SECONDS:
             self._since = now  # this process was held up itself, or begins to look
         self._looked = now
-        alive = max(self._beat.latest, self._since)
+        alive = max(self._heartbeat.latest, self._since)
         if now - alive > self._patience and not self.hung and not self.ended:
             self.hung = True
             self._process.kill()
@@ -275,7 +269,7 @@ class _Process:
                 word, note = self._pipe.recv()
                 if word == 'ready':
                     if note:
-                        self._note(note)
+                        self._log(note)
                     self.ready = True
                 elif word == 'held_up':
                     self.held_up = note

@@ -1,29 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface between a motion and the controllers, behind the check of every command."""
+"""The only way from a motion to a controller, through the check of every command."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import numpy as np
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
 
-from ...excitation.command_gate import (
-    CommandGate,
-    UnsafeCommandError,
-)
+from ...excitation.command_gate import CommandGate, UnsafeCommandError
 from ...excitation.limits import Limits
 from ...excitation.points import PointTrajectory
-from .motion_clock import PathClock
-from .motion_errors import Code, NoMoreCommandsError
-
-Tick = Callable[[], Awaitable[None]]
-"""Awaited to wait for the next look at the robot, some 10 ms; other callbacks run meanwhile."""
+from .command_sender import CommandSender
+from .motion_types import Code, NoMoreCommandsError, PathClock, Tick
+from .options import (
+    ControllerOptions,
+    FOLLOW_JOINT_TRAJECTORY,
+    POSITION_COMMANDS,
+    TRAJECTORY_TOPIC,
+    VELOCITY_COMMANDS,
+)
+from .trajectory_senders import ActionSender, TopicSender
 
 
 class Sender(Protocol):
     """
-    Hands a motion to the robot's controller, one short horizon after the other.
+    Interface of a robot's controller, which gets a motion in short horizons.
 
     A *horizon* is the next piece of the checked path with a smooth stop along the path behind it.
     A new one comes several times within its length, and replaces what is left of the former; up
@@ -32,9 +35,8 @@ class Sender(Protocol):
     is wanted is one more such message.
 
     A motion calls `prepare` once, `begin` once for each of its paths, `send` again and again, and
-    `finish` once, however it ended; then comes the next motion.  It does so through a
-    `CheckedSender` alone.  It reads the properties some hundred times a second, so they must
-    not compute or wait.
+    `finish` once, however it ended, through a `CheckedSender` alone.  The properties are read a
+    hundred times a second, so they must not compute or wait.
     """
 
     @property
@@ -43,12 +45,7 @@ class Sender(Protocol):
 
     @property
     def speed_scaling(self) -> float:
-        """
-        Rate of the motion's time in the controller: 1 in real time, 0 while it pauses.
-
-        The motion integrates it to know how far along the path the robot should be, and stamps
-        its horizons by that.
-        """
+        """Rate of the motion's time in the controller: 1 in real time, 0 while it pauses."""
 
     @property
     def feeds_back(self) -> bool:
@@ -71,17 +68,7 @@ class Sender(Protocol):
         """
 
     def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """
-        Take note of a robot at rest that is about to move; called before the first `send`.
-
-        Parameters
-        ----------
-        limits:
-            Limits in force.
-        position:
-            (n_joints,) where it rests [rad or m].
-
-        """
+        """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
 
     def send(self, trajectory: PointTrajectory, start: int) -> None:
         """
@@ -106,9 +93,18 @@ class Sender(Protocol):
         """Forget the motion: the robot rests, and nothing more is to be sent."""
 
 
+SENDERS: dict[str, type] = {
+    TRAJECTORY_TOPIC: TopicSender,
+    FOLLOW_JOINT_TRAJECTORY: ActionSender,
+    POSITION_COMMANDS: CommandSender,
+    VELOCITY_COMMANDS: CommandSender,
+}
+"""Senders by the parameter ``controller_kind``."""
+
+
 class CheckedSender:
     """
-    A sender behind the command gate: the only way from a motion to a controller.
+    A sender behind the command gate.
 
     Parameters
     ----------
@@ -126,7 +122,6 @@ class CheckedSender:
         self._sender = sender
         self._gate: CommandGate | None = None
         self.rest: np.ndarray | None = None
-        self.target = sender.target
         self.feeds_back = sender.feeds_back
         self.prepare = sender.prepare
         self.mistrust = sender.mistrust
@@ -134,12 +129,12 @@ class CheckedSender:
 
     @property
     def speed_scaling(self) -> float:
-        """Rate of the motion's time in the controller: 1 in real time, 0 while it pauses."""
+        """See `Sender`."""
         return self._sender.speed_scaling
 
     @property
     def failure(self) -> str | None:
-        """Reason for which the controller has aborted the motion, with the remedy, or None."""
+        """See `Sender`."""
         return self._sender.failure
 
     @property
@@ -148,20 +143,13 @@ class CheckedSender:
         return None if self._gate is None else self._gate.reference
 
     def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Take note of a robot at rest at ``position`` (n_joints,), and of the limits in force."""
+        """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
         self._gate = CommandGate(limits, position)
         self._sender.begin(limits, position)
 
     def send(self, trajectory: PointTrajectory, clock: PathClock) -> None:
         """
         Check a trajectory and have the robot follow it, in place of what was sent before.
-
-        Parameters
-        ----------
-        trajectory:
-            As for `Sender.send`.
-        clock:
-            Present time of the path, and when it began.
 
         Raises
         ------
@@ -176,3 +164,16 @@ class CheckedSender:
             raise NoMoreCommandsError(Code.INTERNAL, str(error)) from error
         self.rest = trajectory.position[-1]
         self._sender.send(trajectory, clock.start)
+
+
+def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> CheckedSender:
+    """
+    Return the way to the controller that the options describe.
+
+    Raises
+    ------
+    SettingsError
+        where this kind of controller needs a package that is not installed.
+
+    """
+    return CheckedSender(SENDERS[options.controller_kind](node, group, options))

@@ -19,6 +19,7 @@ import sys
 import time
 from typing import Any
 
+import numpy as np
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -28,7 +29,7 @@ from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
-from ...errors import ModelError
+from ...errors import ExcitationError, ModelError, SettingsError
 from ...excitation.planner import plan
 from ...excitation.plans import Plan, PlanningCanceled
 from ...excitation.points import to_points
@@ -37,41 +38,18 @@ from ...excitation.state_monitor import state_bounds
 from ...model.robot import Robot
 from ...options.fields import from_mapping
 from ...regressor import ModelSettings
-from ..common import (
-    declare_options,
-    explain,
-    read_options,
-    run,
-)
+from ..common import declare_options, explain, read_options, run
 from ..common.requests import SERVICES
 from ..common.robot_description import RobotDescription
-from .checks import MotionChecks
-from .controller_factory import sender_of
-from .controller_state import ControllerState
 from .joint_state_watch import require_state, StateWatch
 from .motion import MotionRun
-from .motion_checking import (
-    MotionCheck,
-    place_of_rest,
-    wanted,
-)
-from .motion_errors import (
-    ClientWatch,
-    Code,
-    end_early,
-    MotionError,
-    plan_code,
-)
-from .motion_path import MotionPath
-from .motion_sender import Tick
-from .motion_watch import Report
+from .motion_checks import CheckedCollisions, MotionCheck, wanted
+from .motion_sender import sender_of
+from .motion_types import Code, MotionError, Report, Tick
+from .motion_watch import ClientWatch
 from .options import ControllerOptions, ExecutionOptions
-from .plan_files import (
-    PlanFileOptions,
-    points_message,
-    save_plan,
-)
-from .preview import PreviewService
+from .preview import points_message, PreviewService, save_plan
+from .remote_nodes import ControllerState
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""
@@ -99,8 +77,17 @@ PLAN_FIELDS = (
 """Fields of PlanExcitation's goal, called as the settings."""
 
 
+PLAN_CODES = (
+    (SettingsError, PlanExcitation.Result.INVALID_SETTINGS),
+    (ModelError, PlanExcitation.Result.NO_MODEL),
+    (ExcitationError, PlanExcitation.Result.INFEASIBLE),
+    (Exception, PlanExcitation.Result.INTERNAL),
+)
+"""Codes of PlanExcitation's result by the error, the first that fits."""
+
+
 class ExcitationNode(Node):
-    """Offers the actions ``~/plan`` and ``~/excite``."""
+    """Server of the actions ``~/plan`` and ``~/excite``."""
 
     def __init__(self) -> None:
         super().__init__('excitation')
@@ -108,7 +95,6 @@ class ExcitationNode(Node):
         declare_options(self, PlannerSettings, 'planner')
         declare_options(self, ModelSettings, 'robot')
         options = declare_options(self, ExecutionOptions)
-        declare_options(self, PlanFileOptions)
         self._plans: OrderedDict[str, Plan] = OrderedDict()
         self._dropped: set[str] = set()
         self._count = self._planning = self._previewing = 0
@@ -119,7 +105,7 @@ class ExcitationNode(Node):
         self._controller_state = ControllerState(self, self._group, controller)
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
-        self._checks = MotionChecks(self.get_logger().warning)
+        self._collisions = CheckedCollisions(self.get_logger().warning)
         self._leaving = False
         # plans take long, and a check must not wait for them
         self._worker = ThreadPoolExecutor(max_workers=8, thread_name_prefix='excitation')
@@ -150,7 +136,7 @@ class ExcitationNode(Node):
     async def on_shutdown(self) -> None:
         """Bring the robot to rest before the node ends."""
         self._leaving = True
-        # nobody awaits an idle node's answer, and on a busy machine a tick takes long
+        # an idle node has no answer to give, and on a busy machine a tick takes long
         awaited = not self._timer.is_canceled()
         while self._running is not None:
             await self._tick()
@@ -172,7 +158,7 @@ class ExcitationNode(Node):
     def _require_still(self, robot: Robot) -> None:
         """Refuse what was computed for a robot that has been replaced meanwhile."""
         if not self._description.still(robot):
-            self._description.robot()  # may say that the new one cannot be read
+            self._description.robot()  # raises where the new one cannot be read
             raise ModelError(REPLACED, remedy='plan anew')
 
     # ------------------------------------------------------------------------------------ waiting
@@ -202,18 +188,25 @@ class ExcitationNode(Node):
     async def _in_worker(
         self,
         function: Callable[[], Any],
-        meanwhile: Callable[[], None] = lambda: None,
         tick: Tick | None = None,
     ) -> Any:
-        """Run ``function`` in a thread and return what it returns; the node goes on meanwhile."""
+        """Return the result of a function that runs in a thread; the node goes on meanwhile."""
         future: WorkerFuture = self._worker.submit(function)
-        due = time.monotonic()
         while not future.done():
             await (tick or self._tick)()
-            if time.monotonic() >= due:
-                due = time.monotonic() + FEEDBACK_SECONDS
-                meanwhile()
         return future.result()
+
+    def _ticking(self, publish: Callable[[], None]) -> Tick:
+        """Return `_tick` that also publishes feedback now and then."""
+        due = [time.monotonic()]
+
+        async def tick() -> None:
+            await self._tick()
+            if time.monotonic() >= due[0]:
+                due[0] = time.monotonic() + FEEDBACK_SECONDS
+                publish()
+
+        return tick
 
     # ----------------------------------------------------------------------------------- planning
 
@@ -232,18 +225,19 @@ class ExcitationNode(Node):
             goal.succeed()
             return result
         except PlanningCanceled as error:
-            end_early(goal)
+            _end_early(goal)
             code = PlanExcitation.Result.CANCELED
             return PlanExcitation.Result(error_code=code, error_msg=str(error))
         except Exception as error:
             text = explain(self, error)
             goal.abort()
-            return PlanExcitation.Result(error_code=plan_code(error), error_msg=text)
+            code = next(code for kind, code in PLAN_CODES if isinstance(error, kind))
+            return PlanExcitation.Result(error_code=code, error_msg=text)
         finally:
             self._planning -= 1
 
     def _planner_settings(self, request: PlanExcitation.Goal) -> PlannerSettings:
-        """Return the node's settings with what the goal gives: what is 0 or empty, it does not."""
+        """Return the node's settings with the fields of the goal that are neither 0 nor empty."""
         changes = {name: getattr(request, name) for name in PLAN_FIELDS if getattr(request, name)}
         present = read_options(self, PlannerSettings, 'planner')
         return from_mapping(PlannerSettings, {**asdict(present), **changes})
@@ -263,7 +257,7 @@ class ExcitationNode(Node):
                 on_iteration=lambda *values: latest.append(values),
             )
 
-        def tell() -> None:
+        def publish() -> None:
             if latest:
                 iteration, criterion = latest[-1]
                 latest.clear()
@@ -271,8 +265,8 @@ class ExcitationNode(Node):
                     PlanExcitation.Feedback(iteration=iteration, criterion=criterion)
                 )
 
-        made = await self._in_worker(work, tell)
-        tell()
+        made = await self._in_worker(work, self._ticking(publish))
+        publish()
         for warning in made.warnings:
             self.get_logger().warning(warning)
         return made
@@ -311,7 +305,7 @@ class ExcitationNode(Node):
         except MotionError as error:
             result.error_code, result.error_msg = error.code, error.message
             self.get_logger().warning(error.message)
-            end_early(goal) if error.code == Code.CANCELED else goal.abort()
+            _end_early(goal) if error.code == Code.CANCELED else goal.abort()
         except Exception as error:
             result.error_code = Code.NO_MODEL if isinstance(error, ModelError) else Code.INTERNAL
             result.error_msg = explain(self, error)
@@ -337,11 +331,11 @@ class ExcitationNode(Node):
         robot = await self._robot()
         motion = self._wanted(request, robot, options)
         self._states.watch(robot.joints, state_bounds(robot, motion.settings))
-        tick = self._telling(goal, report)
+        tick = self._ticking(partial(_publish_progress, goal, report))
         self._client_watch.restart()
         interruption = self._interruption(goal, options, robot)
         path = await motion.carry_out(
-            self._checks,
+            self._collisions,
             partial(require_state, self._states, options, tick),
             partial(self._in_worker, tick=tick),
         )
@@ -352,18 +346,14 @@ class ExcitationNode(Node):
             raise reason
         if request.dry_run:
             return
-        self._tell_of_stops(path, options)
-        carried = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
-        recording = request.recording_name if request.record else None
-        await carried.execute(motion.approach, path, recording)
-
-    def _tell_of_stops(self, path: MotionPath, options: ExecutionOptions) -> None:
-        """Log how soon the robot comes to rest where nothing more is sent."""
         longest = path.stops.rest_within(options.horizon)
         self.get_logger().info(
             f'a motion of {path.duration:.4g} s; without this node the robot rests within '
             f'{longest:.3g} s'
         )
+        carried = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
+        recording = request.recording_name if request.record else None
+        await carried.execute(motion.approach, path, recording)
 
     def _wanted(
         self, request: Excite.Goal | Preview.Request, robot: Robot, options: ExecutionOptions
@@ -392,34 +382,22 @@ class ExcitationNode(Node):
             robot = await self._robot()
             motion = self._wanted(request, robot, options)
             self._states.watch(robot.joints, state_bounds(robot, motion.settings))
-            here = partial(place_of_rest, self, self._states, options, self._tick)
+            here = partial(self._place_of_rest, options)
             try:
-                await motion.carry_out(self._checks, here, self._in_worker)
+                await motion.carry_out(self._collisions, here, self._in_worker)
             except MotionError as error:
                 return motion, error
             return motion, None
         finally:
             self._previewing -= 1
 
-    def _telling(self, goal: ServerGoalHandle, report: Report) -> Tick:
-        """Return `_tick` that also tells the client now and then how the motion goes."""
-        due = [time.monotonic()]
-
-        async def tick() -> None:
-            await self._tick()
-            if time.monotonic() >= due[0]:
-                due[0] = time.monotonic() + FEEDBACK_SECONDS
-                goal.publish_feedback(
-                    Excite.Feedback(
-                        phase=report.phase,
-                        progress=report.progress,
-                        tracking_error=report.tracking_error,
-                        effort_share=report.effort_share,
-                        speed_scaling=report.speed_scaling,
-                    )
-                )
-
-        return tick
+    async def _place_of_rest(self, options: ExecutionOptions) -> np.ndarray | None:
+        """Return where the robot rests (n_joints,); None, and a line in the log, where unknown."""
+        try:
+            return await require_state(self._states, options, self._tick)
+        except MotionError as error:
+            self.get_logger().info(f'without the way to the start: {error.message}')
+            return None
 
     def _interruption(
         self, goal: ServerGoalHandle, options: ExecutionOptions, robot: Robot
@@ -438,6 +416,26 @@ class ExcitationNode(Node):
             return self._client_watch.reason(options)
 
         return interruption
+
+
+def _publish_progress(goal: ServerGoalHandle, report: Report) -> None:
+    goal.publish_feedback(
+        Excite.Feedback(
+            phase=report.phase,
+            progress=report.progress,
+            tracking_error=report.tracking_error,
+            effort_share=report.effort_share,
+            speed_scaling=report.speed_scaling,
+        )
+    )
+
+
+def _end_early(goal: ServerGoalHandle) -> None:
+    """End a goal that was canceled by its client, or by the node's end."""
+    if goal.is_cancel_requested:
+        goal.canceled()
+    else:
+        goal.abort()
 
 
 def main(args: list[str] | None = None) -> int:

@@ -24,7 +24,7 @@ def test_a_robot_that_was_left_gets_no_further_motion(ros):
         ended=False,
         held_up=0.0,
         end_if_hung=lambda: None,
-        say=lambda *words: said.append(words[0]),
+        send=lambda *words: said.append(words[0]),
     )
     sender._stream, sender._order = stream, ('joint_1',)
     stop = PointTrajectory(('joint_1',), np.array([0.0, 1.0]), *np.zeros((3, 2, 1)))

@@ -8,10 +8,10 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from action_msgs.msg import GoalStatus
 from controller_manager_msgs.msg import ControllerState as StateMessage
 from controller_manager_msgs.srv import ListControllers
-from robot_identification.nodes.excitation import controller_state as controller_joints
-from robot_identification.nodes.excitation.controller_state import ControllerState
-from robot_identification.nodes.excitation.motion_errors import Code, MotionError
+from robot_identification.nodes.excitation import remote_nodes
+from robot_identification.nodes.excitation.motion_types import Code, MotionError
 from robot_identification.nodes.excitation.options import ControllerOptions
+from robot_identification.nodes.excitation.remote_nodes import ControllerState
 from robot_identification_msgs.action import Excite
 
 
@@ -91,7 +91,7 @@ def test_only_an_active_controller_passes(ros):
 
 
 def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeypatch, capfd):
-    monkeypatch.setattr(controller_joints, 'ANSWER_SECONDS', 0.2)
+    monkeypatch.setattr(remote_nodes, 'ANSWER_SECONDS', 0.2)
 
     async def never(request, response):
         await ros_future

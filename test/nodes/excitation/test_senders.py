@@ -30,13 +30,13 @@ from robot_identification.excitation.points import (
     to_points,
 )
 from robot_identification.nodes.common.motion_messages import seconds, time_message
-from robot_identification.nodes.excitation import trajectory_publisher
+from robot_identification.nodes.excitation import remote_nodes
 from robot_identification.nodes.excitation.command_process import (
     CommandTask,
     Heartbeat,
 )
-from robot_identification.nodes.excitation.controller_factory import SENDERS
-from robot_identification.nodes.excitation.motion_errors import Code, MotionError
+from robot_identification.nodes.excitation.motion_sender import SENDERS
+from robot_identification.nodes.excitation.motion_types import Code, MotionError
 from robot_identification.nodes.excitation.options import ControllerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
@@ -168,7 +168,7 @@ def test_the_speed_scaling_is_listened_to(ros, monkeypatch):
     publisher.publish(Float64(data=50.0))
     time.sleep(0.2)
     assert sender.speed_scaling == pytest.approx(0.5)
-    monkeypatch.setattr(trajectory_publisher, 'SPEED_SECONDS', 0.01)
+    monkeypatch.setattr(remote_nodes, 'SPEED_SECONDS', 0.01)
     assert "'/speed' has not published the speed scaling" in sender.failure
 
 
@@ -392,7 +392,7 @@ def test_commands_need_an_order_and_follow_it(ros, tell):
         lambda: robot.commands and np.abs(robot.commands[-1][1]).max() > 0.02, 20.0, 'the stream'
     )
     told = np.array([command for _, command in robot.commands])
-    # in order, and on the path, which is straight; `test_command_player` has its time
+    # in order, and on the path, which is straight; `test_command_stream_player` has its time
     np.testing.assert_allclose(told[:, 1], -2.0 * told[:, 0], atol=1e-9)
     assert (np.diff(told[:, 1]) >= -1e-9).all()
     sender.finish()

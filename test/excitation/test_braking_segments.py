@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.excitation.braking import stoppable
 from robot_identification.excitation.constraints import nominal_effort
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.points import (
@@ -18,7 +19,6 @@ from robot_identification.excitation.points import (
 )
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import FourierTrajectory, rest_to_rest
-from robot_identification.excitation.trajectory_segments import stoppable
 from robot_identification.model.robot import Robot
 from robot_identification.simulation.following import TrajectoryFollower, Waypoints
 
