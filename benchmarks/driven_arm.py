@@ -24,8 +24,7 @@ from robot_identification.nodes.excitation.joint_state_watch import require_stat
 from robot_identification.nodes.excitation.motion import MotionRun
 from robot_identification.nodes.excitation.motion_checks import motion_path
 from robot_identification.nodes.excitation.motion_sender import CheckedSender
-from robot_identification.nodes.excitation.motion_types import code_name, MotionError
-from robot_identification.nodes.excitation.motion_watch import Report
+from robot_identification.nodes.excitation.motion_types import code_name, MotionError, Report
 from robot_identification.nodes.excitation.options import ExecutionOptions
 from robot_identification.simulation import SimulationSettings
 from sensor_msgs.msg import JointState

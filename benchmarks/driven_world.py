@@ -29,7 +29,7 @@ from robot_identification.nodes.common.motion_messages import (
     time_message,
 )
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
-from robot_identification.nodes.excitation.trajectory_senders import message_of
+from robot_identification.nodes.excitation.senders import message_of
 from robot_identification.nodes.simulation.command_inputs import (
     RAMP,
     SCALING_RATE,

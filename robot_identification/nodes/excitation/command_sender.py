@@ -31,7 +31,8 @@ from .command_process import (
 )
 from .motion_types import Code, MotionError, Tick
 from .options import ControllerOptions, VELOCITY_COMMANDS
-from .remote_nodes import ControllerQuestion, difference, joints_differ, SpeedScaling, wait_for
+from .remote_nodes import difference, joints_differ, wait_for
+from .senders import Sender
 
 READY_SECONDS = 30.0
 """How long the process may take to start [s]."""
@@ -40,28 +41,14 @@ HUNG_SECONDS = 0.5
 """Time without a heartbeat after which the process is ended, and the robot stopped [s]."""
 
 
-class CommandSender:
-    """
-    `Sender` to the process that streams commands.
-
-    Parameters
-    ----------
-    node, group:
-        Who sends.
-    options:
-        Where to, and how.
-
-    """
+class CommandSender(Sender):
+    """Sender to the process that streams commands."""
 
     def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
-        self._node, self._options = node, options
-        self._velocity = options.controller_kind == VELOCITY_COMMANDS
+        self.feeds_back = options.controller_kind == VELOCITY_COMMANDS
         # publishes only after the process that streams has ended
         self._publisher = node.create_publisher(Float64MultiArray, options.controller_topic, 1)
-        self._speed = SpeedScaling(node, options.speed_scaling_topic)
-        self._question = ControllerQuestion(
-            node, group, self._publisher.topic_name, options.controller_node
-        )
+        super().__init__(node, group, self._publisher.topic_name, options)
         self._stream: _Process | None = None
         self._order: tuple[str, ...] = ()
         self._given_up = False  # the robot was left where it had stopped
@@ -69,23 +56,8 @@ class CommandSender:
         self._latest: tuple[PointTrajectory, float] | None = None
 
     @property
-    def target(self) -> str:
-        """Name of the command topic, for messages."""
-        return f"topic '{self._publisher.topic_name}'"
-
-    @property
-    def feeds_back(self) -> bool:
-        """True if commands depend on measured positions, as velocities do."""
-        return self._velocity
-
-    @property
-    def speed_scaling(self) -> float:
-        """Rate at which time passes."""
-        return self._speed.value
-
-    @property
     def failure(self) -> str | None:
-        """Reason for which the motion cannot go on; None without one."""
+        """See `Sender`."""
         if self._stream is not None:
             self._stream.end_if_hung()
         if self._stream is None or self._stream.ended:
@@ -100,12 +72,12 @@ class CommandSender:
                 'the robot, which had stopped for want of commands, was left there; see what '
                 'keeps the machine busy, or raise command_priority'
             )
-        return self._speed.failure
+        return super().failure
 
     async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
-        """Start the process, and see that the controller listens and has the joints."""
+        """Start the process; see `Sender`."""
         self._order = await self._ordered(joints, tick)
-        await self._speed.prepare(tick)
+        await super().prepare(joints, tick)
         if self._stream is None or self._stream.ended:
             self._stream = _Process(self._task(), self._node.get_logger().info, self._on_end)
         stream = self._stream
@@ -127,14 +99,14 @@ class CommandSender:
 
     async def _ordered(self, joints: tuple[str, ...], tick: Tick) -> tuple[str, ...]:
         """Return the motion's joints in the controller's order; commands carry no names."""
-        theirs = await self._question.joints(tick)
+        theirs = await self._controller.joints(tick)
         order = theirs or self._options.controller_joints
-        name = self._question.name if theirs else 'controller_joints'
+        name = self._controller.name if theirs else 'controller_joints'
         if not order:
             raise MotionError(
                 Code.JOINTS_DIFFER,
                 f'the order of the joints in the commands on {self.target} is not known, since '
-                f"'{self._question.name}' does not return its parameter joints: correct the "
+                f"'{self._controller.name}' does not return its parameter joints: correct the "
                 'parameter controller_node, or give controller_joints',
             )
         missing, surplus = difference(joints, order)
@@ -183,7 +155,7 @@ class CommandSender:
             topic=self._publisher.topic_name,
             joint_states=node.resolve_topic_name('joint_states'),
             speed=node.resolve_topic_name(speed) if speed else '',
-            velocity=self._velocity,
+            velocity=self.feeds_back,
             simulated=bool(node.get_parameter('use_sim_time').value),
             rate=options.command_rate,
             gain=options.command_gain,
@@ -192,7 +164,7 @@ class CommandSender:
 
     def _on_end(self, code: int) -> None:
         """Stop a robot that would run on; called from another thread."""
-        if self._velocity:
+        if self.feeds_back:
             self._slow_down()
         hung = self._stream is not None and self._stream.hung
         why = 'was ended, since it hung' if hung else f'ended with code {code}'

@@ -64,6 +64,8 @@ class StateWatch:
 
     Attributes
     ----------
+    joints:
+        Names of the joints, in the order of all arrays.
     jump:
         Step of the stamps that no delay explains; 0 for none [s].
     published:
@@ -82,7 +84,7 @@ class StateWatch:
         # lost messages are of no use, and a reliable reader that nobody reads may stall for good
         # after a gap in the network
         self._messages = FetchedJointStates(node, depth=QUEUE, reliable=False)
-        self._joints: tuple[str, ...] = ()
+        self.joints: tuple[str, ...] = ()
         self._monitor: StateMonitor | None = None
         self._sample: JointSample | None = None
         self._received = -np.inf
@@ -104,13 +106,13 @@ class StateWatch:
     def fetch(self) -> None:
         """Take the joint states that have arrived."""
         for message, info in self._messages.taken():
-            if self._joints:
+            if self.joints:
                 self._arrived(deserialize_message(message, JointState), info)
 
     def _arrived(self, message: JointState, info: Mapping[str, int]) -> None:
         latency = self._latency.of(info)
         try:
-            sample = joint_sample(message, self._joints)
+            sample = joint_sample(message, self.joints)
         except RecordingError as error:
             self._fault = error
             return
@@ -201,19 +203,13 @@ class StateWatch:
 
     def watch(self, joints: tuple[str, ...], bounds: Limits | None = None) -> None:
         """Look at ``joints``, in this order, and accept what the bounds allow; None for all."""
-        if bounds is not None:
-            self._monitor = StateMonitor(bounds)
-        if joints != self._joints:
-            self._joints, self._sample, self._received = joints, None, -np.inf
-            self._monitor = None if bounds is None else StateMonitor(bounds)
-            self.published = -np.inf
+        if joints != self.joints:
+            self.joints, self._sample, self._monitor = joints, None, None
+            self._received = self.published = -np.inf
             self._past.clear()
             self._efforts.clear()
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the joints, in the order of all arrays."""
-        return self._joints
+        if bounds is not None:
+            self._monitor = StateMonitor(bounds)
 
     @property
     def age(self) -> float:

@@ -133,12 +133,12 @@ class MotionRun:
             await recorded.start()
             try:
                 total = path.duration + (approach.duration if approach else 0.0)
-                self.report.planned_duration = total
+                self.report.result.planned_duration = total
                 if approach is not None:
-                    self.report.phase = 'moving_to_start'
+                    self.report.feedback.phase = 'moving_to_start'
                     await self._follow(approach, 0.0, approach.duration / total)
                     self._require_start(path)
-                self.report.phase = 'exciting'
+                self.report.feedback.phase = 'exciting'
                 await self._follow(path, 1.0 - path.duration / total, 1.0)
             except Exception as error:
                 await recorded.stop(error)
@@ -197,7 +197,7 @@ class MotionRun:
         finally:
             # how long the robot takes to settle is no part of the motion
             settling = max(course.clock.elapsed - path.duration, 0.0)
-            self.report.duration += course.clock.taken - settling
+            self.report.result.duration += course.clock.taken - settling
 
     def _begin(self, path: MotionPath) -> _Course:
         here, rest = self.states.sample().position, self.sender.rest
@@ -256,7 +256,7 @@ class MotionRun:
         elapsed = course.clock.at(self._seen(course.clock))
         duration = course.path.duration
         share = min(max(elapsed / duration, 0.0), 1.0)
-        self.report.progress = first + share * (last - first)
+        self.report.feedback.progress = first + share * (last - first)
         if elapsed < duration:
             return False
         if self.states.at_rest(self.options.rest_tolerance):
@@ -292,7 +292,7 @@ class MotionRun:
 
     async def _stop(self, course: _Course) -> None:
         """Bring the robot to rest along the path; wait until it is, as far as one can see."""
-        self.report.phase = 'stopping'
+        self.report.feedback.phase = 'stopping'
         path, clock = course.path, course.clock
         end = path.duration
         if clock.elapsed < 0.0:  # it has not begun: stay where it would have
@@ -339,7 +339,7 @@ class MotionRun:
             )
             await self._rest(course.path, clock, course.sent.end)
             return
-        self.report.phase = 'stopping'
+        self.report.feedback.phase = 'stopping'
         if self.sender.feeds_back:
             # velocities lead to no place: they end, and no feedback draws the robot to its path
             self.sender.mistrust()

@@ -125,9 +125,9 @@ def motion_path(
     return MotionPath(stops, limits, robot.limits.effort, np.concatenate(predicted))
 
 
-class CheckedCollisions:
+class CollisionModelCache:
     """
-    The robot's collision model, kept from one check to the next.
+    The latest collision model, kept from one check to the next.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class MotionCheck:
         return concatenate(self.parts)
 
     async def carry_out(
-        self, collisions: CheckedCollisions, position: Position, in_worker: Worker
+        self, collisions: CollisionModelCache, position: Position, in_worker: Worker
     ) -> MotionPath:
         """
         Carry out all checks; return the trajectory's path, ready to be followed.
@@ -227,7 +227,7 @@ class MotionCheck:
         return path
 
     def _check(
-        self, collisions: CheckedCollisions, trajectory: PointTrajectory, where: str
+        self, collisions: CollisionModelCache, trajectory: PointTrajectory, where: str
     ) -> MotionPath:
         """
         Check a trajectory against the limits themselves, without a planner's margin.
@@ -271,10 +271,10 @@ def _code(error: ExcitationError) -> int:
     return Code.LIMITS_VIOLATED if isinstance(error, LimitViolation) else Code.INVALID_TRAJECTORY
 
 
-# ------------------------------------------------------------------------------- what is asked for
+# ------------------------------------------------------------------------------------ the request
 
 
-def wanted(
+def requested_motion(
     request: Excite.Goal | Preview.Request,
     plans: Mapping[str, Plan],
     robot: Robot,
@@ -308,7 +308,7 @@ def wanted(
         )
     if kept is None:
         try:
-            trajectory = received(request.trajectory, robot)
+            trajectory = received_trajectory(request.trajectory, robot)
         except ExcitationError as error:
             raise MotionError(Code.INVALID_TRAJECTORY, str(error)) from error
     else:
@@ -316,8 +316,8 @@ def wanted(
     return MotionCheck(robot, settings, options, at_speed(trajectory, request.speed, options))
 
 
-def received(message: JointTrajectory, robot: Robot) -> PointTrajectory:
-    """Return the trajectory of a goal; raise `ExcitationError` where it is none of the robot's."""
+def received_trajectory(message: JointTrajectory, robot: Robot) -> PointTrajectory:
+    """Return the trajectory of a goal; raise `ExcitationError` where it does not fit the robot."""
     if not message.points:
         raise ExcitationError(
             'the goal has neither a plan_id nor a trajectory with points',

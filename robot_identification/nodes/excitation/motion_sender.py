@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 from rclpy.callback_groups import CallbackGroup
@@ -13,7 +13,7 @@ from ...excitation.command_gate import CommandGate, UnsafeCommandError
 from ...excitation.limits import Limits
 from ...excitation.points import PointTrajectory
 from .command_sender import CommandSender
-from .motion_types import Code, NoMoreCommandsError, PathClock, Tick
+from .motion_types import Code, NoMoreCommandsError, PathClock
 from .options import (
     ControllerOptions,
     FOLLOW_JOINT_TRAJECTORY,
@@ -21,79 +21,9 @@ from .options import (
     TRAJECTORY_TOPIC,
     VELOCITY_COMMANDS,
 )
-from .trajectory_senders import ActionSender, TopicSender
+from .senders import ActionSender, Sender, TopicSender
 
-
-class Sender(Protocol):
-    """
-    Interface of a robot's controller, which gets a motion in short horizons.
-
-    A *horizon* is the next piece of the checked path with a smooth stop along the path behind it.
-    A new one comes several times within its length, and replaces what is left of the former; up
-    to where the former began to stop, both are the same motion.  So a controller that gets no
-    more, since the node or the network has died, brings the robot to rest by itself.  A stop that
-    is wanted is one more such message.
-
-    A motion calls `prepare` once, `begin` once for each of its paths, `send` again and again, and
-    `finish` once, however it ended, through a `CheckedSender` alone.  The properties are read a
-    hundred times a second, so they must not compute or wait.
-    """
-
-    @property
-    def target(self) -> str:
-        """Name of the receiver for messages: ``topic '/joint_trajectory'``, for example."""
-
-    @property
-    def speed_scaling(self) -> float:
-        """Rate of the motion's time in the controller: 1 in real time, 0 while it pauses."""
-
-    @property
-    def feeds_back(self) -> bool:
-        """True if commands are velocities, corrected by the distance from the path."""
-
-    @property
-    def failure(self) -> str | None:
-        """Reason for which the controller has aborted the motion, with the remedy, or None."""
-
-    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
-        """
-        Wait until the controller is there and takes commands for ``joints``.
-
-        Raises
-        ------
-        MotionError
-            ``NO_CONTROLLER`` where it does not appear in time, ``JOINTS_DIFFER`` where its joints
-            are others.
-
-        """
-
-    def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
-
-    def send(self, trajectory: PointTrajectory, start: int) -> None:
-        """
-        Have the robot follow a trajectory from now on, in place of what was sent before.
-
-        Parameters
-        ----------
-        trajectory:
-            Ends at rest.  Its first point lies before the present, but for the first message of a
-            motion, which comes a little ahead of time; between two points the motion is the
-            quintic through both.
-        start:
-            When time 0 of its times as given is or was, in the clock of the joint states [ns].
-            Where the controller scales time, it is moved so that the points fit the present.
-
-        """
-
-    def mistrust(self) -> None:
-        """Use no joint states for what is left of the motion."""
-
-    def finish(self) -> None:
-        """Forget the motion: the robot rests, and nothing more is to be sent."""
-
-
-SENDERS: dict[str, type] = {
+SENDERS: dict[str, Callable[[Node, CallbackGroup, ControllerOptions], Sender]] = {
     TRAJECTORY_TOPIC: TopicSender,
     FOLLOW_JOINT_TRAJECTORY: ActionSender,
     POSITION_COMMANDS: CommandSender,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import time
 
 import numpy as np
@@ -46,18 +46,14 @@ class NoMoreCommandsError(MotionError):
 
 @dataclass
 class Report:
-    """Progress and result of a motion, for its client."""
+    """Feedback and result of a motion, for its client."""
 
-    phase: str = 'checking'
-    progress: float = 0.0
-    tracking_error: float = 0.0
-    largest_error: float = 0.0
-    effort_share: float = np.nan
-    largest_share: float = np.nan
-    speed_scaling: float = 1.0
-    duration: float = 0.0
-    planned_duration: float = 0.0
-    recording_path: str = ''
+    feedback: Excite.Feedback = field(
+        default_factory=lambda: Excite.Feedback(
+            phase='checking', effort_share=np.nan, speed_scaling=1.0
+        )
+    )
+    result: Excite.Result = field(default_factory=lambda: Excite.Result(max_effort_share=np.nan))
 
 
 # ------------------------------------------------------------------------------------------ time

@@ -66,7 +66,7 @@ class MotionWatch:
 
     def reason(self, path: MotionPath, clock: PathClock) -> MotionError | None:
         """Return why the motion has to end, or None."""
-        self.report.speed_scaling = clock.speed
+        self.report.feedback.speed_scaling = clock.speed
         return (
             self._untrusted()
             or self._stale()
@@ -75,6 +75,10 @@ class MotionWatch:
             or self._effort_exceeded(path, clock)
             or self._paused(clock)
         )
+
+    def _seen(self, clock: PathClock) -> float:
+        """Return the time of the path at the latest joint state [s]."""
+        return clock.at(self.states.sample().stamp or clock.now)
 
     def _untrusted(self) -> MotionError | None:
         """Return an error where joint states are not to be trusted."""
@@ -90,7 +94,7 @@ class MotionWatch:
         sample, tolerance = self.states.sample(), self.options.rest_tolerance
         if self._start is None:
             return None
-        now = clock.at(sample.stamp or clock.now)
+        now = self._seen(clock)
         if self._changed is None or (sample.position != self._changed[0]).any():
             self._changed = sample.position, now
         self._moved = self._moved or bool(np.abs(sample.position - self._start).max() > tolerance)
@@ -142,11 +146,11 @@ class MotionWatch:
         ``tracking_lag``.  The report has the plain difference.
         """
         sample, options = self.states.sample(), self.options
-        recent = clock.at(sample.stamp or clock.now) - np.linspace(0.0, options.tracking_lag, 6)
+        recent = self._seen(clock) - np.linspace(0.0, options.tracking_lag, 6)
         planned = path.trajectory.sample(recent).position
         plain = float(np.abs(sample.position - planned[0]).max())
-        self.report.tracking_error = plain
-        self.report.largest_error = max(self.report.largest_error, plain)
+        self.report.feedback.tracking_error = plain
+        self.report.result.max_tracking_error = max(self.report.result.max_tracking_error, plain)
         away = _outside(sample.position, planned.min(axis=0), planned.max(axis=0))
         worst = int(away.argmax())
         if away[worst] <= options.tracking_tolerance:
@@ -181,13 +185,15 @@ class MotionWatch:
         """Return an error where an effort is near its limit, or not as predicted."""
         measured = self._measured()
         if measured is None:
-            self.report.effort_share = np.nan
+            self.report.feedback.effort_share = np.nan
             return None
         limit, options = path.effort_limit, self.options
         share = np.abs(measured) / limit
         worst = int(np.nanargmax(share))
-        self.report.effort_share = float(share[worst])
-        self.report.largest_share = float(np.fmax(self.report.largest_share, share[worst]))
+        self.report.feedback.effort_share = float(share[worst])
+        self.report.result.max_effort_share = float(
+            np.fmax(self.report.result.max_effort_share, share[worst])
+        )
         joint, unit = path.trajectory.joints[worst], path.limits.unit('effort', worst)
         if 0.0 < options.effort_share < share[worst]:
             return OffPathError(
@@ -199,7 +205,7 @@ class MotionWatch:
             )
         if options.effort_tolerance == 0.0:
             return None
-        end = clock.at(self.states.sample().stamp or clock.now)
+        end = self._seen(clock)
         begin = end - options.effort_time - options.tracking_lag
         low, high = path.effort_range(begin, end)
         away = _outside(measured, low, high) / limit

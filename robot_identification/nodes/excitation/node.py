@@ -9,10 +9,10 @@ checking, runs in a worker thread meanwhile.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future as WorkerFuture
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 import sys
@@ -43,7 +43,7 @@ from ..common.requests import SERVICES
 from ..common.robot_description import RobotDescription
 from .joint_state_watch import require_state, StateWatch
 from .motion import MotionRun
-from .motion_checks import CheckedCollisions, MotionCheck, wanted
+from .motion_checks import CollisionModelCache, MotionCheck, requested_motion
 from .motion_sender import sender_of
 from .motion_types import Code, MotionError, Report, Tick
 from .motion_watch import ClientWatch
@@ -66,14 +66,8 @@ MOST_AT_ONCE = 4
 REPLACED = 'robot_description has changed meanwhile'
 
 PLAN_FIELDS = (
-    'duration',
-    'base_frequency',
-    'harmonics',
-    'criterion',
-    'seed',
-    'max_iterations',
-    'margin',
-)
+    'duration', 'base_frequency', 'harmonics', 'criterion', 'seed', 'max_iterations', 'margin',
+)  # fmt: skip
 """Fields of PlanExcitation's goal, called as the settings."""
 
 
@@ -95,7 +89,7 @@ class ExcitationNode(Node):
         declare_options(self, PlannerSettings, 'planner')
         declare_options(self, ModelSettings, 'robot')
         options = declare_options(self, ExecutionOptions)
-        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._plans: dict[str, Plan] = {}
         self._dropped: set[str] = set()
         self._count = self._planning = self._previewing = 0
         self._running: Report | None = None
@@ -105,7 +99,7 @@ class ExcitationNode(Node):
         self._controller_state = ControllerState(self, self._group, controller)
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
-        self._collisions = CheckedCollisions(self.get_logger().warning)
+        self._collisions = CollisionModelCache(self.get_logger().warning)
         self._leaving = False
         # plans take long, and a check must not wait for them
         self._worker = ThreadPoolExecutor(max_workers=8, thread_name_prefix='excitation')
@@ -278,7 +272,7 @@ class ExcitationNode(Node):
         name = f'plan_{self._count}'
         self._plans[name] = replace(made, trajectory=points)
         while len(self._plans) > KEPT_PLANS:
-            self._plans.popitem(last=False)
+            del self._plans[next(iter(self._plans))]
         self.get_logger().info(f'{name}: {made.summary()}')
         return PlanExcitation.Result(
             plan_id=name,
@@ -297,8 +291,8 @@ class ExcitationNode(Node):
             text = 'another motion is running: wait for its end, or cancel it'
             return Excite.Result(error_code=Code.BUSY, error_msg=text)
         report = self._running = Report()
+        result = report.result
         self._preview.stop()
-        result = Excite.Result()
         try:
             await self._carry_out(goal, report)
             goal.succeed()
@@ -312,10 +306,6 @@ class ExcitationNode(Node):
             goal.abort()
         finally:
             self._running = None
-        result.recording_path = report.recording_path
-        result.max_tracking_error = report.largest_error
-        result.max_effort_share = report.largest_share
-        result.duration, result.planned_duration = report.duration, report.planned_duration
         return result
 
     async def _carry_out(self, goal: ServerGoalHandle, report: Report) -> None:
@@ -331,7 +321,7 @@ class ExcitationNode(Node):
         robot = await self._robot()
         motion = self._wanted(request, robot, options)
         self._states.watch(robot.joints, state_bounds(robot, motion.settings))
-        tick = self._ticking(partial(_publish_progress, goal, report))
+        tick = self._ticking(lambda: goal.publish_feedback(copy(report.feedback)))
         self._client_watch.restart()
         interruption = self._interruption(goal, options, robot)
         path = await motion.carry_out(
@@ -363,7 +353,7 @@ class ExcitationNode(Node):
             text = f"'{request.plan_id}' was planned for another robot: {REPLACED}, so plan anew"
             raise MotionError(Code.UNKNOWN_PLAN, text)
         settings = read_options(self, PlannerSettings, 'planner')
-        return wanted(request, self._plans, robot, settings, options)
+        return requested_motion(request, self._plans, robot, settings, options)
 
     # -------------------------------------------------------------------------------- previewing
 
@@ -416,18 +406,6 @@ class ExcitationNode(Node):
             return self._client_watch.reason(options)
 
         return interruption
-
-
-def _publish_progress(goal: ServerGoalHandle, report: Report) -> None:
-    goal.publish_feedback(
-        Excite.Feedback(
-            phase=report.phase,
-            progress=report.progress,
-            tracking_error=report.tracking_error,
-            effort_share=report.effort_share,
-            speed_scaling=report.speed_scaling,
-        )
-    )
 
 
 def _end_early(goal: ServerGoalHandle) -> None:

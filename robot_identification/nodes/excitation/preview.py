@@ -34,7 +34,7 @@ from ..common.requests import SERVICES
 from .motion_checks import MotionCheck
 from .motion_types import MotionError
 from .options import ExecutionOptions, PreviewOptions
-from .trajectory_senders import message_of
+from .senders import message_of
 
 PREFIX = 'preview'
 """Of the parameters."""

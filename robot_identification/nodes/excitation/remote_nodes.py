@@ -57,7 +57,7 @@ async def wait_for(
         await tick()
 
 
-async def answer_of(client: Client, request: Any, tick: Tick, seconds: float) -> Any | None:
+async def call_service(client: Client, request: Any, tick: Tick, seconds: float) -> Any | None:
     """Return a service's response; None if it is not there or does not answer in time."""
     end = time.monotonic() + seconds
     while not client.service_is_ready():
@@ -76,7 +76,7 @@ async def answer_of(client: Client, request: Any, tick: Tick, seconds: float) ->
 # --------------------------------------------------------------------------------- the controller
 
 
-class ControllerQuestion:
+class ControllerParameters:
     """
     Client of a controller's parameters; each controller of ros2_control has its joints there.
 
@@ -126,7 +126,7 @@ class ControllerQuestion:
         if self._client is None:
             return None
         request = GetParameters.Request(names=[parameter])
-        answer = await answer_of(self._client, request, tick, ANSWER_SECONDS)
+        answer = await call_service(self._client, request, tick, ANSWER_SECONDS)
         return None if answer is None else next(iter(answer.values), None)
 
 
@@ -262,7 +262,7 @@ class ControllerState:
             return
         namespace, _, name = self.name.rpartition('/')
         for service in self._services(namespace):
-            answer = await answer_of(
+            answer = await call_service(
                 self._clients[service], self._kind.Request(), tick, ANSWER_SECONDS
             )
             manager = service.rpartition('/')[0]
@@ -351,9 +351,9 @@ class MotionRecording:
         """Start the recording; raise `MotionError` if the recorder does not."""
         if self.name is None:
             return
-        self.report.phase = 'starting_recorder'
+        self.report.feedback.phase = 'starting_recorder'
         answer = await self._call(StartRecording, 'start', StartRecording.Request(name=self.name))
-        self.report.recording_path = answer.path
+        self.report.result.recording_path = answer.path
 
     async def stop(self, error: Exception | None = None) -> None:
         """
@@ -373,11 +373,11 @@ class MotionRecording:
         """
         if self.name is None:
             return
-        self.report.phase = 'finishing_recording'
+        self.report.feedback.phase = 'finishing_recording'
         request = StopRecording.Request(mark='' if error is None else self._mark(error))
         try:
             answer = await self._call(StopRecording, 'stop', request)
-            self.report.recording_path = answer.path or self.report.recording_path
+            self.report.result.recording_path = answer.path or self.report.result.recording_path
         except MotionError as failure:
             if error is None:
                 raise
@@ -385,7 +385,7 @@ class MotionRecording:
 
     def _mark(self, error: Exception) -> str:
         """Return the mark for later readers of the recording."""
-        where = f'at {self.report.progress:.0%} of the motion'
+        where = f'at {self.report.feedback.progress:.0%} of the motion'
         if isinstance(error, MotionError):
             return f'ended early {where}: {code_name(error.code)}: {error.message}'
         return f'ended early {where}: {type(error).__name__}: {error}'
@@ -405,7 +405,7 @@ class MotionRecording:
                 RECORDER_APPEARS,
             )
             idle = False
-            answer = await answer_of(client, request, self.tick, RECORDER_SECONDS)
+            answer = await call_service(client, request, self.tick, RECORDER_SECONDS)
             idle = answer is not None
         finally:
             # destroying a client with an answer on its way can end the process

@@ -68,7 +68,7 @@ class Watched:
 
     def __init__(self, path, options=OPTIONS):
         self.states, self.path, self.words = States(path), path, []
-        self.report = motion_watch.Report()
+        self.report = motion_types.Report()
         self.watch = motion_watch.MotionWatch(self.states, options, self.report, self.words.append)
         self.clock = motion_types.PathClock(100_000_000_000, 100_000_000_000)
 
@@ -84,8 +84,8 @@ def test_nothing_ends_a_motion_that_goes_as_planned(path):
         assert watched.at(time) is None
     limit = np.array([400.0, 150.0])
     share = (np.abs(path.effort) / limit).max()
-    assert watched.report.largest_share == pytest.approx(share, rel=0.05)
-    assert watched.report.largest_error < 1e-12 and not watched.words
+    assert watched.report.result.max_effort_share == pytest.approx(share, rel=0.05)
+    assert watched.report.result.max_tracking_error < 1e-12 and not watched.words
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_drives_that_lag_are_held_against_the_plan_of_late_and_no_longer(path, b
     watched.states.lag = 0.1
     assert all(watched.at(time) is None for time in times)
     # the report has the plain difference
-    assert watched.report.largest_error > 0.05
+    assert watched.report.result.max_tracking_error > 0.05
     late = Watched(path, replace(options, effort_time=0.0))
     late.states.lag = 0.25
     reasons = {reason.code for time in times if (reason := late.at(time)) is not None}
@@ -167,7 +167,7 @@ def test_drives_that_lag_are_held_against_the_plan_of_late_and_no_longer(path, b
 def test_a_state_that_comes_late_is_held_against_the_plan_of_its_own_time(path):
     watched = Watched(path, TIGHT)
     assert all(watched.at(time, age=0.08) is None for time in np.arange(0.1, path.duration, 0.01))
-    assert watched.report.largest_error < 1e-9
+    assert watched.report.result.max_tracking_error < 1e-9
 
 
 def test_within_its_bound_an_effort_may_be_off_and_bounds_may_be_switched_off(path):
@@ -177,7 +177,7 @@ def test_within_its_bound_an_effort_may_be_off_and_bounds_may_be_switched_off(pa
     free = Watched(path, replace(OPTIONS, effort_tolerance=0.0, effort_share=0.0))
     free.states.more = np.array([-600.0, 0.0])
     assert free.at(0.5) is None
-    assert free.report.largest_share > 1.0
+    assert free.report.result.max_effort_share > 1.0
 
 
 def test_efforts_that_are_missing_are_told_once_and_nothing_is_made_of_them(path):
@@ -191,7 +191,7 @@ def test_efforts_that_are_missing_are_told_once_and_nothing_is_made_of_them(path
             setattr(watched.states, name, value)
         assert watched.at(0.5) is None and watched.at(0.6) is None
         assert len(watched.words) == 1 and words in watched.words[0]
-    assert 0.0 < watched.report.largest_share < 1.0
+    assert 0.0 < watched.report.result.max_effort_share < 1.0
     # the other joint is still watched
     watched.states.more = np.array([-600.0, np.nan])
     assert watched.at(0.7).code == Code.EFFORT_EXCEEDED

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Senders of trajectories to a controller: on a topic, and by the action FollowJointTrajectory."""
+"""
+Senders of a motion to a robot's controller, in short horizons.
+
+A *horizon* is the next piece of the checked path with a smooth stop along the path behind it.  A
+new one comes several times within its length, and replaces what is left of the former; up to where
+the former began to stop, both are the same motion.  So a controller that gets no more, since the
+node or the network has died, brings the robot to rest by itself.  A stop that is wanted is one
+more such message.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +28,7 @@ from ..common.control_interface import require_follow_joint_trajectory
 from ..common.motion_messages import time_message, trajectory_message
 from .motion_types import Tick
 from .options import ControllerOptions
-from .remote_nodes import ControllerQuestion, difference, joints_differ, SpeedScaling, wait_for
+from .remote_nodes import ControllerParameters, difference, joints_differ, SpeedScaling, wait_for
 
 
 def message_of(trajectory: PointTrajectory, start: int = 0) -> JointTrajectory:
@@ -31,9 +39,13 @@ def message_of(trajectory: PointTrajectory, start: int = 0) -> JointTrajectory:
     )
 
 
-class TrajectorySender:
+class Sender:
     """
-    The part that both `Sender` of trajectories share.
+    Base of the senders; a motion uses them through a `CheckedSender` alone.
+
+    It calls `prepare` once, `begin` once for each of its paths, `send` again and again, and
+    `finish` once, however it ended.  The properties are read a hundred times a second, so they
+    must not compute or wait.
 
     Parameters
     ----------
@@ -44,6 +56,13 @@ class TrajectorySender:
     options:
         The controller's.
 
+    Attributes
+    ----------
+    feeds_back:
+        Whether commands are velocities, corrected by the distance from the path.
+    target:
+        Name of the receiver for messages: ``topic '/joint_trajectory'``, for example.
+
     """
 
     feeds_back = False
@@ -51,51 +70,89 @@ class TrajectorySender:
     def __init__(
         self, node: Node, group: CallbackGroup, name: str, options: ControllerOptions
     ) -> None:
+        self._node, self._options = node, options
         self._speed = SpeedScaling(node, options.speed_scaling_topic)
-        self._question = ControllerQuestion(node, group, name, options.controller_node)
-        self._logger = node.get_logger()
+        self._controller = ControllerParameters(node, group, name, options.controller_node)
+        self.target = f"topic '{name}'"
         self._warned = False
 
     @property
     def speed_scaling(self) -> float:
-        """Rate at which the controller lets time pass."""
+        """Rate of the motion's time in the controller: 1 in real time, 0 while it pauses."""
         return self._speed.value
 
+    @property
+    def failure(self) -> str | None:
+        """Reason for which the motion cannot go on, with the remedy, or None."""
+        return self._speed.failure
+
+    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
+        """
+        Wait until the controller is there and takes commands for ``joints``.
+
+        Raises
+        ------
+        MotionError
+            ``NO_CONTROLLER`` where it does not appear in time, ``JOINTS_DIFFER`` where its joints
+            are others.
+
+        """
+        await self._speed.prepare(tick)
+
+    def send(self, trajectory: PointTrajectory, start: int) -> None:
+        """
+        Have the robot follow a trajectory from now on, in place of what was sent before.
+
+        Parameters
+        ----------
+        trajectory:
+            Ends at rest.  Its first point lies before the present, but for the first message of a
+            motion, which comes a little ahead of time; between two points the motion is the
+            quintic through both.
+        start:
+            When time 0 of its times as given is or was, in the clock of the joint states [ns].
+            Where the controller scales time, it is moved so that the points fit the present.
+
+        """
+        raise NotImplementedError
+
     def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Do nothing: the controller interpolates what was checked."""
+        """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
 
     def mistrust(self) -> None:
-        """Do nothing: no joint states are used here."""
+        """Use no joint states for what is left of the motion."""
 
-    async def _prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
-        """Require a speed scaling, and that the joints are the controller's, in any order."""
-        await self._speed.prepare(tick)
-        theirs = await self._question.joints(tick)
+    def finish(self) -> None:
+        """Forget the motion: the robot rests, and nothing more is to be sent."""
+
+    async def _require_joints(self, joints: tuple[str, ...], tick: Tick) -> None:
+        """Require that the joints are the controller's, in any order."""
+        theirs = await self._controller.joints(tick)
         if not theirs:
             self._warn()
             return
         missing, surplus = difference(joints, theirs)
-        if surplus and await self._question.allows_partial(tick):
+        if surplus and await self._controller.allows_partial(tick):
             surplus = []
         if missing or surplus:
-            raise joints_differ(self._question.name, missing, surplus)
+            raise joints_differ(self._controller.name, missing, surplus)
 
     def _warn(self) -> None:
         if self._warned:
             return
         self._warned = True
-        name = self._question.name
+        name = self._controller.name
         asked = (
             f"'{name}' does not return its parameter joints" if name else 'its node is not known'
         )
-        self._logger.warning(
+        self._node.get_logger().warning(
             f"the controller's joints cannot be compared with the motion's, since {asked}: see "
             'the parameter controller_node'
         )
 
 
-class TopicSender(TrajectorySender):
-    """`Sender` to a controller that takes trajectories on a topic; parameters as for all."""
+class TopicSender(Sender):
+    """Sender to a controller that takes trajectories on a topic."""
 
     def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
         # a depth of 1: after a gap in the network, horizons of the past are of no use
@@ -103,41 +160,34 @@ class TopicSender(TrajectorySender):
         super().__init__(node, group, self._publisher.topic_name, options)
 
     @property
-    def target(self) -> str:
-        """Name of the trajectory topic, for messages."""
-        return f"topic '{self._publisher.topic_name}'"
-
-    @property
     def failure(self) -> str | None:
-        """Reason for which a motion cannot go on, or None."""
+        """See `Sender`."""
         if self._publisher.get_subscription_count() == 0:
             return (
                 f'the controller is gone: no subscriber takes trajectories on {self.target} '
                 'any more'
             )
-        return self._speed.failure
+        return super().failure
 
     async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
-        """Wait until a controller with the joints listens; raise `MotionError` otherwise."""
+        """See `Sender`."""
         await wait_for(
             lambda: self._publisher.get_subscription_count() > 0,
             f'no subscriber takes trajectories on {self.target}: start the controller, or correct '
             'the parameter controller_topic',
             tick,
         )
-        await self._prepare(joints, tick)
+        await super().prepare(joints, tick)
+        await self._require_joints(joints, tick)
 
     def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Send a trajectory that replaces the one that runs."""
         self._publisher.publish(message_of(trajectory, start))
 
-    def finish(self) -> None:
-        """Do nothing: the controller holds the last point."""
 
-
-class ActionSender(TrajectorySender):
+class ActionSender(Sender):
     """
-    `Sender` to a controller by its action; parameters as for all.
+    Sender to a controller with the action FollowJointTrajectory.
 
     Each horizon is a goal that takes the place of the one before, which comes back as aborted:
     joint_trajectory_controller reports so that it was replaced, and no failure.
@@ -152,9 +202,10 @@ class ActionSender(TrajectorySender):
     def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
         self._kind = require_follow_joint_trajectory()
         action = options.controller_topic
-        self._name = node.resolve_service_name(action)
+        name = node.resolve_service_name(action)
         self._client = ActionClient(node, self._kind, action, callback_group=group)
-        super().__init__(node, group, self._name, options)
+        super().__init__(node, group, name, options)
+        self.target = f"action '{name}'"
         self._first = self._latest = 0
         self._handle: Any | None = None
         self._failure: str | None = None
@@ -169,19 +220,14 @@ class ActionSender(TrajectorySender):
         self._codes = {getattr(self._kind.Result, name): name for name in names}
 
     @property
-    def target(self) -> str:
-        """Name of the action server, for messages."""
-        return f"action '{self._name}'"
-
-    @property
     def failure(self) -> str | None:
-        """Reason for which the controller has aborted the motion; None without one."""
+        """See `Sender`."""
         if not self._client.server_is_ready():
             self._fail(f'the controller is gone: there is no server of the {self.target} any more')
-        return self._failure or self._speed.failure
+        return self._failure or super().failure
 
     async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
-        """Wait until the action is there, of a controller with the joints; or `MotionError`."""
+        """See `Sender`."""
         self._failure, self._finished = None, False
         self._first = self._latest + 1
         await wait_for(
@@ -190,7 +236,8 @@ class ActionSender(TrajectorySender):
             'parameter controller_topic',
             tick,
         )
-        await self._prepare(joints, tick)
+        await super().prepare(joints, tick)
+        await self._require_joints(joints, tick)
 
     def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Send a goal that replaces the one that runs."""
