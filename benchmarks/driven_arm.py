@@ -22,10 +22,9 @@ from robot_identification.excitation.state_monitor import state_bounds
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.joint_state_watch import require_state, StateWatch
 from robot_identification.nodes.excitation.motion import MotionRun
-from robot_identification.nodes.excitation.motion_errors import code_name, MotionError
-from robot_identification.nodes.excitation.motion_path import motion_path
+from robot_identification.nodes.excitation.motion_checks import motion_path
 from robot_identification.nodes.excitation.motion_sender import CheckedSender
-from robot_identification.nodes.excitation.motion_watch import Report
+from robot_identification.nodes.excitation.motion_types import code_name, MotionError, Report
 from robot_identification.nodes.excitation.options import ExecutionOptions
 from robot_identification.simulation import SimulationSettings
 from sensor_msgs.msg import JointState
@@ -248,7 +247,7 @@ class Arm:
         position, velocity = (np.array(each) for each in zip(*world.track, strict=True))
         span = round(SPAN * SERVO_RATE)
         acceleration = np.abs(velocity[span:] - velocity[:-span]) / SPAN
-        last = None if sender.reference is None else sender.reference.points.motion.position[-1]
+        last = None if sender.reference is None else sender.reference.position[-1]
         beyond = np.maximum(self.limits.lower - position, position - self.limits.upper)
         grid = np.linspace(0.0, self.path.duration, 2000)
         path = self.path.trajectory.sample(grid).position

@@ -19,9 +19,9 @@ from unittest import mock
 import numpy as np
 from rclpy.serialization import serialize_message
 from robot_identification.errors import RecordingError
-from robot_identification.excitation.command_player import CommandPlayer
+from robot_identification.excitation.command_stream import CommandPlayer
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.points import Points, PointTrajectory
+from robot_identification.excitation.points import PointTrajectory
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.motion_messages import (
     joint_sample,
@@ -29,7 +29,7 @@ from robot_identification.nodes.common.motion_messages import (
     time_message,
 )
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
-from robot_identification.nodes.excitation.trajectory_publisher import message_of
+from robot_identification.nodes.excitation.senders import message_of
 from robot_identification.nodes.simulation.command_inputs import (
     RAMP,
     SCALING_RATE,
@@ -218,9 +218,9 @@ class TrajectoryController:
     def begin(self, limits: Limits, position: np.ndarray) -> None:
         """Do nothing: it interpolates."""
 
-    def send(self, points: Points, start: int) -> None:
+    def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Follow the points, soon."""
-        message = message_of(points, start)
+        message = message_of(trajectory, start)
         self.sent.append(message)
         self._world.later(LATENCY, lambda: self._follow(message))
 
@@ -268,11 +268,9 @@ class CommandController(TrajectoryController):
         """Begin a path."""
         self._player.begin(limits, position)
 
-    def send(self, points: Points, start: int) -> None:
+    def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Follow the points."""
-        m = points.motion
-        path = PointTrajectory(points.joints, points.time, m.position, m.velocity, m.acceleration)
-        self._player.follow(path, 1e-9 * start + float(points.time[0]))
+        self._player.follow(trajectory, 1e-9 * start + trajectory.begin)
 
     def mistrust(self) -> None:
         """Use no more joint states."""

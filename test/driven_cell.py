@@ -25,7 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.motion_messages import seconds
 from robot_identification.nodes.excitation import node as excitation_node
-from robot_identification.nodes.excitation.controller_factory import SENDERS
+from robot_identification.nodes.excitation.motion_sender import SENDERS
 from robot_identification.simulation import SimulationSettings
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview

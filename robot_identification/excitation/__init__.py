@@ -28,7 +28,6 @@ __all__ = [
     'PlannerSettings',
     'PlanningCanceled',
     'point_to_point',
-    'Points',
     'PointSettings',
     'PointTrajectory',
     'stoppable',
@@ -38,6 +37,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .braking import stoppable, StoppablePath
     from .collision_check import CollisionError, Nearest
     from .collisions import collision_model, CollisionModel
     from .constraints import check_trajectory, Findings, LimitUse, LimitViolation
@@ -45,10 +45,9 @@ if TYPE_CHECKING:
     from .obstacles import Obstacle
     from .planner import plan
     from .plans import Plan, PlanningCanceled
-    from .points import point_to_point, Points, PointTrajectory, to_points
+    from .points import point_to_point, PointTrajectory, to_points
     from .settings import PlannerSettings, PointSettings
     from .trajectories import concatenate, FourierTrajectory, Trajectory
-    from .trajectory_segments import stoppable, StoppablePath
 else:
     _MODULES = {
         'collisions': (
@@ -61,7 +60,7 @@ else:
             'LimitUse',
             'LimitViolation',
         ),
-        'trajectory_segments': (
+        'braking': (
             'stoppable',
             'StoppablePath',
         ),
@@ -77,7 +76,6 @@ else:
         ),
         'points': (
             'point_to_point',
-            'Points',
             'PointTrajectory',
             'to_points',
         ),

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Coming to rest along the path of a trajectory.
+Stops: along the path of a trajectory, as part of its pieces, and off it.
 
-It keeps a robot where it was checked to be free of collision: only the time scaling s(t)
-changes, q(t) = path(s(t)).
+A stop along the path keeps a robot where it was checked to be free of collision, and is never
+faster than the path: only the time scaling s(t) changes, q(t) = path(s(t)).  Its accelerations,
+jerks and efforts are others, and are checked here, for all stops before the first piece is sent:
+of the polynomials that a controller makes of their points, since that is what moves the robot.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..data.recording import Motion
 from .limits import Limits
-from .points import PointTrajectory
+from .points import PointTrajectory, spline_coefficients, to_points
 from .trajectories import Trajectory
 
 SHORTEST = 0.2
@@ -26,57 +29,39 @@ LONGEST = 5.0
 ACCELERATION_SHARE = 0.5
 """Share of the acceleration limits that a stop off the path uses: a servo overshoots."""
 
+STEP = 0.05
+"""Time from one stop that is found to the next, at least; they begin at points of the path [s]."""
+
+STOP_RATE = 50.0
+"""Points per second of a stop, at least [Hz]."""
+
 _FACTOR = 1.15
-_LOOKS = 41
+"""From one duration that is tried to the next."""
+
+_LOOKS, _LOOKS_OFF_PATH = 5, 41
+"""Samples of each polynomial, and of a stop off the path, that are held against the limits."""
+
+_TIGHT = 0.99
+_SAMPLES = 20_000
 _ROUNDING = 1.0 + 1e-9
 
 
-@dataclass(frozen=True)
-class SlowedTrajectory:
+def slowed(path: Trajectory, begin: np.ndarray | float, duration: float, x: np.ndarray) -> Motion:
     r"""
-    A trajectory that is followed from time `begin` at a rate falling smoothly from 1 to 0.
+    Return states of stops along a path, whose rate falls smoothly from 1 to 0.
 
     With :math:`x = t / T`, :math:`\dot s = 1 - 3 x^2 + 2 x^3`, whose derivative vanishes at both
-    ends, so that velocity and acceleration join the trajectory's and end at zero.
-
-    Attributes
-    ----------
-    path:
-        The trajectory whose path is kept.
-    begin:
-        Time in it at which the slowing down starts [s].
-    duration:
-        Time until rest [s]; half of it is left of the path.
-
-    """
-
-    path: Trajectory
-    begin: float
-    duration: float
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the joints."""
-        return self.path.joints
-
-    def sample(self, time: np.ndarray) -> Motion:
-        """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
-        time = np.clip(np.atleast_1d(np.asarray(time, dtype=float)), 0.0, self.duration)
-        return slowed(self.path, self.begin, self.duration, time / self.duration)
-
-
-def slowed(path: Trajectory, begin: np.ndarray | float, duration: float, x: np.ndarray) -> Motion:
-    """
-    Return the states of stops along a path (see `SlowedTrajectory`).
+    ends: velocity and acceleration join the path's and end at zero, after half of the duration in
+    the path's time.
 
     Parameters
     ----------
     path:
         The trajectory whose path is kept.
     begin:
-        When the stop begins to which a sample belongs, one for each or one for all [s].
+        Time of the path at which the stop of a sample begins, one for each or one for all [s].
     duration:
-        Time until rest [s].
+        Time T until rest [s].
     x:
         (n_samples,) share of that time that has passed, from 0 to 1.
 
@@ -89,6 +74,194 @@ def slowed(path: Trajectory, begin: np.ndarray | float, duration: float, x: np.n
         motion.velocity * rate,
         motion.acceleration * rate**2 + motion.velocity * change,
     )
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """
+    A piece of a path with a stop behind it.
+
+    Attributes
+    ----------
+    trajectory:
+        What is sent; its times as given are those of the path.
+    stop:
+        When the stop begins [s]; infinite where the path's own end is in the piece.
+
+    """
+
+    trajectory: PointTrajectory
+    stop: float
+
+    @property
+    def end(self) -> float:
+        """Time of the path at which the robot is at rest [s]."""
+        return self.trajectory.end
+
+
+@dataclass(frozen=True)
+class StoppablePath:
+    """
+    A path, and the quickest stops on it that keep the limits.
+
+    Attributes
+    ----------
+    path:
+        From rest to rest, with accelerations.
+    begin:
+        (n_stops,) times of points of the path, increasing [s].
+    duration:
+        (n_stops,) how long the stops that begin there take [s].
+    rate:
+        Points per second of the stops [Hz].
+
+    """
+
+    path: PointTrajectory
+    begin: np.ndarray
+    duration: np.ndarray
+    rate: float = STOP_RATE
+
+    def horizon(self, since: float, until: float) -> Horizon:
+        """
+        Return the points from just before ``since`` on, with a stop at ``until`` or soon after.
+
+        Parameters
+        ----------
+        since:
+            Time on the path that is not yet to come; below 0 before it begins [s].
+        until:
+            [s]; infinite for all that is left of the path.
+
+        """
+        p = self.path
+        assert p.acceleration is not None
+        first = max(int(np.searchsorted(p.time, since, side='right')) - 2, 0)
+        k = int(np.searchsorted(self.begin, until))
+        path = p.time, p.position, p.velocity, p.acceleration
+        if k == self.begin.size:
+            return Horizon(PointTrajectory(p.joints, *(c[first:] for c in path)), np.inf)
+        begin, duration = float(self.begin[k]), float(self.duration[k])
+        upto = int(np.searchsorted(p.time, begin)) + 1
+        rows = slice(min(first, upto - 1), upto)
+        x = _grid(duration, self.rate)
+        states = _stops(p, self.begin[k : k + 1], duration, x)
+        stop = (begin + duration * x, *(array[0] for array in states))
+        # the first point of the stop is the path's, as it is there
+        columns = (np.concatenate([c[rows], s[1:]]) for c, s in zip(path, stop, strict=True))
+        return Horizon(PointTrajectory(p.joints, *columns), begin)
+
+    def rest_within(self, length: float) -> float:
+        """Return the longest time from a last horizon of some length to rest [s]."""
+        ends = np.append(self.begin + self.duration, self.path.duration)
+        # the latest times at which each stop, and at last the end, is what a horizon ends with
+        latest = np.append(self.begin, np.inf) - length
+        earliest = np.maximum(np.concatenate([[-np.inf], latest[:-1]]), 0.0)
+        return float((ends - earliest)[latest >= 0.0].max())
+
+
+def stoppable(
+    path: PointTrajectory,
+    limits: Limits,
+    effort: Callable[[Motion], np.ndarray],
+    rate: float = STOP_RATE,
+) -> StoppablePath:
+    """
+    Find the quickest stops that keep the limits of acceleration, jerk and effort.
+
+    Moments from which no stop does, as where the path itself brakes as hard as it may, have none:
+    the next one that has takes their place, at last the path's own end.
+
+    Parameters
+    ----------
+    path:
+        A checked path with accelerations, from rest to rest.
+    limits:
+        Limits in force.
+    effort:
+        Predicts efforts.
+    rate:
+        Points per second in which stops are sent [Hz].
+
+    """
+    rate = max(rate, STOP_RATE)
+    wanted = np.arange(STEP, path.duration - SHORTEST, STEP)
+    rows = np.unique(np.searchsorted(path.time, wanted))
+    begin = path.time[rows[rows < path.time.size - 1]]
+    # one that takes longer than the path itself is none
+    longest = path.duration - begin
+    found = np.full(begin.size, np.nan)
+    duration = SHORTEST
+    while duration <= LONGEST and np.isnan(found).any():
+        x = _grid(duration, rate)
+        open_ = np.flatnonzero(np.isnan(found) & (longest >= duration))
+        count = max(_SAMPLES // (x.size * _LOOKS), 1)  # for the memory
+        for first in range(0, open_.size, count):
+            part = open_[first : first + count]
+            kept = _kept(path, begin[part], duration, x, limits, effort)
+            found[part[kept]] = duration
+        duration *= _FACTOR
+    good = np.isfinite(found)
+    return StoppablePath(path, begin[good], found[good], rate)
+
+
+def _grid(duration: float, rate: float) -> np.ndarray:
+    """Places of a stop's points, from 0 to 1."""
+    return np.linspace(0.0, 1.0, int(np.ceil(duration * rate)) + 1)
+
+
+def _stops(
+    path: PointTrajectory, begin: np.ndarray, duration: float, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, velocities and accelerations of stops of one duration, (n_stops, n, n_joints)."""
+    motion = slowed(path, np.repeat(begin, x.size), duration, np.tile(x, begin.size))
+    shape = begin.size, x.size, len(path.joints)
+    return (
+        motion.position.reshape(shape),
+        motion.velocity.reshape(shape),
+        motion.acceleration.reshape(shape),
+    )
+
+
+def _kept(
+    path: PointTrajectory,
+    begin: np.ndarray,
+    duration: float,
+    x: np.ndarray,
+    limits: Limits,
+    effort: Callable[[Motion], np.ndarray],
+) -> np.ndarray:
+    """Return whether each of the stops keeps the limits, (n_stops,)."""
+    n_stops, n_joints = begin.size, len(path.joints)
+    # each joint of each stop is a column of its own, so that all are joined at once
+    columns = (
+        array.transpose(1, 0, 2).reshape(x.size, -1) for array in _stops(path, begin, duration, x)
+    )
+    pieces = spline_coefficients(duration * x, *columns)
+    step = duration / (x.size - 1)
+    t = np.linspace(0.0, step, _LOOKS)
+
+    def derivative(order: int) -> np.ndarray:
+        """(pieces, looks, n_stops, n_joints)."""
+        value = np.zeros((len(pieces), t.size, n_stops * n_joints))
+        for power in range(5, order - 1, -1):
+            factor = float(np.prod(np.arange(power - order + 1, power + 1)))
+            value = value * t[:, None] + factor * pieces[:, power, None]
+        return value.reshape(len(pieces), t.size, n_stops, n_joints)
+
+    acceleration = derivative(2)
+    kept = np.ones(n_stops, dtype=bool)
+    for values, limit in ((acceleration, limits.acceleration), (derivative(3), limits.jerk)):
+        kept &= (np.abs(values) <= _TIGHT * limit).all(axis=(0, 1, 3))
+    if kept.any() and np.isfinite(limits.effort).any():
+        states = (derivative(0), derivative(1), acceleration)
+        motion = Motion(*(array[:, :, kept].reshape(-1, n_joints) for array in states))
+        needed = np.abs(effort(motion)).reshape(len(pieces), t.size, -1, n_joints)
+        kept[kept] = (needed <= limits.effort).all(axis=(0, 1, 3))
+    return kept
+
+
+# ---------------------------------------------------------------------------------- off the path
 
 
 def to_rest(
@@ -121,10 +294,11 @@ def to_rest(
     """
     position, velocity, acceleration = np.asarray(state, dtype=float)
     zero = np.zeros_like(position)
-    looks = np.linspace(0.0, 1.0, _LOOKS)
     # at its begin it may move as the motion that it ends
-    fastest = np.maximum(limits.velocity, np.abs(velocity))
-    hardest = np.maximum(ACCELERATION_SHARE * limits.acceleration, np.abs(acceleration))
+    fastest = np.maximum(limits.velocity, np.abs(velocity)) * _ROUNDING
+    hardest = ACCELERATION_SHARE * limits.acceleration
+    hardest = np.maximum(hardest, np.abs(acceleration)) * _ROUNDING
+    lower, upper = np.minimum(limits.lower, position), np.maximum(limits.upper, position)
     duration = shortest
     while duration <= LONGEST:
         end = position + 0.5 * duration * velocity if place is None else place
@@ -136,13 +310,42 @@ def to_rest(
             np.array([velocity, zero]),
             np.array([acceleration, zero]),
         )
-        motion = stop.sample(duration * looks)
-        inside = (motion.position >= np.minimum(limits.lower, position)) & (
-            motion.position <= np.maximum(limits.upper, position)
-        )
-        slow = np.abs(motion.velocity) <= fastest * _ROUNDING
-        soft = np.abs(motion.acceleration) <= hardest * _ROUNDING
+        motion = stop.sample(np.linspace(0.0, duration, _LOOKS_OFF_PATH))
+        inside = (lower <= motion.position) & (motion.position <= upper)
+        slow = np.abs(motion.velocity) <= fastest
+        soft = np.abs(motion.acceleration) <= hardest
         if (inside & slow & soft).all():
             return stop
         duration *= _FACTOR
     return None
+
+
+def diverted(
+    former: PointTrajectory, begin: float, stop: PointTrajectory, rate: float
+) -> PointTrajectory:
+    """
+    Return a trajectory that is left at a moment for a stop of its own.
+
+    Parameters
+    ----------
+    former:
+        What a controller follows.
+    begin:
+        When the stop begins, in its times as given [s].
+    stop:
+        Begins with the state that it has then.
+    rate:
+        Points per second of the stop [Hz].
+
+    """
+    time, more = former.begin + former.time, to_points(stop, rate)
+    rows = slice(0, int(np.searchsorted(time, begin - 1e-9)))
+    assert former.acceleration is not None and more.acceleration is not None
+    position, velocity, acceleration = former.state(begin)
+    return PointTrajectory(
+        former.joints,
+        np.concatenate([time[rows], begin + more.time]),
+        np.concatenate([former.position[rows], position, more.position[1:]]),
+        np.concatenate([former.velocity[rows], velocity, more.velocity[1:]]),
+        np.concatenate([former.acceleration[rows], acceleration, more.acceleration[1:]]),
+    )

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ExcitationError
 from .collisions import CollisionModel, Contact
-from .efforts import check_times, LEAST_RATE
+from .extremes import check_times, LEAST_RATE
 from .trajectories import Trajectory
 
 _BLOCK = 4096
@@ -28,44 +28,30 @@ class CollisionError(ExcitationError):
     nearest: Nearest
 
 
-@dataclass(frozen=True)
-class Nearest:
+@dataclass(frozen=True, kw_only=True)
+class Nearest(Contact):
     """
     Smallest distance of two bodies along a path.
 
     Attributes
     ----------
-    first, second:
-        Names of links or obstacles.
-    distance:
-        Between them [m].
     time:
         When [s].
     position:
         (n_joints,) [rad or m].
-    points:
-        (2, 3) on the one and on the other, in the base frame [m].
-    obstacle:
-        Whether one of them is an obstacle.
 
     """
 
-    first: str
-    second: str
-    distance: float
     time: float
     position: np.ndarray
-    points: np.ndarray
-    obstacle: bool = False
 
     @classmethod
     def of(cls, contact: Contact, time: float, position: np.ndarray) -> Nearest:
-        """Make it of a contact, with when and where that is."""
-        c = contact
-        return cls(c.first, c.second, c.distance, time, position, c.points, c.obstacle)
+        """Return a contact with its time and position."""
+        return cls(**vars(contact), time=time, position=position)
 
     def summary(self) -> str:
-        """Return some words on it."""
+        """Return the distance, the bodies and the time as text."""
         return f"{self.distance:.4f} m ('{self.first}' to '{self.second}' at {self.time:.2f} s)"
 
     def delayed(self, seconds: float) -> Nearest:
@@ -116,7 +102,7 @@ def sweep(trajectory: Trajectory, reach: np.ndarray, step: float) -> np.ndarray:
 def _far_apart(
     trajectory: Trajectory, times: np.ndarray, reach: np.ndarray, step: float
 ) -> np.ndarray:
-    """Tell between which times (n_times - 1,) a point may move by more than ``step``."""
+    """Return between which times (n_times - 1,) a point may move by more than ``step``."""
     far = np.zeros(times.size - 1, dtype=bool)
     for start in range(0, far.size, _BLOCK):
         part = times[start : start + _BLOCK + 1]
@@ -128,13 +114,7 @@ def _far_apart(
 
 def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tuple[Nearest, ...]:
     """
-    Check that links keep the clearance, and return where they came closest.
-
-    Returns
-    -------
-    tuple of Nearest
-        The closest links, and the closest link and obstacle, where there are such; the nearest
-        first.
+    Check that links keep the clearance; return the closest links, and link and obstacle, if any.
 
     Raises
     ------
@@ -160,7 +140,7 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
 
 
 def nearest_first(found: Iterable[Nearest]) -> tuple[Nearest, ...]:
-    """Return of links, and of links and obstacles, the closest ones alone, the nearest first."""
+    """Return the closest links, and the closest link and obstacle, the nearest first."""
     best: dict[bool, Nearest] = {}
     for nearest in sorted(found, key=lambda nearest: nearest.distance):
         best.setdefault(nearest.obstacle, nearest)
@@ -168,7 +148,7 @@ def nearest_first(found: Iterable[Nearest]) -> tuple[Nearest, ...]:
 
 
 def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:
-    """Return the error that names what comes too close to what, and when."""
+    """Return the error that names both bodies, and when they are too close."""
     when = f'at {nearest.time:.3f} s' if nearest.time > 0.0 else 'at the start'
     error = CollisionError(
         f'{collisions.in_words(nearest.first, nearest.second)} are {nearest.distance:.4f} m apart '

@@ -9,13 +9,11 @@ against the last command that was sent, never against what is measured, which ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..errors import ExcitationError
 from .limits import Limits
-from .points import Points, PointTrajectory
+from .points import PointTrajectory
 
 TOLERANCE = 1.05
 """Factor on the limits of velocity and acceleration that a command may reach."""
@@ -43,39 +41,6 @@ class UnsafeCommandError(ExcitationError):
     """A command beyond the limits, or not reachable from the last one that was sent."""
 
 
-@dataclass(frozen=True)
-class Reference:
-    """
-    The trajectory that was sent last.
-
-    Attributes
-    ----------
-    points:
-        As sent; the times are those of the path.
-    trajectory:
-        The polynomials through them.
-
-    """
-
-    points: Points
-    trajectory: PointTrajectory
-
-    @property
-    def begin(self) -> float:
-        """Time of its first point on the path [s]."""
-        return float(self.points.time[0])
-
-    @property
-    def end(self) -> float:
-        """Time of its last point on the path, from which on it rests [s]."""
-        return float(self.points.time[-1])
-
-    def state(self, time: np.ndarray | float) -> np.ndarray:
-        """Return position, velocity and acceleration, (3, n_times, n_joints)."""
-        motion = self.trajectory.sample(np.atleast_1d(time) - self.begin)
-        return np.stack([motion.position, motion.velocity, motion.acceleration])
-
-
 class CommandGate:
     """
     Check of trajectories against the limits and against the trajectory that was sent last.
@@ -97,16 +62,16 @@ class CommandGate:
     def __init__(self, limits: Limits, position: np.ndarray) -> None:
         self._limits = limits
         self._rest = np.array(position, dtype=float)
-        self.reference: Reference | None = None
+        self.reference: PointTrajectory | None = None
 
-    def admit(self, points: Points, elapsed: float, speed: float = 1.0) -> None:
+    def admit(self, new: PointTrajectory, elapsed: float, speed: float = 1.0) -> None:
         """
-        Take note of a trajectory that is to replace the last one.
+        Admit a trajectory that is to replace the last one.
 
         Parameters
         ----------
-        points:
-            Ends at rest; the times are those of the path.
+        new:
+            Ends at rest, with accelerations; its times as given are those of the path.
         elapsed:
             Present time of the path [s].
         speed:
@@ -115,15 +80,10 @@ class CommandGate:
         Raises
         ------
         UnsafeCommandError
-            naming joint and quantity, where the robot would have to leap or to exceed a limit;
-            nothing is noted then.
+            naming joint and quantity, where the robot would have to leap or to exceed a limit.
 
         """
-        try:
-            new = Reference(points, points.trajectory())
-        except ExcitationError as error:
-            raise UnsafeCommandError(f'command refused: {error}') from error
-        if new.trajectory.joints != self._limits.joints:
+        if new.joints != self._limits.joints:
             raise UnsafeCommandError('command refused: its joints are not those of the limits')
         self._require_limits(new, elapsed)
         self._require_rest(new)
@@ -136,9 +96,9 @@ class CommandGate:
             self._require_continuity(self.reference, new, elapsed, speed)
         self.reference = new
 
-    def _require_limits(self, new: Reference, elapsed: float) -> None:
+    def _require_limits(self, new: PointTrajectory, elapsed: float) -> None:
         """Hold all that is still to come against the limits."""
-        limits, time = self._limits, new.points.time
+        limits, time = self._limits, new.begin + new.time
         first = max(int(np.searchsorted(time, elapsed - SWITCH_WINDOW)) - 1, 0)
         knots = time[min(first, time.size - 2) :]
         share = np.linspace(0.0, 1.0, LOOKS)
@@ -153,16 +113,16 @@ class CommandGate:
         ):
             self._require(excess, quantity, 'would leave its limits')
 
-    def _require_rest(self, new: Reference) -> None:
-        self._require(np.abs(new.points.motion.velocity[-1:]) - 1e-6, 'velocity', 'does not end')
+    def _require_rest(self, new: PointTrajectory) -> None:
+        self._require(np.abs(new.velocity[-1:]) - 1e-6, 'velocity', 'does not end')
 
-    def _require_not_begun(self, old: Reference, elapsed: float) -> None:
+    def _require_not_begun(self, old: PointTrajectory, elapsed: float) -> None:
         """Refuse a trajectory that is still to begin while another one moves the robot."""
         around = elapsed + SWITCH_WINDOW * np.linspace(-1.0, 1.0, LOOKS)
         moving = np.abs(old.state(around)[1])
         self._require(moving - SWITCH_TIME * self._limits.acceleration, 'velocity', 'would leap')
 
-    def _require_way(self, rest: np.ndarray, new: Reference, lead: float) -> None:
+    def _require_way(self, rest: np.ndarray, new: PointTrajectory, lead: float) -> None:
         """
         Require that a robot at rest reaches a first point in time.
 
@@ -170,9 +130,9 @@ class CommandGate:
         over time squared.
         """
         limits = self._limits
-        moving = np.abs(new.points.motion.velocity[:1])
+        moving = np.abs(new.velocity[:1])
         self._require(moving - SWITCH_TIME * limits.acceleration, 'velocity', 'would leap')
-        away = np.abs(new.points.motion.position[0] - rest)[None]
+        away = np.abs(new.position[0] - rest)[None]
         lead = max(lead, 0.0)
         free = 0.5 * limits.acceleration * SWITCH_TIME**2
         by_velocity = TOLERANCE * limits.velocity * lead * 8.0 / 15.0
@@ -181,7 +141,7 @@ class CommandGate:
         self._require(away - reach, 'position', 'would leap')
 
     def _require_continuity(
-        self, old: Reference, new: Reference, elapsed: float, speed: float
+        self, old: PointTrajectory, new: PointTrajectory, elapsed: float, speed: float
     ) -> None:
         """Require that around the present both trajectories are the same motion."""
         around = elapsed + speed * SWITCH_WINDOW * np.linspace(-1.0, 1.0, LOOKS)

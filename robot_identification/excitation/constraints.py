@@ -19,15 +19,13 @@ from .collision_check import (
     nearest_first,
 )
 from .collisions import CollisionModel
-from .efforts import (
+from .extremes import (
     Effort,
+    Extremes,
+    extremes,
     largest_efforts,
     LEAST_RATE,
     nominal_effort,
-)
-from .extremes import (
-    Extremes,
-    extremes,
     QUANTITIES,
 )
 from .limits import Limits

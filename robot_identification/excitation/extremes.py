@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
-Largest and smallest positions, velocities, accelerations and jerks of a motion, between samples.
+Largest positions, velocities, accelerations, jerks and efforts of a motion, between samples too.
 
-A controller joins points by polynomials of degree five at most, so these extremes are values at
-roots of derivatives.  The roots are found from the highest derivative down: the last one is
-linear, and between two neighbouring roots of a derivative the one below it is monotone, so each
-root is alone in an interval with a change of sign and bisection cannot miss it.
+A controller joins points by polynomials of degree five at most, so the extremes of a motion are
+values at roots of derivatives.  The roots are found from the highest derivative down: the last one
+is linear, and between two neighbouring roots of a derivative the one below it is monotone, so each
+root is alone in an interval with a change of sign and bisection cannot miss it.  Few polynomials
+get that far: the coefficients in Bernstein's form enclose the values, and only polynomials whose
+enclosure is beyond what the points reach are looked at.
 
-Few polynomials get that far.  The coefficients of a polynomial in Bernstein's form enclose its
-values, so those whose enclosure is not beyond what the points reach have no say.
+Efforts are no polynomials, so they are looked at on a grid.  Between two of its points a smooth
+function exceeds the larger of both by at most :math:`h^2 / 8` of its second derivative.  That one
+is taken from the differences on the grid and counted twice; intervals in which the limit might be
+reached by that are looked at eight times as densely, and those in them again.  What is left after
+three rounds, within microseconds, is where friction jumps with the sign of a velocity, and both
+sides of the jump have been looked at by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from math import comb
 
 import numpy as np
 
+from ..data.recording import Motion
+from ..model.robot import Robot
+from ..regressor import build, predict, prior
 from .points import PointTrajectory, spline_coefficients
 from .trajectories import Concatenation, Trajectory
 
@@ -28,65 +37,24 @@ QUANTITIES = ('position', 'velocity', 'acceleration', 'jerk')
 DEGREE = 5
 """Of the polynomials."""
 
+LEAST_RATE = 250.0
+"""Lowest rate at which the efforts of a trajectory are looked at [Hz]."""
+
+ROUNDS = 3
+DIVISIONS = 8
+
 _BLOCK = 4096
 _HALVINGS = 40
+_MOST_INTERVALS = 2048
+
+Effort = Callable[[Motion], np.ndarray]
+"""Predicts the efforts of a motion, (n_samples, n_joints) [N m or N]."""
+
+Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Polynomials: begin and length, (m,) [s], and coefficients of ascending powers, (m, 6, n)."""
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """
-    Polynomials one after the other.
-
-    Attributes
-    ----------
-    begin, length:
-        (n_pieces,) [s].
-    coefficients:
-        (n_pieces, 6, n_joints) of ascending powers of the time since `begin`.
-
-    """
-
-    begin: np.ndarray
-    length: np.ndarray
-    coefficients: np.ndarray
-
-
-def pieces(trajectory: Trajectory, rate: float) -> Iterator[Pieces]:
-    """
-    Iterate over the polynomials of a trajectory, some thousand at a time.
-
-    Those of a `PointTrajectory` are its own.  Any other is sampled at ``rate`` [Hz] and joined by
-    quintics, as a controller would; what is lost of a harmonic of f [Hz] falls with the cube of
-    f / rate for the jerk, and faster for the rest.
-    """
-    begin = 0.0
-    parts = trajectory.parts if isinstance(trajectory, Concatenation) else (trajectory,)
-    for part in parts:
-        for piece in _own(part) if isinstance(part, PointTrajectory) else _sampled(part, rate):
-            yield Pieces(begin + piece.begin, piece.length, piece.coefficients)
-        begin += part.duration
-
-
-def _own(trajectory: PointTrajectory) -> Iterator[Pieces]:
-    for first in range(0, trajectory.time.size - 1, _BLOCK):
-        time = trajectory.time[first : first + _BLOCK + 1]
-        yield Pieces(time[:-1], np.diff(time), trajectory.coefficients[first : first + _BLOCK])
-
-
-def _sampled(trajectory: Trajectory, rate: float) -> Iterator[Pieces]:
-    n = int(np.ceil(trajectory.duration * rate)) + 1
-    grid = np.linspace(0.0, trajectory.duration, max(n, 2))
-    for first in range(0, grid.size - 1, _BLOCK):
-        time = grid[first : first + _BLOCK + 1]
-        m = trajectory.sample(time)
-        coefficients = spline_coefficients(time, m.position, m.velocity, m.acceleration)
-        yield Pieces(time[:-1], np.diff(time), coefficients)
-
-
-# --------------------------------------------------------------------------------------- extremes
-
-
-@dataclass(frozen=True)
+@dataclass
 class Extremes:
     """
     Extreme values of a motion.
@@ -103,18 +71,41 @@ class Extremes:
 
     """
 
-    lowest: np.ndarray
-    highest: np.ndarray
-    lowest_time: np.ndarray
-    highest_time: np.ndarray
-    jump: np.ndarray
-    jump_time: np.ndarray
+    n_joints: int
+    lowest: np.ndarray = field(init=False)
+    highest: np.ndarray = field(init=False)
+    lowest_time: np.ndarray = field(init=False)
+    highest_time: np.ndarray = field(init=False)
+    jump: np.ndarray = field(init=False)
+    jump_time: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        shape = len(QUANTITIES), self.n_joints
+        self.lowest, self.highest = np.full(shape, np.inf), np.full(shape, -np.inf)
+        self.lowest_time, self.highest_time = np.zeros(shape), np.zeros(shape)
+        self.jump, self.jump_time = np.zeros(self.n_joints), np.zeros(self.n_joints)
 
     def largest(self, order: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (n_joints,) values of largest size of a quantity, with their sign, and when."""
         low = -self.lowest[order] > self.highest[order]
         values = np.where(low, self.lowest[order], self.highest[order])
         return values, np.where(low, self.lowest_time[order], self.highest_time[order])
+
+    def take(self, order: int, joint: int, values: np.ndarray, time: np.ndarray) -> None:
+        """Take values and times (k,) of one joint."""
+        for best, when, row, better in (
+            (self.lowest, self.lowest_time, int(values.argmin()), np.less),
+            (self.highest, self.highest_time, int(values.argmax()), np.greater),
+        ):
+            if better(values[row], best[order, joint]):
+                best[order, joint], when[order, joint] = values[row], time[row]
+
+    def take_jumps(self, jumps: np.ndarray, time: np.ndarray) -> None:
+        """Take jumps (k, n_joints) of the acceleration at the times (k,)."""
+        sizes = np.abs(jumps)
+        rows, largest = sizes.argmax(axis=0), sizes.max(axis=0)
+        self.jump_time = np.where(largest > self.jump, time[rows], self.jump_time)
+        self.jump = np.maximum(largest, self.jump)
 
 
 def extremes(trajectory: Trajectory, rate: float) -> Extremes:
@@ -130,80 +121,62 @@ def extremes(trajectory: Trajectory, rate: float) -> Extremes:
 
     """
     n_joints = len(trajectory.joints)
-    found = _Found(n_joints)
-    before, end = np.zeros((1, n_joints)), 0.0
-    for piece in pieces(trajectory, rate):
-        derivatives = list(_derivatives(piece))
-        begins, ends = (_values(derivatives[2], s) for s in (0.0, 1.0))
-        found.take_jumps(begins - np.concatenate([before, ends[:-1]]), piece.begin)
-        before, end = ends[-1:], float(piece.begin[-1] + piece.length[-1])
+    found = Extremes(n_joints)
+    before, last = np.zeros((1, n_joints)), 0.0
+    for begin, length, coefficients in _pieces(trajectory, rate):
+        end = begin + length
+        # as polynomials of a time in [0, 1]
+        c: np.ndarray = coefficients * (length[:, None] ** np.arange(DEGREE + 1))[:, :, None]
+        derivatives = []
+        for _ in QUANTITIES:
+            derivatives.append(c)
+            c = _derived(c, axis=1) / length[:, None, None]
+        begins, ends = derivatives[2][:, 0], derivatives[2].sum(axis=1)
+        found.take_jumps(begins - np.concatenate([before, ends[:-1]]), begin)
+        before, last = ends[-1:], float(end[-1])
         for order, c in enumerate(derivatives):
-            found.take(order, _values(c, 0.0), piece.begin)
-            found.take(order, _values(c, 1.0), piece.begin + piece.length)
-        _between(piece, derivatives, found)
-    found.take_jumps(-before, np.array([end]))
-    return Extremes(
-        found.lowest, found.highest, found.lowest_time, found.highest_time,
-        found.jump, found.jump_time,
-    )  # fmt: skip
+            for joint in range(n_joints):
+                found.take(order, joint, c[:, 0, joint], begin)
+                found.take(order, joint, c[:, :, joint].sum(axis=1), end)
+        _look_inside(begin, length, derivatives, found)
+    found.take_jumps(-before, np.array([last]))
+    return found
 
 
-class _Found:
-    """The extremes so far."""
+def _pieces(trajectory: Trajectory, rate: float) -> Iterator[Pieces]:
+    """
+    Iterate over the polynomials of a trajectory, some thousand at a time.
 
-    def __init__(self, n_joints: int) -> None:
-        shape = len(QUANTITIES), n_joints
-        self.lowest, self.highest = np.full(shape, np.inf), np.full(shape, -np.inf)
-        self.lowest_time, self.highest_time = np.zeros(shape), np.zeros(shape)
-        self.jump, self.jump_time = np.zeros(n_joints), np.zeros(n_joints)
-
-    def take(self, order: int, values: np.ndarray, time: np.ndarray) -> None:
-        """Take values (k, n_joints) of all joints, all of the same times (k,)."""
-        for joint in range(values.shape[1]):
-            self.take_joint(order, joint, values[:, joint], time)
-
-    def take_joint(self, order: int, joint: int, values: np.ndarray, time: np.ndarray) -> None:
-        """Take values and times (k,) of one joint."""
-        for best, when, row, better in (
-            (self.lowest, self.lowest_time, int(values.argmin()), np.less),
-            (self.highest, self.highest_time, int(values.argmax()), np.greater),
-        ):
-            if better(values[row], best[order, joint]):
-                best[order, joint], when[order, joint] = values[row], time[row]
-
-    def take_jumps(self, jumps: np.ndarray, time: np.ndarray) -> None:
-        """Take jumps (k, n_joints) of the acceleration at the times (k,)."""
-        sizes = np.abs(jumps)
-        rows = sizes.argmax(axis=0)
-        largest = sizes.max(axis=0)
-        self.jump_time = np.where(largest > self.jump, time[rows], self.jump_time)
-        self.jump = np.maximum(largest, self.jump)
+    Those of a `PointTrajectory` are its own.  Any other is sampled at ``rate`` [Hz] and joined by
+    quintics, as a controller would; what is lost of a harmonic of f [Hz] falls with the cube of
+    f / rate for the jerk, and faster for the rest.
+    """
+    for begin, part in _parts(trajectory):
+        n = max(int(np.ceil(part.duration * rate)) + 1, 2)
+        grid = (
+            part.time if isinstance(part, PointTrajectory) else np.linspace(0.0, part.duration, n)
+        )
+        for first in range(0, grid.size - 1, _BLOCK):
+            time = grid[first : first + _BLOCK + 1]
+            if isinstance(part, PointTrajectory):
+                coefficients = part.coefficients[first : first + _BLOCK]
+            else:
+                m = part.sample(time)
+                coefficients = spline_coefficients(time, m.position, m.velocity, m.acceleration)
+            yield begin + time[:-1], np.diff(time), coefficients
 
 
-def _derivatives(piece: Pieces) -> Iterator[np.ndarray]:
-    """Iterate over the quantities as polynomials of a time in [0, 1], (n_pieces, k, n_joints)."""
-    c = piece.coefficients * (piece.length[:, None] ** np.arange(DEGREE + 1))[:, :, None]
-    for _ in QUANTITIES:
-        yield c
-        c = _derived(c, axis=1) / piece.length[:, None, None]
+def _parts(trajectory: Trajectory) -> Iterator[tuple[float, Trajectory]]:
+    """Iterate over the parts of a concatenation, or the trajectory itself, with their begins."""
+    begin = 0.0
+    for part in trajectory.parts if isinstance(trajectory, Concatenation) else (trajectory,):
+        yield begin, part
+        begin += part.duration
 
 
-def _derived(c: np.ndarray, axis: int) -> np.ndarray:
-    """Coefficients of the derivative by a time in [0, 1]."""
-    powers = np.arange(1.0, c.shape[axis])
-    upper = np.take(c, np.arange(1, c.shape[axis]), axis)
-    return upper * (powers[:, None] if axis == 1 else powers)
-
-
-def _values(c: np.ndarray, s: float) -> np.ndarray:
-    """Values (n_pieces, n_joints) at the beginnings (0) or the ends (1)."""
-    return c[:, 0] if s == 0.0 else c.sum(axis=1)
-
-
-# ----------------------------------------------------------------------------------- inside pieces
-
-
-def _between(piece: Pieces, derivatives: list[np.ndarray], found: _Found) -> None:
+def _look_inside(
+    begin: np.ndarray, length: np.ndarray, derivatives: list[np.ndarray], found: Extremes
+) -> None:
     """Look inside of those pieces that may go beyond what their ends reach."""
     chosen = np.zeros(derivatives[0][:, 0].shape, dtype=bool)
     for order, c in enumerate(derivatives):
@@ -218,10 +191,17 @@ def _between(piece: Pieces, derivatives: list[np.ndarray], found: _Found) -> Non
     for order in reversed(range(len(picked))):
         critical = _with_roots(_derived(picked[order], axis=-1), critical)
         values = _evaluate(picked[order], critical)
-        time = piece.begin[rows, None] + piece.length[rows, None] * critical
+        time = begin[rows, None] + length[rows, None] * critical
         for joint in np.unique(joints):
             mine = joints == joint
-            found.take_joint(order, int(joint), values[mine].ravel(), time[mine].ravel())
+            found.take(order, int(joint), values[mine].ravel(), time[mine].ravel())
+
+
+def _derived(c: np.ndarray, axis: int) -> np.ndarray:
+    """Coefficients of the derivative by a time in [0, 1]."""
+    powers = np.arange(1.0, c.shape[axis])
+    upper = np.take(c, np.arange(1, c.shape[axis]), axis)
+    return upper * (powers[:, None] if axis == 1 else powers)
 
 
 def _bernstein(degree: int) -> np.ndarray:
@@ -257,3 +237,101 @@ def _with_roots(c: np.ndarray, edges: np.ndarray) -> np.ndarray:
         high = np.where(beyond, middle, high)
         low = np.where(beyond, low, middle)
     return np.hstack([edges[:, :1], 0.5 * (low + high), edges[:, -1:]])
+
+
+# ---------------------------------------------------------------------------------------- efforts
+
+
+def nominal_effort(robot: Robot) -> Effort:
+    """Return the prediction of efforts by the URDF's inertias, damping and friction."""
+    regressor, values = build(robot), prior(robot)
+    return lambda motion: predict(regressor, motion, values)
+
+
+def check_times(trajectory: Trajectory, rate: float) -> np.ndarray:
+    """Return the times to look at: a grid, and at least eight in each piece of a path."""
+    rate = max(rate, LEAST_RATE)
+    n = int(np.ceil(trajectory.duration * rate)) + 1
+    times = [np.linspace(0.0, trajectory.duration, n)]
+    for begin, part in _parts(trajectory):
+        if isinstance(part, PointTrajectory):
+            length = np.diff(part.time)
+            times.append(begin + part.time)
+            short = length < DIVISIONS / rate
+            steps = length[short, None] * np.linspace(0.0, 1.0, DIVISIONS, endpoint=False)
+            times.append((begin + part.time[:-1][short, None] + steps).ravel())
+    return np.unique(np.concatenate(times))
+
+
+def largest_efforts(
+    trajectory: Trajectory, effort: Effort, limit: np.ndarray, rate: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return the largest efforts of a trajectory, and when.
+
+    Parameters
+    ----------
+    trajectory:
+        Any trajectory.
+    effort:
+        Predicts efforts.
+    limit:
+        (n_joints,) [N m or N]; efforts near it are looked at closely.
+    rate:
+        Samples per second, at least 250 [Hz].
+
+    Returns
+    -------
+    tuple of np.ndarray
+        (n_joints,) values of largest size with their sign [N m or N], and times [s].
+
+    """
+    largest, when = np.zeros(limit.size), np.zeros(limit.size)
+
+    def look(time: np.ndarray) -> np.ndarray:
+        """Return the efforts at times of any shape, (*shape, n_joints)."""
+        flat = time.ravel()
+        values = effort(trajectory.sample(flat))
+        rows = np.abs(values).argmax(axis=0)
+        found = np.take_along_axis(values, rows[None], axis=0)[0]
+        more = np.abs(found) > np.abs(largest)
+        largest[more], when[more] = found[more], flat[rows][more]
+        return values.reshape(*time.shape, -1)
+
+    times = check_times(trajectory, rate)
+    # each block begins with the last two times of the one before, for the second differences
+    for start in range(0, max(times.size - 2, 1), _BLOCK):
+        time = times[start : start + _BLOCK + 2]
+        unsure = _unsure(look(time), time, limit)
+        low, high = time[:-1][unsure], time[1:][unsure]
+        for _ in range(ROUNDS):
+            # beyond the limit already, there is nothing left to find
+            if not low.size or (np.abs(largest) > limit).any():
+                break
+            low, high = _divided(look, limit, low, high)
+    return largest, when
+
+
+def _divided(
+    look: Callable[[np.ndarray], np.ndarray], limit: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Look at intervals (k,) more densely; return the parts that may reach their limit."""
+    lows, highs = [], []
+    for first in range(0, low.size, _MOST_INTERVALS):
+        part = slice(first, first + _MOST_INTERVALS)
+        grid = np.linspace(low[part], high[part], DIVISIONS + 1, axis=1)
+        unsure = _unsure(look(grid), grid, limit)
+        lows.append(grid[:, :-1][unsure])
+        highs.append(grid[:, 1:][unsure])
+    return np.concatenate(lows), np.concatenate(highs)
+
+
+def _unsure(values: np.ndarray, time: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Return in which intervals of (..., k) times (..., k, n) values may exceed their limits."""
+    step = np.diff(time, axis=-1)[..., None]
+    slope = np.diff(values, axis=-2) / step
+    second = np.abs(np.diff(slope, axis=-2)) / (0.5 * (step[..., 1:, :] + step[..., :-1, :]))
+    beside = np.concatenate([second[..., :1, :], second, second[..., -1:, :]], axis=-2)
+    beside = np.maximum(beside[..., :-1, :], beside[..., 1:, :])
+    ends = np.maximum(np.abs(values[..., :-1, :]), np.abs(values[..., 1:, :]))
+    return np.asarray((ends + 0.25 * step**2 * beside > limit).any(axis=-1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits that a motion has to keep: what the URDF and the settings say, less the margin."""
+"""Limits that a motion has to keep: those of the URDF or the settings, less the margin."""
 
 from __future__ import annotations
 
@@ -78,8 +78,7 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
     settings:
         Limits, scales and margin.
     margin:
-        Instead of the settings' margin; 0 gives the limits themselves, of which efforts still
-        lack the settings' effort margin.
+        Instead of the settings' margin; with 0, efforts still have the settings' effort margin.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
         _require_positive(robot, 'jerk_limits', jerk, 'jerk')
     return Limits(
         joints=robot.joints,
-        units=tuple(_unit(robot, index) for index in robot.joint_ids),
+        units=joint_units(robot),
         lower=np.where(bounded, middle - free * half, lower),
         upper=np.where(bounded, middle + free * half, upper),
         velocity=free * settings.velocity_scale * velocity,
@@ -120,12 +119,7 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
 
 def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> np.ndarray:
     """
-    Return where a trajectory starts: as the settings say, or the middle of the ranges.
-
-    Returns
-    -------
-    np.ndarray
-        (n_joints,) [rad or m].
+    Return the start (n_joints,) of the settings, or the middle of the ranges [rad or m].
 
     Raises
     ------
@@ -191,5 +185,7 @@ def _require_positive(robot: Robot, key: str, values: np.ndarray, quantity: str)
             )
 
 
-def _unit(robot: Robot, index: int) -> str:
-    return 'm' if robot.model.joints[index].shortname().startswith('JointModelP') else 'rad'
+def joint_units(robot: Robot) -> tuple[str, ...]:
+    """Return the unit of position of each joint, ``rad`` or ``m``."""
+    kinds = (robot.model.joints[index].shortname() for index in robot.joint_ids)
+    return tuple('m' if kind.startswith('JointModelP') else 'rad' for kind in kinds)

@@ -3,14 +3,11 @@
 Sequences of points whose path keeps the limits, too.
 
 Between points within the limits, a quintic mostly leaves them: with random points, one segment of
-one joint in six leaves the position limits in the shortest time that its velocity and acceleration
-allow, so a path of thirty segments of three joints hardly ever stays inside.  Shrinking the limits
-of the points (Gautier and Khalil 1992, section 5.2) does not help where all joints wait for the
-slowest one: a joint that passes a point at speed goes on with it.
-
-So the times from point to point are variables beside the points, and the path is looked at in
-between: what it exceeds its limits by is a penalty, again with exact gradient.  `time_scaling` has
-the last word on the times.
+one joint in six leaves the position limits in the shortest time.  Shrinking the limits of the
+points (Gautier and Khalil 1992, section 5.2) does not help where all joints wait for the slowest
+one: a joint that passes a point at speed goes on with it.  So the times from point to point are
+variables beside the points, and excess of the limits between the points is a penalty with exact
+gradient.  `time_scaling` decides on the times at last.
 """
 
 from __future__ import annotations
@@ -120,7 +117,7 @@ class PathProblem:
         return 2, self.n_equations + 1, self.start.size
 
     def problem(self) -> WaypointProblem:
-        """Return what `search` works on: the points' variables, and logarithms of the times."""
+        """Return the problem of `search`; variables are points and logarithms of the times."""
         return WaypointProblem(self.function, self.draw, self.renew)
 
     def path(self, flat: np.ndarray) -> Path:

@@ -24,13 +24,13 @@ from ..regressor import (
 )
 from .collisions import collision_model, CollisionModel
 from .criteria import CRITERIA
-from .initial_state import limits_and_start
 from .limits import Limits
 from .objective import FeasibleSeries, Objective
 from .plans import (
     BUFFER,
     condition_number,
     largest_motion,
+    limits_and_start,
     OutOfTime,
     Plan,
     plan_warnings,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that all planners share: the plan, its checks, and the time budget."""
+"""Parts that all planners share: limits and start, the plan, its checks, and the time budget."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 import time
 from typing import Any, TypeVar
 
@@ -16,8 +17,13 @@ from ..errors import ExcitationError
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..progress import Progress
-from ..regressor import predict, Regressor
-from .collision_check import CollisionError
+from ..regressor import (
+    build,
+    predict,
+    prior,
+    Regressor,
+)
+from .collision_check import CollisionError, Nearest, too_close
 from .collisions import CollisionModel
 from .constraints import (
     check_trajectory,
@@ -25,7 +31,12 @@ from .constraints import (
     LimitViolation,
 )
 from .criteria import column_scaled_condition_number
-from .limits import Limits
+from .limits import (
+    CONTINUOUS_RANGE,
+    Limits,
+    motion_limits,
+    start_position,
+)
 from .points import PointTrajectory
 from .settings import PlannerSettings
 from .trajectories import FourierTrajectory, Trajectory
@@ -48,7 +59,7 @@ class OutOfTime(Exception):
 @dataclass(frozen=True)
 class Plan:
     """
-    A trajectory that excites the parameters, with what is known about it.
+    A trajectory that excites the parameters.
 
     Attributes
     ----------
@@ -63,11 +74,11 @@ class Plan:
     amplitude:
         Share of the optimiser's amplitude that efforts and collisions left, mostly 1 [-].
     settings:
-        That made it.
+        Of the planner.
     seconds:
-        That it took [s].
+        Time of planning [s].
     warnings:
-        What a user should know.
+        For the user.
     points_condition_number:
         Of the energy equations of the points, where there are such, in the columns' units [-].
     findings:
@@ -107,7 +118,7 @@ class Plan:
             )
         if self.findings is not None:
             lines.append(self.findings.summary())
-        return '\n'.join([*lines, *(f'warning: {note}' for note in self.warnings)])
+        return '\n'.join([*lines, *(f'warning: {text}' for text in self.warnings)])
 
 
 def _kind(trajectory: FourierTrajectory | PointTrajectory) -> str:
@@ -118,7 +129,7 @@ def _kind(trajectory: FourierTrajectory | PointTrajectory) -> str:
 
 @dataclass
 class PlanningWatch:
-    """Counts iterations, reports them, and ends the work on demand or when time is up."""
+    """Count of iterations and time, which ends the planning on demand or when time is up."""
 
     settings: PlannerSettings
     progress: Progress | None
@@ -158,7 +169,7 @@ class PlanningWatch:
         return self.clock() - self.begin
 
     def iteration(self, criterion: float) -> None:
-        """Take note of the criterion after an iteration."""
+        """Count an iteration, and report the best criterion."""
         best = min(criterion, self.history[-1]) if self.history else criterion
         self.history.append(best)
         count = len(self.history)
@@ -171,7 +182,7 @@ class PlanningWatch:
 
 @dataclass(frozen=True)
 class PlanChecks:
-    """Checks that a trajectory has to pass before it is returned."""
+    """Checks that a plan has to pass; the outcome of the last one is kept."""
 
     robot: Robot
     limits: Limits
@@ -179,7 +190,6 @@ class PlanChecks:
     collisions: CollisionModel | None
     regressor: Regressor
     prior: ParameterSet
-    # the trajectory that was checked last, and what came of it
     _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def require(self, trajectory: Trajectory) -> Findings:
@@ -194,7 +204,7 @@ class PlanChecks:
         return isinstance(self._outcome(trajectory), Findings)
 
     def _outcome(self, trajectory: Trajectory) -> Findings | LimitViolation | CollisionError:
-        """Check a trajectory, once where it is asked for several times in a row."""
+        """Return what a check finds, or its error."""
         if not (self._last and self._last[0] is trajectory):
             try:
                 outcome: Any = check_trajectory(
@@ -221,7 +231,7 @@ def largest_motion(
     Return the largest share of the excursions that passes the checks, by bisection.
 
     The start itself is free of collision and needs less than the effort limits, so small enough a
-    motion mostly passes.
+    motion mostly passes.  The trajectory scaled by the share is returned beside it.
 
     Parameters
     ----------
@@ -230,12 +240,7 @@ def largest_motion(
     checks:
         What it has to pass.
     go_on:
-        Asked once a share has passed; False ends the bisection with that one.
-
-    Returns
-    -------
-    float, Trajectory
-        The share, and the trajectory scaled by it.
+        Called once a share has passed; False ends the bisection with that one.
 
     """
     if checks.passes(trajectory):
@@ -254,7 +259,7 @@ def largest_motion(
         else:
             high = middle
     if low == 0.0:
-        # say why: the smallest motion that was tried shows what is in the way
+        # raises for the smallest motion that was tried
         checks.require(trajectory.scaled(high))
     return low, passing
 
@@ -274,22 +279,98 @@ def _share_within(trajectory: Scalable, limits: Limits) -> float:
     return min(0.5, 0.97 * min(float(np.nanmin(share)) for share in shares))
 
 
+# --------------------------------------------------------------------------------------- the start
+
+
+def limits_and_start(
+    robot: Robot, settings: PlannerSettings, collisions: CollisionModel | None
+) -> tuple[Limits, np.ndarray]:
+    """
+    Return the limits of a plan, finite for positions, and where it starts (n_joints,).
+
+    Without a ``collisions`` model distances are left aside.
+
+    Raises
+    ------
+    ExcitationError
+        where limits leave no room, or the start touches something or is too heavy to hold.
+
+    """
+    limits = motion_limits(robot, settings)
+    start = start_position(robot, settings, limits)
+    limits = replace(
+        limits,
+        lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
+        upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
+    )
+    contact = None if collisions is None else next(collisions.contacts(start[None]), None)
+    if collisions is not None and contact is not None:
+        if settings.start:
+            raise too_close(collisions, Nearest.of(contact, 0.0, start))
+        start = _free_start(robot, limits, start, collisions, settings.seed)
+    _require_static_effort(robot, limits, start)
+    return limits, start
+
+
+def _free_start(
+    robot: Robot, limits: Limits, middle: np.ndarray, collisions: CollisionModel, seed: int
+) -> np.ndarray:
+    """Return the random position free of collision that is nearest to the middle of the ranges."""
+    half = 0.5 * (limits.upper - limits.lower)
+    rng = np.random.default_rng(seed)
+    candidates = middle + rng.uniform(-0.8, 0.8, (500, robot.n_joints)) * half
+    order = np.argsort(np.linalg.norm((candidates - middle) / half, axis=1))
+    in_the_way: Counter[str] = Counter()
+    for i in order:
+        contacts = collisions.contacts(candidates[i][None])
+        touching = {collisions.in_words(c.first, c.second) for c in contacts}
+        if not touching:
+            return candidates[i]
+        in_the_way.update(touching)
+    (words, count), *_ = in_the_way.most_common(1)
+    raise ExcitationError(
+        f'no position free of collision was found to start from: {words} are too close in '
+        f'{count} of {len(candidates)} positions',
+        key='start',
+        remedy="correct the obstacle or the shapes, or give a free 'start'",
+    )
+
+
+def _require_static_effort(robot: Robot, limits: Limits, start: np.ndarray) -> None:
+    rest = np.zeros((1, robot.n_joints))
+    # gravity alone: rest has no friction
+    effort = predict(build(robot), Motion(start[None], rest, rest), prior(robot))[0]
+    for j, joint in enumerate(robot.joints):
+        if abs(effort[j]) > limits.effort[j]:
+            raise ExcitationError(
+                f'gravity takes {abs(effort[j]):.6g} {limits.unit("effort", j)} at the start of '
+                f"joint '{joint}', beyond its limit of {limits.effort[j]:.6g} (margin included)",
+                joint=joint,
+                key='effort',
+                value=float(effort[j]),
+                remedy='start elsewhere, lower the margin, or correct effort limit and inertias',
+            )
+
+
+# ---------------------------------------------------------------------------------------- a result
+
+
 def plan_warnings(
     collisions: CollisionModel | None, settings: PlannerSettings, amplitude: float, complete: bool
 ) -> tuple[str, ...]:
-    """Return what a user should know about a plan."""
-    notes = list(collisions.warnings) if collisions else []
+    """Return the warnings of a plan."""
+    remarks = list(collisions.warnings) if collisions else []
     if not complete:
-        notes.append(
+        remarks.append(
             f'the search ended after time_budget ({settings.time_budget:g} s): with more time the '
             'plan would be better, and the same each time'
         )
     if amplitude < 0.7:
-        notes.append(
+        remarks.append(
             f'efforts or collisions leave {100.0 * amplitude:.0f} % of the motion: another start '
             'or smaller position limits may allow more'
         )
-    return tuple(notes)
+    return tuple(remarks)
 
 
 def condition_number(

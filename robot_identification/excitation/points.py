@@ -85,6 +85,8 @@ class PointTrajectory:
         (n_points, n_joints).
     acceleration:
         (n_points, n_joints), or None for cubic interpolation.
+    begin:
+        Time of the first point as given: the place of a piece in a longer motion [s].
 
     Raises
     ------
@@ -98,6 +100,7 @@ class PointTrajectory:
     position: np.ndarray
     velocity: np.ndarray
     acceleration: np.ndarray | None = None
+    begin: float = field(init=False)
     _segments: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -114,6 +117,7 @@ class PointTrajectory:
                 value=float(time[row]),
                 remedy='give the points in order of strictly increasing time',
             )
+        object.__setattr__(self, 'begin', float(time[0]))
         time -= time[0]
         arrays = {'time': time}
         for name in ('position', 'velocity', 'acceleration'):
@@ -170,6 +174,27 @@ class PointTrajectory:
         for k in (4, 3, 2):
             a = a * t + k * (k - 1) * c[:, k]
         return resting(q, v, a, outside)
+
+    @property
+    def end(self) -> float:
+        """Time of the last point as given [s]."""
+        return self.begin + self.duration
+
+    def state(self, time: np.ndarray | float) -> np.ndarray:
+        """Return position, velocity and acceleration (3, n, n_joints) at times as given (n,)."""
+        motion = self.sample(np.atleast_1d(time) - self.begin)
+        return np.stack([motion.position, motion.velocity, motion.acceleration])
+
+    def of_joints(self, joints: Sequence[str]) -> PointTrajectory:
+        """Return the same motion with its columns in the order of ``joints``."""
+        columns = [self.joints.index(joint) for joint in joints]
+        return PointTrajectory(
+            tuple(joints),
+            self.begin + self.time,
+            self.position[:, columns],
+            self.velocity[:, columns],
+            None if self.acceleration is None else self.acceleration[:, columns],
+        )
 
     def slower(self, speed: float) -> PointTrajectory:
         """Return the motion along the same path at ``speed`` times its speed."""
@@ -235,33 +260,7 @@ def point_to_point(
     )
 
 
-@dataclass(frozen=True)
-class Points:
-    """
-    A trajectory as points for a controller.
-
-    Attributes
-    ----------
-    joints:
-        Names.
-    time:
-        (n_points,) from the start of the trajectory, the last at its end [s].
-    motion:
-        Position, velocity and acceleration, (n_points, n_joints) each.
-
-    """
-
-    joints: tuple[str, ...]
-    time: np.ndarray
-    motion: Motion
-
-    def trajectory(self) -> PointTrajectory:
-        """Return what a controller makes of the points."""
-        m = self.motion
-        return PointTrajectory(self.joints, self.time, m.position, m.velocity, m.acceleration)
-
-
-def to_points(trajectory: Trajectory, rate: float) -> Points:
+def to_points(trajectory: Trajectory, rate: float) -> PointTrajectory:
     """
     Sample a trajectory at equal steps of about ``1 / rate``, both ends included.
 
@@ -285,4 +284,4 @@ def to_points(trajectory: Trajectory, rate: float) -> Points:
     for array in (velocity, acceleration):
         for row in (0, -1):
             array[row, np.abs(array[row]) < 1e-9] = 0.0
-    return Points(trajectory.joints, time, Motion(motion.position, velocity, acceleration))
+    return PointTrajectory(trajectory.joints, time, motion.position, velocity, acceleration)

@@ -53,17 +53,7 @@ class Outline:
 
 
 def outline(robot: Robot, trajectory: Trajectory) -> Outline:
-    """
-    Follow the origins of the moved links, and the ends of the robot's chains.
-
-    Parameters
-    ----------
-    robot:
-        The robot.
-    trajectory:
-        Any trajectory of its joints.
-
-    """
+    """Return the lines of the moved links, and of the ends of the robot's chains."""
     model, data = robot.model, robot.model.createData()
     tips = _tips(robot)
     bodies = {f.name: i for i, f in enumerate(model.frames) if f.type == pin.FrameType.BODY}
@@ -80,17 +70,12 @@ def outline(robot: Robot, trajectory: Trajectory) -> Outline:
             place[row, column] = pin.updateFramePlacement(model, data, frame).translation
             velocity = pin.getFrameVelocity(model, data, frame, pin.ReferenceFrame.LOCAL)
             speed[row, column] = np.linalg.norm(velocity.linear)
-    return Outline(root_link(robot), tuple(names), len(tips), time, place, speed)
-
-
-def root_link(robot: Robot) -> str:
-    """Return the link in whose frame obstacles, floor and gravity are given."""
-    frames = robot.model.frames
-    return next(f.name for f in frames if f.type == pin.FrameType.BODY and f.parentJoint == 0)
+    base = next(name for name, frame in bodies.items() if model.frames[frame].parentJoint == 0)
+    return Outline(base, tuple(names), len(tips), time, place, speed)
 
 
 def _tips(robot: Robot) -> list[str]:
-    """Return for each end of a chain its last link, which may be fixed to the last moving one."""
+    """Return the last link of each chain, which may be fixed to the last moving one."""
     model = robot.model
     bodies = [f for f in model.frames if f.type == pin.FrameType.BODY]
     with_children = set(model.parents[1:])

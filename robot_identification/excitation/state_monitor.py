@@ -2,21 +2,21 @@
 """
 Plausibility of joint states, one after the other.
 
-A joint state is accepted if the robot can have come to it from the last accepted one.  What a
-robot's messages say may be false: a second publisher, a driver that repeats or mixes up values, a
-stamp that jitters.  Whoever commands the robot takes only accepted states for what they say.
+A joint state is accepted if the robot can have come to it from the last accepted one.  Messages
+may be false: of a second publisher, a driver that repeats or mixes up values, a stamp that
+jitters.  Only accepted states count for those who command the robot.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import ExcitationError
-from .limits import motion_limits
+from .limits import joint_units, Limits, motion_limits
 
 if TYPE_CHECKING:
     # both load Pinocchio, which the process that streams commands does not need
@@ -54,32 +54,9 @@ MOST_KEPT = 4096
 """The same, at most."""
 
 
-@dataclass(frozen=True)
-class StateBounds:
+def state_bounds(robot: Robot, settings: PlannerSettings) -> Limits:
     """
-    Bounds of a robot's joint states; infinite where there is none.
-
-    Attributes
-    ----------
-    joints:
-        Names.
-    lower, upper:
-        (n_joints,) position limits of the URDF [rad or m].
-    velocity, acceleration:
-        (n_joints,) limits [rad/s, rad/s^2; m/s, m/s^2].
-
-    """
-
-    joints: tuple[str, ...]
-    lower: np.ndarray
-    upper: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-
-
-def state_bounds(robot: Robot, settings: PlannerSettings) -> StateBounds:
-    """
-    Return the bounds of a robot's joint states.
+    Return the bounds of a robot's joint states, infinite where there is none.
 
     Parameters
     ----------
@@ -90,17 +67,14 @@ def state_bounds(robot: Robot, settings: PlannerSettings) -> StateBounds:
         contradict each other, motions are not bounded: none is executed then, either.
 
     """
-    infinite = np.full(robot.n_joints, np.inf)
-    try:
+    velocity = acceleration = infinite = np.full(robot.n_joints, np.inf)
+    with suppress(ExcitationError):
         limits = motion_limits(robot, settings, margin=0.0)
-    except ExcitationError:
-        velocity, acceleration = infinite, infinite
-    else:
         velocity = np.maximum(limits.velocity, robot.limits.velocity)
         acceleration = limits.acceleration
-    return StateBounds(
-        robot.joints, robot.limits.lower, robot.limits.upper, velocity, acceleration
-    )
+    urdf = robot.limits
+    units = joint_units(robot)
+    return Limits(robot.joints, units, urdf.lower, urdf.upper, velocity, acceleration, infinite)
 
 
 class StateMonitor:
@@ -122,7 +96,7 @@ class StateMonitor:
 
     """
 
-    def __init__(self, bounds: StateBounds) -> None:
+    def __init__(self, bounds: Limits) -> None:
         self._bounds = bounds
         self.restart()
 

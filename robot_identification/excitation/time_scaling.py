@@ -49,10 +49,8 @@ _ROUNDING = 1e-11
 
 def segment_shapes() -> np.ndarray:
     """Return (6, 4) ascending coefficients in s for a unit of q_a, u dq_a, q_b and u dq_b."""
-    unit = np.eye(4)
-    return spline_coefficients(np.array([0.0, 1.0]), unit[[0, 2]], unit[[1, 3]], np.zeros((2, 4)))[
-        0
-    ]
+    unit, time = np.eye(4), np.array([0.0, 1.0])
+    return spline_coefficients(time, unit[[0, 2]], unit[[1, 3]], np.zeros((2, 4)))[0]
 
 
 _SHAPES = segment_shapes()
@@ -107,7 +105,7 @@ class Segment:
         acceleration: float,
         jerk: float = np.inf,
     ) -> bool:
-        """Tell whether all limits are kept in a given time."""
+        """Return whether all limits are kept in a given time."""
         if self.largest_jerk(time) > (1.0 + _ROUNDING) * jerk:
             return False
         lowest, highest, speed, push = self.extremes(time)
@@ -201,7 +199,7 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
     Returns
     -------
     list of tuple of float
-        Closed intervals in ascending order [s]; empty where there is none.
+        Closed intervals in ascending order [s].
 
     """
     segments = _segments(start, end)
@@ -230,7 +228,7 @@ def shortest_times(
     sequence: Sequence, limits: Limits, go_on: Callable[[], bool] = lambda: True
 ) -> np.ndarray:
     """
-    Return the shortest time of each segment within the limits, NaN where there is none.
+    Return the shortest time (r,) of each segment within the limits, NaN where there is none [s].
 
     Parameters
     ----------
@@ -239,12 +237,7 @@ def shortest_times(
     limits:
         Limits in force.
     go_on:
-        Asked before each segment; False leaves the times of those that are left NaN.
-
-    Returns
-    -------
-    np.ndarray
-        (r,) [s].
+        Called before each segment; False leaves the times of those that are left NaN.
 
     """
     points = np.stack([sequence.position, sequence.velocity], axis=1)
@@ -271,7 +264,7 @@ def through(sequence: Sequence, times: np.ndarray, limits: Limits) -> PointTraje
     times:
         (r,) [s], as `shortest_times` gives them.
     limits:
-        They give the joints' names, and tell what is in the way.
+        Limits in force, for the names of the joints and of what is in the way.
 
     Raises
     ------

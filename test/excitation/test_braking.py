@@ -9,7 +9,7 @@ from robot_identification.excitation.braking import (
     ACCELERATION_SHARE,
     LONGEST,
     SHORTEST,
-    SlowedTrajectory,
+    slowed,
     to_rest,
 )
 from robot_identification.excitation.limits import Limits
@@ -30,21 +30,24 @@ def path(seed):
 @given(seed=st.integers(0, 1000), begin=st.floats(0.0, 9.5), duration=st.floats(0.2, 1.0))
 def test_slowing_down_stays_on_the_path_and_begins_as_it_goes(seed, begin, duration):
     trajectory = path(seed)
-    stop = SlowedTrajectory(trajectory, begin, duration)
-    time = np.linspace(0.0, stop.duration, 1000)
-    motion = stop.sample(time)
+
+    def at(time):
+        return slowed(trajectory, begin, duration, time / duration)
+
+    time = np.linspace(0.0, duration, 1000)
+    motion = at(time)
     here = trajectory.sample(np.array([begin]))
     for name in ('position', 'velocity', 'acceleration'):
         np.testing.assert_allclose(getattr(motion, name)[0], getattr(here, name)[0], atol=1e-9)
     assert not motion.velocity[-1].any() and not motion.acceleration[-1].any()
     # every position is one of the path, in the part that lies ahead
-    ahead = trajectory.sample(np.linspace(begin, begin + stop.duration / 2.0, 20001)).position
+    ahead = trajectory.sample(np.linspace(begin, begin + duration / 2.0, 20001)).position
     for position in motion.position[::50]:
         assert np.abs(ahead - position).max(axis=1).min() < 2e-3
     step = 1e-5
     inner = time[1:-1]
-    difference = stop.sample(inner + step).position - stop.sample(inner - step).position
-    np.testing.assert_allclose(stop.sample(inner).velocity, difference / (2 * step), atol=1e-5)
+    difference = at(inner + step).position - at(inner - step).position
+    np.testing.assert_allclose(at(inner).velocity, difference / (2 * step), atol=1e-5)
 
 
 def test_a_way_to_where_one_is_takes_the_least_time():

@@ -18,7 +18,7 @@ from robot_identification.excitation.collision_check import (
 )
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory, LimitViolation
-from robot_identification.excitation.efforts import check_times, nominal_effort
+from robot_identification.excitation.extremes import check_times, nominal_effort
 from robot_identification.excitation.limits import Limits, motion_limits
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.points import point_to_point, PointTrajectory

@@ -13,10 +13,10 @@ from robot_identification.excitation.collision_check import (
     sweep,
 )
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.initial_state import limits_and_start
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.obstacles import Obstacle, with_floor
 from robot_identification.excitation.planner import plan
+from robot_identification.excitation.plans import limits_and_start
 from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings, PointSettings
 from robot_identification.model.robot import Robot

@@ -15,12 +15,11 @@ from robot_identification.excitation import planner
 from robot_identification.excitation.collision_check import CollisionError
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory
-from robot_identification.excitation.initial_state import limits_and_start
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.objective import FeasibleSeries
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.excitation.planner import plan
-from robot_identification.excitation.plans import PlanningCanceled
+from robot_identification.excitation.plans import limits_and_start, PlanningCanceled
 from robot_identification.excitation.points import to_points
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.robot import Robot
@@ -172,7 +171,7 @@ def test_plans_pass_as_they_are_sent_without_their_margin(planar, rate):
     for jerk_time in (0.02, 0.5):
         chosen = replace(QUICK, jerk_time=jerk_time)
         made = plan(planar, chosen)
-        sent = to_points(made.trajectory, rate).trajectory()
+        sent = to_points(made.trajectory, rate)
         found = check_trajectory(planar, sent, motion_limits(planar, chosen, margin=0.0))
         assert (found.use.jerk <= 1.0 - 0.9 * chosen.margin).all()
     assert (found.use.jerk > 0.5).all() and found.use.acceleration.max() < 0.8

@@ -90,7 +90,7 @@ def test_a_plan_through_points_tells_the_parameters_apart(folding, folding_plan)
 
 def test_points_for_a_controller_make_the_same_motion(folding_plan):
     trajectory = folding_plan.trajectory
-    resampled = to_points(trajectory, 50.0).trajectory()
+    resampled = to_points(trajectory, 50.0)
     time = np.linspace(0.0, trajectory.duration, 3001)
     expected, got = trajectory.sample(time), resampled.sample(time)
     assert np.diff(resampled.time).max() <= 0.02 + 1e-12

@@ -7,17 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.state_monitor import (
     POSITION_SLACK,
     state_bounds,
-    StateBounds,
     StateMonitor,
 )
 from robot_identification.model.robot import Robot
 
-BOUNDS = StateBounds(
-    ('a', 'b'), np.full(2, -2.0), np.full(2, 2.0), np.array([1.0, 3.0]), np.array([5.0, 12.0])
+BOUNDS = Limits(
+    ('a', 'b'),
+    ('rad', 'rad'),
+    np.full(2, -2.0),
+    np.full(2, 2.0),
+    np.array([1.0, 3.0]),
+    np.array([5.0, 12.0]),
+    np.full(2, np.inf),
 )
 
 

@@ -247,6 +247,5 @@ def quintic(goal, start=None, speed=1.0):
     joints = tuple(f'joint_{i + 1}' for i in range(len(goal)))
     start = np.zeros(len(goal)) if start is None else start
     limits = np.full(len(goal), 1.5 * speed), np.full(len(goal), 4.0 * speed)
-    points = to_points(point_to_point(joints, start, np.asarray(goal), *limits), 50.0)
-    m = points.motion
-    return trajectory_message(joints, points.time, m.position, m.velocity, m.acceleration)
+    p = to_points(point_to_point(joints, start, np.asarray(goal), *limits), 50.0)
+    return trajectory_message(joints, p.time, p.position, p.velocity, p.acceleration)

@@ -2,10 +2,9 @@
 """
 The process that streams commands of position or velocity, started by the excitation node.
 
-The node hands it horizons, each of which ends at rest.  Where no more come, be it that the node
-hangs or that it was killed, the last one is played to its end: so the robot stops along the path
-that was checked.  It has one thread and nothing else to do, ignores signals other than SIGKILL,
-and ends with the node, once the robot rests.
+The node sends it horizons, each of which ends at rest.  If no more come, since the node hangs or
+was killed, the last one is played to its end: the robot stops along the checked path.  The process
+has one thread, ignores signals other than SIGKILL, and ends with the node, once the robot rests.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from ...errors import RecordingError
-from ...excitation.command_player import CommandPlayer, STALE_AGE
-from ...excitation.points import PointTrajectory
+from ...excitation.command_stream import CommandPlayer, STALE_AGE
 from ..common.joint_states import waited
 from ..common.motion_messages import joint_sample
 from ..common.processes import prioritise
@@ -80,24 +78,6 @@ class CommandTask:
     priority: int
 
 
-@dataclass(frozen=True)
-class CommandHorizon:
-    """
-    A horizon, its columns in the order of the commands.
-
-    Attributes
-    ----------
-    path:
-        Ends at rest; its time begins at 0.
-    start:
-        When that is, in the clock of the joint states [s].
-
-    """
-
-    path: PointTrajectory
-    start: float
-
-
 class Heartbeat:
     """
     Heartbeat of a process, in shared memory; neither side waits.
@@ -105,7 +85,7 @@ class Heartbeat:
     Parameters
     ----------
     file:
-        Descriptor of that memory; None makes it.
+        Descriptor of that memory; None creates it.
 
     """
 
@@ -121,30 +101,31 @@ class Heartbeat:
         """The latest one, by the clock that all processes have [s]; 0 before the first."""
         return float(self._latest[0])
 
-    def give(self) -> None:
-        """Be alive."""
+    def beat(self) -> None:
+        """Set the heartbeat to the present."""
         self._latest[0] = time.monotonic()
 
 
 class Streamer:
     """
-    Streams commands; see `run`.
+    Stream of commands; see `run`.
 
     Parameters
     ----------
     task:
-        What it does.
+        Settings.
     pipe:
         Brings ``(word, content)``: 'joints' with the commands' order, 'begin' with the limits and
-        the place of rest, 'horizon', 'mistrust', 'finish'.
-    beat:
-        Tells that it goes on.
+        the place of rest, 'horizon' with a trajectory, its columns in that order, and when it
+        begins in the clock of the joint states [s], 'mistrust', 'finish'.
+    heartbeat:
+        Shows the node that the stream goes on.
 
     """
 
-    def __init__(self, task: CommandTask, pipe: Connection, beat: Heartbeat) -> None:
+    def __init__(self, task: CommandTask, pipe: Connection, heartbeat: Heartbeat) -> None:
         namespace, _, name = task.node.rpartition('/')
-        self._task, self._pipe, self._beat = task, pipe, beat
+        self._task, self._pipe, self._heartbeat = task, pipe, heartbeat
         self._node = Node(
             f'{name}_commands',
             namespace=namespace or '/',
@@ -160,16 +141,14 @@ class Streamer:
         self._stream = self._player.stream
         self._joints: tuple[str, ...] = ()
         self._speed = 1.0
-        self._alone: float | None = None
-        self._greeted = True
-        self._told = False
+        self._orphaned: float | None = None
+        self._connected = True
+        self._reported = False
 
     def _subscribe(self, kind: type, topic: str) -> Subscription:
-        # best effort matches every publisher, and of what is late nothing is wanted
+        # best effort matches every publisher, and late messages are of no use
         best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         return self._node.create_subscription(kind, topic, lambda _: None, best_effort)
-
-    # --------------------------------------------------------------------------------- the loop
 
     def run(self) -> None:
         """Stream until the node is gone and the robot rests."""
@@ -177,70 +156,68 @@ class Streamer:
         due = time.monotonic()
         try:
             while not self._ended():
-                self._beat.give()
-                self._hear()
-                self._look()
+                self._heartbeat.beat()
+                self._receive()
+                self._update()
                 if self._stream.running:
                     self._publish(self._player.command(time.monotonic(), self._speed))
-                    self._tell()
+                    self._report()
                 due = max(due + (period if self._busy else IDLE), time.monotonic() - period)
                 time.sleep(max(due - time.monotonic(), 0.0))
         finally:
-            self._say_last()
+            self._finish()
 
     @property
     def _busy(self) -> bool:
         return self._stream.running or self._player.waiting
 
     def _ended(self) -> bool:
-        if self._alone is None:
+        if self._orphaned is None:
             return False
-        return self._stream.over or time.monotonic() > self._alone + ORPHAN_TIMEOUT
+        return self._stream.over or time.monotonic() > self._orphaned + ORPHAN_TIMEOUT
 
-    def _hear(self) -> None:
-        """Obey the node."""
+    def _receive(self) -> None:
+        """Handle the messages of the node."""
         try:
-            while self._alone is None and self._pipe.poll():
+            while self._orphaned is None and self._pipe.poll():
                 word, content = self._pipe.recv()
                 if word == 'joints':
-                    self._joints, self._greeted = content, False
+                    self._joints, self._connected = content, False
                     self._player.prepare()
-                    self._told = False
+                    self._reported = False
                 elif word == 'begin':
                     self._player.begin(*content)
                 elif word == 'mistrust':
                     self._player.mistrust()
                 elif word == 'horizon':
-                    self._player.follow(content.path, content.start)
+                    self._player.follow(*content)
                 else:
-                    self._say_last()
-            if not self._greeted and self._publisher.get_subscription_count() > 0:
-                self._greeted = True
+                    self._finish()
+            if not self._connected and self._publisher.get_subscription_count() > 0:
+                self._connected = True
                 self._pipe.send(('connected', ''))
         except (EOFError, OSError):
-            self._alone = time.monotonic()
+            self._orphaned = time.monotonic()
             self._node.get_logger().warning(
                 'the excitation node is gone: the robot is brought to rest'
             )
 
-    # ------------------------------------------------------------------------------- what is heard
-
-    def _look(self) -> None:
+    def _update(self) -> None:
         """Take the latest joint state and speed."""
         taken = self._states.handle.take_message(JointState, False)
         if taken is not None and self._joints:
             self._note(*taken)
         if self._speeds is not None:
-            told = self._speeds.handle.take_message(Float64, False)
-            if told is not None and told[0].data >= 0.0:
-                self._speed = 0.01 * told[0].data
+            speed = self._speeds.handle.take_message(Float64, False)
+            if speed is not None and speed[0].data >= 0.0:
+                self._speed = 0.01 * speed[0].data
         self._player.replace(time.monotonic())
 
     def _note(self, message: JointState, info: dict[str, Any]) -> None:
         try:
             sample = joint_sample(message, self._joints)
         except RecordingError:
-            return  # the node watches them, and tells
+            return  # the node watches them, and reports it
         if not np.isfinite(sample.position).all():
             return
         wall = time.monotonic()
@@ -249,19 +226,17 @@ class Streamer:
         published = 1e-9 * info.get('source_timestamp', 0) or arrived
         self._player.note(stamp, arrived, sample.position, published)
 
-    # -------------------------------------------------------------------------------- what is said
-
     def _publish(self, command: np.ndarray) -> None:
         self._publisher.publish(Float64MultiArray(data=array('d', command.tobytes())))
 
-    def _tell(self) -> None:
-        """Tell the node, once, that the robot was left where it is."""
-        if self._stream.held_up and not self._told and self._alone is None:
-            self._told = True
-            with suppress(OSError):  # a node that is gone is noticed where it is heard
+    def _report(self) -> None:
+        """Report to the node, once, that the robot was left where it is."""
+        if self._stream.held_up and not self._reported and self._orphaned is None:
+            self._reported = True
+            with suppress(OSError):  # a node that is gone is noticed in `_receive`
                 self._pipe.send(('held_up', self._stream.held_up))
 
-    def _say_last(self) -> None:
+    def _finish(self) -> None:
         """End a stream: the robot is to rest."""
         if not self._stream.running:
             return
@@ -270,7 +245,7 @@ class Streamer:
         while (last := self._player.last()) is not None:
             if time.monotonic() >= end and not (self._task.velocity and last.any()):
                 return
-            self._beat.give()
+            self._heartbeat.beat()
             self._publish(last)
             time.sleep(1.0 / self._task.rate)
 
@@ -279,7 +254,7 @@ def main() -> int:
     """Take the task from the pipe whose number is the first argument, and stream."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    pipe, beat = Connection(int(sys.argv[1])), Heartbeat(int(sys.argv[2]))
+    pipe, heartbeat = Connection(int(sys.argv[1])), Heartbeat(int(sys.argv[2]))
     try:
         task = pipe.recv()
     except EOFError:
@@ -287,7 +262,7 @@ def main() -> int:
     note = prioritise(task.priority, 'command_priority')
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
-        streamer = Streamer(task, pipe, beat)
+        streamer = Streamer(task, pipe, heartbeat)
         pipe.send(('ready', note))
         streamer.run()
     finally:

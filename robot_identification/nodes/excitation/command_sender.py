@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Hand a motion to a robot that takes single commands, of position or of velocity.
+Sender to a robot that takes single commands, of position or of velocity.
 
-They are streamed by a process of their own; see `command_process`.
+A process of its own streams them; see `command_process`.
 """
 
 from __future__ import annotations
@@ -24,51 +24,31 @@ from std_msgs.msg import Float64MultiArray
 
 from ...excitation.command_gate import CommandLimiter
 from ...excitation.limits import Limits
-from ...excitation.points import Points, PointTrajectory
+from ...excitation.points import PointTrajectory
 from .command_process import (
-    CommandHorizon,
     CommandTask,
     Heartbeat,
 )
-from .controller_state import (
-    ControllerQuestion,
-    difference,
-    joints_differ,
-)
-from .motion_errors import Code, MotionError
-from .motion_sender import Tick
+from .motion_types import Code, MotionError, Tick
 from .options import ControllerOptions, VELOCITY_COMMANDS
-from .trajectory_publisher import SpeedScaling, wait_for
+from .remote_nodes import difference, joints_differ, wait_for
+from .senders import Sender
 
 READY_SECONDS = 30.0
 """How long the process may take to start [s]."""
 
 HUNG_SECONDS = 0.5
-"""Time without a sign of life after which the process is ended, and the robot stopped [s]."""
+"""Time without a heartbeat after which the process is ended, and the robot stopped [s]."""
 
 
-class CommandSender:
-    """
-    Hands horizons to the process that streams them; a `Sender`.
-
-    Parameters
-    ----------
-    node, group:
-        Who sends.
-    options:
-        Where to, and how.
-
-    """
+class CommandSender(Sender):
+    """Sender to the process that streams commands."""
 
     def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
-        self._node, self._options = node, options
-        self._velocity = options.controller_kind == VELOCITY_COMMANDS
-        # speaks only where the process that streams has ended
+        self.feeds_back = options.controller_kind == VELOCITY_COMMANDS
+        # publishes only after the process that streams has ended
         self._publisher = node.create_publisher(Float64MultiArray, options.controller_topic, 1)
-        self._speed = SpeedScaling(node, options.speed_scaling_topic)
-        self._question = ControllerQuestion(
-            node, group, self._publisher.topic_name, options.controller_node
-        )
+        super().__init__(node, group, self._publisher.topic_name, options)
         self._stream: _Process | None = None
         self._order: tuple[str, ...] = ()
         self._given_up = False  # the robot was left where it had stopped
@@ -76,23 +56,8 @@ class CommandSender:
         self._latest: tuple[PointTrajectory, float] | None = None
 
     @property
-    def target(self) -> str:
-        """Name of the command topic, for messages."""
-        return f"topic '{self._publisher.topic_name}'"
-
-    @property
-    def feeds_back(self) -> bool:
-        """True if commands depend on measured positions, as velocities do."""
-        return self._velocity
-
-    @property
-    def speed_scaling(self) -> float:
-        """Rate at which time passes."""
-        return self._speed.value
-
-    @property
     def failure(self) -> str | None:
-        """Reason for which the motion cannot go on; None without one."""
+        """See `Sender`."""
         if self._stream is not None:
             self._stream.end_if_hung()
         if self._stream is None or self._stream.ended:
@@ -107,12 +72,12 @@ class CommandSender:
                 'the robot, which had stopped for want of commands, was left there; see what '
                 'keeps the machine busy, or raise command_priority'
             )
-        return self._speed.failure
+        return super().failure
 
     async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
-        """Start the process, and see that the controller listens and has the joints."""
+        """Start the process; see `Sender`."""
         self._order = await self._ordered(joints, tick)
-        await self._speed.prepare(tick)
+        await super().prepare(joints, tick)
         if self._stream is None or self._stream.ended:
             self._stream = _Process(self._task(), self._node.get_logger().info, self._on_end)
         stream = self._stream
@@ -124,7 +89,7 @@ class CommandSender:
                 )
             await tick()
         stream.connected, stream.held_up, self._given_up = False, 0.0, False
-        stream.say('joints', self._order)
+        stream.send('joints', self._order)
         await wait_for(
             lambda: stream.connected,
             f'no subscriber takes commands on {self.target}: start the controller, or correct the '
@@ -134,14 +99,14 @@ class CommandSender:
 
     async def _ordered(self, joints: tuple[str, ...], tick: Tick) -> tuple[str, ...]:
         """Return the motion's joints in the controller's order; commands carry no names."""
-        told = await self._question.joints(tick)
-        order = told or self._options.controller_joints
-        name = self._question.name if told else 'controller_joints'
+        theirs = await self._controller.joints(tick)
+        order = theirs or self._options.controller_joints
+        name = self._controller.name if theirs else 'controller_joints'
         if not order:
             raise MotionError(
                 Code.JOINTS_DIFFER,
                 f'the order of the joints in the commands on {self.target} is not known, since '
-                f"'{self._question.name}' does not return its parameter joints: correct the "
+                f"'{self._controller.name}' does not return its parameter joints: correct the "
                 'parameter controller_node, or give controller_joints',
             )
         missing, surplus = difference(joints, order)
@@ -150,7 +115,7 @@ class CommandSender:
         return order
 
     def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Tell the process from where it moves the robot, and within which limits."""
+        """Send the process the limits, and from where it moves the robot."""
         columns = [limits.joints.index(joint) for joint in self._order]
         ordered = Limits(
             self._order,
@@ -162,34 +127,25 @@ class CommandSender:
         )
         self._limits = ordered
         if self._stream is not None:
-            self._stream.say('begin', (ordered, position[columns]))
+            self._stream.send('begin', (ordered, position[columns]))
 
-    def send(self, points: Points, start: int) -> None:
+    def send(self, trajectory: PointTrajectory, start: int) -> None:
         """Stream a horizon that replaces the one that runs, unless the robot was left alone."""
         if self._stream is None or self._stream.ended or self._given_up:
             return
-        columns = [points.joints.index(joint) for joint in self._order]
-        m = points.motion
-        path = PointTrajectory(
-            self._order,
-            points.time,
-            m.position[:, columns],
-            m.velocity[:, columns],
-            m.acceleration[:, columns],
-        )
-        begin = 1e-9 * start + float(points.time[0])
+        path = trajectory.of_joints(self._order)
         self._latest = path, time.monotonic()
-        self._stream.say('horizon', CommandHorizon(path, begin))
+        self._stream.send('horizon', (path, 1e-9 * start + path.begin))
 
     def mistrust(self) -> None:
         """Have what is left of the motion streamed without feedback."""
         if self._stream is not None:
-            self._stream.say('mistrust')
+            self._stream.send('mistrust')
 
     def finish(self) -> None:
         """End the stream: the robot rests."""
         if self._stream is not None and self._stream.ready:
-            self._stream.say('finish')
+            self._stream.send('finish')
 
     def _task(self) -> CommandTask:
         node, options = self._node, self._options
@@ -199,7 +155,7 @@ class CommandSender:
             topic=self._publisher.topic_name,
             joint_states=node.resolve_topic_name('joint_states'),
             speed=node.resolve_topic_name(speed) if speed else '',
-            velocity=self._velocity,
+            velocity=self.feeds_back,
             simulated=bool(node.get_parameter('use_sim_time').value),
             rate=options.command_rate,
             gain=options.command_gain,
@@ -208,7 +164,7 @@ class CommandSender:
 
     def _on_end(self, code: int) -> None:
         """Stop a robot that would run on; called from another thread."""
-        if self._velocity:
+        if self.feeds_back:
             self._slow_down()
         hung = self._stream is not None and self._stream.hung
         why = 'was ended, since it hung' if hung else f'ended with code {code}'
@@ -233,36 +189,36 @@ class CommandSender:
 
 
 class _Process:
-    """The process, and what it says."""
+    """The process that streams, and what it reports."""
 
     def __init__(
-        self, task: CommandTask, note: Callable[[str], Any], on_end: Callable[[int], None]
+        self, task: CommandTask, log: Callable[[str], Any], on_end: Callable[[int], None]
     ) -> None:
         self.ready = self.connected = self.ended = False
         self.held_up = 0.0
         self.hung = False
-        self._beat = Heartbeat()
+        self._heartbeat = Heartbeat()
         self._looked = self._since = 0.0
         self._patience = max(HUNG_SECONDS, 5.0 / task.rate)
-        self._note, self._on_end = note, on_end
+        self._log, self._on_end = log, on_end
         self._pipe, others = Pipe()
         command = [sys.executable, '-m', f'{__package__}.command_process']
         with others:
             # a session of its own, and no signal at this process's death: it brings the robot to
             # rest by itself, and ends then
             self._process = subprocess.Popen(
-                [*command, str(others.fileno()), str(self._beat.file)],
+                [*command, str(others.fileno()), str(self._heartbeat.file)],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-                pass_fds=[others.fileno(), self._beat.file],
+                pass_fds=[others.fileno(), self._heartbeat.file],
                 start_new_session=True,
             )
-        os.close(self._beat.file)
+        os.close(self._heartbeat.file)
         self._pipe.send(task)
         threading.Thread(target=self._listen, name='commands', daemon=True).start()
 
-    def say(self, word: str, content: Any = None) -> None:
-        """Hand over a word of `command_process.Streamer`."""
+    def send(self, word: str, content: Any = None) -> None:
+        """Send a message to `command_process.Streamer`."""
         try:
             self._pipe.send((word, content))
         except OSError:
@@ -274,7 +230,7 @@ class _Process:
         if now - self._looked > 0.5 * HUNG_SECONDS:
             self._since = now  # this process was held up itself, or begins to look
         self._looked = now
-        alive = max(self._beat.latest, self._since)
+        alive = max(self._heartbeat.latest, self._since)
         if now - alive > self._patience and not self.hung and not self.ended:
             self.hung = True
             self._process.kill()
@@ -285,7 +241,7 @@ class _Process:
                 word, note = self._pipe.recv()
                 if word == 'ready':
                     if note:
-                        self._note(note)
+                        self._log(note)
                     self.ready = True
                 elif word == 'held_up':
                     self.held_up = note

@@ -14,18 +14,18 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from ...errors import RecordingError
-from ...excitation.state_monitor import StateBounds, StateMonitor
+from ...excitation.limits import Limits
+from ...excitation.state_monitor import StateMonitor
 from ..common.joint_states import FetchedJointStates, waited
 from ..common.motion_messages import joint_sample, JointSample
-from .motion_errors import Code, MotionError
-from .motion_sender import Tick
+from .motion_types import Code, MotionError, Tick
 from .options import ExecutionOptions
 
 LOOKS = 3
-"""Looks without a message in between that are silence; after fewer, it may wait in the queue."""
+"""Looks without a message that are silence; after fewer, one may wait in the queue."""
 
 QUEUE = 50
-"""Joint states that may wait to be fetched: efforts are averaged, so none of them is to miss."""
+"""Joint states that may wait to be fetched: efforts are averaged over all of them."""
 
 JUMP_SECONDS = 1.0
 """Step of the stamps that no delay explains: a clock was set, or a simulation begun anew [s]."""
@@ -53,10 +53,9 @@ class StateWatch:
     """
     The latest joint state that is accepted (see `StateMonitor`).
 
-    Messages are fetched when somebody looks, so that a node that is not asked for a motion leaves
-    them where they are.  Few are kept: what counts here is the present, and the recorder keeps the
-    past.  Those that tell nothing new of all joints are passed over, so that a driver that repeats
-    itself, sends NaN or loses a joint counts as silent.
+    Messages are fetched by `fetch` alone: an idle node spends no time on them.  Those without news
+    of all joints are passed over, so that a driver that repeats itself, sends NaN or loses a joint
+    counts as silent.
 
     Parameters
     ----------
@@ -65,6 +64,8 @@ class StateWatch:
 
     Attributes
     ----------
+    joints:
+        Names of the joints, in the order of all arrays.
     jump:
         Step of the stamps that no delay explains; 0 for none [s].
     published:
@@ -80,10 +81,10 @@ class StateWatch:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        # of what was lost nothing is wanted, and a reliable reader that nobody reads may, after a
-        # gap in the network, stand still for good
+        # lost messages are of no use, and a reliable reader that nobody reads may stall for good
+        # after a gap in the network
         self._messages = FetchedJointStates(node, depth=QUEUE, reliable=False)
-        self._joints: tuple[str, ...] = ()
+        self.joints: tuple[str, ...] = ()
         self._monitor: StateMonitor | None = None
         self._sample: JointSample | None = None
         self._received = -np.inf
@@ -105,13 +106,13 @@ class StateWatch:
     def fetch(self) -> None:
         """Take the joint states that have arrived."""
         for message, info in self._messages.taken():
-            if self._joints:
+            if self.joints:
                 self._arrived(deserialize_message(message, JointState), info)
 
     def _arrived(self, message: JointState, info: Mapping[str, int]) -> None:
         latency = self._latency.of(info)
         try:
-            sample = joint_sample(message, self._joints)
+            sample = joint_sample(message, self.joints)
         except RecordingError as error:
             self._fault = error
             return
@@ -133,24 +134,14 @@ class StateWatch:
                 self._efforts.append((when, sample.effort))
 
     def _count_publishers(self, sequence: int) -> None:
-        """Notice that messages of several publishers alternate: each of them counts its own."""
+        """Note that messages of several publishers alternate: each numbers its own."""
         if 0 < sequence <= self._sequence:
             self._contests.append(time.monotonic())
             self.flawless = False
         self._sequence = sequence
 
     def _refuse(self, sample: JointSample, published: float) -> bool:
-        """
-        Return whether a joint state is not accepted, and remember why.
-
-        Parameters
-        ----------
-        sample:
-            The joint state.
-        published:
-            When it was published, by the clock of its publisher [s].
-
-        """
+        """Return whether a joint state is not accepted, by the clock of its publisher [s]."""
         if self._monitor is None:
             return False
         stamp = 1e-9 * sample.stamp if sample.stamp else np.nan
@@ -188,7 +179,7 @@ class StateWatch:
         return self._node.count_publishers(self._messages.topic_name) > 1
 
     def begin(self) -> None:
-        """Begin a motion: what was accepted before it, and how it was trusted, is of the past."""
+        """Begin a motion: forget what was accepted or refused before it."""
         self.fetch()
         if self._monitor is not None:
             self._monitor.restart()
@@ -210,21 +201,15 @@ class StateWatch:
             self._monitor.restart()
         return self.moving
 
-    def watch(self, joints: tuple[str, ...], bounds: StateBounds | None = None) -> None:
+    def watch(self, joints: tuple[str, ...], bounds: Limits | None = None) -> None:
         """Look at ``joints``, in this order, and accept what the bounds allow; None for all."""
-        if bounds is not None:
-            self._monitor = StateMonitor(bounds)
-        if joints != self._joints:
-            self._joints, self._sample, self._received = joints, None, -np.inf
-            self._monitor = None if bounds is None else StateMonitor(bounds)
-            self.published = -np.inf
+        if joints != self.joints:
+            self.joints, self._sample, self._monitor = joints, None, None
+            self._received = self.published = -np.inf
             self._past.clear()
             self._efforts.clear()
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the joints, in the order of all arrays."""
-        return self._joints
+        if bounds is not None:
+            self._monitor = StateMonitor(bounds)
 
     @property
     def age(self) -> float:
@@ -235,8 +220,7 @@ class StateWatch:
         """
         Return whether no joint state has arrived for ``seconds``.
 
-        Where it is this process that was held up, on a busy machine, the messages of that time are
-        still to be read: they are, between one look and the next.
+        Messages from while this process was held up are still to be read: hence `LOOKS`.
         """
         return self.age > seconds and self._looks >= LOOKS
 
@@ -266,8 +250,8 @@ class StateWatch:
         """
         Return the present time in the clock of the joint states [ns].
 
-        It counts from when the latest joint state was published: where this process was held up,
-        the middleware may bring old ones for a while.
+        It counts from when the latest joint state was published: after this process was held up,
+        old ones may arrive for a while.
         """
         stamp = self.sample().stamp
         if stamp == 0:
@@ -304,7 +288,7 @@ class StateWatch:
 
     def forget(self) -> None:
         """Forget the past positions and jumps of time, so that `at_rest` looks anew."""
-        self.fetch()  # what has arrived by now is the past
+        self.fetch()  # messages up to now are of the past
         self._past.clear()
         self._efforts.clear()
         self.jump = 0.0
@@ -322,7 +306,7 @@ class _Latency:
         self._renewed = -np.inf
 
     def of(self, info: Mapping[str, int]) -> float:
-        """Return how late a message is by what the middleware tells of it [s]."""
+        """Return the latency of a message by the middleware's information on it [s]."""
         source = info.get('source_timestamp', 0)
         if not source:
             return 0.0

@@ -2,13 +2,13 @@
 """
 Execution of one checked trajectory: record, move to the start, follow, watch, stop.
 
-All of it runs as one coroutine on the node's executor and looks at the robot a hundred times a
-second.  The controller gets the path in short horizons, each with a checked stop behind it, so
-that it brings the robot to rest by itself if no further one comes.
+One coroutine on the node's executor looks at the robot a hundred times a second.  The controller
+gets the path in short horizons, each with a checked stop behind it, so that it brings the robot to
+rest by itself if no further one comes.
 
 Every stop begins with the last trajectory that was sent, continuous in position, velocity and
-acceleration.  Measured positions, which may be false, are used for nothing but the place where a
-robot gives way after a contact, and then only if every joint state of the motion was plausible.
+acceleration.  Measured positions, which may be false, give nothing but the place where a robot
+gives way after a contact, and only if every joint state of the motion was plausible.
 """
 
 from __future__ import annotations
@@ -19,35 +19,31 @@ from dataclasses import dataclass
 import numpy as np
 from rclpy.node import Node
 
-from ...data.recording import Motion
 from ...excitation.braking import (
     ACCELERATION_SHARE,
-    SHORTEST,
-    to_rest,
-)
-from ...excitation.points import point_to_point, Points
-from ...excitation.trajectory_segments import (
     diverted,
     Horizon,
+    SHORTEST,
     STOP_RATE,
+    to_rest,
 )
+from ...excitation.points import point_to_point, PointTrajectory
 from .joint_state_watch import StateWatch
-from .motion_clock import PathClock, Patience
-from .motion_errors import (
+from .motion_checks import MotionPath, STOP_LEAD
+from .motion_sender import CheckedSender
+from .motion_types import (
     Code,
     MotionError,
     NoMoreCommandsError,
     OffPathError,
-)
-from .motion_path import MotionPath, STOP_LEAD
-from .motion_sender import CheckedSender, Tick
-from .motion_watch import (
-    MotionWatch,
-    PAUSED,
+    PathClock,
+    Patience,
     Report,
+    Tick,
 )
+from .motion_watch import MotionWatch, PAUSED
 from .options import ExecutionOptions
-from .recorder_client import MotionRecording
+from .remote_nodes import MotionRecording
 
 START_LEAD = 0.2
 """How long before its start a trajectory is sent, at least [s]."""
@@ -62,15 +58,15 @@ SETTLE_LEAD = 0.1
 """Time that a stop takes to reach the drives [s]."""
 
 HOLD = 1.0
-"""Length of a trajectory at rest: one that is over when it arrives would be refused [s]."""
+"""Length of a trajectory at rest: one that is over when it arrives is refused [s]."""
 
 HORIZONS_AHEAD = 5
-"""How often a horizon is sent anew within its length."""
+"""Horizons that are sent within the length of one."""
 
 
 @dataclass
 class _Course:
-    """A path that is being followed: its clock, the latest horizon, and when that was sent."""
+    """A path that is followed: its clock, the latest horizon, and when that was sent."""
 
     path: MotionPath
     clock: PathClock
@@ -86,13 +82,13 @@ class MotionRun:
     Attributes
     ----------
     node, states, sender, options:
-        What it works with.
+        The node, joint states, the controller, and the settings.
     tick:
         Awaited to wait for the next look at the robot.
     interruption:
-        Asked at each look; a `MotionError` to end with, or None to go on.
+        Called at each look; returns a `MotionError` to end with, or None.
     report:
-        Kept up to date for the client.
+        Progress and result for the client.
 
     """
 
@@ -105,10 +101,8 @@ class MotionRun:
     report: Report
 
     def __post_init__(self) -> None:
-        say = self.node.get_logger().warning
-        self._watch = MotionWatch(self.states, self.options, self.report, say)
-
-    # --------------------------------------------------------------------------- the whole way
+        log = self.node.get_logger().warning
+        self._watch = MotionWatch(self.states, self.options, self.report, log)
 
     async def execute(
         self, approach: MotionPath | None, path: MotionPath, recording: str | None
@@ -138,7 +132,14 @@ class MotionRun:
             await self.sender.prepare(path.trajectory.joints, self.tick)
             await recorded.start()
             try:
-                await self._follow_both(approach, path)
+                total = path.duration + (approach.duration if approach else 0.0)
+                self.report.result.planned_duration = total
+                if approach is not None:
+                    self.report.feedback.phase = 'moving_to_start'
+                    await self._follow(approach, 0.0, approach.duration / total)
+                    self._require_start(path)
+                self.report.feedback.phase = 'exciting'
+                await self._follow(path, 1.0 - path.duration / total, 1.0)
             except Exception as error:
                 await recorded.stop(error)
                 raise
@@ -146,17 +147,6 @@ class MotionRun:
             self.states.moving = False
             self.sender.finish()
         await recorded.stop()
-
-    async def _follow_both(self, approach: MotionPath | None, path: MotionPath) -> None:
-        total = path.duration + (approach.duration if approach else 0.0)
-        self.report.planned_duration = total
-        share = approach.duration / total if approach else 0.0
-        if approach is not None:
-            self.report.phase = 'moving_to_start'
-            await self.follow(approach, 0.0, share)
-            self._require_start(path)
-        self.report.phase = 'exciting'
-        await self.follow(path, share, 1.0)
 
     def _require_start(self, path: MotionPath) -> None:
         away = np.abs(self.states.sample().position - path.trajectory.position[0])
@@ -171,9 +161,9 @@ class MotionRun:
 
     # --------------------------------------------------------------------------------- following
 
-    async def follow(self, path: MotionPath, first: float, last: float) -> None:
+    async def _follow(self, path: MotionPath, first: float, last: float) -> None:
         """
-        Have a path followed until the robot rests at its end.
+        Have a path followed until the robot rests at its end, also where an error is raised.
 
         Parameters
         ----------
@@ -181,11 +171,6 @@ class MotionRun:
             From rest to rest.
         first, last:
             Progress at its start and end, of the whole motion.
-
-        Raises
-        ------
-        MotionError
-            where it was interrupted; the robot is at rest then.
 
         """
         course = self._begin(path)
@@ -195,12 +180,9 @@ class MotionRun:
             while not self._arrived(course, first, last):
                 await self.tick()
                 self._look(course.clock)
-                if not course.clock.sure:
-                    # joint states of the time that was lost are no reason for anything
-                    continue
-                self._require_in_time(course)
-                self._raise_reasons(course)
-                self._go_on(course)
+                if course.clock.sure:  # joint states of a time that was lost give no reason
+                    self._raise_reasons(course)
+                    self._go_on(course)
         except NoMoreCommandsError:
             self.sender.mistrust()
             await self._rest(course.path, course.clock, course.sent.end)
@@ -215,7 +197,7 @@ class MotionRun:
         finally:
             # how long the robot takes to settle is no part of the motion
             settling = max(course.clock.elapsed - path.duration, 0.0)
-            self.report.duration += course.clock.taken - settling
+            self.report.result.duration += course.clock.taken - settling
 
     def _begin(self, path: MotionPath) -> _Course:
         here, rest = self.states.sample().position, self.sender.rest
@@ -226,39 +208,29 @@ class MotionRun:
         now = self.states.now()
         clock = PathClock(now + int(1e9 * lead), now)
         sent = path.stops.horizon(0.0, self.options.horizon)
-        self.sender.send(sent.points, clock)
+        self.sender.send(sent.trajectory, clock)
         return _Course(path, clock, sent, 0.0)
 
     def _lead(self, path: MotionPath, here: np.ndarray, confirmed: bool) -> float:
         """
         Return the time for the way from where the robot is to the path's start.
 
-        The controller goes there from where the robot truly is.  Before the first motion nothing
-        but the joint states says where that is: the way takes so long that a robot elsewhere
-        would keep its limits, too.
+        The controller goes there from where the robot truly is.  Before the first motion the joint
+        states alone say where that is: the way takes so long that a robot elsewhere keeps its
+        limits, too.
         """
         limits, speed = path.limits, self.options.move_speed
         start = path.trajectory.position[0]
-        way = point_to_point(
-            limits.joints,
-            here,
-            start,
-            speed * limits.velocity,
-            speed * limits.acceleration,
-            START_LEAD,
-        )
-        lead = way.duration
+
+        def duration(begin: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray) -> float:
+            return point_to_point(limits.joints, begin, start, velocity, acceleration).duration
+
+        lead = duration(here, speed * limits.velocity, speed * limits.acceleration)
         if not confirmed:
             error = np.array([UNCONFIRMED[unit] for unit in limits.units])
-            far = point_to_point(
-                limits.joints,
-                start - error,
-                start,
-                limits.velocity,
-                ACCELERATION_SHARE * limits.acceleration,
-            )
-            lead = max(lead, far.duration)
-        return lead
+            braked = ACCELERATION_SHARE * limits.acceleration
+            lead = max(lead, duration(start - error, limits.velocity, braked))
+        return max(lead, START_LEAD)
 
     def _look(self, clock: PathClock) -> None:
         states = self.states
@@ -267,11 +239,10 @@ class MotionRun:
     def _go_on(self, course: _Course) -> None:
         """Send the next horizon when it is time."""
         elapsed = course.clock.elapsed
-        if elapsed < course.sent_at + self.options.horizon / HORIZONS_AHEAD:
-            return
-        if np.isfinite(course.sent.stop):
+        due = course.sent_at + self.options.horizon / HORIZONS_AHEAD
+        if elapsed >= due and np.isfinite(course.sent.stop):
             following = self._horizon(course, self.options.horizon)
-            self.sender.send(following.points, course.clock)
+            self.sender.send(following.trajectory, course.clock)
             course.sent, course.sent_at = following, elapsed
 
     def _horizon(self, course: _Course, length: float) -> Horizon:
@@ -281,11 +252,11 @@ class MotionRun:
         return course.path.stops.horizon(min(since, clock.elapsed), clock.elapsed + length)
 
     def _arrived(self, course: _Course, first: float, last: float) -> bool:
-        # at the latest joint state, since it is that one which tells whether the robot rests
+        # at the latest joint state, which tells whether the robot rests
         elapsed = course.clock.at(self._seen(course.clock))
         duration = course.path.duration
         share = min(max(elapsed / duration, 0.0), 1.0)
-        self.report.progress = first + share * (last - first)
+        self.report.feedback.progress = first + share * (last - first)
         if elapsed < duration:
             return False
         if self.states.at_rest(self.options.rest_tolerance):
@@ -301,16 +272,6 @@ class MotionRun:
 
     def _raise_reasons(self, course: _Course) -> None:
         """Raise the reason for which the motion has to end, if there is one."""
-        failure = self.sender.failure
-        if failure is not None:
-            # it may hold the robot where it is: whatever came next could be a leap
-            raise NoMoreCommandsError(Code.CONTROLLER_FAILED, failure)
-        reason = self._watch.reason(course.path, course.clock) or self.interruption()
-        if reason is not None:
-            raise reason
-
-    def _require_in_time(self, course: _Course) -> None:
-        """Raise an error if the controller is about to stop the robot, or has."""
         if course.clock.elapsed > course.sent.stop - STOP_LEAD:
             late = course.clock.elapsed - course.sent_at
             raise NoMoreCommandsError(
@@ -319,27 +280,32 @@ class MotionRun:
                 'to rest along the path: see what keeps the machine busy, or raise horizon '
                 f'({self.options.horizon:g} s)',
             )
+        failure = self.sender.failure
+        if failure is not None:
+            # it may hold the robot where it is: the next command could be a leap
+            raise NoMoreCommandsError(Code.CONTROLLER_FAILED, failure)
+        reason = self._watch.reason(course.path, course.clock) or self.interruption()
+        if reason is not None:
+            raise reason
 
     # ---------------------------------------------------------------------------------- stopping
 
     async def _stop(self, course: _Course) -> None:
         """Bring the robot to rest along the path; wait until it is, as far as one can see."""
-        self.report.phase = 'stopping'
+        self.report.feedback.phase = 'stopping'
         path, clock = course.path, course.clock
         end = path.duration
-        if clock.elapsed < 0.0:
-            # it has not begun: stay where it would have
-            self._send_last(_still(path, path.trajectory.position[0], 0.0), clock)
+        if clock.elapsed < 0.0:  # it has not begun: stay where it would have
+            self._hold(path, path.trajectory.position[0], clock, since=0.0)
             end = 0.0
         elif clock.speed <= PAUSED:
-            place = self._reference(clock.elapsed)[0]
-            self._send_last(_still(path, place, clock.elapsed), clock)
+            self._hold(path, self._reference(clock.elapsed)[0], clock, since=clock.elapsed)
             end = clock.elapsed
         elif self.options.stop == 'at_once':
             end = self._divert(course, None, QUICKEST)
         elif clock.elapsed < path.duration:
             stop = self._horizon(course, STOP_LEAD)
-            if stop.end < course.sent.end and self._send_last(stop.points, clock):
+            if stop.end < course.sent.end and self._send_last(stop.trajectory, clock):
                 course.sent = stop
             end = course.sent.end
         await self._rest(path, clock, end)
@@ -358,8 +324,7 @@ class MotionRun:
             return
         reference = self._reference(clock.elapsed)
         place = states.sample().position
-        allowed = 2.0 * options.tracking_tolerance
-        allowed = allowed + options.tracking_lag * np.abs(reference[1])
+        allowed = 2.0 * options.tracking_tolerance + options.tracking_lag * np.abs(reference[1])
         away = np.abs(place - reference[0])
         worst = int((away - allowed).argmax())
         if away[worst] <= allowed[worst] and not states.flawless:
@@ -374,13 +339,11 @@ class MotionRun:
             )
             await self._rest(course.path, clock, course.sent.end)
             return
-        self.report.phase = 'stopping'
+        self.report.feedback.phase = 'stopping'
         if self.sender.feeds_back:
-            # velocities do not lead to a place: they end, and nothing draws the robot to its path
+            # velocities lead to no place: they end, and no feedback draws the robot to its path
             self.sender.mistrust()
-            end = self._divert(course, None, SHORTEST)
-        else:
-            end = self._divert(course, place, SHORTEST)
+        end = self._divert(course, None if self.sender.feeds_back else place, SHORTEST)
         await self._rest(course.path, clock, end)
 
     def _divert(self, course: _Course, place: np.ndarray | None, shortest: float) -> float:
@@ -394,19 +357,30 @@ class MotionRun:
         stop = to_rest(path.limits, state, place, shortest)
         if stop is None or (place is None and begin + stop.duration >= course.sent.end):
             return course.sent.end
-        points = diverted(reference.points, begin, stop, STOP_RATE)
-        return begin + stop.duration if self._send_last(points, clock) else course.sent.end
+        diversion = diverted(reference, begin, stop, STOP_RATE)
+        return begin + stop.duration if self._send_last(diversion, clock) else course.sent.end
 
-    def _send_last(self, points: Points, clock: PathClock) -> bool:
-        """Send a stop; return False, and log it, if the command gate refuses it."""
+    def _send_last(self, trajectory: PointTrajectory, clock: PathClock) -> bool:
+        """Send a stop; return False, and log the error, if the command gate refuses it."""
         try:
-            self.sender.send(points, clock)
+            self.sender.send(trajectory, clock)
         except NoMoreCommandsError as error:
             self.node.get_logger().error(
                 f'{error.message}; the controller ends what it has instead'
             )
             return False
         return True
+
+    def _hold(
+        self, path: MotionPath, position: np.ndarray, clock: PathClock, since: float
+    ) -> None:
+        """Send a trajectory at rest in one place, from shortly before a time of the path on."""
+        rest = np.zeros((2, position.size))
+        time = np.array([max(since - STOP_LEAD, 0.0), since + HOLD])
+        joints = path.trajectory.joints
+        self._send_last(
+            PointTrajectory(joints, time, np.tile(position, (2, 1)), rest, rest), clock
+        )
 
     def _reference(self, time: float) -> np.ndarray:
         """Return what was sent last for a time of the path, (3, n_joints)."""
@@ -429,8 +403,7 @@ class MotionRun:
         if self.states.at_rest(self.options.rest_tolerance):
             # the controller pauses: what is left of the stop must not come when it goes on
             if clock.speed <= PAUSED:
-                place = self._reference(clock.elapsed)[0]
-                self._send_last(_still(path, place, clock.elapsed), clock)
+                self._hold(path, self._reference(clock.elapsed)[0], clock, since=clock.elapsed)
             return
         self.node.get_logger().error(
             'the robot is still moving after the stop: use its emergency stop'
@@ -439,11 +412,3 @@ class MotionRun:
     def _seen(self, clock: PathClock) -> int:
         """Return the time of the latest joint state [ns]."""
         return self.states.sample().stamp or clock.now
-
-
-def _still(path: MotionPath, position: np.ndarray, since: float) -> Points:
-    """Return points at rest in one place, from shortly before a time of the path on."""
-    rest = np.zeros((2, position.size))
-    motion = Motion(np.tile(position, (2, 1)), rest, rest)
-    time = np.array([max(since - STOP_LEAD, 0.0), since + HOLD])
-    return Points(path.trajectory.joints, time, motion)

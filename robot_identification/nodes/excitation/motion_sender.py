@@ -1,115 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface between a motion and the controllers, behind the check of every command."""
+"""The only way from a motion to a controller, through the check of every command."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
 
-from ...excitation.command_gate import (
-    CommandGate,
-    Reference,
-    UnsafeCommandError,
-)
+from ...excitation.command_gate import CommandGate, UnsafeCommandError
 from ...excitation.limits import Limits
-from ...excitation.points import Points
-from .motion_clock import PathClock
-from .motion_errors import Code, NoMoreCommandsError
+from ...excitation.points import PointTrajectory
+from .command_sender import CommandSender
+from .motion_types import Code, NoMoreCommandsError, PathClock
+from .options import (
+    ControllerOptions,
+    FOLLOW_JOINT_TRAJECTORY,
+    POSITION_COMMANDS,
+    TRAJECTORY_TOPIC,
+    VELOCITY_COMMANDS,
+)
+from .senders import ActionSender, Sender, TopicSender
 
-Tick = Callable[[], Awaitable[None]]
-"""Awaited to wait for the next look at the robot, some 10 ms; other callbacks run meanwhile."""
-
-
-class Sender(Protocol):
-    """
-    Hands a motion to the robot's controller, one short horizon after the other.
-
-    A *horizon* is the next piece of the checked path with a smooth stop along the path behind it.
-    A new one comes several times within its length, and replaces what is left of the former; up
-    to where the former began to stop, both are the same motion.  So a controller that gets no
-    more, since the node or the network has died, brings the robot to rest by itself.  A stop that
-    is wanted is one more such message.
-
-    A motion calls `prepare` once, `begin` once for each of its paths, `send` again and again, and
-    `finish` once, however it ended; then comes the next motion.  It does so through a
-    `CheckedSender` alone.  It reads the properties some hundred times a second, so they must
-    not compute or wait.
-    """
-
-    @property
-    def target(self) -> str:
-        """Name of the receiver for messages: ``topic '/joint_trajectory'``, for example."""
-
-    @property
-    def speed_scaling(self) -> float:
-        """
-        Rate of the motion's time in the controller: 1 in real time, 0 while it pauses.
-
-        The motion integrates it to know how far along the path the robot should be, and stamps
-        its horizons by that.
-        """
-
-    @property
-    def feeds_back(self) -> bool:
-        """True if commands are velocities, corrected by the distance from the path."""
-
-    @property
-    def failure(self) -> str | None:
-        """Reason for which the controller has aborted the motion, with the remedy, or None."""
-
-    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> None:
-        """
-        Wait until the controller is there and takes commands for ``joints``.
-
-        Raises
-        ------
-        MotionError
-            ``NO_CONTROLLER`` where it does not appear in time, ``JOINTS_DIFFER`` where its joints
-            are others.
-
-        """
-
-    def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """
-        Take note of a robot at rest that is about to move; called before the first `send`.
-
-        Parameters
-        ----------
-        limits:
-            Limits in force.
-        position:
-            (n_joints,) where it rests [rad or m].
-
-        """
-
-    def send(self, points: Points, start: int) -> None:
-        """
-        Have the robot follow ``points`` from now on, in place of what was sent before.
-
-        Parameters
-        ----------
-        points:
-            They end at rest.  The first lies before the present, but for the first message of a
-            motion, which comes a little ahead of time; between two points the motion is the
-            quintic through both.  `Points.time` need not begin at 0.
-        start:
-            When `Points.time` 0 is or was, in the clock of the joint states [ns].  Where the
-            controller scales time, it is moved so that the points fit the present.
-
-        """
-
-    def mistrust(self) -> None:
-        """Use no joint states for what is left of the motion."""
-
-    def finish(self) -> None:
-        """Forget the motion: the robot rests, and nothing more is to be sent."""
+SENDERS: dict[str, Callable[[Node, CallbackGroup, ControllerOptions], Sender]] = {
+    TRAJECTORY_TOPIC: TopicSender,
+    FOLLOW_JOINT_TRAJECTORY: ActionSender,
+    POSITION_COMMANDS: CommandSender,
+    VELOCITY_COMMANDS: CommandSender,
+}
+"""Senders by the parameter ``controller_kind``."""
 
 
 class CheckedSender:
     """
-    A sender behind the command gate: the only way from a motion to a controller.
+    A sender behind the command gate.
 
     Parameters
     ----------
@@ -127,7 +52,6 @@ class CheckedSender:
         self._sender = sender
         self._gate: CommandGate | None = None
         self.rest: np.ndarray | None = None
-        self.target = sender.target
         self.feeds_back = sender.feeds_back
         self.prepare = sender.prepare
         self.mistrust = sender.mistrust
@@ -135,34 +59,27 @@ class CheckedSender:
 
     @property
     def speed_scaling(self) -> float:
-        """Rate of the motion's time in the controller: 1 in real time, 0 while it pauses."""
+        """See `Sender`."""
         return self._sender.speed_scaling
 
     @property
     def failure(self) -> str | None:
-        """Reason for which the controller has aborted the motion, with the remedy, or None."""
+        """See `Sender`."""
         return self._sender.failure
 
     @property
-    def reference(self) -> Reference | None:
+    def reference(self) -> PointTrajectory | None:
         """The trajectory that was sent last on this path; None before the first."""
         return None if self._gate is None else self._gate.reference
 
     def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Take note of a robot at rest at ``position`` (n_joints,), and of the limits in force."""
+        """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
         self._gate = CommandGate(limits, position)
         self._sender.begin(limits, position)
 
-    def send(self, points: Points, clock: PathClock) -> None:
+    def send(self, trajectory: PointTrajectory, clock: PathClock) -> None:
         """
         Check a trajectory and have the robot follow it, in place of what was sent before.
-
-        Parameters
-        ----------
-        points:
-            As for `Sender.send`.
-        clock:
-            Present time of the path, and when it began.
 
         Raises
         ------
@@ -172,8 +89,21 @@ class CheckedSender:
         """
         assert self._gate is not None
         try:
-            self._gate.admit(points, clock.elapsed, clock.speed)
+            self._gate.admit(trajectory, clock.elapsed, clock.speed)
         except UnsafeCommandError as error:
             raise NoMoreCommandsError(Code.INTERNAL, str(error)) from error
-        self.rest = points.motion.position[-1]
-        self._sender.send(points, clock.start)
+        self.rest = trajectory.position[-1]
+        self._sender.send(trajectory, clock.start)
+
+
+def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> CheckedSender:
+    """
+    Return the way to the controller that the options describe.
+
+    Raises
+    ------
+    SettingsError
+        where this kind of controller needs a package that is not installed.
+
+    """
+    return CheckedSender(SENDERS[options.controller_kind](node, group, options))

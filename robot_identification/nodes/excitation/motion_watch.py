@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Supervision of a motion: joint states against the plan, and what ends the motion."""
+"""Watch on a motion and on its client: the reasons for which the motion has to end."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from dataclasses import dataclass, field
 import time
 
 import numpy as np
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from std_msgs.msg import Empty
 
 from .joint_state_watch import DISTRUST_COUNT, StateWatch
-from .motion_clock import PathClock
-from .motion_errors import (
+from .motion_checks import MotionPath
+from .motion_types import (
     Code,
     MotionError,
     NoMoreCommandsError,
     OffPathError,
+    PathClock,
+    Report,
 )
-from .motion_path import MotionPath
 from .options import ExecutionOptions
 
 PAUSED = 0.01
@@ -31,42 +35,26 @@ FOLLOW_DISTANCE = 0.02
 
 
 @dataclass
-class Report:
-    """Progress and result of a motion, for its client."""
-
-    phase: str = 'checking'
-    progress: float = 0.0
-    tracking_error: float = 0.0
-    largest_error: float = 0.0
-    effort_share: float = np.nan
-    largest_share: float = np.nan
-    speed_scaling: float = 1.0
-    duration: float = 0.0
-    planned_duration: float = 0.0
-    recording_path: str = ''
-
-
-@dataclass
 class MotionWatch:
     """
-    Looks at a robot in motion.
+    Watch on a robot in motion.
 
     Attributes
     ----------
     states, options:
-        What it looks at, and its bounds.
+        Joint states, and bounds on them.
     report:
-        Gets what it sees.
-    say:
-        Told, once, what cannot be watched.
+        Gets the tracking error, the share of the effort limits and the speed scaling.
+    log:
+        Called once with a text on what cannot be watched.
 
     """
 
     states: StateWatch
     options: ExecutionOptions
     report: Report
-    say: Callable[[str], object]
-    _said: bool = field(default=False, init=False)
+    log: Callable[[str], object]
+    _logged: bool = field(default=False, init=False)
     _paused_since: float | None = field(default=None, init=False)
     _start: np.ndarray | None = field(default=None, init=False)
     _changed: tuple[np.ndarray, float] | None = field(default=None, init=False)
@@ -78,17 +66,21 @@ class MotionWatch:
 
     def reason(self, path: MotionPath, clock: PathClock) -> MotionError | None:
         """Return why the motion has to end, or None."""
-        self.report.speed_scaling = clock.speed
+        self.report.feedback.speed_scaling = clock.speed
         return (
-            self._distrust()
-            or self._silence()
-            or self._deafness(path, clock)
-            or self._distance(path, clock)
-            or self._effort(path, clock)
-            or self._pause(clock)
+            self._untrusted()
+            or self._stale()
+            or self._unanswered(path, clock)
+            or self._off_path(path, clock)
+            or self._effort_exceeded(path, clock)
+            or self._paused(clock)
         )
 
-    def _distrust(self) -> MotionError | None:
+    def _seen(self, clock: PathClock) -> float:
+        """Return the time of the path at the latest joint state [s]."""
+        return clock.at(self.states.sample().stamp or clock.now)
+
+    def _untrusted(self) -> MotionError | None:
         """Return an error where joint states are not to be trusted."""
         reason, states = self.states.distrust, self.states
         if not reason:
@@ -97,12 +89,12 @@ class MotionWatch:
         kind = NoMoreCommandsError if states.refused >= DISTRUST_COUNT else MotionError
         return kind(Code.UNTRUSTED_STATE, reason)
 
-    def _deafness(self, path: MotionPath, clock: PathClock) -> MotionError | None:
+    def _unanswered(self, path: MotionPath, clock: PathClock) -> MotionError | None:
         """Return an error where the reference moves and the joint states do not."""
         sample, tolerance = self.states.sample(), self.options.rest_tolerance
         if self._start is None:
             return None
-        now = clock.at(sample.stamp or clock.now)
+        now = self._seen(clock)
         if self._changed is None or (sample.position != self._changed[0]).any():
             self._changed = sample.position, now
         self._moved = self._moved or bool(np.abs(sample.position - self._start).max() > tolerance)
@@ -129,7 +121,7 @@ class MotionWatch:
             'whether the controller is active and its drives are on',
         )
 
-    def _silence(self) -> MotionError | None:
+    def _stale(self) -> MotionError | None:
         states, timeout = self.states, self.options.stale_timeout
         if states.silent(timeout):
             reason = states.fault or 'see whether the driver still runs'
@@ -146,7 +138,7 @@ class MotionWatch:
             )
         return None
 
-    def _distance(self, path: MotionPath, clock: PathClock) -> MotionError | None:
+    def _off_path(self, path: MotionPath, clock: PathClock) -> MotionError | None:
         """
         Return an error where a joint is too far from the plan.
 
@@ -154,11 +146,11 @@ class MotionWatch:
         ``tracking_lag``.  The report has the plain difference.
         """
         sample, options = self.states.sample(), self.options
-        recent = clock.at(sample.stamp or clock.now) - np.linspace(0.0, options.tracking_lag, 6)
+        recent = self._seen(clock) - np.linspace(0.0, options.tracking_lag, 6)
         planned = path.trajectory.sample(recent).position
         plain = float(np.abs(sample.position - planned[0]).max())
-        self.report.tracking_error = plain
-        self.report.largest_error = max(self.report.largest_error, plain)
+        self.report.feedback.tracking_error = plain
+        self.report.result.max_tracking_error = max(self.report.result.max_tracking_error, plain)
         away = _outside(sample.position, planned.min(axis=0), planned.max(axis=0))
         worst = int(away.argmax())
         if away[worst] <= options.tracking_tolerance:
@@ -189,54 +181,51 @@ class MotionWatch:
                     )
         return ''
 
-    # ------------------------------------------------------------------------------------ effort
-
-    def _effort(self, path: MotionPath, clock: PathClock) -> MotionError | None:
+    def _effort_exceeded(self, path: MotionPath, clock: PathClock) -> MotionError | None:
         """Return an error where an effort is near its limit, or not as predicted."""
         measured = self._measured()
         if measured is None:
-            self.report.effort_share = np.nan
+            self.report.feedback.effort_share = np.nan
             return None
         limit, options = path.effort_limit, self.options
         share = np.abs(measured) / limit
         worst = int(np.nanargmax(share))
-        self.report.effort_share = float(share[worst])
-        self.report.largest_share = float(np.fmax(self.report.largest_share, share[worst]))
+        self.report.feedback.effort_share = float(share[worst])
+        self.report.result.max_effort_share = float(
+            np.fmax(self.report.result.max_effort_share, share[worst])
+        )
+        joint, unit = path.trajectory.joints[worst], path.limits.unit('effort', worst)
         if 0.0 < options.effort_share < share[worst]:
-            return self._too_large(path, worst, measured[worst])
+            return OffPathError(
+                Code.EFFORT_EXCEEDED,
+                f"joint '{joint}' takes {measured[worst]:.4g} {unit}, {share[worst]:.0%} of its "
+                f'limit of {limit[worst]:.4g} {unit}, more than effort_share '
+                f'({options.effort_share:g}): see whether the robot is blocked, or plan a slower '
+                'motion',
+            )
         if options.effort_tolerance == 0.0:
             return None
-        end = clock.at(self.states.sample().stamp or clock.now)
+        end = self._seen(clock)
         begin = end - options.effort_time - options.tracking_lag
         low, high = path.effort_range(begin, end)
         away = _outside(measured, low, high) / limit
         worst = int(np.nanargmax(away))
         if away[worst] <= options.effort_tolerance:
             return None
-        unit = path.limits.unit('effort', worst)
+        joint, unit = path.trajectory.joints[worst], path.limits.unit('effort', worst)
         near = low[worst] if measured[worst] < low[worst] else high[worst]
         return OffPathError(
             Code.EFFORT_EXCEEDED,
-            f"joint '{path.trajectory.joints[worst]}' takes {measured[worst]:.4g} {unit} instead "
-            f'of {near:.4g} predicted by the URDF, off by {away[worst]:.0%} of its limit, more '
-            f'than effort_tolerance ({options.effort_tolerance:g}): see whether the robot '
-            'touches something; where the URDF is that wrong, raise the tolerance',
-        )
-
-    def _too_large(self, path: MotionPath, joint: int, effort: float) -> MotionError:
-        unit, limit = path.limits.unit('effort', joint), path.effort_limit[joint]
-        return OffPathError(
-            Code.EFFORT_EXCEEDED,
-            f"joint '{path.trajectory.joints[joint]}' takes {effort:.4g} {unit}, "
-            f'{abs(effort) / limit:.0%} of its limit of {limit:.4g} {unit}, more than '
-            f'effort_share ({self.options.effort_share:g}): see whether the robot is blocked, or '
-            'plan a slower motion',
+            f"joint '{joint}' takes {measured[worst]:.4g} {unit} instead of {near:.4g} predicted "
+            f'by the URDF, off by {away[worst]:.0%} of its limit, more than effort_tolerance '
+            f'({options.effort_tolerance:g}): see whether the robot touches something; where the '
+            'URDF is that wrong, raise the tolerance',
         )
 
     def _measured(self) -> np.ndarray | None:
-        """Return the mean efforts of late (n_joints,); None where they cannot be watched."""
+        """Return the mean of the latest efforts (n_joints,); None where there are none."""
         if self.options.effort_kind != 'joint_torque':
-            self._say_once(
+            self._log_once(
                 f'efforts are not watched: the joint states have {self.options.effort_kind} '
                 '(effort_kind), which has no limit in the URDF'
             )
@@ -245,20 +234,18 @@ class MotionWatch:
         if effort is None and self.states.sample().effort is not None:
             return None  # those of before the motion are forgotten, and its first is on its way
         if effort is None or not np.isfinite(effort).any():
-            self._say_once('efforts are not watched: the joint states have none')
+            self._log_once('efforts are not watched: the joint states have none')
             return None
         if not np.isfinite(effort).all():
-            self._say_once('efforts are watched of some joints only: the others have none')
+            self._log_once('efforts are watched of some joints only: the others have none')
         return effort
 
-    def _say_once(self, text: str) -> None:
-        if not self._said:
-            self._said = True
-            self.say(text)
+    def _log_once(self, text: str) -> None:
+        if not self._logged:
+            self._logged = True
+            self.log(text)
 
-    # ------------------------------------------------------------------------------------- pause
-
-    def _pause(self, clock: PathClock) -> MotionError | None:
+    def _paused(self, clock: PathClock) -> MotionError | None:
         if clock.speed > PAUSED:
             self._paused_since = None
             return None
@@ -276,3 +263,88 @@ class MotionWatch:
 def _outside(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Distance of each value from its range."""
     return np.maximum(np.maximum(low - values, values - high), 0.0)
+
+
+GONE_SECONDS = 1.0
+"""Time for which a client has to be missing in the graph to be gone: discovery may flicker [s]."""
+
+
+_LOOK_SECONDS = 0.1
+
+
+GONE_SECONDS = 1.0
+"""Time for which a client has to be missing in the graph to be gone: discovery may flicker [s]."""
+
+
+_LOOK_SECONDS = 0.1
+
+
+class ClientWatch:
+    """
+    Watch on the clients of an action in the graph, and on their signs of life.
+
+    A goal does not name its client.  Those that listen to the action's feedback when a motion
+    begins may be it; once none of them is left, it is gone.  For a client that was killed this
+    takes as long as the middleware trusts it.  A sign of life on ``~/alive`` is quicker: who sends
+    one during a motion has to go on.
+
+    Parameters
+    ----------
+    node, action:
+        The action server's node, and the action's name.
+    group:
+        Callback group of the subscription.
+
+    """
+
+    def __init__(self, node: Node, action: str, group: CallbackGroup) -> None:
+        self._node = node
+        self._topic = node.resolve_topic_name(f'{action}/_action/feedback')
+        self.restart()
+        node.create_subscription(Empty, '~/alive', self._lives, 10, callback_group=group)
+
+    def restart(self) -> None:
+        """Forget the last motion's client."""
+        self._known: dict[bytes, str] = {}
+        self._looked = -1.0
+        self._seen = time.monotonic()
+        self._alive: float | None = None
+
+    def _lives(self, _: Empty) -> None:
+        self._alive = time.monotonic()
+
+    def reason(self, options: ExecutionOptions) -> MotionError | None:
+        """Return the error for a client that is gone, or None."""
+        now = time.monotonic()
+        if self._alive is not None and now - self._alive > options.alive_timeout:
+            return MotionError(
+                Code.CLIENT_LOST,
+                f'no sign of life on ~/alive for {now - self._alive:.2f} s (alive_timeout is '
+                f'{options.alive_timeout:g} s); the robot is at rest',
+            )
+        if not options.stop_when_client_leaves:
+            return None
+        if now - self._looked >= _LOOK_SECONDS:
+            self._looked = now
+            if self._present():
+                self._seen = now
+        if now - self._seen <= GONE_SECONDS:
+            return None
+        names = ', '.join(sorted(set(self._known.values())))
+        return MotionError(
+            Code.CLIENT_LOST,
+            f'the client is gone ({names}); the robot is at rest. To go on without a client, set '
+            'stop_when_client_leaves to false',
+        )
+
+    def _present(self) -> bool:
+        """Return whether one of the clients of the beginning is still there."""
+        listeners = {
+            bytes(info.endpoint_gid): f'{info.node_namespace.rstrip("/")}/{info.node_name}'
+            for info in self._node.get_subscriptions_info_by_topic(self._topic)
+        }
+        if not self._known:
+            # discovery may be later than the goal; without any listener nobody is missed
+            self._known = listeners
+            return True
+        return not self._known.keys().isdisjoint(listeners)

@@ -9,16 +9,17 @@ checking, runs in a worker thread meanwhile.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future as WorkerFuture
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from copy import copy
+from dataclasses import asdict, replace
 from functools import partial
 import sys
 import time
 from typing import Any
 
+import numpy as np
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -28,7 +29,7 @@ from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
-from ...errors import ModelError
+from ...errors import ExcitationError, ModelError, SettingsError
 from ...excitation.planner import plan
 from ...excitation.plans import Plan, PlanningCanceled
 from ...excitation.points import to_points
@@ -37,41 +38,18 @@ from ...excitation.state_monitor import state_bounds
 from ...model.robot import Robot
 from ...options.fields import from_mapping
 from ...regressor import ModelSettings
-from ..common import (
-    declare_options,
-    explain,
-    read_options,
-    run,
-)
+from ..common import declare_options, explain, read_options, run
 from ..common.requests import SERVICES
 from ..common.robot_description import RobotDescription
-from .checks import KeptPlan, MotionChecks
-from .controller_factory import sender_of
-from .controller_state import ControllerState
 from .joint_state_watch import require_state, StateWatch
 from .motion import MotionRun
-from .motion_checking import (
-    MotionCheck,
-    place_of_rest,
-    wanted,
-)
-from .motion_errors import (
-    ClientWatch,
-    Code,
-    end_early,
-    MotionError,
-    plan_code,
-)
-from .motion_path import MotionPath
-from .motion_sender import Tick
-from .motion_watch import Report
+from .motion_checks import CollisionModelCache, MotionCheck, requested_motion
+from .motion_sender import sender_of
+from .motion_types import Code, MotionError, Report, Tick
+from .motion_watch import ClientWatch
 from .options import ControllerOptions, ExecutionOptions
-from .plan_files import (
-    PlanFileOptions,
-    points_message,
-    save_plan,
-)
-from .preview import PreviewService
+from .preview import points_message, PreviewService, save_plan
+from .remote_nodes import ControllerState
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""
@@ -88,19 +66,22 @@ MOST_AT_ONCE = 4
 REPLACED = 'robot_description has changed meanwhile'
 
 PLAN_FIELDS = (
-    'duration',
-    'base_frequency',
-    'harmonics',
-    'criterion',
-    'seed',
-    'max_iterations',
-    'margin',
-)
+    'duration', 'base_frequency', 'harmonics', 'criterion', 'seed', 'max_iterations', 'margin',
+)  # fmt: skip
 """Fields of PlanExcitation's goal, called as the settings."""
 
 
+PLAN_CODES = (
+    (SettingsError, PlanExcitation.Result.INVALID_SETTINGS),
+    (ModelError, PlanExcitation.Result.NO_MODEL),
+    (ExcitationError, PlanExcitation.Result.INFEASIBLE),
+    (Exception, PlanExcitation.Result.INTERNAL),
+)
+"""Codes of PlanExcitation's result by the error, the first that fits."""
+
+
 class ExcitationNode(Node):
-    """Offers the actions ``~/plan`` and ``~/excite``."""
+    """Server of the actions ``~/plan`` and ``~/excite``."""
 
     def __init__(self) -> None:
         super().__init__('excitation')
@@ -108,8 +89,7 @@ class ExcitationNode(Node):
         declare_options(self, PlannerSettings, 'planner')
         declare_options(self, ModelSettings, 'robot')
         options = declare_options(self, ExecutionOptions)
-        declare_options(self, PlanFileOptions)
-        self._plans: OrderedDict[str, KeptPlan] = OrderedDict()
+        self._plans: dict[str, Plan] = {}
         self._dropped: set[str] = set()
         self._count = self._planning = self._previewing = 0
         self._running: Report | None = None
@@ -119,7 +99,7 @@ class ExcitationNode(Node):
         self._controller_state = ControllerState(self, self._group, controller)
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
-        self._checks = MotionChecks(self.get_logger().warning)
+        self._collisions = CollisionModelCache(self.get_logger().warning)
         self._leaving = False
         # plans take long, and a check must not wait for them
         self._worker = ThreadPoolExecutor(max_workers=8, thread_name_prefix='excitation')
@@ -150,7 +130,7 @@ class ExcitationNode(Node):
     async def on_shutdown(self) -> None:
         """Bring the robot to rest before the node ends."""
         self._leaving = True
-        # nobody awaits an idle node's answer, and on a busy machine a tick takes long
+        # an idle node has no answer to give, and on a busy machine a tick takes long
         awaited = not self._timer.is_canceled()
         while self._running is not None:
             await self._tick()
@@ -172,7 +152,7 @@ class ExcitationNode(Node):
     def _require_still(self, robot: Robot) -> None:
         """Refuse what was computed for a robot that has been replaced meanwhile."""
         if not self._description.still(robot):
-            self._description.robot()  # may say that the new one cannot be read
+            self._description.robot()  # raises where the new one cannot be read
             raise ModelError(REPLACED, remedy='plan anew')
 
     # ------------------------------------------------------------------------------------ waiting
@@ -202,18 +182,25 @@ class ExcitationNode(Node):
     async def _in_worker(
         self,
         function: Callable[[], Any],
-        meanwhile: Callable[[], None] = lambda: None,
         tick: Tick | None = None,
     ) -> Any:
-        """Run ``function`` in a thread and return what it returns; the node goes on meanwhile."""
+        """Return the result of a function that runs in a thread; the node goes on meanwhile."""
         future: WorkerFuture = self._worker.submit(function)
-        due = time.monotonic()
         while not future.done():
             await (tick or self._tick)()
-            if time.monotonic() >= due:
-                due = time.monotonic() + FEEDBACK_SECONDS
-                meanwhile()
         return future.result()
+
+    def _ticking(self, publish: Callable[[], None]) -> Tick:
+        """Return `_tick` that also publishes feedback now and then."""
+        due = [time.monotonic()]
+
+        async def tick() -> None:
+            await self._tick()
+            if time.monotonic() >= due[0]:
+                due[0] = time.monotonic() + FEEDBACK_SECONDS
+                publish()
+
+        return tick
 
     # ----------------------------------------------------------------------------------- planning
 
@@ -232,18 +219,19 @@ class ExcitationNode(Node):
             goal.succeed()
             return result
         except PlanningCanceled as error:
-            end_early(goal)
+            _end_early(goal)
             code = PlanExcitation.Result.CANCELED
             return PlanExcitation.Result(error_code=code, error_msg=str(error))
         except Exception as error:
             text = explain(self, error)
             goal.abort()
-            return PlanExcitation.Result(error_code=plan_code(error), error_msg=text)
+            code = next(code for kind, code in PLAN_CODES if isinstance(error, kind))
+            return PlanExcitation.Result(error_code=code, error_msg=text)
         finally:
             self._planning -= 1
 
     def _planner_settings(self, request: PlanExcitation.Goal) -> PlannerSettings:
-        """Return the node's settings with what the goal gives: what is 0 or empty, it does not."""
+        """Return the node's settings with the fields of the goal that are neither 0 nor empty."""
         changes = {name: getattr(request, name) for name in PLAN_FIELDS if getattr(request, name)}
         present = read_options(self, PlannerSettings, 'planner')
         return from_mapping(PlannerSettings, {**asdict(present), **changes})
@@ -263,7 +251,7 @@ class ExcitationNode(Node):
                 on_iteration=lambda *values: latest.append(values),
             )
 
-        def tell() -> None:
+        def publish() -> None:
             if latest:
                 iteration, criterion = latest[-1]
                 latest.clear()
@@ -271,8 +259,8 @@ class ExcitationNode(Node):
                     PlanExcitation.Feedback(iteration=iteration, criterion=criterion)
                 )
 
-        made = await self._in_worker(work, tell)
-        tell()
+        made = await self._in_worker(work, self._ticking(publish))
+        publish()
         for warning in made.warnings:
             self.get_logger().warning(warning)
         return made
@@ -282,14 +270,14 @@ class ExcitationNode(Node):
         points = to_points(made.trajectory, rate)
         self._count += 1
         name = f'plan_{self._count}'
-        self._plans[name] = KeptPlan(points.trajectory(), made.settings)
+        self._plans[name] = replace(made, trajectory=points)
         while len(self._plans) > KEPT_PLANS:
-            self._plans.popitem(last=False)
+            del self._plans[next(iter(self._plans))]
         self.get_logger().info(f'{name}: {made.summary()}')
         return PlanExcitation.Result(
             plan_id=name,
             path=save_plan(self, name, points),
-            planned_duration=float(points.time[-1]),
+            planned_duration=points.duration,
             trajectory=points_message(points, return_points),
             condition_number=made.condition_number,
             criterion_history=made.history,
@@ -303,25 +291,21 @@ class ExcitationNode(Node):
             text = 'another motion is running: wait for its end, or cancel it'
             return Excite.Result(error_code=Code.BUSY, error_msg=text)
         report = self._running = Report()
+        result = report.result
         self._preview.stop()
-        result = Excite.Result()
         try:
             await self._carry_out(goal, report)
             goal.succeed()
         except MotionError as error:
             result.error_code, result.error_msg = error.code, error.message
             self.get_logger().warning(error.message)
-            end_early(goal) if error.code == Code.CANCELED else goal.abort()
+            _end_early(goal) if error.code == Code.CANCELED else goal.abort()
         except Exception as error:
             result.error_code = Code.NO_MODEL if isinstance(error, ModelError) else Code.INTERNAL
             result.error_msg = explain(self, error)
             goal.abort()
         finally:
             self._running = None
-        result.recording_path = report.recording_path
-        result.max_tracking_error = report.largest_error
-        result.max_effort_share = report.largest_share
-        result.duration, result.planned_duration = report.duration, report.planned_duration
         return result
 
     async def _carry_out(self, goal: ServerGoalHandle, report: Report) -> None:
@@ -337,11 +321,11 @@ class ExcitationNode(Node):
         robot = await self._robot()
         motion = self._wanted(request, robot, options)
         self._states.watch(robot.joints, state_bounds(robot, motion.settings))
-        tick = self._telling(goal, report)
+        tick = self._ticking(lambda: goal.publish_feedback(copy(report.feedback)))
         self._client_watch.restart()
         interruption = self._interruption(goal, options, robot)
         path = await motion.carry_out(
-            self._checks,
+            self._collisions,
             partial(require_state, self._states, options, tick),
             partial(self._in_worker, tick=tick),
         )
@@ -352,18 +336,14 @@ class ExcitationNode(Node):
             raise reason
         if request.dry_run:
             return
-        self._tell_of_stops(path, options)
-        carried = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
-        recording = request.recording_name if request.record else None
-        await carried.execute(motion.approach, path, recording)
-
-    def _tell_of_stops(self, path: MotionPath, options: ExecutionOptions) -> None:
-        """Log how soon the robot comes to rest where nothing more is sent."""
         longest = path.stops.rest_within(options.horizon)
         self.get_logger().info(
             f'a motion of {path.duration:.4g} s; without this node the robot rests within '
             f'{longest:.3g} s'
         )
+        carried = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
+        recording = request.recording_name if request.record else None
+        await carried.execute(motion.approach, path, recording)
 
     def _wanted(
         self, request: Excite.Goal | Preview.Request, robot: Robot, options: ExecutionOptions
@@ -373,7 +353,7 @@ class ExcitationNode(Node):
             text = f"'{request.plan_id}' was planned for another robot: {REPLACED}, so plan anew"
             raise MotionError(Code.UNKNOWN_PLAN, text)
         settings = read_options(self, PlannerSettings, 'planner')
-        return wanted(request, self._plans, robot, settings, options)
+        return requested_motion(request, self._plans, robot, settings, options)
 
     # -------------------------------------------------------------------------------- previewing
 
@@ -392,34 +372,22 @@ class ExcitationNode(Node):
             robot = await self._robot()
             motion = self._wanted(request, robot, options)
             self._states.watch(robot.joints, state_bounds(robot, motion.settings))
-            here = partial(place_of_rest, self, self._states, options, self._tick)
+            here = partial(self._place_of_rest, options)
             try:
-                await motion.carry_out(self._checks, here, self._in_worker)
+                await motion.carry_out(self._collisions, here, self._in_worker)
             except MotionError as error:
                 return motion, error
             return motion, None
         finally:
             self._previewing -= 1
 
-    def _telling(self, goal: ServerGoalHandle, report: Report) -> Tick:
-        """Return `_tick` that also tells the client now and then how the motion goes."""
-        due = [time.monotonic()]
-
-        async def tick() -> None:
-            await self._tick()
-            if time.monotonic() >= due[0]:
-                due[0] = time.monotonic() + FEEDBACK_SECONDS
-                goal.publish_feedback(
-                    Excite.Feedback(
-                        phase=report.phase,
-                        progress=report.progress,
-                        tracking_error=report.tracking_error,
-                        effort_share=report.effort_share,
-                        speed_scaling=report.speed_scaling,
-                    )
-                )
-
-        return tick
+    async def _place_of_rest(self, options: ExecutionOptions) -> np.ndarray | None:
+        """Return where the robot rests (n_joints,); None, and a line in the log, where unknown."""
+        try:
+            return await require_state(self._states, options, self._tick)
+        except MotionError as error:
+            self.get_logger().info(f'without the way to the start: {error.message}')
+            return None
 
     def _interruption(
         self, goal: ServerGoalHandle, options: ExecutionOptions, robot: Robot
@@ -438,6 +406,14 @@ class ExcitationNode(Node):
             return self._client_watch.reason(options)
 
         return interruption
+
+
+def _end_early(goal: ServerGoalHandle) -> None:
+    """End a goal that was canceled by its client, or by the node's end."""
+    if goal.is_cancel_requested:
+        goal.canceled()
+    else:
+        goal.abort()
 
 
 def main(args: list[str] | None = None) -> int:

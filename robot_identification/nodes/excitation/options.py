@@ -225,3 +225,21 @@ class ExecutionOptions:
         unit='rad or m',
         minimum=0.0,
     )
+    output: str = option(
+        'plans', doc='Folder of the planned motions, a CSV file each; empty: none is written'
+    )
+
+
+@dataclass(frozen=True)
+class PreviewOptions:
+    """Settings of the preview of a motion."""
+
+    ghost: str = option(
+        'once',
+        doc='Whether ~/preview/joint_states goes through a motion that is previewed: off, once, '
+        'or loop, again and again until the next one',
+        choices=('off', 'once', 'loop'),
+    )
+    rate: float = option(
+        30.0, doc='Joint states per second of the ghost', unit='Hz', minimum=1.0, maximum=200.0
+    )

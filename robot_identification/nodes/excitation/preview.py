@@ -1,40 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service ``~/preview``: every check on a motion, and the motion for RViz; nothing moves."""
+"""Motions for those who look at them: ``~/preview``, markers and a ghost for RViz, CSV files."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+import os
+from pathlib import Path
 import time
+from typing import Any
 
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Point, Pose, Quaternion, Vector3
 import numpy as np
+import pinocchio as pin
 from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from robot_identification_msgs.srv import Preview
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Header
+from std_msgs.msg import ColorRGBA, Header
 from trajectory_msgs.msg import JointTrajectory
-from visualization_msgs.msg import MarkerArray
+from visualization_msgs.msg import Marker, MarkerArray
 
-from ...data.recording import Motion
 from ...excitation.collision_check import CollisionError, Nearest
 from ...excitation.constraints import LimitViolation
-from ...excitation.points import Points, to_points
-from ...excitation.preview_path import outline
+from ...excitation.obstacles import Obstacle
+from ...excitation.points import PointTrajectory, to_points
+from ...excitation.preview_path import Outline, outline
 from ...excitation.trajectories import Trajectory
-from ...options.fields import option
-from ..common import (
-    declare_options,
-    explain,
-    LATCHED,
-    read_options,
-)
+from ..common import declare_options, explain, LATCHED, read_options
 from ..common.requests import SERVICES
-from .motion_checking import MotionCheck
-from .motion_errors import MotionError
-from .plan_files import points_message
-from .preview_markers import Fault, marker_array
+from .motion_checks import MotionCheck
+from .motion_types import MotionError
+from .options import ExecutionOptions, PreviewOptions
+from .senders import message_of
 
 PREFIX = 'preview'
 """Of the parameters."""
@@ -42,32 +42,19 @@ PREFIX = 'preview'
 PAUSE = 1.0
 """Rest between two rounds of a motion that is shown again and again [s]."""
 
-
-@dataclass(frozen=True)
-class PreviewOptions:
-    """Settings of the preview of a motion."""
-
-    ghost: str = option(
-        'once',
-        doc='Whether ~/preview/joint_states goes through a motion that is previewed: off, once, '
-        'or loop, again and again until the next one',
-        choices=('off', 'once', 'loop'),
-    )
-    rate: float = option(
-        30.0, doc='Joint states per second of the ghost', unit='Hz', minimum=1.0, maximum=200.0
-    )
+QUANTITIES = ('position', 'velocity', 'acceleration')
 
 
 class PreviewService:
     """
-    Answers ``~/preview`` and publishes what there is to see.
+    The service ``~/preview``: every check on a motion, and the motion for RViz; nothing moves.
 
     Parameters
     ----------
     node, group:
         Who offers the service, and the callback group.
     check:
-        Makes the motion that is asked for and starts its checks: returns it, and what awaits them.
+        Carries out the checks; returns the motion that is asked for, and the error or None.
 
     """
 
@@ -82,6 +69,7 @@ class PreviewService:
         self._markers = node.create_publisher(MarkerArray, '~/preview/markers', LATCHED)
         self._path = node.create_publisher(JointTrajectory, '~/preview/trajectory', LATCHED)
         self._ghost = Ghost(node, group)
+        self.stop = self._ghost.stop
         node.create_service(
             Preview, '~/preview', self._answer, qos_profile=SERVICES, callback_group=group
         )
@@ -95,22 +83,21 @@ class PreviewService:
             self._show(motion, fault)
             if fault is not None:
                 raise fault
-            self._tell(motion, request.return_points, response)
+            self._fill(response, motion, request.return_points)
         except MotionError as error:
             response.success, response.message = False, error.message
         except Exception as error:
             response.success, response.message = False, explain(self._node, error)
         return response
 
-    def _tell(self, motion: MotionCheck, return_points: bool, response: Preview.Response) -> None:
+    def _fill(self, response: Preview.Response, motion: MotionCheck, return_points: bool) -> None:
         """Fill the answer for a motion that has passed every check."""
-        assert motion.findings is not None
         found = motion.findings
+        assert found is not None
         response.success = True
-        seconds = motion.whole.duration
-        response.message = f'a motion of {seconds:.4g} s; {found.summary()}'
+        response.message = f'a motion of {motion.whole.duration:.4g} s; {found.summary()}'
         points = whole_points(motion)
-        self._path.publish(points_message(points))
+        self._path.publish(message_of(points))
         response.trajectory = points_message(points, return_points)
         for nearest in found.nearest[:1]:
             response.smallest_distance = nearest.distance
@@ -123,25 +110,26 @@ class PreviewService:
         """Publish the lines of the motion, also of one that fails a check, and move the ghost."""
         whole = motion.whole
         stamp = self._node.get_clock().now().to_msg()
-        lines = outline(motion.robot, whole)
-        nearest = () if motion.findings is None else motion.findings.nearest
-        where = None
-        if fault is not None:
-            nearest, where = seen(fault)
-        obstacles = motion.settings.all_obstacles
-        self._markers.publish(marker_array(lines, obstacles, nearest, stamp, where))
+        # what fails is the way where there is one, since it is checked last
+        cause = None if fault is None else fault.__cause__
+        nearest: Sequence[Nearest] = ()
+        if isinstance(cause, CollisionError):
+            nearest = (cause.nearest,)
+        elif fault is None and motion.findings is not None:
+            nearest = motion.findings.nearest
+        failed = cause if isinstance(cause, (CollisionError, LimitViolation)) else None
+        markers = marker_array(
+            outline(motion.robot, whole), motion.settings.all_obstacles, nearest, stamp, failed
+        )
+        self._markers.publish(markers)
         self._ghost.show(
             whole, motion.robot.locked, read_options(self._node, PreviewOptions, PREFIX)
         )
 
-    def stop(self) -> None:
-        """Let the ghost rest where it is, as a motion of the robot begins."""
-        self._ghost.stop()
-
 
 class Ghost:
     """
-    Publishes joint states that go through a motion, for a second robot_state_publisher.
+    Publisher of joint states that go through a motion, for a second robot_state_publisher.
 
     Parameters
     ----------
@@ -157,7 +145,7 @@ class Ghost:
         self._locked: Mapping[str, float] = {}
         self._again = False
         self._begin = 0.0
-        # steady: there is something to see where simulated time rests, too
+        # steady: it moves while simulated time stands still, too
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(1.0, self._move, group, clock=steady)
         self._timer.cancel()
@@ -194,27 +182,244 @@ class Ghost:
             self._begin = time.monotonic()
 
 
-def whole_points(motion: MotionCheck) -> Points:
-    """Return the points of the way to the start and of the motion, as they are sent."""
+def whole_points(motion: MotionCheck) -> PointTrajectory:
+    """Return the way to the start and the motion as one trajectory, by points as they are sent."""
     parts = [to_points(part, motion.options.publish_rate) for part in motion.parts]
-    begins = np.cumsum([0.0, *(part.time[-1] for part in parts)])
-    # each part ends where the next one begins
-    rows = [slice(0 if i == 0 else 1, None) for i in range(len(parts))]
-    time_ = [part.time[row] + begin for part, row, begin in zip(parts, rows, begins, strict=False)]
+    if len(parts) == 1:
+        return parts[0]
+    way, then = parts
     arrays = (
-        np.concatenate(
-            [getattr(part.motion, name)[row] for part, row in zip(parts, rows, strict=True)]
-        )
-        for name in ('position', 'velocity', 'acceleration')
+        # the way ends where the motion begins
+        np.concatenate([getattr(way, name), getattr(then, name)[1:]])
+        for name in QUANTITIES
     )
-    return Points(parts[0].joints, np.concatenate(time_), Motion(*arrays))
+    time_ = np.concatenate([way.time, way.duration + then.time[1:]])
+    return PointTrajectory(way.joints, time_, *arrays)
 
 
-def seen(fault: MotionError) -> tuple[tuple[Nearest, ...], Fault | None]:
-    """Return where a check fails, as far as that is a place, for the markers."""
-    cause = fault.__cause__
-    if not isinstance(cause, (CollisionError, LimitViolation)):
-        return (), None
-    # what fails is the way where there is one, since it is looked at last
-    when = Fault(cause.time, str(cause))
-    return ((cause.nearest,) if isinstance(cause, CollisionError) else ()), when
+def points_message(trajectory: PointTrajectory, return_points: bool) -> JointTrajectory:
+    """Return a trajectory as a message; one with the joints alone if its points are not wanted."""
+    if return_points:
+        return message_of(trajectory)
+    return JointTrajectory(joint_names=list(trajectory.joints))
+
+
+# -------------------------------------------------------------------------------------- CSV files
+
+
+def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
+    """
+    Write a plan's points below the node's parameter ``output``.
+
+    Columns are ``time`` [s] and ``<joint>.position``, ``.velocity`` and ``.acceleration`` of every
+    joint [rad, rad/s, rad/s^2; m for a prismatic joint].  A file that cannot be written is logged:
+    the plan is good without it.
+
+    Returns
+    -------
+    str
+        The file's absolute path; empty where there is none.
+
+    """
+    folder = read_options(node, ExecutionOptions).output
+    if not folder:
+        return ''
+    path = Path(folder).expanduser().absolute() / f'{name}_{datetime.now():%Y%m%d_%H%M%S}.csv'
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_points(path, trajectory)
+    except OSError as error:
+        node.get_logger().warning(
+            f"{name} is not on disk: cannot write '{path}': {error.strerror}; correct the "
+            'parameter output, or leave it empty'
+        )
+        return ''
+    return str(path)
+
+
+def _write_points(path: Path, trajectory: PointTrajectory) -> None:
+    """Write the points to a CSV file, whole or not at all."""
+    header = ['time', *(f'{joint}.{name}' for name in QUANTITIES for joint in trajectory.joints)]
+    rows = np.column_stack([trajectory.time, *(getattr(trajectory, name) for name in QUANTITIES)])
+    beside = path.with_name(f'.{path.name}.new')
+    try:
+        np.savetxt(beside, rows, fmt='%.9g', delimiter=',', header=','.join(header), comments='')
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------------------------------- markers
+
+LINE_WIDTH = 0.004
+TIP_WIDTH = 0.01
+END_DIAMETER = 0.04
+TEXT_HEIGHT = 0.05
+PLANE_WIDTH = 3.0
+"""Edge of the square that stands for an endless plane [m]."""
+
+_PLANE_THICKNESS = 0.002
+_STILL = 1e-3
+_SLOW, _MEDIUM, _FAST = (0.1, 0.3, 1.0), (0.2, 0.8, 0.3), (1.0, 0.2, 0.1)
+_START, _END = (0.1, 0.8, 0.2, 0.7), (0.9, 0.1, 0.1, 0.7)
+_SOLID = (0.55, 0.55, 0.6, 0.45)
+_NEAREST = (1.0, 0.0, 1.0, 1.0)
+
+
+def marker_array(
+    outline: Outline,
+    obstacles: Sequence[Obstacle],
+    nearest: Sequence[Nearest],
+    stamp: Time,
+    failed: CollisionError | LimitViolation | None = None,
+) -> MarkerArray:
+    """
+    Return all markers of a motion, after one that deletes earlier ones.
+
+    The same motion gives the same markers, each with the same namespace and id.
+
+    Parameters
+    ----------
+    outline:
+        Lines of the links.
+    obstacles:
+        Floor, planes and bodies.
+    nearest:
+        The pairs that come closest.
+    stamp:
+        Time of the message.
+    failed:
+        The check that fails; None where all hold.
+
+    """
+    header = Header(stamp=stamp, frame_id=outline.base)
+    markers = [
+        Marker(header=header, action=Marker.DELETEALL),
+        *_lines(header, outline),
+        *_ends(header, outline),
+        *_obstacles(header, obstacles),
+    ]
+    for i, pair in enumerate(nearest):
+        markers += _nearest(header, 2 * i, pair)
+    if failed is not None:
+        place = outline.at(failed.time)
+        markers.append(_ball(header, 'fault', 0, place, END_DIAMETER, _NEAREST))
+        markers.append(_text(header, 'fault', 1, place, str(failed)))
+    return MarkerArray(markers=markers)
+
+
+def _lines(header: Header, outline: Outline) -> Iterable[Marker]:
+    """Iterate over the path of each link that leaves its place, coloured by its speed."""
+    fastest = max(float(outline.speed.max()), 1e-9)
+    first_tip = len(outline.links) - outline.tips
+    for i in range(len(outline.links)):
+        place = outline.place[:, i]
+        if np.ptp(place, axis=0).max() < _STILL:
+            continue
+        width = TIP_WIDTH if i >= first_tip else LINE_WIDTH
+        colors = _colors(outline.speed[:, i] / fastest)
+        yield _marker(
+            header, 'path', i, Marker.LINE_STRIP, (width, 0.0, 0.0), colors[0],
+            points=[_point(p) for p in place], colors=colors,
+        )  # fmt: skip
+
+
+def _ends(header: Header, outline: Outline) -> Iterable[Marker]:
+    """Iterate over balls at the start and at the end of each tip."""
+    for i in range(len(outline.links) - outline.tips, len(outline.links)):
+        yield _ball(header, 'start', i, outline.place[0, i], END_DIAMETER, _START)
+        yield _ball(header, 'end', i, outline.place[-1, i], 0.7 * END_DIAMETER, _END)
+
+
+def _obstacles(header: Header, obstacles: Sequence[Obstacle]) -> Iterable[Marker]:
+    for i, obstacle in enumerate(obstacles):
+        frame = header
+        if obstacle.link:
+            frame = Header(stamp=header.stamp, frame_id=obstacle.link)
+        kind, size, pose = Marker.CUBE, obstacle.size, obstacle.placement
+        if obstacle.kind == 'sphere':
+            kind, size = Marker.SPHERE, (2.0 * obstacle.size[0],) * 3
+        elif obstacle.kind == 'cylinder':
+            radius, length = obstacle.size
+            kind, size = Marker.CYLINDER, (2.0 * radius, 2.0 * radius, length)
+        elif obstacle.kind == 'plane':
+            size = (PLANE_WIDTH, PLANE_WIDTH, _PLANE_THICKNESS)
+            pose = _plane_pose(obstacle)
+        yield _marker(
+            frame, 'obstacles', i, kind, size, _color(_SOLID), pose,
+            frame_locked=bool(obstacle.link), text=obstacle.name,
+        )  # fmt: skip
+
+
+def _plane_pose(obstacle: Obstacle) -> pin.SE3:
+    """Pose of a thin plate whose upper side is the plane."""
+    normal = obstacle.direction
+    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), normal).matrix()
+    return pin.SE3(turn, (obstacle.offset - 0.5 * _PLANE_THICKNESS) * normal)
+
+
+def _nearest(header: Header, first_id: int, nearest: Nearest) -> list[Marker]:
+    first, second = nearest.points
+    line = _marker(
+        header, 'nearest', first_id, Marker.LINE_LIST, (LINE_WIDTH, 0.0, 0.0), _color(_NEAREST),
+        points=[_point(first), _point(second)],
+    )  # fmt: skip
+    words = f'{1000.0 * nearest.distance:.0f} mm: {nearest.first}, {nearest.second}'
+    return [line, _text(header, 'nearest', first_id + 1, 0.5 * (first + second), words)]
+
+
+def _text(header: Header, ns: str, id_: int, place: np.ndarray, words: str) -> Marker:
+    pose = pin.SE3(np.eye(3), place + np.array([0.0, 0.0, TEXT_HEIGHT]))
+    size = (0.0, 0.0, TEXT_HEIGHT)
+    return _marker(
+        header, ns, id_, Marker.TEXT_VIEW_FACING, size, _color(_NEAREST), pose, text=words
+    )
+
+
+def _ball(
+    header: Header, ns: str, id_: int, place: np.ndarray, size: float, color: Sequence[float]
+) -> Marker:
+    pose = pin.SE3(np.eye(3), place)
+    return _marker(header, ns, id_, Marker.SPHERE, (size,) * 3, _color(color), pose)
+
+
+def _marker(
+    header: Header,
+    ns: str,
+    id_: int,
+    kind: int,
+    size: Sequence[float],
+    color: ColorRGBA,
+    pose: pin.SE3 | None = None,
+    **fields: Any,
+) -> Marker:
+    pose = pin.SE3.Identity() if pose is None else pose
+    sx, sy, sz = (float(value) for value in size)
+    x, y, z, w = (float(value) for value in pin.Quaternion(pose.rotation).coeffs())
+    return Marker(
+        header=header,
+        ns=ns,
+        id=id_,
+        type=kind,
+        pose=Pose(position=_point(pose.translation), orientation=Quaternion(x=x, y=y, z=z, w=w)),
+        scale=Vector3(x=sx, y=sy, z=sz),
+        color=color,
+        **fields,
+    )
+
+
+def _colors(shares: np.ndarray) -> list[ColorRGBA]:
+    """Return colours from blue at rest over green to red at 1."""
+    stops = np.array([_SLOW, _MEDIUM, _FAST])
+    rgb = np.stack([np.interp(shares, (0.0, 0.5, 1.0), stops[:, i]) for i in range(3)], axis=1)
+    return [_color((*row, 1.0)) for row in rgb.tolist()]
+
+
+def _color(rgba: Sequence[float]) -> ColorRGBA:
+    red, green, blue, alpha = (float(value) for value in rgba)
+    return ColorRGBA(r=red, g=green, b=blue, a=alpha)
+
+
+def _point(place: np.ndarray) -> Point:
+    x, y, z = (float(value) for value in place)
+    return Point(x=x, y=y, z=z)

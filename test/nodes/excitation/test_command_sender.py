@@ -10,8 +10,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from robot_identification.data.recording import Motion
-from robot_identification.excitation.points import Points
+from robot_identification.excitation.points import PointTrajectory
 from robot_identification.nodes.excitation.command_sender import CommandSender
 from robot_identification.nodes.excitation.options import ControllerOptions
 
@@ -25,10 +24,10 @@ def test_a_robot_that_was_left_gets_no_further_motion(ros):
         ended=False,
         held_up=0.0,
         end_if_hung=lambda: None,
-        say=lambda *words: said.append(words[0]),
+        send=lambda *words: said.append(words[0]),
     )
     sender._stream, sender._order = stream, ('joint_1',)
-    stop = Points(('joint_1',), np.array([0.0, 1.0]), Motion(*np.zeros((3, 2, 1))))
+    stop = PointTrajectory(('joint_1',), np.array([0.0, 1.0]), *np.zeros((3, 2, 1)))
     assert sender.failure is None
     sender.send(stop, 0)
     assert said == ['horizon']

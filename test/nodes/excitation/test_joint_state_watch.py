@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from rclpy.serialization import serialize_message
-from robot_identification.excitation.state_monitor import StateBounds
+from robot_identification.excitation.limits import Limits
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
 from sensor_msgs.msg import JointState
 
@@ -193,7 +193,8 @@ def test_what_lay_there_for_long_is_old_and_its_jump_is_of_the_past(states, driv
 
 # ------------------------------------------------------------------------------------------- trust
 
-BOUNDS = StateBounds(('joint_1',), np.full(1, -3.0), np.full(1, 3.0), np.ones(1), np.full(1, 4.0))
+ONE = np.ones(1)
+BOUNDS = Limits(('joint_1',), ('rad',), -3.0 * ONE, 3.0 * ONE, ONE, 4.0 * ONE, np.inf * ONE)
 
 
 class Graph:

@@ -15,20 +15,14 @@ from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.motion_messages import JointSample
-from robot_identification.nodes.excitation import (
-    motion_clock,
-    motion_watch,
-)
-from robot_identification.nodes.excitation import (
-    motion_errors as excitation_clients,
-)
-from robot_identification.nodes.excitation.motion_errors import (
+from robot_identification.nodes.excitation import motion_types, motion_watch
+from robot_identification.nodes.excitation.motion_checks import motion_path
+from robot_identification.nodes.excitation.motion_types import (
     Code,
     MotionError,
     NoMoreCommandsError,
     OffPathError,
 )
-from robot_identification.nodes.excitation.motion_path import motion_path
 from robot_identification.nodes.excitation.options import ExecutionOptions
 
 URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'
@@ -74,9 +68,9 @@ class Watched:
 
     def __init__(self, path, options=OPTIONS):
         self.states, self.path, self.words = States(path), path, []
-        self.report = motion_watch.Report()
+        self.report = motion_types.Report()
         self.watch = motion_watch.MotionWatch(self.states, options, self.report, self.words.append)
-        self.clock = motion_clock.PathClock(100_000_000_000, 100_000_000_000)
+        self.clock = motion_types.PathClock(100_000_000_000, 100_000_000_000)
 
     def at(self, time, speed=1.0, age=0.0):
         self.states.now = time - age
@@ -90,8 +84,8 @@ def test_nothing_ends_a_motion_that_goes_as_planned(path):
         assert watched.at(time) is None
     limit = np.array([400.0, 150.0])
     share = (np.abs(path.effort) / limit).max()
-    assert watched.report.largest_share == pytest.approx(share, rel=0.05)
-    assert watched.report.largest_error < 1e-12 and not watched.words
+    assert watched.report.result.max_effort_share == pytest.approx(share, rel=0.05)
+    assert watched.report.result.max_tracking_error < 1e-12 and not watched.words
 
 
 @pytest.mark.parametrize(
@@ -163,7 +157,7 @@ def test_drives_that_lag_are_held_against_the_plan_of_late_and_no_longer(path, b
     watched.states.lag = 0.1
     assert all(watched.at(time) is None for time in times)
     # the report has the plain difference
-    assert watched.report.largest_error > 0.05
+    assert watched.report.result.max_tracking_error > 0.05
     late = Watched(path, replace(options, effort_time=0.0))
     late.states.lag = 0.25
     reasons = {reason.code for time in times if (reason := late.at(time)) is not None}
@@ -173,7 +167,7 @@ def test_drives_that_lag_are_held_against_the_plan_of_late_and_no_longer(path, b
 def test_a_state_that_comes_late_is_held_against_the_plan_of_its_own_time(path):
     watched = Watched(path, TIGHT)
     assert all(watched.at(time, age=0.08) is None for time in np.arange(0.1, path.duration, 0.01))
-    assert watched.report.largest_error < 1e-9
+    assert watched.report.result.max_tracking_error < 1e-9
 
 
 def test_within_its_bound_an_effort_may_be_off_and_bounds_may_be_switched_off(path):
@@ -183,7 +177,7 @@ def test_within_its_bound_an_effort_may_be_off_and_bounds_may_be_switched_off(pa
     free = Watched(path, replace(OPTIONS, effort_tolerance=0.0, effort_share=0.0))
     free.states.more = np.array([-600.0, 0.0])
     assert free.at(0.5) is None
-    assert free.report.largest_share > 1.0
+    assert free.report.result.max_effort_share > 1.0
 
 
 def test_efforts_that_are_missing_are_told_once_and_nothing_is_made_of_them(path):
@@ -197,7 +191,7 @@ def test_efforts_that_are_missing_are_told_once_and_nothing_is_made_of_them(path
             setattr(watched.states, name, value)
         assert watched.at(0.5) is None and watched.at(0.6) is None
         assert len(watched.words) == 1 and words in watched.words[0]
-    assert 0.0 < watched.report.largest_share < 1.0
+    assert 0.0 < watched.report.result.max_effort_share < 1.0
     # the other joint is still watched
     watched.states.more = np.array([-600.0, np.nan])
     assert watched.at(0.7).code == Code.EFFORT_EXCEEDED
@@ -227,13 +221,13 @@ def test_a_pause_is_waited_for_up_to_a_bound(path, monkeypatch):
 @pytest.fixture
 def wall(monkeypatch):
     now = [10.0]
-    for module in (motion_clock, excitation_clients):
+    for module in (motion_types, motion_watch):
         monkeypatch.setattr(module.time, 'monotonic', lambda: now[0])
     return now
 
 
 def test_the_time_of_a_path_passes_as_fast_as_the_controller_lets_it(wall):
-    clock = motion_clock.PathClock(1_000_000_000, 800_000_000)
+    clock = motion_types.PathClock(1_000_000_000, 800_000_000)
     speeds = np.repeat([1.0, 0.5, 0.0, 0.25, 1.0], 100)
     expected, now = -0.2, 800_000_000
     before = 1.0
@@ -250,7 +244,7 @@ def test_the_time_of_a_path_passes_as_fast_as_the_controller_lets_it(wall):
 
 
 def test_after_a_hold_up_a_joint_state_from_thereafter_is_waited_for(wall):
-    clock = motion_clock.PathClock(0, 0)
+    clock = motion_types.PathClock(0, 0)
     wall[0] += 0.01
     clock.look(10_000_000, 1.0, wall[0])
     assert clock.sure
@@ -294,7 +288,7 @@ class Graph:
 
 def test_a_client_is_missed_after_a_while_and_flicker_is_none(wall):
     graph = Graph()
-    watch = excitation_clients.ClientWatch(graph, '~/excite', None)
+    watch = motion_watch.ClientWatch(graph, '~/excite', None)
     options = ExecutionOptions()
 
     def run(seconds):
@@ -328,7 +322,7 @@ def test_a_client_is_missed_after_a_while_and_flicker_is_none(wall):
 
 def test_signs_of_life_have_to_go_on_once_there_was_one(wall):
     graph = Graph()
-    watch = excitation_clients.ClientWatch(graph, '~/excite', None)
+    watch = motion_watch.ClientWatch(graph, '~/excite', None)
     options = ExecutionOptions(stop_when_client_leaves=False)
     wall[0] += 100.0
     assert watch.reason(options) is None
@@ -348,8 +342,8 @@ def test_signs_of_life_have_to_go_on_once_there_was_one(wall):
 @pytest.mark.parametrize(('rate', 'over'), [(20.0, 0.2), (1.0, 4.0), (0.11, 4.0 / 0.11)])
 def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(monkeypatch, rate, over):
     wall = [50.0]
-    monkeypatch.setattr(motion_clock.time, 'monotonic', lambda: wall[0])
-    patience = motion_clock.Patience(7_000_000_000, 4.0, still=3.0)
+    monkeypatch.setattr(motion_types.time, 'monotonic', lambda: wall[0])
+    patience = motion_types.Patience(7_000_000_000, 4.0, still=3.0)
     while not patience.over(round(1e9 * (7.0 + rate * (wall[0] - 50.0)))):
         wall[0] += 0.01
     assert wall[0] - 50.0 == pytest.approx(over, abs=0.02)
@@ -358,8 +352,8 @@ def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(monkeypatch, rate, ov
 @pytest.mark.parametrize(('rate', 'stops', 'over'), [(1.0, 0.5, 3.5), (0.01, 1e9, 40.0)])
 def test_a_clock_that_stands_still_or_crawls_keeps_nobody_waiting(monkeypatch, rate, stops, over):
     wall = [50.0]
-    monkeypatch.setattr(motion_clock.time, 'monotonic', lambda: wall[0])
-    patience = motion_clock.Patience(7_000_000_000, 4.0, still=3.0)
+    monkeypatch.setattr(motion_types.time, 'monotonic', lambda: wall[0])
+    patience = motion_types.Patience(7_000_000_000, 4.0, still=3.0)
     while not patience.over(round(1e9 * (7.0 + rate * min(wall[0] - 50.0, stops)))):
         wall[0] += 0.01
     assert wall[0] - 50.0 == pytest.approx(over, abs=0.02)

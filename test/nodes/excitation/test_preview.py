@@ -53,9 +53,8 @@ def way(goal, start=None, share=0.5):
 
 
 def message(trajectory):
-    points = to_points(trajectory, 50.0)
-    m = points.motion
-    return trajectory_message(JOINTS, points.time, m.position, m.velocity, m.acceleration)
+    p = to_points(trajectory, 50.0)
+    return trajectory_message(JOINTS, p.time, p.position, p.velocity, p.acceleration)
 
 
 @pytest.fixture(scope='module')

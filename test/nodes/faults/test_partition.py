@@ -147,11 +147,8 @@ class Motion:
         here = np.array(ros.states[-1].position)
         goal = np.where(here > 0.0, here - 1.0, here + 1.0)
         speed = np.full(2, 1.875 / seconds)  # of a quintic over one radian
-        points = to_points(point_to_point(JOINTS, here, goal, speed, np.full(2, 4.0)), 50.0)
-        m = points.motion
-        trajectory = trajectory_message(
-            JOINTS, points.time, m.position, m.velocity, m.acceleration
-        )
+        p = to_points(point_to_point(JOINTS, here, goal, speed, np.full(2, 4.0)), 50.0)
+        trajectory = trajectory_message(JOINTS, p.time, p.position, p.velocity, p.acceleration)
         sending = self.client.send_goal_async(
             Excite.Goal(trajectory=trajectory),
             feedback_callback=lambda message: self.feedback.append(message.feedback),

@@ -65,10 +65,3 @@ def test_without_joint_states_nothing_begins(driven_cell, move):
     _, result, _ = cell.excite(trajectory=move(np.full(2, 0.3)))
     assert result.error_code == Excite.Result.STALE_STATE
     assert '/joint_states' in result.error_msg
-
-
-def test_without_a_controller_nothing_is_sent_and_the_code_says_so(own_cell, move):
-    cell = own_cell(controller_topic='nobody/joint_trajectory')
-    _, result, _ = cell.excite(trajectory=move([0.2, 0.1]))
-    assert result.error_code == Excite.Result.NO_CONTROLLER
-    assert '/nobody/joint_trajectory' in result.error_msg

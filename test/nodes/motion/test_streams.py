@@ -24,9 +24,8 @@ def motion(speed=0.5):
     middle = np.array([[0.0, 0.0], [0.45, 0.0], [0.0, 0.0]]) * speed / 0.5
     time = np.array([0.0, 1.5, 3.0]) * 0.5 / speed
     path = PointTrajectory(JOINTS, time, shape, middle, np.zeros((3, 2)))
-    points = to_points(path, 50.0)
-    m = points.motion
-    return path, trajectory_message(JOINTS, points.time, m.position, m.velocity, m.acceleration)
+    p = to_points(path, 50.0)
+    return path, trajectory_message(JOINTS, p.time, p.position, p.velocity, p.acceleration)
 
 
 def away(path, places):

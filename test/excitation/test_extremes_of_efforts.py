@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.excitation.efforts import check_times, largest_efforts
+from robot_identification.excitation.extremes import check_times, largest_efforts
 from robot_identification.excitation.points import PointTrajectory
 
 

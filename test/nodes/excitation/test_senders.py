@@ -23,22 +23,20 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.parameter import Parameter
 from rclpy.task import Future
-from robot_identification.data.recording import Motion
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import (
     point_to_point,
-    Points,
+    PointTrajectory,
     to_points,
 )
 from robot_identification.nodes.common.motion_messages import seconds, time_message
-from robot_identification.nodes.excitation import trajectory_publisher
+from robot_identification.nodes.excitation import remote_nodes
 from robot_identification.nodes.excitation.command_process import (
-    CommandHorizon,
     CommandTask,
     Heartbeat,
 )
-from robot_identification.nodes.excitation.controller_factory import SENDERS
-from robot_identification.nodes.excitation.motion_errors import Code, MotionError
+from robot_identification.nodes.excitation.motion_sender import SENDERS
+from robot_identification.nodes.excitation.motion_types import Code, MotionError
 from robot_identification.nodes.excitation.options import ControllerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
@@ -170,7 +168,7 @@ def test_the_speed_scaling_is_listened_to(ros, monkeypatch):
     publisher.publish(Float64(data=50.0))
     time.sleep(0.2)
     assert sender.speed_scaling == pytest.approx(0.5)
-    monkeypatch.setattr(trajectory_publisher, 'SPEED_SECONDS', 0.01)
+    monkeypatch.setattr(remote_nodes, 'SPEED_SECONDS', 0.01)
     assert "'/speed' has not published the speed scaling" in sender.failure
 
 
@@ -325,9 +323,9 @@ def test_what_the_controller_says_of_a_failure_is_told(ros, action):
 
 def test_a_goal_that_is_refused_is_a_failure(ros, action):
     stand_in, sender = action
-    m = POINTS.motion
-    late = Motion(m.position, m.velocity + 0.1, m.acceleration)  # still moving at its end
-    sender.send(Points(JOINTS, POINTS.time, late), time.time_ns())
+    p = POINTS
+    late = PointTrajectory(JOINTS, p.time, p.position, p.velocity + 0.1, p.acceleration)
+    sender.send(late, time.time_ns())  # still moving at its end
     ros.wait_until(lambda: sender.failure is not None, what='the failure')
     assert "refuses a goal of action '/controller/follow_joint_trajectory'" in sender.failure
     assert not stand_in.goals
@@ -394,14 +392,12 @@ def test_commands_need_an_order_and_follow_it(ros, tell):
         lambda: robot.commands and np.abs(robot.commands[-1][1]).max() > 0.02, 20.0, 'the stream'
     )
     told = np.array([command for _, command in robot.commands])
-    # in order, and on the path, which is straight; `test_command_player` has its time
+    # in order, and on the path, which is straight; `test_command_stream_player` has its time
     np.testing.assert_allclose(told[:, 1], -2.0 * told[:, 0], atol=1e-9)
     assert (np.diff(told[:, 1]) >= -1e-9).all()
     sender.finish()
-    ros.spin(0.6)
-    count = len(robot.commands)
-    ros.spin(0.4)
-    assert len(robot.commands) == count  # a robot at rest is told nothing
+    # a robot at rest gets no commands
+    ros.wait_until(lambda: time.monotonic() - robot.commands[-1][0] > 0.5, 20.0, 'silence')
 
 
 def test_nobody_who_takes_commands_is_told(ros):
@@ -444,7 +440,7 @@ def test_a_stream_without_its_node_leads_to_rest_and_ends(ros):
     pipe.send(('begin', (LIMITS, np.zeros(2))))
     path = point_to_point(JOINTS, np.zeros(2), [0.4, -0.2], [0.25, 0.25], [2.0, 2.0])
     begin = time.monotonic() + 0.1
-    pipe.send(('horizon', CommandHorizon(path, begin)))
+    pipe.send(('horizon', (path, begin)))
     ros.wait_until(
         lambda: any(np.abs(c).max() > 0.1 for _, c in robot.commands), 20.0, 'the motion'
     )

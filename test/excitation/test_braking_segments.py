@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.excitation.braking import stoppable
 from robot_identification.excitation.constraints import nominal_effort
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.points import (
@@ -18,7 +19,6 @@ from robot_identification.excitation.points import (
 )
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import FourierTrajectory, rest_to_rest
-from robot_identification.excitation.trajectory_segments import stoppable
 from robot_identification.model.robot import Robot
 from robot_identification.simulation.following import TrajectoryFollower, Waypoints
 
@@ -47,11 +47,16 @@ def path(limits, seed, share=0.7):
         (np.abs(motion.velocity) / limits.velocity).max(),
         (np.abs(motion.acceleration) / limits.acceleration).max(),
     )
-    return to_points(replace(series, coefficients=share / use * coefficients), 50.0).trajectory()
+    return to_points(replace(series, coefficients=share / use * coefficients), 50.0)
 
 
 def stoppable_path(robot, limits, seed):
     return stoppable(path(limits, seed), limits, nominal_effort(robot))
+
+
+def waypoints_of(sent):
+    time = sent.begin + sent.time
+    return Waypoints(sent.joints, time, sent.position, sent.velocity, sent.acceleration)
 
 
 @settings(max_examples=15, deadline=None)
@@ -59,10 +64,9 @@ def stoppable_path(robot, limits, seed):
 def test_a_horizon_is_the_path_and_then_a_stop_on_it_within_the_limits(robot, limits, seed, now):
     stops = stoppable_path(robot, limits, seed)
     horizon = stops.horizon(now, now + LENGTH)
-    sent = horizon.points.trajectory()
-    begin = horizon.points.time[0]
+    sent = horizon.trajectory
+    begin = sent.begin
     assert begin <= max(now, 0.0)
-    assert horizon.points.time[-1] == pytest.approx(horizon.end)
     until = min(horizon.stop, stops.path.duration)
     assert until >= min(now + LENGTH, stops.path.duration) - 1e-9
     here = np.linspace(max(now, 0.0), until, 200)
@@ -70,8 +74,7 @@ def test_a_horizon_is_the_path_and_then_a_stop_on_it_within_the_limits(robot, li
         wanted = getattr(stops.path.sample(here), name)
         np.testing.assert_allclose(getattr(sent.sample(here - begin), name), wanted, atol=1e-9)
     motion = sent.sample(np.linspace(0.0, sent.duration, 4001))
-    end = horizon.points.motion
-    assert not end.velocity[-1].any() and not end.acceleration[-1].any()
+    assert not sent.velocity[-1].any() and not sent.acceleration[-1].any()
     # by differences and by Pinocchio, not by what the stops were checked with
     assert (np.abs(motion.acceleration) <= limits.acceleration).all()
     jerk = np.diff(motion.acceleration, axis=0) / (sent.duration / 4000)
@@ -96,16 +99,14 @@ def test_a_controller_that_gets_one_horizon_after_the_other_follows_the_path(rob
     for sent in np.arange(-0.1, 8.0, PERIOD):
         horizon = stops.horizon(sent, sent + LENGTH)
         arrival = max(sent + rng.uniform(0.0, 0.3), messages[-1][0]) if messages else sent
-        messages.append((arrival, horizon.points))
+        messages.append((arrival, horizon.trajectory))
         if horizon.stop == np.inf:
             break
     start, times = 100.0, np.arange(-0.2, 8.3, 0.001)
     reference = np.empty((times.size, 3, 2))
     for i, now in enumerate(times):
         while messages and messages[0][0] <= now:
-            points = messages.pop(0)[1]
-            waypoints = Waypoints.from_motion(points.joints, points.time, points.motion)
-            follower.follow(waypoints, start + now, start)
+            follower.follow(waypoints_of(messages.pop(0)[1]), start + now, start)
         reference[i] = follower.advance(start + now)
     wanted = stops.path.sample(times)
     np.testing.assert_allclose(reference[:, 0], wanted.position, atol=1e-9)
@@ -121,8 +122,7 @@ def test_without_further_horizons_the_robot_rests_within_the_bound(robot, limits
     assert horizon.end - latest <= bound + 1e-9
     assert LENGTH + 0.2 < bound < LENGTH + 1.0
     follower = TrajectoryFollower(limits.joints, stops.path.position[0])
-    points = horizon.points
-    follower.follow(Waypoints.from_motion(points.joints, points.time, points.motion), died, 0.0)
+    follower.follow(waypoints_of(horizon.trajectory), died, 0.0)
     follower.advance(died)
     rest = follower.advance(latest + bound)
     assert not rest[1].any() and not rest[2].any()
@@ -162,7 +162,7 @@ def test_efforts_decide_where_accelerations_do_not(robot, limits):
     assert (slow.duration >= quick.duration[common]).all()
     assert slow.duration.mean() > 1.02 * quick.duration[common].mean()
     for now in np.arange(0.5, 6.0, 0.37):
-        sent = slow.horizon(now, now).points.trajectory()
+        sent = slow.horizon(now, now).trajectory
         predicted = effort(sent.sample(np.linspace(0.0, sent.duration, 2001)))
         assert (np.abs(predicted) <= 1.005 * tight.effort).all()
 
@@ -179,16 +179,16 @@ def test_jerks_decide_where_accelerations_do_not(robot, limits):
     assert common.sum() > 20
     assert slow.duration.mean() > 1.2 * quick.duration[common].mean()
     for now in np.arange(0.5, 6.0, 0.37):
-        sent = slow.horizon(now, now).points.trajectory()
+        sent = slow.horizon(now, now).trajectory
         acceleration = sent.sample(np.arange(0.0, sent.duration, step)).acceleration
         assert (np.abs(np.diff(acceleration, axis=0)) / step <= 1.001 * tight.jerk).all()
 
 
 def test_a_short_way_is_sent_whole(robot, limits):
     way = point_to_point(limits.joints, np.zeros(2), np.full(2, 0.01), np.ones(2), np.ones(2))
-    short = to_points(way, 50.0).trajectory()
+    short = to_points(way, 50.0)
     stops = stoppable(short, limits, nominal_effort(robot))
     horizon = stops.horizon(0.0, 10.0)
     assert horizon.stop == np.inf and horizon.end == short.duration
-    np.testing.assert_array_equal(horizon.points.time, short.time)
+    np.testing.assert_array_equal(horizon.trajectory.time, short.time)
     assert stops.rest_within(10.0) == pytest.approx(short.duration)

@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from robot_identification.excitation.efforts import nominal_effort
+from robot_identification.excitation.extremes import nominal_effort
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.excitation.motion_errors import Code, MotionError
-from robot_identification.nodes.excitation.motion_path import at_speed, motion_path
+from robot_identification.nodes.excitation.motion_checks import at_speed, motion_path
+from robot_identification.nodes.excitation.motion_types import Code, MotionError
 from robot_identification.nodes.excitation.options import ExecutionOptions
 
 URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'

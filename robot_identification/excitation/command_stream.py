@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Single commands made of a motion, for robots that take positions or velocities.
+Stream of single commands along a trajectory, for robots that take positions or velocities.
 
-The time of the motion is that of the stamps on the robot's states, which may be simulated.
+The time of the trajectory is that of the joint states' stamps, which may be simulated.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from .command_gate import CommandLimiter
+from .limits import Limits
 from .points import PointTrajectory
+from .state_monitor import StateMonitor
 
 LARGEST_ERROR = 0.1
 """Difference of positions beyond which feedback does not grow [rad or m]."""
@@ -21,29 +24,40 @@ FEEDBACK_SHARE = 0.05
 """Share of the way so far that feedback may correct, beyond `LARGEST_ERROR`."""
 
 SHORTEST = 1e-3
-"""Shortest way to a path that is still to begin [s]."""
+"""Shortest time for the way to a path that is still to begin [s]."""
 
 CATCH_UP = 1.5
-"""How much faster than planned a position may move along its path, after commands were late."""
+"""Largest rate of a path's time for positions, after commands were late."""
 
 CATCH_UP_TIME = 0.1
-"""Time constant with which what was missed is made up for [s]."""
+"""Time constant of making up for missed commands [s]."""
 
 PACE_SLEW = 5.0
-"""How fast the pace along the path may change [1/s]."""
+"""Largest change of the rate of the path's time [1/s]."""
 
 HELD_UP = 0.1
-"""Time without commands after which a robot that takes positions is left where it stopped [s]."""
+"""Time without commands after which a robot that takes positions is left where it is [s]."""
 
 MISSED = 3.0
-"""How many commands that are missing it takes for that, where they come seldom."""
+"""Missing commands after which it is left, where commands are seldom."""
+
+
+LATE = 0.05
+"""Delay beyond which a joint state corrects no clock, but in a simulation [s]."""
+
+MISTRUST_COUNT = 3
+"""Implausible joint states after which a path is followed without any."""
+
+STALE_AGE = 0.2
+"""Age at which a joint state counts no more [s]."""
+
+SIMULATED_AHEAD = 0.05
+"""How far commands go beyond the latest joint state of a simulation, which may stall [s]."""
 
 
 class StampedClock:
     """
-    A clock that runs evenly and keeps to stamps that arrive now and then, a little late each time.
-
-    Without stamps it goes on as fast as before.
+    A clock that runs evenly along stamps that arrive now and then; without any, as fast as before.
 
     Parameters
     ----------
@@ -52,8 +66,8 @@ class StampedClock:
     wall:
         Time on this machine's clock at its arrival [s].
     ahead:
-        How far it goes beyond the latest stamp within `PAUSE` [s]: what makes the stamps, a
-        simulation, may stand still.
+        How far it goes beyond the latest stamp within `PAUSE` [s]: a simulation that makes the
+        stamps may stand still.
 
     """
 
@@ -64,7 +78,7 @@ class StampedClock:
     """Difference that is made up for at once [s]."""
 
     PAUSE = 0.3
-    """Time without stamps after which they are missing, whatever makes them [s]."""
+    """Time without stamps after which they are missing [s]."""
 
     def __init__(self, stamp: float, wall: float, ahead: float = np.inf) -> None:
         self._ahead = ahead
@@ -88,7 +102,7 @@ class StampedClock:
         return self._rate
 
     def correct(self, stamp: float, wall: float) -> None:
-        """Take note of a ``stamp`` that arrived at ``wall`` [s]."""
+        """Follow a ``stamp`` that arrived at ``wall`` [s]."""
         error = stamp - self._free(wall)
         if abs(error) > self.LEAP:
             self._set(stamp, wall)
@@ -105,8 +119,8 @@ class CommandStream:
     """
     Sampler of a trajectory into position or velocity commands.
 
-    Positions never leap: where a command comes late, the following ones catch up along the path.
-    A robot that has stopped since none came for `HELD_UP` is left where it is; see `held_up`.  One
+    Positions never leap: after a late command, the following ones catch up along the path.  A
+    robot that has stopped, since none came for `HELD_UP`, is left where it is; see `held_up`.  One
     that takes velocities has moved on meanwhile.
 
     Parameters
@@ -119,7 +133,7 @@ class CommandStream:
     Attributes
     ----------
     held_up:
-        How long a robot has got no positions, where it was left for that; 0 otherwise [s].
+        How long a robot that was left has got no positions; 0 otherwise [s].
 
     """
 
@@ -179,7 +193,7 @@ class CommandStream:
         if former is None or time >= 0.0:
             self._path, self._next, self._time = path, None, time
         else:
-            # it begins where the robot has yet to get to, along the former, as far the same motion
+            # it begins later on the former, which is the same motion up to there
             self._next, self._left = path, -time
 
     def stop(self) -> None:
@@ -187,7 +201,7 @@ class CommandStream:
         self._path = self._next = None
 
     def resume(self) -> None:
-        """Forget the path, and that the robot was left where it is."""
+        """Forget the path, the feedback, and that the robot was left."""
         self.stop()
         self.held_up = 0.0
         self._forget_feedback()
@@ -256,7 +270,7 @@ class CommandStream:
         """
         Return the velocity that feedback adds (n_joints,).
 
-        It changes slowly, and what it adds up to is bounded: a drift of what is measured must not
+        It changes slowly, and its integral is bounded: a drift of the measured positions must not
         lead the robot far from its path.
         """
         self._way = self._way + np.abs(planned) * passed
@@ -268,12 +282,7 @@ class CommandStream:
         return np.asarray(self._feedback)
 
     def _progress(self, passed: float, usual: float) -> float:
-        """
-        Return how far positions go on, at most.
-
-        What was missed is made up for by a pace that changes slowly, so that neither velocity nor
-        acceleration leap.
-        """
+        """Return how far positions go on, at most, by a pace that changes slowly."""
         step = min(passed, CATCH_UP * usual)
         behind = self._owed - self._speed * step
         pace = min(1.0 + max(behind, 0.0) / CATCH_UP_TIME, CATCH_UP)
@@ -295,8 +304,7 @@ class CommandStream:
         """
         Return the time that has passed since the latest moment.
 
-        The clock goes back a little where the stamps say so: the path waits until that time has
-        come again, which would pass twice otherwise.
+        After the clock went back a little, the path waits until that time has come again.
         """
         before = self._now
         if not before - StampedClock.LEAP <= now <= before:
@@ -314,3 +322,142 @@ def _joined(path: PointTrajectory, lead: float, position: np.ndarray) -> PointTr
         np.vstack([np.zeros_like(position), path.velocity]),
         np.vstack([np.zeros_like(position), path.acceleration]),
     )
+
+
+class CommandPlayer:
+    """
+    Commands of one motion after the other: stream, clock, joint states and limits together.
+
+    Joint states give the time, and feedback to a robot that takes velocities, if they are
+    plausible (`StateMonitor`).  Every command passes the `CommandLimiter`.
+
+    Parameters
+    ----------
+    velocity, gain:
+        As for `CommandStream`.
+    rate:
+        Commands per second [Hz].
+    simulated:
+        Whether the clock of the joint states is a simulation's.
+
+    """
+
+    def __init__(self, velocity: bool, gain: float, rate: float, simulated: bool) -> None:
+        self.stream = CommandStream(velocity, gain)
+        self._velocity, self._rate = velocity, rate
+        self._simulated = simulated
+        self._clock: StampedClock | None = None
+        self._latest: tuple[float, np.ndarray] | None = None
+        self._arrived = -np.inf
+        self._next: tuple[PointTrajectory, float] | None = None
+        self._limiter: CommandLimiter | None = None
+        self._monitor: StateMonitor | None = None
+        self._sent = 0.0
+        self._refused = 0
+        self._last: np.ndarray | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """True if a path waits for the first joint state."""
+        return self._next is not None
+
+    def prepare(self) -> None:
+        """Begin a motion: forget the one before."""
+        self.stream.resume()
+        self._next = self._monitor = self._limiter = self._latest = self._clock = None
+        self._refused = 0
+
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """Begin a path of a robot that rests at ``position`` (n_joints,), within limits."""
+        self._rest = np.array(position, dtype=float)
+        self._limiter = CommandLimiter(limits, position)
+        if self._monitor is None:
+            self._monitor = StateMonitor(limits)
+
+    def follow(self, path: PointTrajectory, start: float) -> None:
+        """Follow a path, which begins at ``start`` in the clock of the joint states [s]."""
+        self._next = path, start
+
+    def note(
+        self,
+        stamp: float,
+        arrived: float,
+        position: np.ndarray,
+        published: float | None = None,
+    ) -> None:
+        """
+        Take a joint state.
+
+        Parameters
+        ----------
+        stamp:
+            [s]
+        arrived:
+            Time of its arrival on this machine's clock [s].
+        position:
+            (n_joints,) finite [rad or m].
+        published:
+            When it was published, by the clock of its publisher; None for ``arrived`` [s].
+
+        """
+        published = arrived if published is None else published
+        if self._refused >= MISTRUST_COUNT:
+            return
+        if self._monitor is not None and self._monitor.fault(stamp, published, position):
+            self._refused += 1
+            return
+        self._latest, self._arrived = (stamp, position), arrived
+        if self._clock is None:
+            ahead = SIMULATED_AHEAD if self._simulated else np.inf
+            self._clock = StampedClock(stamp, arrived, ahead)
+        elif self._simulated or stamp > self._clock.at(arrived) - LATE:
+            self._clock.correct(stamp, arrived)
+
+    def mistrust(self) -> None:
+        """Follow what is left of the motion without joint states."""
+        self._refused = MISTRUST_COUNT
+
+    def replace(self, wall: float) -> None:
+        """Go over to the path that waits, at ``wall`` on this machine's clock [s]."""
+        if self._next is None or self._clock is None:
+            return
+        path, start = self._next
+        self.stream.replace(path, start, self._clock.at(wall), self._rest)
+        self._next = None
+
+    def command(self, wall: float, speed: float) -> np.ndarray:
+        """
+        Return the command of a moment (n_joints,).
+
+        Parameters
+        ----------
+        wall:
+            Time on this machine's clock [s].
+        speed:
+            How fast the path's time passes.
+
+        """
+        assert self._clock is not None and self._limiter is not None
+        now, usual = self._clock.at(wall), self._clock.rate / self._rate
+        unsure = self._latest is None or self._refused >= MISTRUST_COUNT
+        if self._latest is None or unsure or wall - self._arrived > STALE_AGE:
+            wanted = self.stream.command(now, speed, usual=usual)
+        else:
+            wanted = self.stream.command(now, speed, *self._latest, usual=usual)
+        limited = self._limiter.velocity if self._velocity else self._limiter.position
+        # the limits are those of the robot's time
+        time, period = (now, usual) if self._simulated else (wall, 1.0 / self._rate)
+        passed, self._sent = time - self._sent, time
+        self._last = limited(wanted, passed, period)
+        return self._last
+
+    def last(self) -> np.ndarray | None:
+        """
+        Return the next command of a stream that ends, for a robot that is to rest (n_joints,).
+
+        The last position, or velocities that fall to zero; None where nothing was commanded.
+        """
+        if self._velocity and self._limiter is not None and self._last is not None:
+            period = 1.0 / self._rate
+            self._last = self._limiter.velocity(np.zeros_like(self._last), period, period)
+        return self._last

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.excitation.commands import (
+from robot_identification.excitation.command_stream import (
     CATCH_UP,
     CATCH_UP_TIME,
     CommandStream,

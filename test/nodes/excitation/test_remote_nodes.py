@@ -5,14 +5,12 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from action_msgs.msg import GoalStatus
 from controller_manager_msgs.msg import ControllerState as StateMessage
 from controller_manager_msgs.srv import ListControllers
-from robot_identification.nodes.excitation import controller_state as controller_joints
-from robot_identification.nodes.excitation.controller_state import ControllerState
-from robot_identification.nodes.excitation.motion_errors import Code, MotionError
+from robot_identification.nodes.excitation import remote_nodes
+from robot_identification.nodes.excitation.motion_types import Code, MotionError
 from robot_identification.nodes.excitation.options import ControllerOptions
-from robot_identification_msgs.action import Excite
+from robot_identification.nodes.excitation.remote_nodes import ControllerState
 
 
 class Pause:
@@ -91,7 +89,7 @@ def test_only_an_active_controller_passes(ros):
 
 
 def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeypatch, capfd):
-    monkeypatch.setattr(controller_joints, 'ANSWER_SECONDS', 0.2)
+    monkeypatch.setattr(remote_nodes, 'ANSWER_SECONDS', 0.2)
 
     async def never(request, response):
         await ros_future
@@ -105,21 +103,3 @@ def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeyp
     assert ask(ros, controller_topic='arm/joint_trajectory') is None
     ros_future.set_result(None)
     assert "'/controller_manager' does not answer whether" in capfd.readouterr().err
-
-
-def test_neither_a_dry_run_nor_a_motion_takes_an_inactive_controller(own_cell, move):
-    cell = own_cell(controller_topic='joint_trajectory', controller_node='arm_controller')
-    manager = Manager(cell.ros, arm_controller='inactive')
-    wait_for(cell.ros, '/controller_manager/list_controllers')
-    goal = move([0.2, 0.1])
-    for dry_run in (True, False):
-        status, result, _ = cell.excite(trajectory=goal, dry_run=dry_run)
-        assert (status, result.error_code) == (
-            GoalStatus.STATUS_ABORTED,
-            Excite.Result.NO_CONTROLLER,
-        )
-        assert "the controller '/arm_controller' is inactive" in result.error_msg
-    assert not cell.sent
-    manager.states['arm_controller'] = 'active'
-    status, result, _ = cell.excite(trajectory=goal, dry_run=True)
-    assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')

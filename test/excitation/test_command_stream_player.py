@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from robot_identification.excitation.command_player import (
+from robot_identification.excitation.command_stream import (
     CommandPlayer,
     LATE,
     MISTRUST_COUNT,

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+All checks of one motion, the way to its start included.
+
+Executing, a dry run and the preview pass through here, so that what one of them allows the others
+allow, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+import warnings
+
+import numpy as np
+from robot_identification_msgs.action import Excite
+from robot_identification_msgs.srv import Preview
+from trajectory_msgs.msg import JointTrajectory
+
+from ...errors import ExcitationError, IdentificationWarning
+from ...excitation.braking import stoppable, StoppablePath
+from ...excitation.collision_check import CollisionError
+from ...excitation.collisions import collision_model, CollisionModel
+from ...excitation.constraints import check_trajectory, Findings, LimitViolation, nominal_effort
+from ...excitation.limits import Limits, motion_limits
+from ...excitation.plans import Plan
+from ...excitation.points import point_to_point, PointTrajectory, to_points
+from ...excitation.settings import MOST_INSTANTS, PlannerSettings
+from ...excitation.trajectories import concatenate, Trajectory
+from ...model.robot import Robot
+from ..common.motion_messages import trajectory_points
+from .motion_types import Code, MotionError
+from .options import ExecutionOptions
+
+LONGEST = 3600.0
+"""Longest motion [s]: a check looks at it some hundred times a second, all at once."""
+
+MOST_POINTS = 200_000
+"""Points of a trajectory, as it is received and as it is sent."""
+
+EFFORT_RATE = 100.0
+"""Rate at which efforts are predicted, for comparison with the measured ones [Hz]."""
+
+STOP_LEAD = 0.05
+"""How long before it begins a stop is sent, at least [s]."""
+
+_BLOCK = 4096
+
+Position = Callable[[], Awaitable[np.ndarray | None]]
+"""Asked for where the robot rests, (n_joints,); None where that is not known."""
+
+Worker = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs what computes, while the node goes on."""
+
+
+@dataclass(frozen=True)
+class MotionPath:
+    """
+    A checked path that is ready to be followed.
+
+    Attributes
+    ----------
+    stops:
+        The path, and the stops on it.
+    limits:
+        Limits in force.
+    effort_limit:
+        (n_joints,) the robot's own, infinite where there is none [N m or N].
+    effort:
+        (n, n_joints) predicted along the path, every 1 / `EFFORT_RATE` [N m or N].
+
+    """
+
+    stops: StoppablePath
+    limits: Limits
+    effort_limit: np.ndarray
+    effort: np.ndarray
+
+    @property
+    def trajectory(self) -> PointTrajectory:
+        """The path itself."""
+        return self.stops.path
+
+    @property
+    def duration(self) -> float:
+        """Length in time [s]."""
+        return self.stops.path.duration
+
+    def effort_range(self, begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lowest and highest predicted efforts (n_joints,) between two times."""
+        first = max(int(np.floor(begin * EFFORT_RATE)), 0)
+        last = max(int(np.ceil(end * EFFORT_RATE)), 0) + 1
+        rows = self.effort[min(first, len(self.effort) - 1) : last]
+        return rows.min(axis=0), rows.max(axis=0)
+
+
+def motion_path(
+    robot: Robot, trajectory: PointTrajectory, limits: Limits, options: ExecutionOptions
+) -> MotionPath:
+    """
+    Return a checked trajectory ready to be followed.
+
+    Raises
+    ------
+    MotionError
+        where the robot could not be brought to rest soon enough from everywhere on the path.
+
+    """
+    path = to_points(trajectory, options.publish_rate)
+    effort = nominal_effort(robot)
+    stops = stoppable(path, limits, effort, options.publish_rate)
+    longest = stops.rest_within(STOP_LEAD)
+    if longest > options.stop_within:
+        raise MotionError(
+            Code.LIMITS_VIOLATED,
+            f'to come to rest along the path would take up to {longest:.3g} s, more than '
+            f'stop_within ({options.stop_within:g} s), since its accelerations, jerks or efforts '
+            "leave no room for a quicker stop: lower the goal's speed, or raise stop_within",
+        )
+    time = np.arange(0.0, path.duration + 1.0 / EFFORT_RATE, 1.0 / EFFORT_RATE)
+    predicted = [
+        effort(path.sample(time[first : first + _BLOCK])) for first in range(0, time.size, _BLOCK)
+    ]
+    return MotionPath(stops, limits, robot.limits.effort, np.concatenate(predicted))
+
+
+class CollisionModelCache:
+    """
+    The latest collision model, kept from one check to the next.
+
+    Parameters
+    ----------
+    warn:
+        Called with each warning of a new model.
+
+    """
+
+    def __init__(self, warn: Callable[[str], Any]) -> None:
+        self._warn = warn
+        self._latest: tuple[tuple, CollisionModel] | None = None
+
+    def model(self, robot: Robot, settings: PlannerSettings) -> CollisionModel | None:
+        """Return the model; None where the settings leave collisions aside."""
+        if not settings.check_collisions:
+            return None
+        key = (robot.urdf, robot.joints, settings.clearance, settings.all_obstacles)
+        if self._latest is None or self._latest[0] != key:
+            with warnings.catch_warnings():
+                warnings.simplefilter('ignore', IdentificationWarning)
+                model = collision_model(robot, settings.clearance, settings.all_obstacles)
+            for warning in model.warnings:
+                self._warn(warning)
+            self._latest = key, model
+        return self._latest[1]
+
+
+@dataclass
+class MotionCheck:
+    """
+    A motion on its way through the checks.
+
+    Attributes
+    ----------
+    robot, settings, options:
+        Whose motion, and where limits, obstacles and tolerances come from.
+    trajectory:
+        As it is sent.
+    way:
+        From where the robot is to its start; None where it is there, or not known.
+    path, approach:
+        Both ready to be followed, once checked.
+    findings:
+        What the checks have found on both.
+
+    """
+
+    robot: Robot
+    settings: PlannerSettings
+    options: ExecutionOptions
+    trajectory: PointTrajectory
+    way: PointTrajectory | None = None
+    path: MotionPath | None = None
+    approach: MotionPath | None = None
+    findings: Findings | None = None
+
+    @property
+    def parts(self) -> tuple[PointTrajectory, ...]:
+        """The way to the start, as far as it is known, and the trajectory."""
+        return (self.trajectory,) if self.way is None else (self.way, self.trajectory)
+
+    @property
+    def whole(self) -> Trajectory:
+        """The parts one after the other."""
+        return concatenate(self.parts)
+
+    async def carry_out(
+        self, collisions: CollisionModelCache, position: Position, in_worker: Worker
+    ) -> MotionPath:
+        """
+        Carry out all checks; return the trajectory's path, ready to be followed.
+
+        Parameters
+        ----------
+        collisions:
+            Gives the collision model.
+        position:
+            Asked once the trajectory itself has passed; None leaves the way to its start aside.
+        in_worker:
+            Runs the checks.
+
+        Raises
+        ------
+        MotionError
+            naming what does not hold.
+
+        """
+        path = await in_worker(lambda: self._check(collisions, self.trajectory, ''))
+        self.path = path
+        here = await position()
+        if here is not None:
+            way = self.way = approach_to(here, self.trajectory, path.limits, self.options)
+            if way is not None:
+                self.approach = await in_worker(
+                    lambda: self._check(collisions, way, 'on the way to the start: ')
+                )
+        return path
+
+    def _check(
+        self, collisions: CollisionModelCache, trajectory: PointTrajectory, where: str
+    ) -> MotionPath:
+        """
+        Check a trajectory against the limits themselves, without a planner's margin.
+
+        Parameters
+        ----------
+        where:
+            Put before the message of an error.
+
+        """
+        robot, settings, options = self.robot, self.settings, self.options
+        instants = trajectory.duration * settings.check_rate
+        if instants > MOST_INSTANTS:
+            raise MotionError(
+                Code.INVALID_TRAJECTORY,
+                f'{where}a motion of {trajectory.duration:.6g} s has {instants:.3g} instants to '
+                f'check, {MOST_INSTANTS} are the most: play it faster, or lower check_rate',
+            )
+        try:
+            limits = motion_limits(robot, settings, margin=options.check_margin)
+            found = check_trajectory(
+                robot,
+                trajectory,
+                limits,
+                rate=settings.check_rate,
+                collisions=collisions.model(robot, settings),
+            )
+        except ExcitationError as error:
+            raise MotionError(_code(error), f'{where}{error}') from error
+        path = motion_path(robot, trajectory, limits, options)
+        # the way comes first in time, though it is checked last
+        self.findings = (
+            found if self.findings is None else found.joined(self.findings, trajectory.duration)
+        )
+        return path
+
+
+def _code(error: ExcitationError) -> int:
+    if isinstance(error, CollisionError):
+        return Code.COLLISION
+    return Code.LIMITS_VIOLATED if isinstance(error, LimitViolation) else Code.INVALID_TRAJECTORY
+
+
+# ------------------------------------------------------------------------------------ the request
+
+
+def requested_motion(
+    request: Excite.Goal | Preview.Request,
+    plans: Mapping[str, Plan],
+    robot: Robot,
+    settings: PlannerSettings,
+    options: ExecutionOptions,
+) -> MotionCheck:
+    """
+    Return the motion that is asked for, as it is sent, before its checks.
+
+    Parameters
+    ----------
+    request:
+        Names a plan or brings a trajectory, and says at what speed.
+    plans:
+        Those that are kept.
+    robot, settings, options:
+        As they are now; the settings are those of a trajectory.
+
+    Raises
+    ------
+    MotionError
+        where there is no such plan, or the trajectory or the speed is none.
+
+    """
+    kept = plans.get(request.plan_id)
+    if request.plan_id and kept is None:
+        known = ', '.join(plans) or 'none'
+        raise MotionError(
+            Code.UNKNOWN_PLAN,
+            f"no plan is called '{request.plan_id}': plan anew; known are {known}",
+        )
+    if kept is None:
+        try:
+            trajectory = received_trajectory(request.trajectory, robot)
+        except ExcitationError as error:
+            raise MotionError(Code.INVALID_TRAJECTORY, str(error)) from error
+    else:
+        trajectory, settings = to_points(kept.trajectory, options.publish_rate), kept.settings
+    return MotionCheck(robot, settings, options, at_speed(trajectory, request.speed, options))
+
+
+def received_trajectory(message: JointTrajectory, robot: Robot) -> PointTrajectory:
+    """Return the trajectory of a goal; raise `ExcitationError` where it does not fit the robot."""
+    if not message.points:
+        raise ExcitationError(
+            'the goal has neither a plan_id nor a trajectory with points',
+            remedy='give one of them',
+        )
+    if len(message.points) > MOST_POINTS:
+        raise ExcitationError(
+            f'the trajectory has {len(message.points)} points',
+            value=len(message.points),
+            remedy=f'send at most {MOST_POINTS}; the controller interpolates',
+        )
+    points = trajectory_points(message, robot.joints)
+    if points.velocity is None:
+        raise ExcitationError(
+            'the trajectory has no velocities, so its accelerations would be infinite',
+            remedy='give every point velocities, and accelerations best',
+        )
+    trajectory = PointTrajectory(
+        robot.joints, points.time, points.position, points.velocity, points.acceleration
+    )
+    if trajectory.duration > LONGEST:
+        raise ExcitationError(
+            f'the trajectory takes {trajectory.duration:.6g} s',
+            value=trajectory.duration,
+            remedy=f'send one of {LONGEST:g} s at most',
+        )
+    return trajectory
+
+
+def at_speed(
+    trajectory: PointTrajectory, speed: float, options: ExecutionOptions
+) -> PointTrajectory:
+    """
+    Return a trajectory as it is sent: at a share of its speed, by points of `publish_rate`.
+
+    Parameters
+    ----------
+    trajectory:
+        As planned or received.
+    speed:
+        Above 0 up to 1; 0 counts as 1.
+    options:
+        Give the rate.
+
+    Raises
+    ------
+    MotionError
+        where the speed is none, or the motion would take too long.
+
+    """
+    speed = speed or 1.0
+    if not 0.0 < speed <= 1.0:
+        raise MotionError(
+            Code.INVALID_TRAJECTORY,
+            f'speed is {speed:g}: it is a share of the planned one, above 0 up to 1',
+        )
+    slower = trajectory.slower(speed)
+    if slower.duration > LONGEST:
+        raise MotionError(
+            Code.INVALID_TRAJECTORY,
+            f'at a speed of {speed:g} the trajectory takes {slower.duration:.6g} s: play it '
+            f'faster, {LONGEST:g} s are the most',
+        )
+    points = slower.duration * options.publish_rate
+    if points > MOST_POINTS:
+        raise MotionError(
+            Code.INVALID_TRAJECTORY,
+            f'a motion of {slower.duration:.6g} s has {points:.3g} points at a publish_rate of '
+            f'{options.publish_rate:g} Hz, {MOST_POINTS} are the most: play it faster',
+        )
+    return to_points(slower, options.publish_rate)
+
+
+def approach_to(
+    position: np.ndarray, trajectory: PointTrajectory, limits: Limits, options: ExecutionOptions
+) -> PointTrajectory | None:
+    """Return the way from ``position`` to the trajectory's start; None where that is here."""
+    start = trajectory.position[0]
+    away = np.abs(position - start)
+    joint = trajectory.joints[int(away.argmax())]
+    if away.max() <= options.start_tolerance:
+        return None
+    if not options.move_to_start:
+        raise MotionError(
+            Code.NOT_AT_START,
+            f"joint '{joint}' is {away.max():.4g} away from the start of the trajectory: move the "
+            'robot there, or set move_to_start to true',
+        )
+    speed = options.move_speed
+    way = point_to_point(
+        trajectory.joints,
+        position,
+        start,
+        speed * limits.velocity,
+        speed * limits.acceleration,
+        jerk=speed * limits.jerk,
+    )
+    if way.duration > LONGEST:
+        raise MotionError(
+            Code.NOT_AT_START,
+            f"the way to the start takes {way.duration:.3g} s, since joint '{joint}' is "
+            f'{away.max():.4g} away: see whether its joint states are true, or move it nearer',
+        )
+    return way
