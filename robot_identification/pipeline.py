@@ -55,6 +55,7 @@ from .estimation.validation import (
 )
 from .model.consistency import check
 from .model.parameters import ParameterSet
+from .model.plausibility import plausibility, robot_shapes
 from .progress import (
     part,
     Progress,
@@ -218,6 +219,7 @@ def identify_sources(
         if estimate.standard_std is None
         else estimate.standard_std,
         consistency=check(closest),
+        plausibility=plausibility(closest, prior, robot_shapes(problem.robot)),
         validations=tuple(validations),
         recordings=task.system.sources,
         timing=watch.laps,

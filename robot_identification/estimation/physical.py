@@ -23,6 +23,7 @@ import numpy as np
 
 from ..errors import IdentifiabilityError, one_of
 from ..model.consistency import from_pseudo_inertia, pseudo_inertia
+from ..model.link_geometry import box_faces, hull_faces, interior_point, link_points
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from ..model.robot import Robot
 from ..options.fields import option
@@ -30,7 +31,6 @@ from ..regressor.settings import ModelSettings
 from .bootstrap import bootstrap, BootstrapSettings
 from .estimate import Estimate
 from .least_squares import evaluate, wls
-from .link_geometry import box_faces, hull_faces, interior_point, link_points, require_points
 from .log_det import LogDetMinimum, LogDetProblem, minimise
 from .physical_constraints import (
     Body,
@@ -38,6 +38,7 @@ from .physical_constraints import (
     drive_signs,
     reference_bodies,
     relative_units,
+    require_points,
 )
 from .prior_strength import choose_strength, Folds, Strength
 from .system import LinearSystem
@@ -445,10 +446,14 @@ def _notes(
             f'rows count for 1/{inflation:.3g} of what they would if they were independent, by '
             'the block bootstrap; standard deviations are those of the posterior'
         )
-    repaired = [body.link for body in fit.bodies if body.repaired]
-    if repaired:
-        notes.append(
-            f"the prior is no physical body at {one_of(repaired)}; the URDF's inertia, or a ball, "
-            'stands in its place'
-        )
-    return tuple(notes)
+    return (*notes, *_repairs(fit.bodies))
+
+
+def _repairs(bodies: tuple[Body, ...]) -> tuple[str, ...]:
+    """Return what stands in place of impossible priors."""
+    return tuple(
+        f'the prior is no physical body at '
+        f'{one_of(body.link for body in bodies if body.remark == remark)}: {remark} stands in its '
+        'place'
+        for remark in dict.fromkeys(body.remark for body in bodies if body.repaired)
+    )

@@ -38,7 +38,7 @@ import math
 import numpy as np
 
 from ..errors import ModelError
-from ..estimation.physical_constraints import body_links
+from ..model.parameters import body_links
 from .change import (
     Carried,
     Change,

@@ -10,7 +10,6 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.estimation import from_rows, standard, wls
-from robot_identification.estimation.link_geometry import link_points
 from robot_identification.estimation.physical import physical, PhysicalSettings
 from robot_identification.estimation.physical_constraints import reference_bodies
 from robot_identification.model.consistency import (
@@ -18,6 +17,7 @@ from robot_identification.model.consistency import (
     from_pseudo_inertia,
     pseudo_inertia,
 )
+from robot_identification.model.link_geometry import link_points
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (

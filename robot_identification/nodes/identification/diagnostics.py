@@ -92,6 +92,7 @@ def _estimate(latest: Latest) -> tuple[bytes, str, dict[str, str]]:
         'relative error [%]': f'{estimate.relative_error:.3g}',
         'condition number': f'{estimate.condition_number:.4g}',
         'physically consistent': 'yes' if result.consistency.physical else 'no',
+        'plausible': 'yes' if result.plausible else 'no',
         'results': latest.folder,
     }
     for validation in result.validations:
@@ -102,6 +103,8 @@ def _estimate(latest: Latest) -> tuple[bytes, str, dict[str, str]]:
     level, text = DiagnosticStatus.OK, f'relative error {estimate.relative_error:.3g} %'
     if not result.consistency.physical:
         level, text = DiagnosticStatus.WARN, f'{text}, not physically consistent'
+    elif not result.plausible:
+        level, text = DiagnosticStatus.WARN, f'{text}, not plausible'
     if result.warnings:
         level, text = DiagnosticStatus.WARN, f'{text}, {len(result.warnings)} warnings'
     return level, text, {key: str(value) for key, value in values.items()}
