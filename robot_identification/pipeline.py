@@ -48,6 +48,7 @@ from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import payload
 from .estimation.payload_result import Payload
 from .estimation.sanity_checks import warn_of_implausible
+from .estimation.stated_bounds import require_bounds_kept
 from .estimation.validation import (
     validate,
     Validation,
@@ -165,6 +166,7 @@ def identify_sources(
         as `identify`.
 
     """
+    require_bounds_kept(problem.estimation)
     watch = _Stopwatch()
     sources, validation = _watched(sources), _watched(validation)
     with collected_warnings() as notes:
@@ -219,7 +221,13 @@ def identify_sources(
         if estimate.standard_std is None
         else estimate.standard_std,
         consistency=check(closest),
-        plausibility=plausibility(closest, prior, robot_shapes(problem.robot)),
+        plausibility=plausibility(
+            closest,
+            prior,
+            robot_shapes(problem.robot),
+            masses=problem.estimation.physical.masses,
+            total_mass=problem.estimation.physical.total_mass_interval,
+        ),
         validations=tuple(validations),
         recordings=task.system.sources,
         timing=watch.laps,

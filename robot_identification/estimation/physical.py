@@ -17,6 +17,7 @@ found by cross-validation (`prior_strength`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +31,19 @@ from ..options.fields import option
 from ..regressor.settings import ModelSettings
 from .bootstrap import bootstrap, BootstrapSettings
 from .estimate import Estimate
+from .feasible_start import feasible_start
 from .least_squares import evaluate, wls
+from .link_constraints import (
+    Bounds,
+    Box,
+    box_bounds,
+    contradiction,
+    Interval,
+    LinkConstraint,
+    require_order,
+    StatedLinks,
+    without,
+)
 from .log_det import LogDetMinimum, LogDetProblem, minimise
 from .physical_constraints import (
     Body,
@@ -97,6 +110,37 @@ class PhysicalSettings:
         unit='kg',
         minimum=1e-9,
     )
+    relative_mass: tuple[float, float] | None = option(
+        None,
+        doc="Lowest and highest mass of every link relative to the prior's; null for no bounds",
+        minimum=0.0,
+    )
+    links: tuple[LinkConstraint, ...] = option(
+        (), doc='What is known of single links: masses, symmetry, links known exactly'
+    )
+
+    def __post_init__(self) -> None:
+        require_order('relative_mass', self.relative_mass)
+
+    @property
+    def total_mass_deviation(self) -> float | None:
+        """Standard deviation of the total mass [kg]; None where that is not known."""
+        if self.total_mass is None:
+            return None
+        return self.total_mass_std or _MASS_STD * self.total_mass
+
+    @property
+    def total_mass_interval(self) -> Interval | None:
+        """Three standard deviations about the total mass [kg]; None where that is not known."""
+        std = self.total_mass_deviation
+        if self.total_mass is None or std is None:
+            return None
+        return self.total_mass - 3.0 * std, self.total_mass + 3.0 * std
+
+    @property
+    def masses(self) -> dict[str, Interval]:
+        """Intervals of masses that are stated, by link [kg]."""
+        return {entry.link: entry.mass for entry in self.links if entry.mass is not None}
 
 
 @dataclass(frozen=True)
@@ -113,13 +157,21 @@ class PhysicalFit:
     start:
         (p,) parameters inside of all constraints.
     bodies:
-        Reference bodies of the links.
+        Reference bodies of the n links that are not pinned.
     places:
         (n, 10) int, columns of each body's parameters.
     units:
         (n, 10, 4, 4) relative pseudo-inertias of a unit of each.
-    positive:
-        (k, p) rows whose products with the parameters are positive.
+    fixed:
+        (n, 10) parameters of pinned bodies that are fixed to the links.
+    bodily:
+        (p,) bool, inertial parameters of links.
+    signs:
+        (s, p) rows of drives whose products with the parameters are positive.
+    bounds:
+        Further rows, with their keys.
+    directions:
+        (p, q) basis of the changes that keep all equations; None for no equations.
     known, known_values:
         (m, p) and (m,) further rows in standard deviations: a mass that was weighed.
 
@@ -131,7 +183,11 @@ class PhysicalFit:
     bodies: tuple[Body, ...]
     places: np.ndarray
     units: np.ndarray
-    positive: np.ndarray
+    fixed: np.ndarray
+    bodily: np.ndarray
+    signs: np.ndarray
+    bounds: Bounds
+    directions: np.ndarray | None
     known: np.ndarray
     known_values: np.ndarray
 
@@ -139,27 +195,47 @@ class PhysicalFit:
     def of(
         cls, system: LinearSystem, robot: Robot, prior: ParameterSet,
         settings: PhysicalSettings, model: ModelSettings,
+        boxes: Mapping[str, Box] | None = None,
     ) -> PhysicalFit:  # fmt: skip
         """Set up the fit; raises `SettingsError` where settings cannot be met."""
         layout = prior.layout
-        bodies = reference_bodies(robot, prior)
+        references = reference_bodies(robot, prior)
+        stated = StatedLinks.of(robot, prior, settings.links, settings.relative_mass)
+        bodies = tuple(
+            without(body, stated.fixed[body.link]) if body.link in stated.fixed else body
+            for body in references
+            if body.link not in stated.pinned
+        )
         columns = np.arange(len(layout))
         places = np.array([columns[layout.of(body.link)] for body in bodies], dtype=int)
         places = places.reshape(-1, len(INERTIAL_SYMBOLS))
-        signs, _ = drive_signs(layout, model)
-        start = np.array(prior.values)
-        for body, place in zip(bodies, places, strict=True):
-            start[place] = from_pseudo_inertia(body.pseudo_inertia)
+        bodily = np.zeros(len(layout), dtype=bool)
+        for link in layout.links:
+            bodily[layout.of(link)] = True
+        fixed = np.zeros(places.shape)
         faces = _centre_faces(robot, bodies, settings)
-        for body, place in zip(bodies, places, strict=True):
-            if body.link in faces:
+        start = np.array(prior.values)
+        for i, (body, place) in enumerate(zip(bodies, places, strict=True)):
+            fixed[i] = stated.fixed.get(body.link, 0.0)
+            start[place] = from_pseudo_inertia(stated.body(body.link, body.pseudo_inertia))
+            if body.link in faces and body.link not in {*stated.fixed, *stated.symmetries}:
                 start[place] = _moved_inside(start[place], faces[body.link])
-        bounds = [centre_bounds(link, planes, layout) for link, planes in faces.items()]
+            start[place] += fixed[i]
+        signs, _ = drive_signs(layout, model)
+        box, held = box_bounds(layout, boxes or {}, start)
+        signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
+        bounds = stated.mass_bounds(layout) + box
+        for link, planes in faces.items():
+            rows = centre_bounds(link, planes, layout)
+            key = 'estimation.physical.center_of_mass'
+            bounds += Bounds(rows, np.zeros(len(rows)), (key,) * len(rows))
+        directions = stated.directions(layout, held)
         known, values = np.zeros((0, len(layout))), np.zeros(0)
-        if settings.total_mass is not None:
-            std = settings.total_mass_std or _MASS_STD * settings.total_mass
+        std = settings.total_mass_deviation
+        if settings.total_mass is not None and std is not None:
+            stated.require_total(settings.total_mass, std, prior)
             known = np.zeros((1, len(layout)))
-            known[0, places[:, 0]] = 1.0 / std
+            known[0, [layout.of(body.link).start for body in references]] = 1.0 / std
             values = np.array([settings.total_mass / std])
         return cls(
             regrouping=system.structure.regrouping,
@@ -168,7 +244,11 @@ class PhysicalFit:
             bodies=bodies,
             places=places,
             units=relative_units(bodies),
-            positive=np.vstack([signs, *bounds]),
+            fixed=fixed,
+            bodily=bodily,
+            signs=signs,
+            bounds=bounds,
+            directions=None if directions.shape[1] == len(layout) else directions,
             known=known,
             known_values=values,
         )
@@ -182,27 +262,33 @@ class PhysicalFit:
         """
         matrix, target = factor[:, :-1] @ self.regrouping, factor[:, -1]
         norms = np.linalg.norm(matrix, axis=0)
+        drives = ~self.bodily
         start = self.start.copy()
-        bodily = np.zeros(start.size, dtype=bool)
-        bodily[self.places] = True
-        unseen = ~bodily & (norms <= _UNSEEN * norms[~bodily].max(initial=0.0))
-        signed = np.flatnonzero((self.positive != 0.0).any(axis=0) & ~bodily)
+        unseen = drives & (norms <= _UNSEEN * norms[drives].max(initial=0.0))
+        free = drives if self.directions is None else drives & self.directions.any(axis=1)
+        signed = np.flatnonzero((self.signs != 0.0).any(axis=0) & free)
         for i in signed:  # a hundredth of the effort each, or the prior
             typical = 1e-3 if unseen[i] else 0.01 * np.linalg.norm(target) / norms[i]
             start[i] = max(start[i], typical)
-        start = _inside(self.positive, start)
+        start = _inside(self.signs, start)
         strict = 1.0 / np.maximum(np.abs(self.prior), 1e-3)
-        held = np.diag(np.where(unseen, strict, _UNSEEN * norms))[~bodily]
+        held = np.diag(np.where(unseen, strict, _UNSEEN * norms))[drives]
         problem = LogDetProblem(
             matrix=np.vstack([matrix, self.known, held]),
             target=np.concatenate([target, self.known_values, held @ self.prior]),
             places=self.places,
             units=self.units,
             weight=weight,
-            positive=self.positive,
+            positive=np.vstack([self.signs, self.bounds.rows]),
             barrier=_BARRIER,
+            offsets=np.append(np.zeros(len(self.signs)), self.bounds.offsets),
+            fixed=self.fixed,
+            directions=self.directions,
         )
-        return problem, start
+        inside = feasible_start(problem, start)
+        if inside is None:
+            raise contradiction(problem.margins(start)[len(self.signs) :], self.bounds)
+        return problem, inside
 
     def solve(
         self,
@@ -225,6 +311,7 @@ def physical(
     settings: PhysicalSettings | None = None,
     *,
     model: ModelSettings | None = None,
+    boxes: Mapping[str, Box] | None = None,
 ) -> Estimate:
     """
     Return the most probable physically consistent standard parameters.
@@ -241,6 +328,8 @@ def physical(
         See `PhysicalSettings`.
     model:
         Gives the coupled drives.
+    boxes:
+        Lowest and highest values of standard parameters, see `standard_box`.
 
     Returns
     -------
@@ -259,7 +348,7 @@ def physical(
     """
     settings = settings or PhysicalSettings()
     free = wls(system, prior=prior, robot=robot.name)
-    fit = PhysicalFit.of(system, robot, prior, settings, model or ModelSettings())
+    fit = PhysicalFit.of(system, robot, prior, settings, model or ModelSettings(), boxes)
     inflation = _inflation(system, free)
     folds = Folds.of(system) if settings.weight is None else None
     scales = _row_scales(system, free.base.values, free, inflation)
@@ -421,7 +510,7 @@ def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
     return (
         f'the constraints raise the relative error from {free.relative_error:.3g} to '
         f'{estimate.relative_error:.3g} %: efforts of another sign or scale do so, or an '
-        'estimation.physical.total_mass or center_of_mass that the robot does not have',
+        'estimation.physical.total_mass, links or center_of_mass that the robot does not have',
     )
 
 
@@ -446,7 +535,9 @@ def _notes(
             f'rows count for 1/{inflation:.3g} of what they would if they were independent, by '
             'the block bootstrap; standard deviations are those of the posterior'
         )
-    return (*notes, *_repairs(fit.bodies))
+    found = estimate.standard
+    at_bounds = () if found is None else fit.bounds.reached(found)
+    return (*notes, *at_bounds, *_repairs(fit.bodies))
 
 
 def _repairs(bodies: tuple[Body, ...]) -> tuple[str, ...]:

@@ -28,6 +28,8 @@ from .robot import Robot
 Interval = tuple[float, float]
 """Lowest and highest value."""
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class PlausibilityBounds:
@@ -203,7 +205,7 @@ def _mass(
         assert before is not None
         lower, upper = (ratio * before.mass for ratio in bounds.mass_ratio)
         words = f"{found.mass / before.mass:.3g} times the prior's {before.mass:.3g} kg"
-    if not lower <= found.mass <= upper:
+    if not lower * (1.0 - _ROUNDING) <= found.mass <= upper * (1.0 + _ROUNDING):
         yield _finding(link, 'mass', found.mass, lower, upper, 'kg', words)
 
 

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 import warnings
 
-from lxml import etree
 import numpy as np
-import pinocchio as pin
 
 from ..errors import IdentificationWarning
 from ..model.consistency import check
@@ -24,6 +22,7 @@ from ..model.plausibility import robot_shapes
 from ..model.prior_repair import joined_links, nearest_body, repaired_body
 from ..model.robot import Robot
 from ..model.urdf import parse_tree
+from ..model.urdf_inertia import link_inertias
 from .urdf_edit import document_text, RigidBody
 from .urdf_export import write_inertial
 
@@ -48,7 +47,7 @@ def repaired_urdf(robot: Robot) -> tuple[str, tuple[str, ...]]:
 
     """
     robot = robot.opened
-    bodies = _bodies(robot.urdf)
+    bodies = link_inertias(robot.urdf)
     wrong = {link for link, vector in bodies.items() if vector.any() and not _possible(vector)}
     missing = {link for link in robot.links if not robot.prior.inertial(link).any()}
     return _repaired(robot, bodies, wrong | missing)
@@ -78,7 +77,7 @@ def robot_with_inertia(source: Any, joints: Any = None, **settings: Any) -> Robo
         warnings.simplefilter('ignore', IdentificationWarning)
         robot = Robot.from_urdf(source, joints, massless=True, **settings)
         if bare := _bare(robot):
-            text, remarks = _repaired(robot.opened, _bodies(robot.urdf), bare)
+            text, remarks = _repaired(robot.opened, link_inertias(robot.urdf), bare)
             whole = Robot.from_urdf(text, joints, **settings)
             notes = (*whole.warnings, *remarks)
             robot = _with(whole, path=robot.path, warnings=notes)
@@ -143,32 +142,6 @@ def _bare(robot: Robot) -> set[str]:
         for joint, link, index in zip(tree.joints, tree.links, tree.joint_ids, strict=True)
         if not moved[index] and joint not in robot.passive
     }
-
-
-def _bodies(urdf: str) -> dict[str, np.ndarray]:
-    """Return the inertial parameters of links that have some, (10,) in their own frames."""
-    bodies = {}
-    for link in etree.fromstring(urdf.encode()).iterfind('link'):
-        inertial = link.find('inertial')
-        if inertial is not None:
-            bodies[link.get('name')] = _inertial(inertial)
-    return bodies
-
-
-def _inertial(element: etree._Element) -> np.ndarray:
-    def numbers(tag: str, names: tuple[str, ...], default: str) -> np.ndarray:
-        found = element.find(tag)
-        texts = (default if found is None else found.get(name, default) for name in names)
-        return np.array([float(part) for text in texts for part in text.split()])
-
-    (mass,) = numbers('mass', ('value',), '0')
-    xx, xy, xz, yy, yz, zz = numbers('inertia', ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz'), '0')
-    centre = numbers('origin', ('xyz',), '0 0 0')
-    turn = pin.rpy.rpyToMatrix(numbers('origin', ('rpy',), '0 0 0'))
-    central = turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
-    inertia = central + mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
-    entries = inertia[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
-    return np.concatenate([[mass], mass * centre, entries])
 
 
 def default_path(path: Path) -> Path:
