@@ -95,6 +95,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     """
     with collected_warnings() as notes:
         problem = IdentificationProblem.of(experiment)
+        require_bounds_kept(problem.estimation)
         joints = problem.robot.joints
         sources = experiment.sources('identification', joints)
         validation = experiment.sources('validation', joints)

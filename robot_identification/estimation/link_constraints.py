@@ -2,7 +2,7 @@
 """
 Constraints on the links' parameters that a user states: masses, pinned bodies, symmetry.
 
-All are linear in the parameters chi.  Intervals are rows ``c' chi + o > 0``.  A pinned body, a
+All are linear in the parameters chi.  MassIntervals are rows ``c' chi + o > 0``.  A pinned body, a
 known mass and a symmetry are equations: chi moves along a basis of their null space alone.  A
 body is symmetric if a transformation S leaves its pseudo-inertia as it is, ``S P S^T = P``: a
 reflection at a plane, or a quarter turn about an axis, which makes both moments across it equal.
@@ -26,23 +26,16 @@ from ..model.prior_repair import nearest_body, small_body, Spread
 from ..model.robot import Robot
 from ..model.urdf_inertia import fixed_inertia
 from ..options.fields import option
-from .bounds import Interval as Box
-from .bounds import standard_box
+from .linear_bounds import Bounds, interval_rows
 from .physical_constraints import Body
+from .symmetry import symmetric, SYMMETRIES, symmetry_equations, symmetry_of
 
 KEY = 'estimation.physical.links'
 
-SYMMETRIES = ('x', 'y', 'z', 'yz', 'xz', 'xy')
-"""Axes and planes."""
+MassInterval = tuple[float, float]
+"""Lowest and highest mass [kg], or ratio to the prior's."""
 
-Interval = tuple[float, float]
-"""Lowest and highest value."""
-
-_ROUNDING = 1e-12
 _INSIDE = 0.1
-
-_REACHED = 0.01
-"""Distance from a bound that counts as none, relative to the value."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +45,13 @@ class LinkConstraint:
     link: str = option(
         doc='Link that an identified joint moves; a pinned one may also be fixed to such a link'
     )
-    mass: Interval | None = option(
+    mass: MassInterval | None = option(
         None,
         doc='Lowest and highest mass with all that is fixed to the link; equal ones hold it',
         unit='kg',
         minimum=0.0,
     )
-    relative_mass: Interval | None = option(
+    relative_mass: MassInterval | None = option(
         None,
         doc="Lowest and highest mass relative to the prior's; goes before that of all links",
         minimum=0.0,
@@ -98,7 +91,7 @@ class LinkConstraint:
             )
 
 
-def require_order(key: str, interval: Interval | None, owner: str = '') -> None:
+def require_order(key: str, interval: MassInterval | None, owner: str = '') -> None:
     """Raise `SettingsError` where the ends of an interval are exchanged, or where it is zero."""
     if interval is not None and not interval[0] <= interval[1] > 0.0:
         raise SettingsError(
@@ -107,47 +100,6 @@ def require_order(key: str, interval: Interval | None, owner: str = '') -> None:
             value=interval,
             remedy='give the lowest and the highest value, the highest above 0',
         )
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """
-    Rows ``rows @ chi + offsets > 0`` over p parameters, and the key that asks for each.
-
-    Attributes
-    ----------
-    rows, offsets, keys:
-        (k, p), (k,) and (k,).
-
-    """
-
-    rows: np.ndarray
-    offsets: np.ndarray
-    keys: tuple[str, ...]
-
-    @classmethod
-    def none(cls, size: int) -> Bounds:
-        """Return no rows over ``size`` parameters."""
-        return cls(np.zeros((0, size)), np.zeros(0), ())
-
-    def __add__(self, other: Bounds) -> Bounds:
-        return Bounds(
-            np.vstack([self.rows, other.rows]),
-            np.concatenate([self.offsets, other.offsets]),
-            self.keys + other.keys,
-        )
-
-    def reached(self, found: ParameterSet) -> tuple[str, ...]:
-        """Return which parameters lie at the end of their interval, a line for each."""
-        margins = self.rows @ found.values + self.offsets
-        notes = []
-        for row, margin, key in zip(self.rows, margins, self.keys, strict=True):
-            (places,) = np.nonzero(row)
-            if len(places) == 1 and margin < _REACHED * abs(found.values[places[0]]):
-                notes.append(
-                    f'{found.layout.names[places[0]]} is at the end of its interval: {key}'
-                )
-        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -172,14 +124,14 @@ class StatedLinks:
 
     pinned: tuple[str, ...]
     fixed: Mapping[str, np.ndarray]
-    masses: Mapping[str, Interval]
+    masses: Mapping[str, MassInterval]
     symmetries: Mapping[str, np.ndarray]
     keys: Mapping[str, str]
 
     @classmethod
     def of(
         cls, robot: Robot, prior: ParameterSet, stated: tuple[LinkConstraint, ...],
-        relative_mass: Interval | None,
+        relative_mass: MassInterval | None,
     ) -> StatedLinks:  # fmt: skip
         """
         Resolve constraints.
@@ -194,7 +146,7 @@ class StatedLinks:
         pinned: list[str] = []
         fixed: dict[str, np.ndarray] = {}
         symmetries: dict[str, np.ndarray] = {}
-        masses: dict[str, Interval] = {}
+        masses: dict[str, MassInterval] = {}
         keys: dict[str, str] = {}
         if relative_mass is not None:
             for link in links:
@@ -287,7 +239,7 @@ class StatedLinks:
             low, high = self.masses.get(link, (0.0, np.inf))
             equations = [] if low < high else [np.eye(len(INERTIAL_SYMBOLS))[:1]]
             if link in self.symmetries:
-                equations.append(_symmetry_equations(self.symmetries[link]))
+                equations.append(symmetry_equations(self.symmetries[link]))
             if equations:
                 dropped[place] = True
                 inner = null_space(np.vstack(equations), rcond=1e-9)
@@ -321,61 +273,6 @@ class StatedLinks:
         return bounds
 
 
-def interval_rows(
-    layout: ParameterLayout, place: int, low: float, high: float, key: str
-) -> Bounds:
-    """Return rows that keep a parameter between two values; infinite ones give none."""
-    rows, offsets = [], []
-    for sign, end in ((1.0, low), (-1.0, high)):
-        if np.isfinite(end):
-            row = np.zeros(len(layout))
-            row[place] = sign
-            rows.append(row)
-            offsets.append(-sign * end)
-    return Bounds(np.array(rows).reshape(-1, len(layout)), np.array(offsets), (key,) * len(rows))
-
-
-def box_bounds(
-    layout: ParameterLayout, boxes: Mapping[str, Box], start: np.ndarray
-) -> tuple[Bounds, np.ndarray]:
-    """
-    Return the rows of intervals of standard parameters, and which ones are held.
-
-    Parameters
-    ----------
-    layout:
-        Of the p parameters.
-    boxes:
-        See `standard_box`.
-    start:
-        (p,) parameters; those that are held get their values.
-
-    Raises
-    ------
-    SettingsError
-        as `standard_box`, and naming an inertial parameter that is to be held.
-
-    """
-    lower, upper = standard_box(layout, boxes)
-    held = lower == upper
-    bounds = Bounds.none(len(layout))
-    for place, name in enumerate(layout):
-        if held[place]:
-            if name.rpartition('.')[2] in INERTIAL_SYMBOLS:
-                raise SettingsError(
-                    f"method physical cannot hold '{name}' at one value",
-                    key='estimation.mrls.bounds',
-                    value=float(lower[place]),
-                    remedy='give an interval, or state mass, symmetry or pinned in '
-                    'estimation.physical.links',
-                )
-            start[place] = lower[place]
-            continue
-        low, high = float(lower[place]), float(upper[place])
-        bounds += interval_rows(layout, place, low, high, 'estimation.mrls.bounds')
-    return bounds, held
-
-
 def without(body: Body, fixed: np.ndarray) -> Body:
     """Return the reference body of a link without (10,) bodies that are pinned to it."""
     own = nearest_body(from_pseudo_inertia(body.pseudo_inertia) - fixed)
@@ -383,70 +280,7 @@ def without(body: Body, fixed: np.ndarray) -> Body:
     return replace(body, mass=float(own[0]), pseudo_inertia=pseudo_inertia(own))
 
 
-def contradiction(margins: np.ndarray, bounds: Bounds) -> SettingsError:
-    """Return the error for bounds that no parameters meet, (k,) margins where they were sought."""
-    keys = list(dict.fromkeys(key for key, value in zip(bounds.keys, margins) if value <= 0.0))
-    return SettingsError(
-        f'no physical bodies meet all bounds: {one_of(keys, 4)} contradicts the others',
-        key=keys[0] if keys else KEY,
-        remedy='widen or leave out one of estimation.physical.links, relative_mass, '
-        'center_of_mass and estimation.mrls.bounds',
-    )
-
-
-def symmetry_of(kind: str, point: tuple[float, float, float]) -> np.ndarray:
-    """
-    Return the transformation that leaves a symmetric body as it is.
-
-    Parameters
-    ----------
-    kind:
-        One of `SYMMETRIES`.
-    point:
-        (3,) of the axis or plane [m].
-
-    Returns
-    -------
-    np.ndarray
-        (4, 4) homogeneous.
-
-    """
-    first, second, third = ('xyz'.index(letter) for letter in (kind + _others(kind)))
-    turn = np.eye(3)
-    if len(kind) == 1:  # a quarter turn about the first axis
-        turn[[second, third], [second, third]] = 0.0
-        turn[second, third], turn[third, second] = -1.0, 1.0
-    else:
-        turn[third, third] = -1.0
-    whole = np.eye(4)
-    whole[:3, :3] = turn
-    whole[:3, 3] = np.asarray(point) - turn @ np.asarray(point)
-    return whole
-
-
-def symmetric(matrix: np.ndarray, transformation: np.ndarray) -> np.ndarray:
-    """Return the mean of a (4, 4) pseudo-inertia over the turns or reflections of a symmetry."""
-    images, image = [matrix], transformation @ matrix @ transformation.T
-    for _ in range(3):  # a reflection's are counted twice
-        images.append(image)
-        image = transformation @ image @ transformation.T
-    return np.asarray(np.mean(images, axis=0))
-
-
-def _others(kind: str) -> str:
-    return ''.join(letter for letter in 'xyz' if letter not in kind)
-
-
-def _symmetry_equations(transformation: np.ndarray) -> np.ndarray:
-    """Return (10, 10) rows that are zero on the parameters of symmetric bodies."""
-    columns = []
-    for unit in np.eye(len(INERTIAL_SYMBOLS)):
-        matrix = pseudo_inertia(unit)
-        columns.append(from_pseudo_inertia(transformation @ matrix @ transformation.T - matrix))
-    return np.array(columns).T
-
-
-def _scaled(prior: ParameterSet, link: str, ratio: Interval) -> Interval:
+def _scaled(prior: ParameterSet, link: str, ratio: MassInterval) -> MassInterval:
     return ratio[0] * prior[f'{link}.m'], ratio[1] * prior[f'{link}.m']
 
 
