@@ -34,6 +34,12 @@ def test_identify_prints_the_summary_and_writes_three_files(workspace):
     document = yaml.safe_load((workspace.folder / 'results' / 'result.yaml').read_text())
     assert document['structure']['base'] == len(document['parameters'])
     assert document['identification']['relative_error'] < 3.0
+    checked = document['consistency']
+    assert checked['plausible'] == (checked['physical'] and not checked['findings'])
+    for finding in checked['findings']:
+        assert {'link', 'quantity', 'value', 'lower', 'upper', 'unit'} < set(finding)
+    assert 'Plausibility: ' in done.stdout
+    assert 'Plausibility: ' in (workspace.folder / 'results' / 'report.html').read_text()
 
 
 def test_out_and_set_replace_what_the_file_says(workspace):
