@@ -121,7 +121,8 @@ def _write_link(
             _scale_inertial(links[name], share)
         _warn(
             f"the identified inertia of link '{link}' leaves no room for what hangs on it by "
-            f'fixed or locked joints; {one_of(lumped)} got {100 * share:.3g} % of their own'
+            f'fixed or locked joints; {one_of(lumped)} got {100 * share:.3g} % of their own '
+            '(pinned in estimation.physical.links they keep it)'
         )
     rest = identified - share * sum(lumped.values(), np.zeros(10))
     if not rest.any() and links[link].find('inertial') is None:
