@@ -42,6 +42,21 @@ def test_a_box_is_filled_with_the_inertia_of_a_box():
     np.testing.assert_allclose(found, pose.act(box).toDynamicParameters(), atol=1e-12)
 
 
+def test_a_pyramid_has_its_centre_a_quarter_up():
+    """Its corners' mean is a fifth up."""
+    side, height = 0.4, 0.3
+    base = [(x, y, 0.0) for x in (-side / 2, side / 2) for y in (-side / 2, side / 2)]
+    points = np.array([*base, (0.0, 0.0, height)])
+    volume = side**2 * height / 3.0
+    found = shape_body(LinkShape(points, volume), 1000.0)
+    mass = 1000.0 * volume
+    across = mass * (side**2 / 20.0 + 3.0 * height**2 / 80.0)
+    pyramid = pin.Inertia(
+        mass, np.array([0.0, 0.0, height / 4.0]), np.diag([across, across, mass * side**2 / 10.0])
+    )
+    np.testing.assert_allclose(found, pyramid.toDynamicParameters(), atol=1e-12)
+
+
 def test_a_flat_shape_is_not_filled():
     assert shape_body(LinkShape(BOX * [1.0, 1.0, 0.0], 0.0)) is None
 
