@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import numpy as np
 from robot_identification.estimation import physical, PhysicalSettings, wls
 from robot_identification.estimation.log_det import LogDetProblem, minimise
-from robot_identification.estimation.physical import PhysicalFit
+from robot_identification.estimation.physical_fit import PhysicalFit
 from robot_identification.pipeline import identify_sources
 
 from .harness import Figure, interleaved, Section, Table

@@ -48,6 +48,7 @@ from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import payload
 from .estimation.payload_result import Payload
 from .estimation.sanity_checks import warn_of_implausible
+from .estimation.stated_bounds import require_bounds_kept
 from .estimation.validation import (
     validate,
     Validation,
@@ -55,6 +56,7 @@ from .estimation.validation import (
 )
 from .model.consistency import check
 from .model.parameters import ParameterSet
+from .model.plausibility import plausibility, robot_shapes
 from .progress import (
     part,
     Progress,
@@ -93,6 +95,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     """
     with collected_warnings() as notes:
         problem = IdentificationProblem.of(experiment)
+        require_bounds_kept(problem.estimation)
         joints = problem.robot.joints
         sources = experiment.sources('identification', joints)
         validation = experiment.sources('validation', joints)
@@ -164,6 +167,7 @@ def identify_sources(
         as `identify`.
 
     """
+    require_bounds_kept(problem.estimation)
     watch = _Stopwatch()
     sources, validation = _watched(sources), _watched(validation)
     with collected_warnings() as notes:
@@ -218,6 +222,13 @@ def identify_sources(
         if estimate.standard_std is None
         else estimate.standard_std,
         consistency=check(closest),
+        plausibility=plausibility(
+            closest,
+            prior,
+            robot_shapes(problem.robot),
+            masses=problem.estimation.physical.masses,
+            total_mass=problem.estimation.physical.total_mass_interval,
+        ),
         validations=tuple(validations),
         recordings=task.system.sources,
         timing=watch.laps,

@@ -7,8 +7,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ..errors import IdentificationError
 from .options import add_command
-from .output import require_physical
+from .output import add_requirement, require
 
 
 def add_parser(commands: Any) -> None:
@@ -17,17 +18,20 @@ def add_parser(commands: Any) -> None:
         commands,
         'check',
         run,
-        'check the physical consistency of the parameters',
+        'check whether the parameters are physical and plausible',
         description="""
             Check link by link whether a physical body can have the parameters: a positive mass, a
             positive definite inertia at the centre of mass, the triangle inequality of its
             principal moments, a positive definite pseudo-inertia; and joint by joint the signs of
-            rotor inertia and friction.
+            rotor inertia and friction.  Then check whether it is a plausible one: masses against
+            the prior's and against the volume of the shapes, centres of mass and radii of gyration
+            against the shapes, the total mass.
             """,
         epilog="""
             examples:
               robot-identification check results/result.yaml
-              robot-identification check my_robot.urdf --require-physical
+              robot-identification check my_robot.urdf --require plausible
+              robot-identification check my_robot.urdf --repair -o repaired.urdf
             """,
     )
     parser.add_argument('file', type=Path, help='a result.yaml, a URDF or a xacro file')
@@ -39,22 +43,67 @@ def add_parser(commands: Any) -> None:
         help='an eigenvalue counts as positive above minus this value (default: %(default)s)',
     )
     parser.add_argument(
-        '--require-physical',
+        '--repair',
         action='store_true',
-        help='exit with code 3 if the parameters are physically inconsistent',
+        help='write the URDF with physical bodies in place of those that are impossible or '
+        'missing, and check that one',
     )
+    parser.add_argument(
+        '-o',
+        '--out',
+        type=Path,
+        metavar='FILE',
+        help='where --repair writes (default: <name>.repaired.urdf beside the file)',
+    )
+    add_requirement(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do ``check`` and return the exit code."""
     from ..model.consistency import check
+    from ..model.plausibility import plausibility, robot_shapes
     from ..model.robot import Robot
     from ..results.result import read_result
 
-    if options.file.suffix in ('.urdf', '.xacro', '.xml'):
-        parameters = Robot.from_urdf(options.file).prior
+    drawn = options.file.suffix in ('.urdf', '.xacro', '.xml')
+    if options.repair or options.out is not None:
+        options.file = _repair(options.file, options.out, drawn)
+    if drawn:
+        robot, prior = Robot.from_urdf(options.file), None
+        parameters = robot.prior
     else:
-        parameters = read_result(options.file).standard
+        result = read_result(options.file)
+        robot, prior, parameters = result.robot, result.prior, result.standard
     report = check(parameters, options.tolerance)
+    likeness = plausibility(parameters, prior, robot_shapes(robot))
     print(report.summary())
-    return require_physical(report.physical, options.require_physical)
+    print(f'\n{likeness.summary()}')
+    plausible = report.physical and likeness.plausible
+    return require(options.require, physical=report.physical, plausible=plausible)
+
+
+def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
+    """Write the repaired URDF and return its path, or the file's own where nothing is wrong."""
+    from ..model.robot import Robot
+    from ..results.urdf_repair import default_path, repaired_urdf
+
+    if not drawn:
+        raise IdentificationError(
+            f"'{path}' is no URDF, and only a URDF can be repaired",
+            file=str(path),
+            remedy='give the .urdf or .xacro file, or identify with estimation.method: physical',
+        )
+    text, remarks = repaired_urdf(Robot.from_urdf(path, massless=True))
+    for remark in remarks or ('nothing to repair',):
+        print(remark)
+    if not remarks and out is None:
+        return path
+    out = out or default_path(path)
+    try:
+        out.write_text(text, encoding='utf-8')
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write '{out}': {error.strerror}", file=str(out)
+        ) from error
+    print(f'wrote {out}\n')
+    return out

@@ -16,7 +16,7 @@ from .options import (
     output_folder,
     overrides_of,
 )
-from .output import require_physical, warn
+from .output import add_requirement, EXIT_NOT_WRITTEN, fail, require, warn
 
 
 def add_parser(commands: Any) -> None:
@@ -70,11 +70,7 @@ def add_parser(commands: Any) -> None:
         help='take the defaults of the settings that the file leaves out, and choose none of them '
         'from the recordings',
     )
-    parser.add_argument(
-        '--require-physical',
-        action='store_true',
-        help='exit with code 3 if the parameters are physically inconsistent',
-    )
+    add_requirement(parser)
     add_quiet(parser)
 
 
@@ -115,6 +111,7 @@ def run(options: argparse.Namespace) -> int:
         if links := link_table(result):
             print(f'\n{links}')
         print(f'\n{result.consistency.summary()}')
+        print(f'\n{result.plausibility.summary()}')
         if result.drive_gains is not None:
             print(f'\n{result.drive_gains.summary()}')
         if result.payload is not None:
@@ -122,8 +119,11 @@ def run(options: argparse.Namespace) -> int:
     # the summary has those of the estimate
     shown = () if options.quiet else result.estimate.warnings
     warn(text for text in result.warnings if text not in shown)
-    warn(saved.warnings)
+    warn(text for text in saved.warnings if text not in saved.failures)
     for path in (saved.result, saved.urdf, saved.report):
         if path is not None:
             print(f'wrote {path}')
-    return require_physical(result.consistency.physical, options.require_physical)
+    code = require(
+        options.require, physical=result.consistency.physical, plausible=result.plausible
+    )
+    return fail('; '.join(saved.failures), EXIT_NOT_WRITTEN) if saved.failures else code

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 import sys
@@ -12,15 +13,50 @@ import warnings
 from ..errors import ConsistencyError, IdentificationWarning
 
 EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_SET_ASIDE = range(5)
+EXIT_NOT_WRITTEN = 5
+
+REQUIREMENTS = ('physical', 'plausible')
+"""Demands on parameters, the latter includes the former."""
 
 
-def require_physical(physical: bool, required: bool) -> int:
-    """Raise `ConsistencyError` if ``required`` and the parameters are not ``physical``."""
-    if required and not physical:
+def add_requirement(parser: argparse.ArgumentParser) -> None:
+    """Add ``--require`` and its earlier form ``--require-physical``."""
+    parser.add_argument(
+        '--require',
+        choices=REQUIREMENTS,
+        help='exit with code 3 if the parameters are physically inconsistent (physical), or also '
+        'if they are implausible beside prior and shapes (plausible)',
+    )
+    parser.add_argument(
+        '--require-physical',
+        action='store_const',
+        dest='require',
+        const='plausible',
+        help='the same as --require plausible',
+    )
+
+
+def require(demand: str | None, *, physical: bool, plausible: bool) -> int:
+    """
+    Return the exit code of parameters that meet a demand, one of `REQUIREMENTS` or None.
+
+    Raises
+    ------
+    ConsistencyError
+        where they do not.
+
+    """
+    if demand is not None and not physical:
         raise ConsistencyError(
             'the parameters are not physically consistent',
             remedy='see the table above for the links and joints concerned; '
             'estimation.method: physical finds parameters that are',
+        )
+    if demand == 'plausible' and not plausible:
+        raise ConsistencyError(
+            'the parameters are not plausible',
+            remedy='see the findings above; correct the URDF or the recording, or state what is '
+            'known of masses in estimation.physical',
         )
     return EXIT_OK
 

@@ -19,6 +19,7 @@ from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor.delta import delta_robot
 from ..regressor.settings import ModelSettings
+from ..results.urdf_repair import robot_with_inertia
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path
 from .fleet import FleetSettings
@@ -129,7 +130,7 @@ class RobotSettings(ModelSettings):
         source = self.urdf
         if not source.lstrip().startswith('<') and '://' not in source:
             source = str(Path(base) / user_path(source))
-        return Robot.from_urdf(
+        return robot_with_inertia(
             source,
             self.joints,
             locked=self.locked,

@@ -41,7 +41,8 @@ from .methods import (
 from .model_signature import ModelSignature
 from .mrls import mrls
 from .outliers import Repair
-from .physical import physical, PhysicalSettings
+from .physical import physical
+from .physical_settings import PhysicalSettings
 from .plot_samples import FitTrace, PlotSamples
 from .prior import (
     body_scale,

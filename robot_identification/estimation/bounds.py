@@ -58,6 +58,11 @@ def read_boxes(path: str) -> dict[str, Interval]:
     return {str(name): _interval(str(name), entry, path) for name, entry in document.items()}
 
 
+def stated_boxes(bounds: Mapping[str, Interval], path: str | None) -> dict[str, Interval]:
+    """Return the intervals of a file, if there is one, and of ``bounds``, which go before it."""
+    return ({} if path is None else read_boxes(path)) | dict(bounds)
+
+
 def by_precedence(entries: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return entries by symbol first, then those by a parameter's own name, which overrule."""
     return sorted(entries.items(), key=lambda item: '.' in item[0])

@@ -4,12 +4,14 @@ Least squares with log-det divergences from prior bodies, by Newton's method.
 
 Minimised over the parameters chi is
 
-    1/2 |A chi - b|^2 + weight/2 sum_k [tr X_k - log det X_k - 4] - barrier sum_i log(c_i' chi)
+    1/2 |A chi - b|^2 + weight/2 sum_k [tr X_k - log det X_k - 4]
+                      - barrier sum_i log(c_i' chi + o_i)
 
-with ``X_k = L_k^-1 P_k(chi) L_k^-T``, P_k the pseudo-inertia of link k, and ``L_k L_k^T`` that of
-its prior body (Lee, Wensing and Park, "Geometric robot dynamic identification: a convex
-programming approach", T-RO 2020).  The divergence knows neither frames nor units and keeps every
-P_k positive definite; the logarithms keep ``c_i' chi`` positive.  The sum is convex and
+with ``X_k = L_k^-1 P_k(chi) L_k^-T``, P_k the pseudo-inertia of link k without bodies that are
+fixed to it and known, and ``L_k L_k^T`` that of its prior body (Lee, Wensing and Park, "Geometric
+robot dynamic identification: a convex programming approach", T-RO 2020).  The divergence knows
+neither frames nor units and keeps every P_k positive definite; the logarithms keep
+``c_i' chi + o_i`` positive.  Equations leave a subspace to move in.  The sum is convex and
 self-concordant, so that damped Newton steps reach its minimum from any point inside (Boyd and
 Vandenberghe, Convex Optimization, 9.6).  Steps come from a QR factorisation of the stacked square
 roots of the Hessian, whose condition number is the root of the Hessian's.
@@ -46,9 +48,15 @@ class LogDetProblem:
     weight:
         Of the divergence.
     positive:
-        (k, p) rows c_i whose products with chi are positive.
+        (k, p) rows c_i.
     barrier:
-        Of their logarithms.
+        Of the logarithms.
+    offsets:
+        (k,) o_i; None for zeros.
+    fixed:
+        (n, 10) parameters of known bodies that are part of each body; None for none.
+    directions:
+        (p, q) basis of the changes that are allowed; None allows all.
 
     """
 
@@ -59,14 +67,23 @@ class LogDetProblem:
     weight: float
     positive: np.ndarray
     barrier: float
+    offsets: np.ndarray | None = None
+    fixed: np.ndarray | None = None
+    directions: np.ndarray | None = None
+
+    def margins(self, chi: np.ndarray) -> np.ndarray:
+        """Return what has to be positive, (k,)."""
+        margins = self.positive @ chi
+        return margins if self.offsets is None else margins + self.offsets
 
     def bodies(self, chi: np.ndarray) -> np.ndarray:
         """Return X of each body, (n, 4, 4)."""
-        return np.einsum('ni,niab->nab', chi[self.places], self.units)
+        own = chi[self.places] if self.fixed is None else chi[self.places] - self.fixed
+        return np.einsum('ni,niab->nab', own, self.units)
 
     def value(self, chi: np.ndarray) -> float:
         """Return what is minimised; infinite outside of the domain."""
-        margins = self.positive @ chi
+        margins = self.margins(chi)
         if not (margins > 0.0).all():
             return np.inf
         bodies = self.bodies(chi)
@@ -85,7 +102,15 @@ class LogDetProblem:
         )
 
     def derivatives(self, chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient, (p,), and rows whose Gram matrix is the Hessian, (·, p)."""
+        """
+        Return the gradient and rows whose Gram matrix is the Hessian.
+
+        Returns
+        -------
+        tuple
+            (p,) and (·, p); (q,) and (·, q) along the ``directions``.
+
+        """
         roots = np.linalg.cholesky(self.bodies(chi))
         inverse = np.linalg.inv(roots)[:, None]
         whitened = inverse @ self.units @ np.swapaxes(inverse, 2, 3)
@@ -94,7 +119,7 @@ class LogDetProblem:
         packed = whitened[:, :, _ROWS, _COLUMNS] * _PACKING
         curvature = np.zeros((n, 10, size))
         curvature[np.arange(n)[:, None], :, self.places] = packed
-        margins = self.positive @ chi
+        margins = self.margins(chi)
         gradient = self.matrix.T @ (self.matrix @ chi - self.target)
         np.add.at(gradient, self.places, 0.5 * self.weight * slopes)
         gradient -= self.barrier * (self.positive / margins[:, None]).sum(axis=0)
@@ -105,7 +130,9 @@ class LogDetProblem:
                 np.sqrt(self.barrier) * self.positive / margins[:, None],
             ]
         )
-        return gradient, rows
+        if self.directions is None:
+            return gradient, rows
+        return self.directions.T @ gradient, rows @ self.directions
 
 
 @dataclass(frozen=True)
@@ -118,7 +145,8 @@ class LogDetMinimum:
     chi:
         (p,) the parameters.
     root:
-        (p, p) upper triangular, ``root^T root`` the Hessian.
+        (p, p), or (q, q) along the problem's directions, upper triangular: ``root^T root`` is the
+        Hessian.
     steps:
         Newton steps of the last stage.
     decrement:
@@ -130,11 +158,14 @@ class LogDetMinimum:
     root: np.ndarray
     steps: int
     decrement: float
+    directions: np.ndarray | None = None
 
     @property
     def covariance(self) -> np.ndarray:
         """(p, p) inverse of the Hessian: the posterior covariance where rows have unit noise."""
         half = solve_triangular(self.root, np.eye(len(self.root)))
+        if self.directions is not None:
+            half = self.directions @ half
         return half @ half.T
 
 
@@ -195,8 +226,10 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
         half = solve_triangular(root, gradient / scale, trans='T')
         decrement = float(np.linalg.norm(half))
         if decrement < tolerance or steps == _STEPS:
-            return LogDetMinimum(chi, root * scale, steps, decrement)
+            break
         step = -solve_triangular(root, half) / scale
+        if problem.directions is not None:
+            step = problem.directions @ step
         length = 1.0
         while length > _SHORTEST:
             trial = chi + length * step
@@ -205,5 +238,6 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
                 break
             length *= 0.5
         else:  # rounding: no step lowers the value any more
-            return LogDetMinimum(chi, root * scale, steps, decrement)
+            break
         chi, value, steps = trial, reached, steps + 1
+    return LogDetMinimum(chi, root * scale, steps, decrement, problem.directions)

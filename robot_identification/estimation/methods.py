@@ -13,6 +13,7 @@ from ..progress import Progress
 from ..regressor import Regressor
 from ..regressor.settings import ModelSettings
 from ..signals import RecordingSource, SignalSettings
+from .bounds import stated_boxes
 from .energy import energy_blocks, energy_system
 from .estimate import Estimate
 from .irls import irls
@@ -176,6 +177,7 @@ def _physical(task: Task) -> Estimate:
         task.prior,
         task.settings.physical,
         model=task.model,
+        boxes=stated_boxes(task.settings.mrls.bounds, task.settings.mrls.bounds_file),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..base_parameters import BaseStructure
 from ..errors import IdentifiabilityError, one_of
 from ..model.parameters import ParameterSet
-from .bounds import base_box, read_boxes
+from .bounds import base_box, stated_boxes
 from .elimination import ACCEPTED
 from .estimate import Estimate
 from .identifiability import Identifiability
@@ -127,9 +127,7 @@ def learner_of(
         naming a threshold or bound of a parameter that does not exist, or a prior out of bounds.
 
     """
-    boxes = {} if settings.bounds_file is None else read_boxes(settings.bounds_file)
-    boxes |= settings.bounds
-    lower, upper = base_box(structure, boxes, prior)
+    lower, upper = base_box(structure, stated_boxes(settings.bounds, settings.bounds_file), prior)
     initial = prior_base(structure, prior)
     return RecursiveLeastSquares(
         structure.base_layout, initial, settings, lower=lower, upper=upper

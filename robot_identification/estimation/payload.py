@@ -36,6 +36,7 @@ from ..model.consistency import (
     pseudo_inertia,
 )
 from ..model.parameters import (
+    body_links,
     INERTIAL_SYMBOLS,
     ParameterLayout,
     ParameterSet,
@@ -53,7 +54,6 @@ from .log_det import LogDetProblem, minimise
 from .payload_result import Payload
 from .physical_constraints import (
     Body,
-    body_links,
     relative_units,
 )
 
@@ -281,7 +281,7 @@ def _body(
         return free, ()
     mass = abs(free[0]) if told[0] and free[0] != 0.0 else 1.0
     radius = _RADIUS
-    ball = Body('load', mass, np.diag([mass * radius**2] * 3 + [mass]), repaired=False)
+    ball = Body('load', mass, np.diag([mass * radius**2] * 3 + [mass]))
     noise = max(residual_std, 1e-9 * abs(float(rows.factor[-1, -1])))
     problem = LogDetProblem(
         matrix=rows.factor[:, :-1] / noise,

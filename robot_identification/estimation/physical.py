@@ -17,28 +17,25 @@ found by cross-validation (`prior_strength`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ..errors import IdentifiabilityError, one_of
-from ..model.consistency import from_pseudo_inertia, pseudo_inertia
-from ..model.parameters import INERTIAL_SYMBOLS, ParameterSet
+from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..options.fields import option
 from ..regressor.settings import ModelSettings
 from .bootstrap import bootstrap, BootstrapSettings
+from .bounds import Interval
 from .estimate import Estimate
 from .least_squares import evaluate, wls
-from .link_geometry import box_faces, hull_faces, interior_point, link_points, require_points
-from .log_det import LogDetMinimum, LogDetProblem, minimise
+from .log_det import LogDetMinimum
 from .physical_constraints import (
     Body,
-    centre_bounds,
-    drive_signs,
-    reference_bodies,
-    relative_units,
 )
+from .physical_fit import PhysicalFit
+from .physical_settings import PhysicalSettings
 from .prior_strength import choose_strength, Folds, Strength
 from .system import LinearSystem
 
@@ -48,12 +45,6 @@ _DEAR = 1.2
 _LEAST_NOISE = 1e-4
 """Residual that is counted at least, relative to the effort: no sensor is better than this."""
 
-_BARRIER = 1e-3
-"""Weight of the logarithms that keep rotor inertias, friction and bounds positive."""
-
-_UNSEEN = 1e-6
-"""Share of the largest column of drives below which the recordings do not see another one."""
-
 _DEFAULT_WEIGHT = 30.0
 """Of the prior where there is nothing to cross-validate on."""
 
@@ -61,160 +52,6 @@ _ROUGH = 1e-2
 """Distance from the minimum [standard deviations] that is enough to compare strengths."""
 
 _ROUNDS, _SETTLED = 10, 0.005
-_MASS_STD = 0.01
-
-
-@dataclass(frozen=True)
-class PhysicalSettings:
-    """Settings of the physically consistent fit."""
-
-    weight: float | None = option(
-        None,
-        doc='Strength of the prior of the links: 1/sqrt(2 weight) is about the relative standard '
-        'deviation of a mass before anything is measured; null finds it by cross-validation over '
-        'stretches of the recordings',
-        minimum=1e-3,
-        maximum=1e8,
-    )
-    center_of_mass: str = option(
-        'free',
-        doc="Where a link's centre of mass may be: anywhere (free), in the box around its shapes "
-        'along the axes of its joint frame (box), or in their convex hull (hull); the shapes are '
-        "those of the URDF's collision elements, or visual where a link has none",
-        choices=('free', 'box', 'hull'),
-    )
-    total_mass: float | None = option(
-        None,
-        doc='Mass of all identified links with what hangs on them, weighed; null where it is not '
-        'known',
-        unit='kg',
-        minimum=1e-6,
-    )
-    total_mass_std: float | None = option(
-        None,
-        doc='Its standard deviation; null for one per cent of it',
-        unit='kg',
-        minimum=1e-9,
-    )
-
-
-@dataclass(frozen=True)
-class PhysicalFit:
-    """
-    The parts of the problem that do not depend on the rows.
-
-    Attributes
-    ----------
-    regrouping:
-        (b, p) from standard to base parameters.
-    prior:
-        (p,) standard parameters.
-    start:
-        (p,) parameters inside of all constraints.
-    bodies:
-        Reference bodies of the links.
-    places:
-        (n, 10) int, columns of each body's parameters.
-    units:
-        (n, 10, 4, 4) relative pseudo-inertias of a unit of each.
-    positive:
-        (k, p) rows whose products with the parameters are positive.
-    known, known_values:
-        (m, p) and (m,) further rows in standard deviations: a mass that was weighed.
-
-    """
-
-    regrouping: np.ndarray
-    prior: np.ndarray
-    start: np.ndarray
-    bodies: tuple[Body, ...]
-    places: np.ndarray
-    units: np.ndarray
-    positive: np.ndarray
-    known: np.ndarray
-    known_values: np.ndarray
-
-    @classmethod
-    def of(
-        cls, system: LinearSystem, robot: Robot, prior: ParameterSet,
-        settings: PhysicalSettings, model: ModelSettings,
-    ) -> PhysicalFit:  # fmt: skip
-        """Set up the fit; raises `SettingsError` where settings cannot be met."""
-        layout = prior.layout
-        bodies = reference_bodies(robot, prior)
-        columns = np.arange(len(layout))
-        places = np.array([columns[layout.of(body.link)] for body in bodies], dtype=int)
-        places = places.reshape(-1, len(INERTIAL_SYMBOLS))
-        signs, _ = drive_signs(layout, model)
-        start = np.array(prior.values)
-        for body, place in zip(bodies, places, strict=True):
-            start[place] = from_pseudo_inertia(body.pseudo_inertia)
-        faces = _centre_faces(robot, bodies, settings)
-        for body, place in zip(bodies, places, strict=True):
-            if body.link in faces:
-                start[place] = _moved_inside(start[place], faces[body.link])
-        bounds = [centre_bounds(link, planes, layout) for link, planes in faces.items()]
-        known, values = np.zeros((0, len(layout))), np.zeros(0)
-        if settings.total_mass is not None:
-            std = settings.total_mass_std or _MASS_STD * settings.total_mass
-            known = np.zeros((1, len(layout)))
-            known[0, places[:, 0]] = 1.0 / std
-            values = np.array([settings.total_mass / std])
-        return cls(
-            regrouping=system.structure.regrouping,
-            prior=np.array(prior.values),
-            start=start,
-            bodies=bodies,
-            places=places,
-            units=relative_units(bodies),
-            positive=np.vstack([signs, *bounds]),
-            known=known,
-            known_values=values,
-        )
-
-    def problem(self, factor: np.ndarray, weight: float) -> tuple[LogDetProblem, np.ndarray]:
-        """
-        Return the problem of rows with R ``factor`` of unit noise, and a start inside of it.
-
-        Parameters of drives that no row sees are held at the prior; weak rows measure the others
-        there, which decides combinations that no motion tells apart.
-        """
-        matrix, target = factor[:, :-1] @ self.regrouping, factor[:, -1]
-        norms = np.linalg.norm(matrix, axis=0)
-        start = self.start.copy()
-        bodily = np.zeros(start.size, dtype=bool)
-        bodily[self.places] = True
-        unseen = ~bodily & (norms <= _UNSEEN * norms[~bodily].max(initial=0.0))
-        signed = np.flatnonzero((self.positive != 0.0).any(axis=0) & ~bodily)
-        for i in signed:  # a hundredth of the effort each, or the prior
-            typical = 1e-3 if unseen[i] else 0.01 * np.linalg.norm(target) / norms[i]
-            start[i] = max(start[i], typical)
-        start = _inside(self.positive, start)
-        strict = 1.0 / np.maximum(np.abs(self.prior), 1e-3)
-        held = np.diag(np.where(unseen, strict, _UNSEEN * norms))[~bodily]
-        problem = LogDetProblem(
-            matrix=np.vstack([matrix, self.known, held]),
-            target=np.concatenate([target, self.known_values, held @ self.prior]),
-            places=self.places,
-            units=self.units,
-            weight=weight,
-            positive=self.positive,
-            barrier=_BARRIER,
-        )
-        return problem, start
-
-    def solve(
-        self,
-        factor: np.ndarray,
-        weight: float,
-        start: np.ndarray | None = None,
-        tolerance: float = 1e-6,
-    ) -> LogDetMinimum:
-        """Return the fit to rows with R ``factor`` of unit noise."""
-        problem, inside = self.problem(factor, weight)
-        if start is None:
-            return minimise(problem, inside, tolerance)
-        return minimise(problem, start, tolerance, near=True)
 
 
 def physical(
@@ -224,6 +61,7 @@ def physical(
     settings: PhysicalSettings | None = None,
     *,
     model: ModelSettings | None = None,
+    boxes: Mapping[str, Interval] | None = None,
 ) -> Estimate:
     """
     Return the most probable physically consistent standard parameters.
@@ -240,6 +78,8 @@ def physical(
         See `PhysicalSettings`.
     model:
         Gives the coupled drives.
+    boxes:
+        Lowest and highest values of standard parameters, see `standard_box`.
 
     Returns
     -------
@@ -258,7 +98,7 @@ def physical(
     """
     settings = settings or PhysicalSettings()
     free = wls(system, prior=prior, robot=robot.name)
-    fit = PhysicalFit.of(system, robot, prior, settings, model or ModelSettings())
+    fit = PhysicalFit.of(system, robot, prior, settings, model or ModelSettings(), boxes)
     inflation = _inflation(system, free)
     folds = Folds.of(system) if settings.weight is None else None
     scales = _row_scales(system, free.base.values, free, inflation)
@@ -329,41 +169,6 @@ def _row_scales(
     return 1.0 / (noise * np.sqrt(inflation))
 
 
-def _centre_faces(
-    robot: Robot, bodies: tuple[Body, ...], settings: PhysicalSettings
-) -> dict[str, np.ndarray]:
-    """Return the faces that bound each link's centre of mass, (k, 4) each."""
-    choice = settings.center_of_mass
-    if choice == 'free':
-        return {}
-    points = link_points(robot)
-    links = tuple(body.link for body in bodies)
-    require_points(points, links, choice)
-    faces_of = box_faces if choice == 'box' else hull_faces
-    return {link: faces_of(points[link]) for link in links}
-
-
-def _moved_inside(inertial: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """Return a body with its centre of mass inside of faces: as it is, or moved there."""
-    centre = inertial[1:4] / inertial[0]
-    if (faces[:, :3] @ centre + faces[:, 3] < -1e-9).all():
-        return inertial
-    shift = np.eye(4)
-    shift[:3, 3] = interior_point(faces) - centre
-    return from_pseudo_inertia(shift @ pseudo_inertia(inertial) @ shift.T)
-
-
-def _inside(positive: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Raise parameters until all rows are positive: a coupled rotor above its motor's share."""
-    start = start.copy()
-    for row in positive:
-        lack = row @ start
-        if lack <= 0.0:
-            first = int(np.argmax(row))
-            start[first] += (1e-6 - lack) / row[first] + abs(lack / row[first])
-    return start
-
-
 def _estimate(
     system: LinearSystem,
     free: Estimate,
@@ -420,7 +225,7 @@ def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
     return (
         f'the constraints raise the relative error from {free.relative_error:.3g} to '
         f'{estimate.relative_error:.3g} %: efforts of another sign or scale do so, or an '
-        'estimation.physical.total_mass or center_of_mass that the robot does not have',
+        'estimation.physical.total_mass, links or center_of_mass that the robot does not have',
     )
 
 
@@ -445,10 +250,16 @@ def _notes(
             f'rows count for 1/{inflation:.3g} of what they would if they were independent, by '
             'the block bootstrap; standard deviations are those of the posterior'
         )
-    repaired = [body.link for body in fit.bodies if body.repaired]
-    if repaired:
-        notes.append(
-            f"the prior is no physical body at {one_of(repaired)}; the URDF's inertia, or a ball, "
-            'stands in its place'
-        )
-    return tuple(notes)
+    found = estimate.standard
+    at_bounds = () if found is None else fit.bounds.reached(found)
+    return (*notes, *at_bounds, *_repairs(fit.bodies))
+
+
+def _repairs(bodies: tuple[Body, ...]) -> tuple[str, ...]:
+    """Return what stands in place of impossible priors."""
+    return tuple(
+        f'the prior is no physical body at '
+        f'{one_of(body.link for body in bodies if body.remark == remark)}: {remark} stands in its '
+        'place'
+        for remark in dict.fromkeys(body.remark for body in bodies if body.repaired)
+    )

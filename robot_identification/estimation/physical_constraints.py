@@ -16,22 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..errors import SettingsError
 from ..model.consistency import JOINT_SYMBOLS, pseudo_inertia
 from ..model.parameters import (
+    body_links,
     INERTIAL_SYMBOLS,
     ParameterLayout,
     ParameterSet,
 )
+from ..model.plausibility import robot_shapes
+from ..model.prior_repair import joined_links, nearest_body, repaired_body, Spread
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
-
-_LEAST_SPREAD = 1e-2
-"""
-Smallest second moment of a reference body's mass, relative to its largest and to the robot's mean:
-a tenth of the length.
-"""
-
-_ROUNDING = 1e-9
 
 _RADIUS = 0.05
 """Spread of a body of which nothing is known [m]."""
@@ -53,15 +49,20 @@ class Body:
         [kg].
     pseudo_inertia:
         (4, 4), positive definite.
-    repaired:
-        Whether the prior is no physical body, so that this is another one.
+    remark:
+        What stands in place of the prior, where that is no physical body; else empty.
 
     """
 
     link: str
     mass: float
     pseudo_inertia: np.ndarray
-    repaired: bool
+    remark: str = ''
+
+    @property
+    def repaired(self) -> bool:
+        """True if the prior is no physical body, so that this is another one."""
+        return bool(self.remark)
 
     @property
     def moment(self) -> float:
@@ -84,53 +85,64 @@ class Body:
         return np.asarray(inverse @ np.tensordot(vectors, _UNITS, axes=1) @ inverse.T)
 
 
-def body_links(layout: ParameterLayout) -> tuple[str, ...]:
-    """Links that have all ten inertial parameters."""
-    return tuple(
-        link
-        for link in layout.links
-        if all(f'{link}.{symbol}' in layout for symbol in INERTIAL_SYMBOLS)
-    )
-
-
 def reference_bodies(robot: Robot, prior: ParameterSet) -> tuple[Body, ...]:
     """
     Return the reference body of each link.
 
-    It is the prior's; the URDF's where the prior is no physical body; and where that is none
-    either, a ball of the mean mass and size of the others.  Where it is thinner than a tenth of
-    its length or of the links' mean size, it is thickened to that.
+    It is the prior's, or, where that is no physical body, its repair (`prior_repair`): the nearest
+    one; without a positive mass the URDF's, one that fills the shapes, or one that is small beside
+    its neighbours.  Where it is thinner than a tenth of its length or of the links' mean size, it
+    is thickened to that.
 
     Parameters
     ----------
     robot:
-        Gives the URDF's inertias.
+        Gives the URDF's inertias and shapes.
     prior:
         Standard parameters.
 
     """
-    links = body_links(prior.layout)
-    urdf = robot.prior
-    own = {link: _spread(prior.inertial(link)) for link in links}
-    drawn = {
-        link: _spread(urdf.inertial(link)) if f'{link}.m' in urdf.layout else None
-        for link in links
-    }
-    known = [body for body in (*own.values(), *drawn.values()) if body is not None]
-    square = _RADIUS**2
-    if known:
-        square = float(np.mean([np.trace(body.spread) / body.mass for body in known])) / 3.0
-    mean_mass = float(np.mean([body.mass for body in known])) if known else 1.0
-    ball = _Spread(mean_mass, np.zeros(3), mean_mass * square * np.eye(3))
+    own = {link: prior.inertial(link) for link in body_links(prior.layout)}
+    vectors, remarks = _repaired(robot, own)
+    bodies = {link: body for link in own if (body := Spread.of(vectors[link])) is not None}
+    square = float(np.mean([body.square for body in bodies.values()])) if bodies else 0.0
     return tuple(
         Body(
             link=link,
-            mass=(body := own[link] or drawn[link] or ball).mass,
-            pseudo_inertia=body.thickened(square),
-            repaired=own[link] is None,
+            mass=body.mass,
+            pseudo_inertia=body.thickened(square or _RADIUS**2),
+            remark=remarks.get(link, ''),
         )
-        for link in links
+        for link, body in bodies.items()
     )
+
+
+def _repaired(
+    robot: Robot, own: dict[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the bodies with those that are impossible replaced, and what was done, by link."""
+    wrong = [link for link, vector in own.items() if not _physical(vector)]
+    vectors, remarks = dict(own), {}
+    urdf = robot.prior
+    for link in wrong:
+        drawn = urdf.inertial(link) if f'{link}.m' in urdf.layout else None
+        if drawn is not None and _physical(drawn) and nearest_body(own[link]) is None:
+            vectors[link], remarks[link] = drawn, "the URDF's body"
+    wrong = [link for link in wrong if link not in remarks]
+    if not wrong:
+        return vectors, remarks
+    shapes, joined = robot_shapes(robot), joined_links(robot)
+    sound = {link: body for link in own if (body := nearest_body(vectors[link])) is not None}
+    for link in wrong:
+        near = [sound[other] for other in joined.get(link, ()) if other in sound]
+        near = near or list(sound.values())
+        vectors[link], remarks[link] = repaired_body(own[link], shapes.get(link), near)
+    return vectors, remarks
+
+
+def _physical(vector: np.ndarray) -> bool:
+    body = Spread.of(vector)
+    return body is not None and body.physical
 
 
 def relative_units(bodies: tuple[Body, ...]) -> np.ndarray:
@@ -196,6 +208,28 @@ def centre_bounds(link: str, faces: np.ndarray, layout: ParameterLayout) -> np.n
     return rows
 
 
+def require_points(points: dict[str, np.ndarray], links: tuple[str, ...], choice: str) -> None:
+    """
+    Check that every link has a shape.
+
+    Raises
+    ------
+    SettingsError
+        naming the first link that has none.
+
+    """
+    for link in links:
+        if link not in points:
+            raise SettingsError(
+                f"'estimation.physical.center_of_mass' is {choice}, but link '{link}' has no "
+                'collision or visual shape in the URDF that can be read',
+                key='estimation.physical.center_of_mass',
+                link=link,
+                value=choice,
+                remedy='give it one, make its mesh files available, or set it to free',
+            )
+
+
 def _own_rotors(layout: ParameterLayout, model: ModelSettings) -> dict[str, np.ndarray]:
     """Rows that give each coupled joint's rotor inertia without the coupled motors' shares."""
     rows: dict[str, np.ndarray] = {}
@@ -213,37 +247,3 @@ def _own_rotors(layout: ParameterLayout, model: ModelSettings) -> dict[str, np.n
                 rows[joint][layout.index(f'{joint}.Ia')] = 1.0
             rows[joint][layout.index(source)] -= ratio**2 / (1.0 if separate else own**2)
     return rows
-
-
-@dataclass(frozen=True)
-class _Spread:
-    """Mass, centre of mass and second moments about it."""
-
-    mass: float
-    centre: np.ndarray
-    spread: np.ndarray
-
-    def thickened(self, square: float) -> np.ndarray:
-        """Return the pseudo-inertia, at least `_LEAST_SPREAD` thick; ``square``: mean [m^2]."""
-        values, axes = np.linalg.eigh(self.spread)
-        values = np.maximum(values, _LEAST_SPREAD * max(values[-1], self.mass * square))
-        matrix = np.empty((4, 4))
-        matrix[:3, 3] = matrix[3, :3] = self.mass * self.centre
-        matrix[3, 3] = self.mass
-        shift = self.mass * np.outer(self.centre, self.centre)
-        matrix[:3, :3] = (axes * values) @ axes.T + shift
-        return matrix
-
-
-def _spread(vector: np.ndarray) -> _Spread | None:
-    """Take a body apart; None where it is no physical one, but that it may be flat or a point."""
-    matrix = pseudo_inertia(vector)
-    mass = float(matrix[3, 3])
-    if not mass > 0.0:
-        return None
-    centre = matrix[:3, 3] / mass
-    spread = matrix[:3, :3] - mass * np.outer(centre, centre)
-    size = float(np.abs(np.linalg.eigvalsh(matrix[:3, :3])).max())
-    if np.linalg.eigvalsh(spread)[0] < -_ROUNDING * size:
-        return None
-    return _Spread(mass, centre, spread)

@@ -10,7 +10,7 @@ from ..options.fields import option
 from .bootstrap import BootstrapSettings
 from .energy import EnergySettings
 from .irls import IrlsSettings
-from .physical import PhysicalSettings
+from .physical_settings import PhysicalSettings
 from .recursive import RecursiveSettings
 
 METHODS = ('ols', 'wls', 'irls', 'mrls', 'physical')

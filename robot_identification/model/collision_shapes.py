@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 import os
 from pathlib import Path
@@ -32,13 +33,15 @@ class Shapes:
     missing: tuple[tuple[str, str], ...] = ()
 
 
-def read_shapes(robot: Robot, kind: str = 'collision') -> Shapes:
+def read_shapes(
+    robot: Robot, kind: str = 'collision', links: Collection[str] | None = None
+) -> Shapes:
     """
-    Read the ``collision`` or ``visual`` shapes of a robot's URDF.
+    Read the ``collision`` or ``visual`` shapes of a robot's URDF, of ``links`` or of all.
 
     Raises ModelError if the shapes cannot be read.
     """
-    text, missing = _without_missing_meshes(robot, kind)
+    text, missing = _without_missing_meshes(robot, kind, links)
     full = pin.buildModelFromXML(robot.urdf)
     try:
         geometry = pin.buildGeomFromUrdfString(full, text, KINDS[kind])
@@ -53,13 +56,22 @@ def read_shapes(robot: Robot, kind: str = 'collision') -> Shapes:
     return Shapes(geometry, tuple(missing))
 
 
-def _without_missing_meshes(robot: Robot, kind: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the URDF with absolute mesh paths and without shapes whose mesh is not found."""
+def _without_missing_meshes(
+    robot: Robot, kind: str, links: Collection[str] | None
+) -> tuple[str, list[tuple[str, str]]]:
+    """
+    Return the URDF with absolute mesh paths and without shapes whose mesh is not found.
+
+    Shapes of other links than ``links`` are left out, too.
+    """
     document = parse_tree(robot.urdf)
     missing = []
     base = robot.path.parent if robot.path else Path.cwd()
     for link in document.iterfind('link'):
         for shape in link.findall(kind):
+            if links is not None and link.get('name') not in links:
+                link.remove(shape)
+                continue
             mesh = shape.find('geometry/mesh')
             if mesh is None:
                 continue

@@ -169,24 +169,27 @@ def require_inertias(
     where: str,
     *,
     massless: Sequence[str] = (),
+    required: bool = True,
 ) -> list[str]:
     """
     Require that every identified joint moves some inertia; return remarks on links without any.
 
-    The joints ``massless`` need not, and their links are not remarked on.
+    The joints ``massless`` need not, and their links are not remarked on.  If inertia is not
+    ``required``, links without any are remarked on, too.
     """
     bare = []
     for joint in joints:
         if joint in massless:
             continue
         link = urdf.joints[joint].child
-        if not _has_inertia(urdf, link, stop_at=()):
+        if required and not _has_inertia(urdf, link, stop_at=()):
             raise ModelError(
                 f"link '{link}' (moved by joint '{joint}') in {where} has no <inertial>",
                 joint=joint,
                 link=link,
                 file=where,
-                remedy='add one, a rough estimate is enough: it is the prior and is written back',
+                remedy='add one, a rough estimate is enough: it is the prior and is written back; '
+                'robot-identification check --repair makes one',
             )
         if not _has_inertia(urdf, link, stop_at=joints):
             bare.append(link)

@@ -154,3 +154,12 @@ class ParameterSet:
         for name, value in values.items():
             new[self.layout.index(name)] = value
         return ParameterSet(self.layout, new)
+
+
+def body_links(layout: ParameterLayout) -> tuple[str, ...]:
+    """Links that have all ten inertial parameters."""
+    return tuple(
+        link
+        for link in layout.links
+        if all(f'{link}.{symbol}' in layout for symbol in INERTIAL_SYMBOLS)
+    )

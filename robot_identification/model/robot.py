@@ -107,6 +107,7 @@ class Robot:
         passive: Sequence[str] | None = (),
         gravity: Sequence[float] = (0.0, 0.0, -9.81),
         xacro_arguments: Mapping[str, str] | None = None,
+        massless: bool = False,
     ) -> Robot:
         """
         Read a robot from a URDF.
@@ -129,6 +130,8 @@ class Robot:
             (3,) acceleration of free fall in the base frame [m/s^2].
         xacro_arguments:
             Arguments for a xacro file.
+        massless:
+            Whether joints may move no inertia at all; else they are refused.
 
         Raises
         ------
@@ -148,7 +151,9 @@ class Robot:
         checked_gravity = _gravity(gravity)
         model = reduced_model(full, held)
         model.gravity.linear = checked_gravity
-        remarks += require_inertias(contents, free, where, massless=passive)
+        remarks += require_inertias(
+            contents, free, where, massless=passive, required=not massless
+        )
         for remark in remarks:
             warnings.warn(remark, IdentificationWarning, stacklevel=2)
         moving = [contents.joints[joint] for joint in free]

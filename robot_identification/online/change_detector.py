@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import ModelError
-from ..estimation.physical_constraints import body_links
+from ..model.parameters import body_links
 from ..options.fields import option
 from .change_statistics import (
     Baseline,

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..estimation.physical_constraints import body_links
 from ..estimation.tables import number, rule
-from ..model.parameters import ParameterSet
+from ..model.parameters import body_links, ParameterSet
 from .result import Result
 
 

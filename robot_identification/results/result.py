@@ -30,6 +30,7 @@ from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
 from ..model.consistency import ConsistencyReport
 from ..model.parameters import ParameterLayout, ParameterSet
+from ..model.plausibility import PlausibilityReport
 from ..model.robot import read_robot, Robot, robot_document
 from ..options.fields import from_mapping, LARGEST
 from ..regressor import ModelSettings
@@ -78,6 +79,8 @@ class Result:
         (p,) their standard deviations, NaN where the data alone do not tell; or None.
     consistency:
         Whether ``standard`` can belong to a real body.
+    plausibility:
+        Whether it can be that of this robot, by its prior and its shapes.
     validations:
         Held against recordings that were not used.
     recordings:
@@ -129,6 +132,12 @@ class Result:
     effort_delay: EffortDelay | None = None
     selection: ModelSelection | None = None
     experiment: Mapping[str, Any] | None = None
+    plausibility: PlausibilityReport = field(default_factory=PlausibilityReport)
+
+    @property
+    def plausible(self) -> bool:
+        """True if the model is physical, and nothing about it is implausible."""
+        return self.consistency.physical and self.plausibility.plausible
 
 
 @dataclass(frozen=True)
@@ -205,7 +214,7 @@ def result_document(result: Result) -> dict[str, Any]:
         if essential is None
         else _identification(essential, result.recordings),
         'validation': [validation.to_dict() for validation in result.validations],
-        'consistency': _consistency(result.consistency),
+        'consistency': _consistency(result),
         'parameters': [parameter.to_dict() for parameter in estimate],
         'essential_parameters': [] if essential is None else _essential(essential),
         'standard_parameters': _standard(result),
@@ -319,9 +328,12 @@ def _standard(result: Result) -> list[dict[str, Any]]:
     ]
 
 
-def _consistency(report: ConsistencyReport) -> dict[str, Any]:
+def _consistency(result: Result) -> dict[str, Any]:
+    report = result.consistency
     return {
         'physical': report.physical,
+        'plausible': result.plausible,
+        'findings': [asdict(finding) for finding in result.plausibility.findings],
         'tolerance': report.tolerance,
         'links': [asdict(link) for link in report.links],
         'joints': [asdict(joint) for joint in report.joints],

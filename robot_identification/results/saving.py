@@ -20,6 +20,8 @@ from .result import Result, result_document
 from .result_yaml import dump, write_whole
 from .urdf_export import identified_urdf
 
+_NOT_WRITTEN = ' is not written: '
+
 
 @dataclass(frozen=True)
 class SavedFiles:
@@ -41,6 +43,11 @@ class SavedFiles:
     report: Path | None
     urdf: Path | None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Those of the remarks that tell of a file that is not written."""
+        return tuple(text for text in self.warnings if _NOT_WRITTEN in text)
 
 
 def save(result: Result, folder: Path | str) -> SavedFiles:
@@ -125,4 +132,4 @@ def _write(path: Path, make: Callable[[], str]) -> tuple[str, ...]:
             failure = error.strerror or str(error)
         except Exception as error:  # the numbers are safe, and worth more than a picture of them
             failure = f'{type(error).__name__}: {error}'
-    return tuple(notes) if failure is None else (*notes, f'{path.name} is not written: {failure}')
+    return tuple(notes) if failure is None else (*notes, f'{path.name}{_NOT_WRITTEN}{failure}')

@@ -121,7 +121,8 @@ def _write_link(
             _scale_inertial(links[name], share)
         _warn(
             f"the identified inertia of link '{link}' leaves no room for what hangs on it by "
-            f'fixed or locked joints; {one_of(lumped)} got {100 * share:.3g} % of their own'
+            f'fixed or locked joints; {one_of(lumped)} got {100 * share:.3g} % of their own '
+            '(pinned in estimation.physical.links they keep it)'
         )
     rest = identified - share * sum(lumped.values(), np.zeros(10))
     if not rest.any() and links[link].find('inertial') is None:
@@ -129,7 +130,7 @@ def _write_link(
         return True
     own = RigidBody.from_vector(rest)
     _require_expressible(own, link)
-    _write_inertial(links[link], own)
+    write_inertial(links[link], own)
     return own.physical
 
 
@@ -181,7 +182,8 @@ def _require_expressible(body: RigidBody, link: str) -> None:
         )
 
 
-def _write_inertial(link: etree._Element, body: RigidBody) -> None:
+def write_inertial(link: etree._Element, body: RigidBody) -> None:
+    """Write a body in its link's frame into the ``<inertial>`` of a link."""
     origin = {'xyz': _numbers(body.centre), 'rpy': '0 0 0'}
     mass = {'value': _number(body.mass)}
     inertia = {f'i{axes}': _number(value) for axes, value in body.central_entries()}

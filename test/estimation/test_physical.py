@@ -10,14 +10,15 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.estimation import from_rows, standard, wls
-from robot_identification.estimation.link_geometry import link_points
-from robot_identification.estimation.physical import physical, PhysicalSettings
+from robot_identification.estimation.physical import physical
 from robot_identification.estimation.physical_constraints import reference_bodies
+from robot_identification.estimation.physical_settings import PhysicalSettings
 from robot_identification.model.consistency import (
     check,
     from_pseudo_inertia,
     pseudo_inertia,
 )
+from robot_identification.model.link_geometry import link_points
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (

@@ -7,13 +7,12 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.estimation.physical_constraints import (
-    body_links,
     centre_bounds,
     drive_signs,
     reference_bodies,
 )
 from robot_identification.model.consistency import pseudo_inertia
-from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.model.parameters import body_links, ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import CoupledDrive, ModelSettings
 from robot_identification.regressor import prior as urdf_prior

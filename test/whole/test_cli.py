@@ -7,6 +7,9 @@ import re
 
 import numpy as np
 import pytest
+from robot_identification.cli.main import main
+from robot_identification.errors import ConsistencyError
+from robot_identification.results import saving
 import yaml
 
 from .conftest import make_recording
@@ -31,6 +34,12 @@ def test_identify_prints_the_summary_and_writes_three_files(workspace):
     document = yaml.safe_load((workspace.folder / 'results' / 'result.yaml').read_text())
     assert document['structure']['base'] == len(document['parameters'])
     assert document['identification']['relative_error'] < 3.0
+    checked = document['consistency']
+    assert checked['plausible'] == (checked['physical'] and not checked['findings'])
+    for finding in checked['findings']:
+        assert {'link', 'quantity', 'value', 'lower', 'upper', 'unit'} < set(finding)
+    assert 'Plausibility: ' in done.stdout
+    assert 'Plausibility: ' in (workspace.folder / 'results' / 'report.html').read_text()
 
 
 def test_out_and_set_replace_what_the_file_says(workspace):
@@ -106,6 +115,41 @@ def test_require_physical_gives_exit_code_3(identified):
     done = identified.run('check', 'broken.urdf', '--require-physical', expect=3)
     assert done.stderr.startswith('error: ')
     identified.run('check', 'broken.urdf')
+
+
+def test_plausible_is_more_than_physical(identified):
+    text = identified.robot.path.read_text()
+    heavy = re.sub(r'<mass value="[^"]*"', '<mass value="1000.0"', text)
+    (identified.folder / 'heavy.urdf').write_text(heavy)
+    done = identified.run('check', 'heavy.urdf', '--require', 'physical')
+    assert 'Plausibility: NOT plausible' in done.stdout and 'kg/m^3, plausible is' in done.stdout
+    for demand in (['--require', 'plausible'], ['--require-physical']):
+        done = identified.run('check', 'heavy.urdf', *demand, expect=3)
+        assert 'not plausible' in one_line(done)
+    done = identified.run('check', 'results/result.yaml')
+    assert 'Plausibility: ' in done.stdout
+
+
+def test_check_repairs_a_urdf(identified):
+    text = identified.robot.path.read_text()
+    broken = re.sub(r'<mass value="[^"]*"', '<mass value="-1.0"', text, count=1)
+    (identified.folder / 'broken.urdf').write_text(broken)
+    done = identified.run('check', 'broken.urdf', '--repair', '--require', 'physical')
+    assert 'is no physical body' in done.stdout and 'wrote broken.repaired.urdf' in done.stdout
+    again = identified.run('check', 'broken.repaired.urdf', '--repair')
+    assert again.stdout.startswith('nothing to repair')
+    done = identified.run('check', 'results/result.yaml', '--repair', expect=2)
+    assert 'only a URDF can be repaired' in one_line(done)
+
+
+def test_a_promised_file_that_is_not_written_is_an_error(workspace, monkeypatch, capsys):
+    def refused(*_):
+        raise ConsistencyError("link 'link_1' has a mass of -1 kg")
+
+    monkeypatch.setattr(saving, 'identified_urdf', refused)
+    assert main(['identify', str(workspace.experiment), '--quiet']) == 5
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "error: identified.urdf is not written: link 'link_1' has a mass of -1 kg"
 
 
 def test_export_to_a_file_and_to_standard_output(identified):

@@ -63,7 +63,8 @@ def _plain(value):
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     if hasattr(value, '__dataclass_fields__'):
-        return value.motor
+        return getattr(value, next(iter(value.__dataclass_fields__)))
     if isinstance(value, dict):
-        return value['motor'] if 'motor' in value else {k: _plain(v) for k, v in value.items()}
+        named = [value[key] for key in ('motor', 'link') if key in value]
+        return named[0] if named else {key: _plain(item) for key, item in value.items()}
     return value

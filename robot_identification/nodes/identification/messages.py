@@ -342,7 +342,7 @@ def state_diagnostic(node: str, state: State, latest: Latest | None) -> Diagnost
     text, warned = 'no estimate yet', bool(state.failure)
     if latest is not None:
         text, values = _estimate(latest)
-        warned = warned or bool(latest.result.warnings) or not latest.result.consistency.physical
+        warned = warned or bool(latest.result.warnings) or not latest.result.plausible
     if state.failure:
         text = f'the latest request failed: {state.failure}'
     if state.busy:
@@ -363,6 +363,7 @@ def _estimate(latest: Latest) -> tuple[str, dict[str, Any]]:
         'relative error [%]': f'{estimate.relative_error:.3g}',
         'condition number': f'{estimate.condition_number:.4g}',
         'physically consistent': 'yes' if result.consistency.physical else 'no',
+        'plausible': 'yes' if result.plausible else 'no',
         'results': latest.folder,
     }
     for validation in result.validations:
@@ -373,6 +374,8 @@ def _estimate(latest: Latest) -> tuple[str, dict[str, Any]]:
     text = f'relative error {estimate.relative_error:.3g} %'
     if not result.consistency.physical:
         text += ', not physically consistent'
+    elif not result.plausible:
+        text += ', not plausible'
     if result.warnings:
         text += f', {len(result.warnings)} warnings'
     return text, values

@@ -368,6 +368,8 @@ def _summary(result: Result) -> str:
         text += f'; payload of {result.payload.body.mass:.4g} kg'
     if not result.consistency.physical:
         text += '; the standard parameters are not physically consistent'
+    elif not result.plausible:
+        text += '; the standard parameters are not plausible'
     return text
 
 

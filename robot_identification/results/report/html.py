@@ -234,13 +234,18 @@ def _tiles(result: Result) -> Iterator[Tile]:
         yield Tile('excited', str(reached), f'{missing} are not reached by the recording', 'poor')
     note = f'column-scaled; {number(estimate.raw_condition_number, 3)} raw'
     yield Tile('condition number', number(estimate.condition_number, 3), note)
-    physical = bool(result.consistency.physical)
-    yield Tile(
-        'standard parameters',
-        'physical' if physical else 'not physical',
-        'every link could be a body' if physical else 'see the table of links',
-        'good' if physical else 'poor',
-    )
+    yield _verdict(result)
+
+
+def _verdict(result: Result) -> Tile:
+    if not result.consistency.physical:
+        word, note, state = 'not physical', 'see the table of links', 'poor'
+    elif not result.plausible:
+        count = len(result.plausibility.findings)
+        word, note, state = 'not plausible', f'{count} findings below the table of links', 'poor'
+    else:
+        word, note, state = 'plausible', 'physical, and like prior and shapes', 'good'
+    return Tile('standard parameters', word, note, state)
 
 
 def _parameters(result: Result) -> Iterator[dict[str, Any]]:

@@ -64,7 +64,7 @@ def test_methods_are_parameters_of_the_node(ros, identify, arm, tmp_path):
         'topic': '/joint_states',
         'estimation.method': 'irls',
         'estimation.irls.loss': 'tukey',
-        'estimation.physical.total_mass': 4.0,
+        'estimation.physical.weight': 4.0,
         'signals.polynomial_approximation.stride': 3,
         'robot.friction': ['viscous', 'stiction', 'offset'],
         'robot.stiction_slope': [100.0, 200.0, 300.0],
@@ -78,13 +78,13 @@ def test_methods_are_parameters_of_the_node(ros, identify, arm, tmp_path):
     settings = yaml.safe_load((Path(answer.result_path) / 'result.yaml').read_text())['settings']
     assert settings['model']['stiction_slope'] == [100.0, 200.0, 300.0]
     assert settings['signals']['polynomial_approximation']['stride'] == 3
-    assert settings['estimation']['physical']['total_mass'] == 4.0
+    assert settings['estimation']['physical']['weight'] == 4.0
 
     assert ros.set_parameter(node, 'estimation.method', 'ols')[0]
-    assert ros.set_parameter(node, 'estimation.physical.total_mass', float('nan'))[0]
+    assert ros.set_parameter(node, 'estimation.physical.weight', float('nan'))[0]
     done, reason = ros.set_parameter(node, 'estimation.irls.loss', 'bisquare')
     assert not done and 'estimation.irls.loss' in reason
     answer = identify(ros, arm.bags['short'], namespace='/set')
     assert answer.result_path.endswith('short_ols')
     settings = yaml.safe_load((Path(answer.result_path) / 'result.yaml').read_text())['settings']
-    assert settings['estimation']['physical']['total_mass'] is None
+    assert settings['estimation']['physical']['weight'] is None

@@ -1,26 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convex hulls and boxes of the links' shapes in the URDF, in the joints' frames."""
+"""Convex hulls, boxes and volumes of the links' shapes in the URDF, in the joints' frames."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from itertools import product
 
 import coal
 import numpy as np
+import pinocchio as pin
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, QhullError
 
-from ..errors import SettingsError
-from ..model.collision_shapes import KINDS, read_shapes
-from ..model.robot import Robot
+from .collision_shapes import KINDS, read_shapes
+from .robot import Robot
 
 _CORNERS = np.array(list(product((-1.0, 1.0), repeat=3)))
 _SIDES = 16
 
 
-def link_points(robot: Robot) -> dict[str, np.ndarray]:
+@dataclass(frozen=True)
+class LinkShape:
     """
-    Return points around which each link's convex hull is spanned.
+    Shape of a link, with what is fixed to it or locked.
+
+    Attributes
+    ----------
+    points:
+        (k, 3) points in the link's joint frame, around which its convex hull is spanned [m].
+    volume:
+        Of the convex hulls of its parts, or of the hull of all where that is less [m^3].
+
+    """
+
+    points: np.ndarray
+    volume: float
+
+
+def link_shapes(robot: Robot) -> dict[str, LinkShape]:
+    """
+    Return the shape of each link.
 
     What is fixed to a link or locked to it belongs to it.  The collision shapes are taken; links
     that have none, or whose meshes are not found, are taken by their visual shapes.  Round shapes
@@ -34,16 +54,26 @@ def link_points(robot: Robot) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        By link, (k, 3) points in its joint's frame [m]; links without shapes are left out.
+        By link; links without shapes are left out.
+
+    Raises
+    ------
+    ModelError
+        where shapes cannot be read.
 
     """
-    found: dict[str, np.ndarray] = {}
+    robot = robot.opened
+    found: dict[str, LinkShape] = {}
     for kind in KINDS:
-        for link, points in _points(robot, kind).items():
-            found.setdefault(link, points)
-        if len(found) == robot.n_joints:
-            break
+        wanted = [link for link in robot.links if link not in found]
+        if wanted:
+            found |= _shapes(robot, kind, wanted)
     return found
+
+
+def link_points(robot: Robot) -> dict[str, np.ndarray]:
+    """Return the points of each link's shape, (k, 3) in its joint's frame [m]; see above."""
+    return {link: shape.points for link, shape in link_shapes(robot).items()}
 
 
 def box_faces(points: np.ndarray) -> np.ndarray:
@@ -86,41 +116,34 @@ def interior_point(faces: np.ndarray) -> np.ndarray:
     return np.asarray(found.x[:3])
 
 
-def require_points(points: dict[str, np.ndarray], links: tuple[str, ...], choice: str) -> None:
-    """
-    Check that every link has a shape.
-
-    Raises
-    ------
-    SettingsError
-        naming the first link that has none.
-
-    """
-    for link in links:
-        if link not in points:
-            raise SettingsError(
-                f"'estimation.physical.center_of_mass' is {choice}, but link '{link}' has no "
-                'collision or visual shape in the URDF that can be read',
-                key='estimation.physical.center_of_mass',
-                link=link,
-                value=choice,
-                remedy='give it one, make its mesh files available, or set it to free',
-            )
-
-
-def _points(robot: Robot, kind: str) -> dict[str, np.ndarray]:
-    robot = robot.opened
-    geometry = read_shapes(robot, kind).geometry
+def _shapes(robot: Robot, kind: str, wanted: Collection[str]) -> dict[str, LinkShape]:
     names = dict(zip(robot.joint_ids, robot.links, strict=True))
+    carried = {
+        frame.name
+        for frame in robot.model.frames
+        if frame.type == pin.FrameType.BODY and names.get(frame.parentJoint) in wanted
+    }
     parts: dict[str, list[np.ndarray]] = {}
-    for shape in geometry.geometryObjects:
-        link = names.get(shape.parentJoint)
-        if link is None:
-            continue
+    for shape in read_shapes(robot, kind, carried).geometry.geometryObjects:
         local = _surface(shape.geometry)
         placed = local @ shape.placement.rotation.T + shape.placement.translation
-        parts.setdefault(link, []).append(placed)
-    return {link: np.vstack(several) for link, several in parts.items()}
+        parts.setdefault(names[shape.parentJoint], []).append(placed)
+    return {link: _joined(several) for link, several in parts.items()}
+
+
+def _joined(parts: list[np.ndarray]) -> LinkShape:
+    hulls = [_hull(points) for points in parts]
+    points, whole = _hull(np.vstack([points for points, _ in hulls]))
+    return LinkShape(points, min(whole, sum(volume for _, volume in hulls)))
+
+
+def _hull(points: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the corners and the volume of the convex hull of points; flat ones have none."""
+    try:
+        hull = ConvexHull(points)
+    except (QhullError, ValueError):
+        return points, 0.0
+    return points[hull.vertices], float(hull.volume)
 
 
 def _surface(shape: coal.CollisionGeometry) -> np.ndarray:

@@ -7,12 +7,13 @@ from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import from_rows
-from robot_identification.estimation.link_geometry import (
+from robot_identification.estimation.physical import physical
+from robot_identification.estimation.physical_settings import PhysicalSettings
+from robot_identification.model.link_geometry import (
     box_faces,
     hull_faces,
     link_points,
 )
-from robot_identification.estimation.physical import physical, PhysicalSettings
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
 

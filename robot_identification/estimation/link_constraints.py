@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Constraints on the links' parameters that a user states: masses, pinned bodies, symmetry.
+
+All are linear in the parameters chi.  MassIntervals are rows ``c' chi + o > 0``.  A pinned body, a
+known mass and a symmetry are equations: chi moves along a basis of their null space alone.  A
+body is symmetric if a transformation S leaves its pseudo-inertia as it is, ``S P S^T = P``: a
+reflection at a plane, or a quarter turn about an axis, which makes both moments across it equal.
+
+A pinned body that is fixed to a link is taken off the link's parameters: what is left is the
+link's own body, which is physical and symmetric and has a prior of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import null_space
+
+from ..errors import IdentificationError, one_of, SettingsError
+from ..model.consistency import from_pseudo_inertia, pseudo_inertia
+from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+from ..model.prior_repair import nearest_body, small_body, Spread
+from ..model.robot import Robot
+from ..model.urdf_inertia import fixed_inertia
+from ..options.fields import option
+from .linear_bounds import Bounds, interval_rows
+from .physical_constraints import Body
+from .symmetry import symmetric, SYMMETRIES, symmetry_equations, symmetry_of
+
+KEY = 'estimation.physical.links'
+
+MassInterval = tuple[float, float]
+"""Lowest and highest mass [kg], or ratio to the prior's."""
+
+_INSIDE = 0.1
+
+
+@dataclass(frozen=True)
+class LinkConstraint:
+    """Knowledge of a link before the identification: its mass, its symmetry, or all of it."""
+
+    link: str = option(
+        doc='Link that an identified joint moves; a pinned one may also be fixed to such a link'
+    )
+    mass: MassInterval | None = option(
+        None,
+        doc='Lowest and highest mass with all that is fixed to the link; equal ones hold it',
+        unit='kg',
+        minimum=0.0,
+    )
+    relative_mass: MassInterval | None = option(
+        None,
+        doc="Lowest and highest mass relative to the prior's; goes before that of all links",
+        minimum=0.0,
+    )
+    pinned: bool = option(
+        False,
+        doc='Whether all ten parameters are known exactly: those of the prior, or, of a link that '
+        'is fixed to another one (a tool), those of the URDF',
+    )
+    symmetry: str | None = option(
+        None,
+        doc='Axis (x, y, z) about which the body looks the same after a quarter turn, or plane '
+        '(yz, xz, xy) that mirrors it; both along the axes of the joint frame',
+        choices=SYMMETRIES,
+    )
+    symmetry_point: tuple[float, float, float] = option(
+        (0.0, 0.0, 0.0), doc='Point of that axis or plane in the joint frame', unit='m'
+    )
+
+    def __post_init__(self) -> None:
+        for name in ('mass', 'relative_mass'):
+            require_order(f'links.{name}', getattr(self, name), f" of link '{self.link}'")
+        if self.mass is not None and self.relative_mass is not None:
+            raise SettingsError(
+                f"both mass and relative_mass are given for link '{self.link}'",
+                key='links.relative_mass',
+                link=self.link,
+                remedy='leave one of them out',
+            )
+        others = (self.mass, self.relative_mass, self.symmetry)
+        if self.pinned and any(other is not None for other in others):
+            raise SettingsError(
+                f"link '{self.link}' is pinned, and mass or symmetry are given, too",
+                key='links.pinned',
+                link=self.link,
+                remedy='leave them out: a pinned link has the parameters of the prior',
+            )
+
+
+def require_order(key: str, interval: MassInterval | None, owner: str = '') -> None:
+    """Raise `SettingsError` where the ends of an interval are exchanged, or where it is zero."""
+    if interval is not None and not interval[0] <= interval[1] > 0.0:
+        raise SettingsError(
+            f"'{key}'{owner} is [{interval[0]:g}, {interval[1]:g}]",
+            key=key,
+            value=interval,
+            remedy='give the lowest and the highest value, the highest above 0',
+        )
+
+
+@dataclass(frozen=True)
+class StatedLinks:
+    """
+    The constraints of a robot's links, checked and resolved.
+
+    Attributes
+    ----------
+    pinned:
+        Identified links whose parameters are those of the prior.
+    fixed:
+        By link, (10,) parameters of pinned bodies that are fixed to it, in its joint frame.
+    masses:
+        By link, lowest and highest mass [kg]; equal ones hold it.
+    symmetries:
+        By link, the transformations (4, 4) that leave its body as it is.
+    keys:
+        By link, the key that states its mass.
+
+    """
+
+    pinned: tuple[str, ...]
+    fixed: Mapping[str, np.ndarray]
+    masses: Mapping[str, MassInterval]
+    symmetries: Mapping[str, np.ndarray]
+    keys: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, robot: Robot, prior: ParameterSet, stated: tuple[LinkConstraint, ...],
+        relative_mass: MassInterval | None,
+    ) -> StatedLinks:  # fmt: skip
+        """
+        Resolve constraints.
+
+        Raises
+        ------
+        SettingsError
+            naming a link that does not exist, is named twice, or cannot have what is stated.
+
+        """
+        links = body_links(prior.layout)
+        pinned: list[str] = []
+        fixed: dict[str, np.ndarray] = {}
+        symmetries: dict[str, np.ndarray] = {}
+        masses: dict[str, MassInterval] = {}
+        keys: dict[str, str] = {}
+        if relative_mass is not None:
+            for link in links:
+                if _physical(prior.inertial(link)):
+                    masses[link] = _scaled(prior, link, relative_mass)
+                    keys[link] = 'estimation.physical.relative_mass'
+        for place, entry in enumerate(stated):
+            key = f'{KEY}[{place}]'
+            _require_once(stated, place, key)
+            if entry.link not in links:
+                carrier, vector = _fixed_body(robot, entry, links, key)
+                fixed[carrier] = fixed.get(carrier, np.zeros(len(vector))) + vector
+                continue
+            if entry.pinned:
+                _require_body(prior, entry.link, f'{key}.pinned')
+                pinned.append(entry.link)
+                masses.pop(entry.link, None)
+            if entry.mass is not None:
+                masses[entry.link], keys[entry.link] = entry.mass, f'{key}.mass'
+            if entry.relative_mass is not None:
+                keys[entry.link] = f'{key}.relative_mass'
+                _require_body(prior, entry.link, keys[entry.link])
+                masses[entry.link] = _scaled(prior, entry.link, entry.relative_mass)
+            if entry.symmetry is not None:
+                symmetries[entry.link] = symmetry_of(entry.symmetry, entry.symmetry_point)
+        return cls(tuple(pinned), fixed, masses, symmetries, keys)
+
+    def body(self, link: str, prior: np.ndarray) -> np.ndarray:
+        """
+        Return a body of a link that meets its equations and the interval of its mass.
+
+        Parameters
+        ----------
+        link:
+            Its name; not pinned.
+        prior:
+            (4, 4) pseudo-inertia of its own body, without what is pinned to it.
+
+        Raises
+        ------
+        SettingsError
+            where the mass is not above that of the bodies pinned to the link.
+
+        """
+        matrix = prior
+        if link in self.symmetries:
+            matrix = symmetric(matrix, self.symmetries[link])
+        if link not in self.masses:
+            return matrix
+        carried = float(self.fixed[link][0]) if link in self.fixed else 0.0
+        low, high = (end - carried for end in self.masses[link])
+        if not high > 0.0:
+            raise SettingsError(
+                f"the mass of link '{link}' is at most {high + carried:g} kg, and {carried:g} kg "
+                'are pinned to it',
+                key=self.keys[link],
+                link=link,
+                value=self.masses[link],
+                remedy='the mass is that of the link with all that is fixed to it',
+            )
+        low = max(low, 0.0)
+        margin = _INSIDE * (high - low)
+        return matrix * (np.clip(matrix[3, 3], low + margin, high - margin) / matrix[3, 3])
+
+    def directions(self, layout: ParameterLayout, held: np.ndarray) -> np.ndarray:
+        """
+        Return a basis of the changes that keep all equations.
+
+        Parameters
+        ----------
+        layout:
+            Of the p parameters.
+        held:
+            (p,) bool, further parameters that keep their value.
+
+        Returns
+        -------
+        np.ndarray
+            (p, q).
+
+        """
+        free = np.eye(len(layout))
+        dropped = np.array(held, dtype=bool)
+        added: list[np.ndarray] = []
+        for link in body_links(layout):
+            place = layout.of(link)
+            if link in self.pinned:
+                dropped[place] = True
+                continue
+            low, high = self.masses.get(link, (0.0, np.inf))
+            equations = [] if low < high else [np.eye(len(INERTIAL_SYMBOLS))[:1]]
+            if link in self.symmetries:
+                equations.append(symmetry_equations(self.symmetries[link]))
+            if equations:
+                dropped[place] = True
+                inner = null_space(np.vstack(equations), rcond=1e-9)
+                basis = np.zeros((len(layout), inner.shape[1]))
+                basis[place] = inner
+                added.append(basis)
+        return np.hstack([free[:, ~dropped], *added])
+
+    def require_total(self, total: float, std: float, prior: ParameterSet) -> None:
+        """Raise `SettingsError` where the masses of the links cannot add up to a total [kg]."""
+        lowest = highest = 0.0
+        for link in body_links(prior.layout):
+            own = prior[f'{link}.m']
+            low, high = (own, own) if link in self.pinned else self.masses.get(link, (0.0, np.inf))
+            lowest, highest = lowest + low, highest + high
+        if not lowest - 3.0 * std <= total <= highest + 3.0 * std:
+            raise SettingsError(
+                f"'estimation.physical.total_mass' is {total:g} kg, and the masses of the links "
+                f'add up to {lowest:.4g} to {highest:.4g} kg',
+                key='estimation.physical.total_mass',
+                value=total,
+                remedy='correct one of them',
+            )
+
+    def mass_bounds(self, layout: ParameterLayout) -> Bounds:
+        """Return the rows of the intervals of masses."""
+        bounds = Bounds.none(len(layout))
+        for link, (low, high) in self.masses.items():
+            if low < high:
+                bounds += interval_rows(layout, layout.of(link).start, low, high, self.keys[link])
+        return bounds
+
+
+def without(body: Body, fixed: np.ndarray) -> Body:
+    """Return the reference body of a link without (10,) bodies that are pinned to it."""
+    own = nearest_body(from_pseudo_inertia(body.pseudo_inertia) - fixed)
+    own = small_body([fixed]) if own is None else own
+    return replace(body, mass=float(own[0]), pseudo_inertia=pseudo_inertia(own))
+
+
+def _scaled(prior: ParameterSet, link: str, ratio: MassInterval) -> MassInterval:
+    return ratio[0] * prior[f'{link}.m'], ratio[1] * prior[f'{link}.m']
+
+
+def _physical(vector: np.ndarray) -> bool:
+    body = Spread.of(vector)
+    return body is not None and body.physical
+
+
+def _require_body(prior: ParameterSet, link: str, key: str) -> None:
+    if not _physical(prior.inertial(link)):
+        raise SettingsError(
+            f"'{key}' refers to the prior of link '{link}', which is no physical body",
+            key=key,
+            link=link,
+            remedy='correct the <inertial> of the link in the URDF, or give its mass in kg',
+        )
+
+
+def _require_once(stated: tuple[LinkConstraint, ...], place: int, key: str) -> None:
+    link = stated[place].link
+    if link in [entry.link for entry in stated[:place]]:
+        raise SettingsError(
+            f"'{key}.link' names '{link}' twice",
+            key=f'{key}.link',
+            link=link,
+            remedy='put all that is known of a link into one entry',
+        )
+
+
+def _fixed_body(
+    robot: Robot, entry: LinkConstraint, links: tuple[str, ...], key: str
+) -> tuple[str, np.ndarray]:
+    """Return the identified link that carries a pinned one, and the pinned one's parameters."""
+    try:
+        carrier, vector = fixed_inertia(robot, entry.link)
+    except IdentificationError as error:
+        raise SettingsError(
+            f"'{key}.link': {error.message}",
+            key=f'{key}.link',
+            link=entry.link,
+            remedy=f'identified links are {one_of(links)}',
+        ) from error
+    if not entry.pinned or vector is None or not _physical(vector):
+        reason = 'is identified with it as one body'
+        if entry.pinned:
+            reason = 'has no <inertial> that a body can have'
+        raise SettingsError(
+            f"'{key}': link '{entry.link}' is fixed to '{carrier}' and {reason}",
+            key=key,
+            link=entry.link,
+            remedy=f"pin it with an <inertial> of its own, or state what is known of '{carrier}'",
+        )
+    return carrier, vector

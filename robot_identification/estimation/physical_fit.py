@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The physically consistent fit for given noise and strength of the prior: a log-det problem.
+
+Built once of robot, prior and settings; the rows enter by their R factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.consistency import from_pseudo_inertia, pseudo_inertia
+from ..model.link_geometry import box_faces, hull_faces, interior_point, link_points
+from ..model.parameters import INERTIAL_SYMBOLS, ParameterSet
+from ..model.robot import Robot
+from ..regressor.settings import ModelSettings
+from .bounds import Interval
+from .feasible_start import feasible_start
+from .linear_bounds import Bounds, box_bounds, contradiction
+from .link_constraints import StatedLinks, without
+from .log_det import LogDetMinimum, LogDetProblem, minimise
+from .physical_constraints import (
+    Body,
+    centre_bounds,
+    drive_signs,
+    reference_bodies,
+    relative_units,
+    require_points,
+)
+from .physical_settings import PhysicalSettings
+from .system import LinearSystem
+
+_BARRIER = 1e-3
+"""Weight of the logarithms that keep rotor inertias, friction and bounds positive."""
+
+_UNSEEN = 1e-6
+"""Share of the largest column of drives below which the recordings do not see another one."""
+
+
+@dataclass(frozen=True)
+class PhysicalFit:
+    """
+    The parts of the problem that do not depend on the rows.
+
+    Attributes
+    ----------
+    regrouping:
+        (b, p) from standard to base parameters.
+    prior:
+        (p,) standard parameters.
+    start:
+        (p,) parameters inside of all constraints.
+    bodies:
+        Reference bodies of the n links that are not pinned.
+    places:
+        (n, 10) int, columns of each body's parameters.
+    units:
+        (n, 10, 4, 4) relative pseudo-inertias of a unit of each.
+    fixed:
+        (n, 10) parameters of pinned bodies that are fixed to the links.
+    bodily:
+        (p,) bool, inertial parameters of links.
+    signs:
+        (s, p) rows of drives whose products with the parameters are positive.
+    bounds:
+        Further rows, with their keys.
+    directions:
+        (p, q) basis of the changes that keep all equations; None for no equations.
+    known, known_values:
+        (m, p) and (m,) further rows in standard deviations: a mass that was weighed.
+
+    """
+
+    regrouping: np.ndarray
+    prior: np.ndarray
+    start: np.ndarray
+    bodies: tuple[Body, ...]
+    places: np.ndarray
+    units: np.ndarray
+    fixed: np.ndarray
+    bodily: np.ndarray
+    signs: np.ndarray
+    bounds: Bounds
+    directions: np.ndarray | None
+    known: np.ndarray
+    known_values: np.ndarray
+
+    @classmethod
+    def of(
+        cls, system: LinearSystem, robot: Robot, prior: ParameterSet,
+        settings: PhysicalSettings, model: ModelSettings,
+        boxes: Mapping[str, Interval] | None = None,
+    ) -> PhysicalFit:  # fmt: skip
+        """Set up the fit; raises `SettingsError` where settings cannot be met."""
+        layout = prior.layout
+        references = reference_bodies(robot, prior)
+        stated = StatedLinks.of(robot, prior, settings.links, settings.relative_mass)
+        bodies = tuple(
+            without(body, stated.fixed[body.link]) if body.link in stated.fixed else body
+            for body in references
+            if body.link not in stated.pinned
+        )
+        columns = np.arange(len(layout))
+        places = np.array([columns[layout.of(body.link)] for body in bodies], dtype=int)
+        places = places.reshape(-1, len(INERTIAL_SYMBOLS))
+        bodily = np.zeros(len(layout), dtype=bool)
+        for link in layout.links:
+            bodily[layout.of(link)] = True
+        fixed = np.zeros(places.shape)
+        faces = _centre_faces(robot, bodies, settings)
+        start = np.array(prior.values)
+        for i, (body, place) in enumerate(zip(bodies, places, strict=True)):
+            fixed[i] = stated.fixed.get(body.link, 0.0)
+            start[place] = from_pseudo_inertia(stated.body(body.link, body.pseudo_inertia))
+            if body.link in faces and body.link not in {*stated.fixed, *stated.symmetries}:
+                start[place] = _moved_inside(start[place], faces[body.link])
+            start[place] += fixed[i]
+        signs, _ = drive_signs(layout, model)
+        box, held = box_bounds(layout, boxes or {}, start)
+        signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
+        bounds = stated.mass_bounds(layout) + box
+        for link, planes in faces.items():
+            rows = centre_bounds(link, planes, layout)
+            key = 'estimation.physical.center_of_mass'
+            bounds += Bounds(rows, np.zeros(len(rows)), (key,) * len(rows))
+        directions = stated.directions(layout, held)
+        known, values = np.zeros((0, len(layout))), np.zeros(0)
+        std = settings.total_mass_deviation
+        if settings.total_mass is not None and std is not None:
+            stated.require_total(settings.total_mass, std, prior)
+            known = np.zeros((1, len(layout)))
+            known[0, [layout.of(body.link).start for body in references]] = 1.0 / std
+            values = np.array([settings.total_mass / std])
+        return cls(
+            regrouping=system.structure.regrouping,
+            prior=np.array(prior.values),
+            start=start,
+            bodies=bodies,
+            places=places,
+            units=relative_units(bodies),
+            fixed=fixed,
+            bodily=bodily,
+            signs=signs,
+            bounds=bounds,
+            directions=None if directions.shape[1] == len(layout) else directions,
+            known=known,
+            known_values=values,
+        )
+
+    def problem(self, factor: np.ndarray, weight: float) -> tuple[LogDetProblem, np.ndarray]:
+        """
+        Return the problem of rows with R ``factor`` of unit noise, and a start inside of it.
+
+        Parameters of drives that no row sees are held at the prior; weak rows measure the others
+        there, which decides combinations that no motion tells apart.
+        """
+        matrix, target = factor[:, :-1] @ self.regrouping, factor[:, -1]
+        norms = np.linalg.norm(matrix, axis=0)
+        drives = ~self.bodily
+        start = self.start.copy()
+        unseen = drives & (norms <= _UNSEEN * norms[drives].max(initial=0.0))
+        free = drives if self.directions is None else drives & self.directions.any(axis=1)
+        signed = np.flatnonzero((self.signs != 0.0).any(axis=0) & free)
+        for i in signed:  # a hundredth of the effort each, or the prior
+            typical = 1e-3 if unseen[i] else 0.01 * np.linalg.norm(target) / norms[i]
+            start[i] = max(start[i], typical)
+        start = _inside(self.signs, start)
+        strict = 1.0 / np.maximum(np.abs(self.prior), 1e-3)
+        held = np.diag(np.where(unseen, strict, _UNSEEN * norms))[drives]
+        problem = LogDetProblem(
+            matrix=np.vstack([matrix, self.known, held]),
+            target=np.concatenate([target, self.known_values, held @ self.prior]),
+            places=self.places,
+            units=self.units,
+            weight=weight,
+            positive=np.vstack([self.signs, self.bounds.rows]),
+            barrier=_BARRIER,
+            offsets=np.append(np.zeros(len(self.signs)), self.bounds.offsets),
+            fixed=self.fixed,
+            directions=self.directions,
+        )
+        inside = feasible_start(problem, start)
+        if inside is None:
+            raise contradiction(problem.margins(start)[len(self.signs) :], self.bounds)
+        return problem, inside
+
+    def solve(
+        self,
+        factor: np.ndarray,
+        weight: float,
+        start: np.ndarray | None = None,
+        tolerance: float = 1e-6,
+    ) -> LogDetMinimum:
+        """Return the fit to rows with R ``factor`` of unit noise."""
+        problem, inside = self.problem(factor, weight)
+        if start is None:
+            return minimise(problem, inside, tolerance)
+        return minimise(problem, start, tolerance, near=True)
+
+
+def _centre_faces(
+    robot: Robot, bodies: tuple[Body, ...], settings: PhysicalSettings
+) -> dict[str, np.ndarray]:
+    """Return the faces that bound each link's centre of mass, (k, 4) each."""
+    choice = settings.center_of_mass
+    if choice == 'free':
+        return {}
+    points = link_points(robot)
+    links = tuple(body.link for body in bodies)
+    require_points(points, links, choice)
+    faces_of = box_faces if choice == 'box' else hull_faces
+    return {link: faces_of(points[link]) for link in links}
+
+
+def _moved_inside(inertial: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Return a body with its centre of mass inside of faces: as it is, or moved there."""
+    centre = inertial[1:4] / inertial[0]
+    if (faces[:, :3] @ centre + faces[:, 3] < -1e-9).all():
+        return inertial
+    shift = np.eye(4)
+    shift[:3, 3] = interior_point(faces) - centre
+    return from_pseudo_inertia(shift @ pseudo_inertia(inertial) @ shift.T)
+
+
+def _inside(positive: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Raise parameters until all rows are positive: a coupled rotor above its motor's share."""
+    start = start.copy()
+    for row in positive:
+        lack = row @ start
+        if lack <= 0.0:
+            first = int(np.argmax(row))
+            start[first] += (1e-6 - lack) / row[first] + abs(lack / row[first])
+    return start
