@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 import sys
 import textwrap
@@ -125,6 +126,9 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
     joints = result.robot.joints
     if options.recordings.suffix in ('.yaml', '.yml') and options.recordings.is_file():
         experiment = load_experiment(options.recordings, overrides_of(options.overrides))
+        if experiment.robot.open_gains:  # the result has found them
+            robot = replace(experiment.robot, drives=result.drives)
+            experiment = replace(experiment, robot=robot)
         sources = experiment.sources('validation', joints)
         if not sources:
             raise SettingsError(
@@ -133,7 +137,7 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
                 file=str(options.recordings),
                 remedy='add one to the experiment file, or name a bag',
             )
-        return sources, experiment.signals
+        return sources, _signals(experiment, result.signals)
     if options.overrides:
         raise SettingsError(
             '--set needs an experiment file', remedy='name one in place of the bag'
@@ -148,3 +152,11 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
         )
     source = open_recording(entry, joints, result.drives, elastic=result.model.elastic)
     return (source,), result.signals
+
+
+def _signals(experiment: Any, own: Any) -> Any:
+    """Return a result's own settings of signals with those that an experiment file gives."""
+    given = [
+        key.removeprefix('signals.') for key in experiment.given if key.startswith('signals.')
+    ]
+    return replace(own, **{key: getattr(experiment.signals, key) for key in given})
