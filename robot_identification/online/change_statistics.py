@@ -37,23 +37,11 @@ class ChangeColumns:
     """
     Columns of a sample's rows that belong to parameters that may change.
 
-    Parameters
-    ----------
-    pattern:
-        Of the rows.
-    structure:
-        The base parameters.
-    joints:
-        Names of the n joints.
-    link:
-        Whose inertial parameters a payload adds to.
-
     Attributes
     ----------
-    friction:
-        For each joint, the names of its friction parameters.
-    payload:
-        Names of the k inertial parameters of the link.
+    friction, payload:
+        Names of each joint's friction parameters, and of the k inertial parameters of the link
+        that a payload adds to.
 
     """
 
@@ -133,19 +121,7 @@ class Scores:
     def add(
         self, payload: np.ndarray, friction: np.ndarray, residual: np.ndarray, kept: np.ndarray
     ) -> None:
-        """
-        Add a sample.
-
-        Parameters
-        ----------
-        payload, friction:
-            (n, k) and (n, f) columns.
-        residual:
-            (n,) [N m or N].
-        kept:
-            (n,) bool, which rows count.
-
-        """
+        """Add (n, k) and (n, f) columns and (n,) residuals; (n,) bool ``kept`` of them count."""
         columns = np.concatenate((payload, friction, residual[:, None]), axis=1) * kept[:, None]
         self.samples += 1
         self.products += columns[:, :, None] * columns[:, None, :]

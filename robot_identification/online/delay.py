@@ -3,9 +3,8 @@
 Delay of efforts against positions, beside a running robot.
 
 A bounded number of the newest rows is kept, far enough apart to last for many seconds and close
-enough to follow what the filters let through.  What is found from them is what `estimation.delay`
-finds from a recording; that takes some tens of milliseconds, so it is for another thread or, where
-time is short, another process: what `DelayWatch.rows` returns can be sent there.
+enough to follow what the filters let through.  The delay is found from them as from a recording;
+that takes some tens of milliseconds, so it is for another thread or process.
 """
 
 from __future__ import annotations
@@ -30,19 +29,7 @@ _FEWEST = 200
 
 
 class DelayRows(NamedTuple):
-    """
-    Rows for the determination of the delay; can be pickled.
-
-    Attributes
-    ----------
-    trace:
-        The newest rows.
-    base:
-        (b,) base parameters to begin with.
-    joints:
-        Names of the n joints.
-
-    """
+    """The newest rows, (b,) base parameters and names of the joints; can be pickled."""
 
     trace: PlotSamples
     base: np.ndarray

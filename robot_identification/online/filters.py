@@ -20,17 +20,7 @@ from ..signals.windows import Windows
 
 
 class OnlineDecimator:
-    """
-    Low-pass filter that keeps every M-th row.
-
-    Parameters
-    ----------
-    factor:
-        M, 2 or more.
-    width:
-        Numbers in a row.
-
-    """
+    """Low-pass filter that keeps every M-th row of ``width`` numbers; ``factor`` is M > 1."""
 
     def __init__(self, factor: int, width: int) -> None:
         self._factor, self._taps, self._half = factor, kernel(factor), HALF_TAPS * factor
@@ -72,14 +62,8 @@ class WindowState(NamedTuple):
     """
     State of a window.
 
-    Attributes
-    ----------
-    motion:
-        Two states: what the operator P makes of the window, and the state without phase shift at
-        the window's newest sample.
-    effort:
-        (n_joints,) what P makes of the efforts [N m or N].
-
+    The motion has two states: what the operator P makes of the window, and the state without phase
+    shift at its newest sample.  The effort is what P makes of the efforts, (n_joints,) [N m or N].
     """
 
     motion: Motion
@@ -94,10 +78,8 @@ class OnlineWindows:
     ----------
     windows:
         The operators for the stream's rate.
-    n_joints:
-        Number of positions and of efforts.
-    n_filtered:
-        Number of columns' entries that go through P, see `filtered`.
+    n_joints, n_filtered:
+        Numbers of positions and of efforts, and of entries that go through P, see `filtered`.
     trim:
         Time without windows at the start of a stretch [s].
 

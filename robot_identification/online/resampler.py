@@ -38,12 +38,8 @@ class StreamCounts:
 
     Attributes
     ----------
-    samples:
-        That were pushed.
-    rows:
-        Of the uniform grid that came of them.
-    interpolated:
-        Of these, the ones between samples.
+    samples, rows, interpolated:
+        Samples pushed, rows of the uniform grid, and those of the rows between samples.
     stretches:
         Without gap, the present one included.
     late:
@@ -62,19 +58,7 @@ class StreamCounts:
 
 
 class GridRow(NamedTuple):
-    """
-    A row of the grid.
-
-    Attributes
-    ----------
-    stamp:
-        [s].
-    values:
-        (width,) all numbers of a sample.
-    first:
-        Whether a stretch begins with it.
-
-    """
+    """A row of the grid: stamp [s], (width,) values, whether it is the first of a stretch."""
 
     stamp: float
     values: np.ndarray
@@ -83,16 +67,12 @@ class GridRow(NamedTuple):
 
 class OnlineGrid:
     """
-    Puts a stream on a uniform grid.
+    Uniform grid of a stream of (width,) samples.
 
     Parameters
     ----------
-    width:
-        Numbers in a sample.
-    period:
-        Usual time between samples [s].
-    step:
-        Step of the grid [s].
+    period, step:
+        Usual time between samples, and step of the grid [s].
 
     Attributes
     ----------
@@ -121,21 +101,10 @@ class OnlineGrid:
 
     def push(self, stamp: float, sample: np.ndarray) -> list[GridRow]:
         """
-        Add a sample.
+        Add a (width,) sample; return the rows that are settled now, valid until the next push.
 
-        Parameters
-        ----------
-        stamp:
-            [s]; one that is before the last one by less than a gap is left out, an earlier one
-            starts a new stretch.
-        sample:
-            (width,) copied.
-
-        Returns
-        -------
-        list of GridRow
-            The rows that are settled now; their values may change with the next push.
-
+        A stamp [s] before the last one by less than a gap is left out, an earlier one starts a new
+        stretch.
         """
         counts, time = self.counts, self._time
         counts.samples += 1
