@@ -59,19 +59,7 @@ def duration_message(seconds: float) -> Duration:
 
 @dataclass(frozen=True)
 class JointSample:
-    """
-    One joint state, in the order of the identified joints.
-
-    Attributes
-    ----------
-    stamp:
-        [ns].
-    position:
-        (n_joints,).
-    velocity, effort:
-        (n_joints,); None where the message has none.
-
-    """
+    """A joint state: stamp [ns] and (n_joints,) values, None for fields that are not there."""
 
     stamp: int
     position: np.ndarray
@@ -138,17 +126,10 @@ def require_finite(position: np.ndarray, joints: Sequence[str]) -> None:
 @dataclass(frozen=True)
 class TrajectoryPoints:
     """
-    The points of a trajectory, in the order of the identified joints.
+    Points of a trajectory, in the order of the identified joints.
 
-    Attributes
-    ----------
-    time:
-        (n_points,) from the start, increasing [s].
-    position:
-        (n_points, n_joints) [rad or m].
-    velocity, acceleration:
-        (n_points, n_joints); None where the points have none.
-
+    The time is (n_points,) from the start, increasing [s], the others are (n_points, n_joints);
+    velocity and acceleration are None where the points have none.
     """
 
     time: np.ndarray
@@ -166,19 +147,9 @@ def trajectory_message(
     stamp: Time | None = None,
 ) -> JointTrajectory:
     """
-    Return a trajectory; without a stamp it starts when it arrives.
+    Return a trajectory; without a stamp of its start it starts when it arrives.
 
-    Parameters
-    ----------
-    joints:
-        Names, in the order of the columns.
-    time:
-        (n_points,) from the start [s].
-    position, velocity, acceleration:
-        (n_points, n_joints).
-    stamp:
-        Time of the start.
-
+    The time is (n_points,) from the start [s], the others (n_points, n_joints).
     """
     given = {'positions': position, 'velocities': velocity, 'accelerations': acceleration}
     columns = {k: np.asarray(v, dtype=float) for k, v in given.items() if v is not None}

@@ -43,17 +43,7 @@ _OFTEN_LATE = 0.1  # share of late updates from which on they are warned of
 
 
 class ParameterMessages:
-    """
-    Estimates as messages; what stays the same from one to the next is made once.
-
-    Parameters
-    ----------
-    base:
-        The base parameters.
-    robot:
-        The robot's name.
-
-    """
+    """Messages of estimates; names, units and expressions are filled in once."""
 
     def __init__(self, base: BaseStructure, robot: str) -> None:
         layout = base.base_layout
@@ -93,15 +83,8 @@ class StatusSample:
     """
     State of the stream at one moment; the difference of two is what happened in between.
 
-    Attributes
-    ----------
-    clock, processor:
-        Steady time, and processor time of the process [s].
-    stamp:
-        Of the newest joint state [ns]; None before the first.
-    account, counts:
-        Counts of the messages and of the samples so far.
-
+    Clock and processor are steady time and processor time of the process [s]; the stamp is that of
+    the newest joint state [ns], None before the first.
     """
 
     clock: float

@@ -148,14 +148,10 @@ class ChangeWatch:
 
     Attributes
     ----------
-    detector:
-        None where changes are not looked for.
-    origin:
-        Stamp that the detector's times count from [s].
-    found, newest:
-        How many there have been, and the newest of them.
-    found_at:
-        When that was found, on the same scale as its times [s].
+    detector, origin:
+        None where changes are not looked for; stamp that its times count from [s].
+    found, newest, found_at:
+        How many there have been, the newest of them, and when that was found, as its times [s].
     recent:
         Whether it lasts, or was within the last ten seconds.
 
@@ -186,23 +182,8 @@ class Snapshot(NamedTuple):
     """
     The live estimate with all that its file has.
 
-    Attributes
-    ----------
-    estimate:
-        Values, states and covariance.
-    structure:
-        The base parameters.
-    stamp:
-        Moment that the estimate is for [ns].
-    account, counts:
-        Counts of the messages and of the samples.
-    period:
-        Usual time between samples [s].
-    clock:
-        Of the stamps: jitter and the longest step [s].
-    delay:
-        How late efforts are; None where that is not known yet.
-
+    The stamp [ns] is the moment of the estimate, the period [s] the usual one between samples, the
+    clock has jitter and the longest step [s], the delay of efforts is None where it is not known.
     """
 
     estimate: RecursiveEstimate

@@ -231,13 +231,7 @@ def tolerances(joints: Sequence[str], given: Sequence[Any]) -> np.ndarray:
     """
     Return the largest allowed error of each joint's position, (n_joints,); infinite for none.
 
-    Parameters
-    ----------
-    joints:
-        In the order of the result.
-    given:
-        ``control_msgs/JointTolerance``: 0 means what the controller has, which is none, and -1
-        none.
+    In ``control_msgs/JointTolerance``, 0 means the controller's, which has none, and -1 none.
 
     Raises
     ------
