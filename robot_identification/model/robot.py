@@ -220,7 +220,7 @@ class Robot:
         Raises
         ------
         ModelError
-            where these are not three finite numbers.
+            if these are not three finite numbers.
 
         """
         checked = _gravity(gravity)
