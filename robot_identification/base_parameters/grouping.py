@@ -206,16 +206,16 @@ def structure(
     Raises
     ------
     SettingsError
-        where there is no such grouping.
+        if there is no such grouping.
     IdentificationError
-        where ``order`` names what is no parameter.
+        if ``order`` names what is no parameter.
     IdentifiabilityError
         if the rank is undetermined: singular values go down to rounding without a gap.
 
     Warns
     -----
     IdentificationWarning
-        where the gap is narrow, as it is with angles in the URDF that are nearly right.
+        if the gap is narrow, as it is with angles in the URDF that are nearly right.
 
     """
     if grouping not in GROUPINGS:

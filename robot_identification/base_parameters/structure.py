@@ -92,7 +92,7 @@ class BaseStructure:
         Of the regressor with its columns scaled to norm 1, zero columns left out; descending.
     gap:
         Ratio of the smallest singular value that counts to the largest that does not; infinite
-        where no column is dependent.
+        if no column is dependent.
     expressions:
         Each base parameter in words, such as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
     warnings:

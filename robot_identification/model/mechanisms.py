@@ -27,7 +27,7 @@ class LoopSettings:
     Raises
     ------
     SettingsError
-        where the kind is unknown, or an axis or a length is missing, impossible or out of place.
+        if the kind is unknown, or an axis or a length is missing, impossible or out of place.
 
     """
 
@@ -93,7 +93,7 @@ class DeltaSettings:
     Raises
     ------
     SettingsError
-        where the forearms cannot reach from the arms to the platform, or two arms are at the same
+        if the forearms cannot reach from the arms to the platform, or two arms are at the same
         place.
 
     """
@@ -172,7 +172,7 @@ class ElasticJoints:
     Raises
     ------
     SettingsError
-        where a gear ratio is 0, an axis has no direction, or a motor is named twice.
+        if a gear ratio is 0, an axis has no direction, or a motor is named twice.
 
     """
 

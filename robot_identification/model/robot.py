@@ -218,7 +218,7 @@ class Robot:
         Raises
         ------
         ModelError
-            where these are not three finite numbers.
+            if these are not three finite numbers.
 
         """
         checked = _gravity(gravity)
@@ -240,6 +240,11 @@ class Robot:
                 remedy=f'they are {one_of(self.joints)}',
             ) from None
 
+    @property
+    def link_frames(self) -> dict[str, pin.Frame]:
+        """Pinocchio's frames of all links of the URDF in `model`, by name."""
+        return {f.name: f for f in self.model.frames if f.type == pin.FrameType.BODY}
+
     def attachment(self, frame: str | None = None) -> tuple[str, pin.SE3]:
         """
         Return the identified link that carries a link of the URDF, and the pose of that one in it.
@@ -249,15 +254,13 @@ class Robot:
         """
         if frame is None:
             return self.links[-1], pin.SE3.Identity()
-        bodies = [f for f in self.model.frames if f.type == pin.FrameType.BODY]
-        found = [body for body in bodies if body.name == frame]
-        if not found:
+        body = self.link_frames.get(frame)
+        if body is None:
             raise ModelError(
                 f"the URDF has no link '{frame}'",
                 link=frame,
-                remedy=f'links are {one_of(body.name for body in bodies)}',
+                remedy=f'links are {one_of(self.link_frames)}',
             )
-        (body,) = found
         if body.parentJoint not in self.joint_ids:
             raise ModelError(
                 f"no identified joint moves link '{frame}'",

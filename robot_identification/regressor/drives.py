@@ -77,7 +77,7 @@ class DriveTerms:
         Raises
         ------
         SettingsError
-            where a coupled joint is not identified, or joints that turn are coupled with joints
+            if a coupled joint is not identified, or joints that turn are coupled with joints
             that slide.
 
         """

@@ -279,8 +279,17 @@ def _rotors(robot: Robot, elastic: ElasticJoints, tree: Tree) -> tuple[Rotor, ..
         if stator is None:
             index = model.getFrameId(joint, pin.FrameType.JOINT)
             frame = model.frames[model.frames[index].parentFrame]
+        elif stator in robot.link_frames:
+            frame = robot.link_frames[stator]
         else:
-            frame = model.frames[_link_frame(model, stator, joint)]
+            raise SettingsError(
+                f"the motor of joint '{joint}' is mounted on '{stator}', which is no link",
+                joint=joint,
+                link=stator,
+                key='robot.elastic.stators',
+                value=stator,
+                remedy=f'links are {one_of(robot.link_frames)}',
+            )
         axis = elastic.rotor_axis(column, robot.joints)
         if axis is None:
             turned = data.oMi[robot.joint_ids[column]].rotation
@@ -291,18 +300,3 @@ def _rotors(robot: Robot, elastic: ElasticJoints, tree: Tree) -> tuple[Rotor, ..
         carrier = place.get(frame.parentJoint, -1)
         rotors.append(Rotor(column, float(ratio), carrier, axis))
     return tuple(rotors)
-
-
-def _link_frame(model: pin.Model, link: str, joint: str) -> int:
-    """Pinocchio's index of a link, whose frame may be fixed to another link."""
-    if not model.existFrame(link, pin.FrameType.BODY):
-        links = [frame.name for frame in model.frames if frame.type == pin.FrameType.BODY]
-        raise SettingsError(
-            f"the motor of joint '{joint}' is mounted on '{link}', which is no link",
-            joint=joint,
-            link=link,
-            key='robot.elastic.stators',
-            value=link,
-            remedy=f'links are {one_of(links, 12)}',
-        )
-    return int(model.getFrameId(link, pin.FrameType.BODY))

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pinocchio as pin
 
 from ..errors import ModelError, one_of
 from ..model.mechanisms import LoopSettings
@@ -244,16 +243,14 @@ def _vector(
     free: bool = False,
 ) -> Vector:
     """Move a point or direction from a link's frame into that of the joint that moves the link."""
-    model = robot.model
-    if not model.existFrame(link, pin.FrameType.BODY):
-        links = [frame.name for frame in model.frames if frame.type == pin.FrameType.BODY]
+    frame = robot.link_frames.get(link)
+    if frame is None:
         raise ModelError(
             f"loop '{loop.name}' names a link '{link}', which the robot does not have",
             link=link,
             value=loop.name,
-            remedy=f'its links are {one_of(links)}',
+            remedy=f'its links are {one_of(robot.link_frames)}',
         )
-    frame = model.frames[model.getFrameId(link, pin.FrameType.BODY)]
     placement = frame.placement
     vector = np.asarray(local, dtype=float)
     if free:

@@ -37,7 +37,7 @@ class CoupledDrive:
     Raises
     ------
     SettingsError
-        where the motor's joint is not among the coupled ones, a joint is named twice, fewer than
+        if the motor's joint is not among the coupled ones, a joint is named twice, fewer than
         two are named, or the ratios do not fit them.
 
     """
@@ -93,7 +93,7 @@ class ModelSettings:
     Raises
     ------
     SettingsError
-        where a friction term is unknown or named twice, stiction stands beside Coulomb friction,
+        if a friction term is unknown or named twice, stiction stands beside Coulomb friction,
         a slope is not positive, or two coupled drives have the same motor.
 
     """

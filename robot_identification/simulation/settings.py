@@ -24,7 +24,7 @@ class SimulationSettings:
     Raises
     ------
     SettingsError
-        where the servo's rate is not a whole multiple of the rate of the joint states.
+        if the servo's rate is not a whole multiple of the rate of the joint states.
 
     """
 
