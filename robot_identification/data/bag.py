@@ -290,13 +290,19 @@ class _Missing(ValueError):
 
 
 def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingError:
+    if not topics:
+        return RecordingError(
+            f'{bag}: has no topics; it is empty or ends before its first complete chunk',
+            file=str(bag),
+            remedy='record it again',
+        )
     others = [name for name, kind in topics.items() if kind == JOINT_STATE]
     same = [kind for name, kind in topics.items() if name.lstrip('/') == topic.lstrip('/')]
     what = f'is of type {same[0]}' if same else 'is not in it'
     remedy = (
         f'topics with joint states are {one_of(others)}'
         if others
-        else f'it has no topic of type {JOINT_STATE}; its topics are {one_of(topics) or "none"}'
+        else f'it has no topic of type {JOINT_STATE}; its topics are {one_of(topics)}'
     )
     return RecordingError(
         f"{bag}: topic '{topic}' {what}", file=str(bag), value=topic, remedy=remedy

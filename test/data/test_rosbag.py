@@ -410,6 +410,12 @@ def test_a_folder_that_is_no_bag_is_named(tmp_path):
     assert 'is not a bag' in refused(tmp_path / 'bag')[1]
 
 
+def test_a_bag_cut_in_its_first_chunk_has_no_topics(tmp_path):
+    file = cut(write(tmp_path / 'bag', ordinary()), 0.5)
+    with pytest.warns(IdentificationWarning, match='last complete chunk'):
+        assert 'ends before its first complete chunk' in refused(file)[1]
+
+
 def test_a_missing_topic_lists_what_there_is(tmp_path):
     bag = write(tmp_path / 'bag', ordinary(10), topic='/left/joint_states')
     assert 'topics with joint states are /left/joint_states' in refused(bag)[1]
