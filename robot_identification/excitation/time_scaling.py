@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -54,6 +55,16 @@ def segment_shapes() -> np.ndarray:
 
 
 _SHAPES = segment_shapes()
+
+
+class JointLimits(NamedTuple):
+    """Limits of one joint."""
+
+    lower: float
+    upper: float
+    velocity: float = np.inf
+    acceleration: float = np.inf
+    jerk: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -91,43 +102,24 @@ class Segment:
         speed, push = np.abs(v).max() / time, np.abs(a).max() / time**2
         return float(q.min()), float(q.max()), float(speed), float(push)
 
-    def largest_jerk(self, time: float) -> float:
-        """Return the largest jerk in a given time."""
-        jerk = (self.rest + time * self.run).deriv(3)
-        return float(np.abs(jerk(_critical(jerk.deriv()))).max()) / time**3
-
-    def keeps(
-        self,
-        time: float,
-        lower: float,
-        upper: float,
-        velocity: float,
-        acceleration: float,
-        jerk: float = np.inf,
-    ) -> bool:
+    def keeps(self, time: float, limits: JointLimits) -> bool:
         """Return whether all limits are kept in a given time."""
-        if self.largest_jerk(time) > (1.0 + _ROUNDING) * jerk:
+        more = 1.0 + _ROUNDING
+        jerk = (self.rest + time * self.run).deriv(3)
+        if np.abs(jerk(_critical(jerk.deriv()))).max() / time**3 > more * limits.jerk:
             return False
         lowest, highest, speed, push = self.extremes(time)
         slack = _ROUNDING * max(1.0, abs(lowest), abs(highest))
-        within = lowest >= lower - slack and highest <= upper + slack
-        more = 1.0 + _ROUNDING
-        return within and speed <= more * velocity and push <= more * acceleration
+        within = lowest >= limits.lower - slack and highest <= limits.upper + slack
+        return within and speed <= more * limits.velocity and push <= more * limits.acceleration
 
-    def changes(
-        self,
-        lower: float,
-        upper: float,
-        velocity: float,
-        acceleration: float,
-        jerk: float = np.inf,
-    ) -> Iterator[float]:
+    def changes(self, limits: JointLimits) -> Iterator[float]:
         """Iterate over the times at which a limit may begin or cease to be kept."""
-        yield from self._position_changes(lower, upper)
-        yield from self._velocity_changes(velocity)
-        yield from self._acceleration_changes(acceleration)
-        if np.isfinite(jerk):
-            yield from self._jerk_changes(jerk)
+        yield from self._position_changes(limits.lower, limits.upper)
+        yield from self._velocity_changes(limits.velocity)
+        yield from self._acceleration_changes(limits.acceleration)
+        if np.isfinite(limits.jerk):
+            yield from self._jerk_changes(limits.jerk)
 
     def _position_changes(self, lower: float, upper: float) -> Iterator[float]:
         b, m = self.rest, self.run
@@ -203,20 +195,16 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
 
     """
     segments = _segments(start, end)
-    bounds = list(
-        zip(
-            limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.jerk,
-            strict=True,
-        )
-    )  # fmt: skip
+    arrays = (limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.jerk)
+    bounds = [JointLimits(*row) for row in np.transpose(arrays).tolist()]
     changes = {SHORTEST, _LONGEST}
     for segment, bound in zip(segments, bounds, strict=True):
-        changes |= {float(u) for u in segment.changes(*bound) if SHORTEST < u < _LONGEST}
+        changes |= {float(u) for u in segment.changes(bound) if SHORTEST < u < _LONGEST}
     times = np.array(sorted(changes))
     intervals: list[tuple[float, float]] = []
     for low, high in zip(times[:-1], times[1:], strict=True):
         middle = np.sqrt(low * high)
-        if all(s.keeps(middle, *bound) for s, bound in zip(segments, bounds, strict=True)):
+        if all(s.keeps(middle, bound) for s, bound in zip(segments, bounds, strict=True)):
             if intervals and intervals[-1][1] == low:
                 intervals[-1] = (intervals[-1][0], float(high))
             else:
@@ -304,12 +292,11 @@ def _impossible(sequence: Sequence, segment: int, limits: Limits) -> ExcitationE
 
 def _longest(segment: Segment, limits: Limits, joint: int) -> float:
     """Longest time that keeps the position limits of one joint [s]."""
-    lower, upper = limits.lower[joint], limits.upper[joint]
-    times = sorted(u for u in segment._position_changes(lower, upper) if u > 0.0)
-    kept = [u for u in times if segment.keeps(u * (1.0 - 1e-6), lower, upper, np.inf, np.inf)]
-    if segment.keeps(_LONGEST, lower, upper, np.inf, np.inf):
+    bound = JointLimits(limits.lower[joint], limits.upper[joint])
+    if segment.keeps(_LONGEST, bound):
         return _LONGEST
-    return max(kept, default=0.0)
+    times = (u for u in segment._position_changes(*bound[:2]) if u > 0.0)
+    return max((u for u in times if segment.keeps(u * (1.0 - 1e-6), bound)), default=0.0)
 
 
 def _segments(start: np.ndarray, end: np.ndarray) -> list[Segment]:
