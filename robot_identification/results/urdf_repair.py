@@ -47,7 +47,7 @@ def repaired_urdf(robot: Robot) -> tuple[str, tuple[str, ...]]:
 
     """
     robot = robot.opened
-    bodies = link_inertias(robot.urdf)
+    bodies = link_inertias(robot)
     wrong = {link for link, vector in bodies.items() if vector.any() and not _possible(vector)}
     missing = {link for link in robot.links if not robot.prior.inertial(link).any()}
     return _repaired(robot, bodies, wrong | missing)
@@ -77,7 +77,7 @@ def robot_with_inertia(source: Any, joints: Any = None, **settings: Any) -> Robo
         warnings.simplefilter('ignore', IdentificationWarning)
         robot = Robot.from_urdf(source, joints, massless=True, **settings)
         if bare := _bare(robot):
-            text, remarks = _repaired(robot.opened, link_inertias(robot.urdf), bare)
+            text, remarks = _repaired(robot.opened, link_inertias(robot), bare)
             whole = Robot.from_urdf(text, joints, **settings)
             notes = (*whole.warnings, *remarks)
             robot = _with(whole, path=robot.path, warnings=notes)
