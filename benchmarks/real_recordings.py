@@ -58,7 +58,7 @@ class RealRobot:
 
     @property
     def missing(self) -> str:
-        """Why there are no figures; empty where there are."""
+        """Reason why there are no figures; empty where there are."""
         return '' if self.folder.is_dir() else f'{self.folder} is not here'
 
     def document(

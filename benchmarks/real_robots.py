@@ -75,7 +75,7 @@ def section() -> Section:
 
 @dataclass(frozen=True)
 class _Verdict:
-    """What one kind of settings came to; `errors` by the name of the recording."""
+    """Judgement of one kind of settings; `errors` by the name of the recording."""
 
     name: str
     errors: Mapping[str, judge.Errors]

@@ -54,9 +54,11 @@ from .estimation.validation import (
     Validation,
     validation_of,
 )
+from .gains import with_gains
 from .model.consistency import check
 from .model.parameters import ParameterSet
 from .model.plausibility import plausibility, robot_shapes
+from .options.keys import to_mapping
 from .progress import (
     part,
     Progress,
@@ -74,6 +76,8 @@ from .regressor import Regressor
 from .results.factor_file import StoredFactor
 from .results.result import Result
 from .signals import source_name, WatchedSource
+
+_GAINS = 0.4  # share of the work that gains take, where they are open
 
 
 def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
@@ -94,12 +98,16 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
 
     """
     with collected_warnings() as notes:
+        gains = None
+        if experiment.robot.open_gains:
+            experiment, gains = with_gains(experiment, progress=part(progress, 0.0, _GAINS))
+            progress = part(progress, _GAINS, 1.0)
         problem = IdentificationProblem.of(experiment)
         require_bounds_kept(problem.estimation)
         joints = problem.robot.joints
         sources = experiment.sources('identification', joints)
         validation = experiment.sources('validation', joints)
-        loaded = experiment.sources('known_load', joints)
+        loaded = experiment.sources('known_load', joints) if gains is None else ()
         carrying = experiment.sources('payload', joints)
         selection = _selection(experiment, problem, sources, part(progress, 0.0, 0.3))
         if selection is not None:
@@ -108,9 +116,14 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         problem, sources, validation, loaded=loaded, carrying=carrying, progress=progress
     )
     if selection is not None:
-        chosen = repeated(experiment, selection.settings())
+        found = {} if gains is None else {'robot.drives': to_mapping(experiment.robot.drives)}
+        chosen = repeated(experiment, {**selection.settings(), **found})
         result = replace(result, selection=selection, experiment=chosen)
-    return replace(result, warnings=once(notes, result.warnings))
+    return replace(
+        result,
+        drive_gains=gains or result.drive_gains,
+        warnings=once(notes, gains.warnings if gains else (), result.warnings),
+    )
 
 
 def _selection(

@@ -26,6 +26,7 @@ ROOMS = (
     'results',
     'config',
     'reduction',
+    'gains',
     'pipeline',
     'revalidation',
     'simulation',

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 import sys
 import textwrap
@@ -125,6 +126,9 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
     joints = result.robot.joints
     if options.recordings.suffix in ('.yaml', '.yml') and options.recordings.is_file():
         experiment = load_experiment(options.recordings, overrides_of(options.overrides))
+        if experiment.robot.open_gains:  # the result has found them
+            robot = replace(experiment.robot, drives=result.drives)
+            experiment = replace(experiment, robot=robot)
         sources = experiment.sources('validation', joints)
         if not sources:
             raise SettingsError(

@@ -41,11 +41,10 @@ def run(options: argparse.Namespace) -> int:
     """Do ``structure`` and return the exit code."""
     from ..base_parameters import structure
     from ..config.experiment_file import load_experiment
-    from ..config.problem import IdentificationProblem
+    from ..regressor import build
 
-    problem = IdentificationProblem.of(
-        load_experiment(options.experiment, overrides_of(options.overrides))
-    )
-    base = structure(problem.regressor(), problem.robot, grouping=problem.model.grouping)
+    experiment = load_experiment(options.experiment, overrides_of(options.overrides))
+    robot, model = experiment.build_robot(), experiment.robot.model
+    base = structure(build(robot, model), robot, grouping=model.grouping)
     print(base.summary())
     return EXIT_OK

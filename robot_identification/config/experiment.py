@@ -78,7 +78,8 @@ class RobotSettings(ModelSettings):
     )
     effort_kind: str = option(
         doc='What the recorded effort is: joint_torque, motor_torque or motor_current; never '
-        'guessed, since drivers differ; the last two need drives.effort',
+        'guessed, since drivers differ; motor_torque needs drives.effort, and with motor_current '
+        'the gains are found where it is left out (docs/drive_gains.md)',
         choices=EFFORT_KINDS,
         read_only=True,
     )
@@ -108,6 +109,34 @@ class RobotSettings(ModelSettings):
     def model(self) -> ModelSettings:
         """The part that says which terms the dynamic model has."""
         return ModelSettings(**{f.name: getattr(self, f.name) for f in fields(ModelSettings)})
+
+    @property
+    def open_gains(self) -> bool:
+        """True if the gains of the drives are to be found from the recordings."""
+        effort = None if self.drives is None else self.drives.effort
+        if effort is None:
+            return self.effort_kind == 'motor_current'
+        return effort.gains == 'ratios'
+
+    def require_gains(self) -> None:
+        """
+        Check that the gains of the drives are known.
+
+        Raises
+        ------
+        SettingsError
+            naming the key that says so.
+
+        """
+        if self.open_gains:
+            raise SettingsError(
+                "the gains of the drives are not known: 'robot.drives.effort' leaves them to the "
+                'recordings',
+                key='robot.drives.effort',
+                value=None,
+                remedy='robot-identification identify finds them: put the matrix under '
+                'drive_gains of its result.yaml into robot.drives.effort.matrix',
+            )
 
     def build(self, base: str | os.PathLike = '.') -> Robot:
         """

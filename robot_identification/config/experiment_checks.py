@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from ..data.drives import Drives
 from ..data.motor_side import check_sides
 from ..data.recording_config import RecordingEntry
@@ -144,18 +146,43 @@ def _check_drives(settings: RobotSettings, robot: Robot) -> None:
     if drives is not None:
         drives.check(robot.n_joints, 'robot.drives')
     has_effort = drives is not None and drives.effort is not None
-    if kind != 'joint_torque' and not has_effort:
+    if kind == 'motor_torque' and not has_effort:
         raise SettingsError(
             f"'robot.effort_kind' is {kind}, but 'robot.drives.effort' is missing",
             key='robot.effort_kind',
             value=kind,
             remedy='give drives.effort.matrix, with which joint torque = matrix @ recorded effort',
         )
+    if settings.open_gains:
+        _check_open_gains(settings)
     if kind == 'joint_torque' and has_effort:
         raise SettingsError(
             "'robot.drives.effort' is given, but 'robot.effort_kind' is joint_torque",
             key='robot.drives.effort',
             remedy='leave the matrix out, or use motor_torque or motor_current',
+        )
+
+
+def _check_open_gains(settings: RobotSettings) -> None:
+    """Check that gains can be found: there are bodies with a prior, and one drive a joint."""
+    for key in ('elastic', 'delta', 'loops'):
+        if getattr(settings, key):
+            raise SettingsError(
+                f"'robot.{key}' is given, but not the gains of the drives",
+                key='robot.drives.effort',
+                remedy='give drives.effort.matrix, with which joint torque = matrix @ recorded '
+                'effort',
+            )
+    effort = None if settings.drives is None else settings.drives.effort
+    if effort is None:
+        return
+    matrix = np.array(effort.matrix)
+    if np.count_nonzero(matrix - np.diag(np.diag(matrix))) or not np.diag(matrix).all():
+        raise SettingsError(
+            "'robot.drives.effort.gains' is ratios, but the matrix is not diagonal",
+            key='robot.drives.effort.gains',
+            value=effort.gains,
+            remedy='ratios are found for one drive a joint: take given',
         )
 
 

@@ -65,7 +65,18 @@ class IdentificationProblem:
 
     @classmethod
     def of(cls, experiment: Experiment) -> IdentificationProblem:
-        """Return the problem that an experiment file states; reads its URDF."""
+        """
+        Return the problem that an experiment file states; reads its URDF.
+
+        Raises
+        ------
+        SettingsError
+            where it leaves the gains of the drives to the recordings.
+        ModelError
+            as `Robot.from_urdf`.
+
+        """
+        experiment.robot.require_gains()
         return cls(
             robot=experiment.build_robot(),
             model=experiment.robot.model,

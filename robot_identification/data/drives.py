@@ -18,6 +18,9 @@ from ..options.fields import option
 EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 """Kinds of recorded efforts."""
 
+GAINS = ('given', 'ratios')
+"""Where gains come from: the experiment file, or the recordings."""
+
 
 @dataclass(frozen=True)
 class PositionDrive:
@@ -37,6 +40,13 @@ class EffortDrive:
 
     matrix: tuple[tuple[float, ...], ...] = option(
         doc='Matrix T of tau = T c, one row a joint and one column a recorded effort',
+    )
+    gains: str = option(
+        'given',
+        doc='Whether the matrix is taken as it is (given), or the ratios of its gains are found '
+        'from the recordings to identify from, with the matrix as their prior (ratios); for one '
+        'drive a joint',
+        choices=GAINS,
     )
 
 

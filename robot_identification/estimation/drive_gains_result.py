@@ -11,6 +11,7 @@ import numpy as np
 import pinocchio as pin
 
 from ..model.robot import Robot
+from .estimate import plain
 
 
 @dataclass(frozen=True)
@@ -134,11 +135,17 @@ class DriveGains:
     assumed:
         (n, n) matrix T of tau = T c that was assumed.
     method:
-        One of `METHODS`.
+        One of `METHODS`, or ``ratios``.
     recordings:
-        Names of the recordings with the load.
+        Names of the recordings with the load, or of those that the ratios are from.
     warnings:
         In words, what a user should know.
+    reference:
+        For ``ratios``: the drive relative to whose gain ``covariance`` is; else empty.
+    scale:
+        For ``ratios``: what the common factor of all gains is from; else empty.
+    scale_std:
+        Relative standard deviation of the common factor; NaN where it is not known.
 
     """
 
@@ -149,6 +156,9 @@ class DriveGains:
     method: str
     recordings: tuple[str, ...] = ()
     warnings: tuple[str, ...] = field(default=())
+    reference: str = ''
+    scale: str = ''
+    scale_std: float = float('nan')
 
     def __post_init__(self) -> None:
         for name in ('factors', 'covariance', 'assumed'):
@@ -160,6 +170,11 @@ class DriveGains:
     def std(self) -> np.ndarray:
         """(n,) standard deviations of the factors."""
         return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def gains(self) -> np.ndarray:
+        """(n,) identified gains; NaN where they are not told."""
+        return np.diag(self.assumed) * self.factors
 
     @property
     def matrix(self) -> np.ndarray:
@@ -186,10 +201,15 @@ class DriveGains:
             'gains': [gain.to_dict() for gain in self],
             'matrix': self.matrix.tolist(),
             'covariance': self.covariance.tolist(),
+            'reference': self.reference or None,
+            'scale': self.scale or None,
+            'scale_std': plain(self.scale_std),
         }
 
     def summary(self) -> str:
         """Return a table for people."""
+        if self.reference:
+            return self._ratio_table()
         width = max(5, *(len(drive) for drive in self.drives))
         lines = [
             'Drive gains',
@@ -199,3 +219,20 @@ class DriveGains:
             cells = f'{gain.assumed:>13.5g}{gain.gain:>13.5g}{gain.std:>13.2g}'
             lines.append(f'{gain.drive:<{width}}{cells}{gain.relative_change:>+12.2f}')
         return '\n'.join(lines).replace('nan', '  -')
+
+    def _ratio_table(self) -> str:
+        """Return a table of gains and of their ratios to that of the reference drive."""
+        width = max(5, *(len(drive) for drive in self.drives))
+        known = f' (to {100.0 * self.scale_std:.2g} %)' if self.scale_std >= 0.0 else ''
+        whole = self.gains[self.drives.index(self.reference)]
+        return '\n'.join(
+            [
+                f'Drive gains, by their ratios; their scale is that of {self.scale}{known}',
+                f'{"drive":<{width}}{"gain":>13}{"ratio":>13}{"std of it":>13}',
+                *(
+                    f'{drive:<{width}}{gain:>13.5g}{gain / whole:>13.4f}'
+                    f'{abs(gain / whole) * std:>13.2g}'
+                    for drive, gain, std in zip(self.drives, self.gains, self.std, strict=True)
+                ),
+            ]
+        )

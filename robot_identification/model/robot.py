@@ -151,9 +151,7 @@ class Robot:
         checked_gravity = _gravity(gravity)
         model = reduced_model(full, held)
         model.gravity.linear = checked_gravity
-        remarks += require_inertias(
-            contents, free, where, massless=passive, required=not massless
-        )
+        remarks += require_inertias(contents, free, where, massless=passive, required=not massless)
         for remark in remarks:
             warnings.warn(remark, IdentificationWarning, stacklevel=2)
         moving = [contents.joints[joint] for joint in free]

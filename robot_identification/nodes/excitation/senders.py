@@ -24,8 +24,11 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ...excitation.limits import Limits
 from ...excitation.points import PointTrajectory
-from ..common.motion_messages import require_follow_joint_trajectory
-from ..common.motion_messages import time_message, trajectory_message
+from ..common.motion_messages import (
+    require_follow_joint_trajectory,
+    time_message,
+    trajectory_message,
+)
 from .motion_types import Tick
 from .options import ControllerOptions
 from .remote_nodes import ControllerParameters, difference, joints_differ, SpeedScaling, wait_for
