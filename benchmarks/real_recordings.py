@@ -9,6 +9,7 @@ TX-40: see examples/tx40/README.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,10 @@ class RealRobot:
         return '' if self.folder.is_dir() else f'{self.folder} is not here'
 
     def document(
-        self, settings: Mapping[str, Mapping[str, Any]], identification: Mapping[str, Any]
+        self, settings: Mapping[str, Any], identification: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the content of an experiment file with these sections."""
-        sections = {key: dict(value) for key, value in settings.items()}
+        """Return the content of an experiment file with these sections and keys."""
+        sections = copy.deepcopy(dict(settings))
         return {
             **sections,
             'robot': {**self.robot, **sections.get('robot', {})},

@@ -92,9 +92,9 @@ class _Verdict:
         return self.physical and judge.plausible(self.masses, self.makers)
 
 
-def _kinds(robot: RealRobot) -> dict[str, dict[str, dict[str, Any]]]:
+def _kinds(robot: RealRobot) -> dict[str, dict[str, Any]]:
     """Return the sections of an experiment file for each kind of settings."""
-    fixed = {'estimation': {'method': 'wls'}, 'robot': MODEL}
+    fixed = {'auto': False, 'estimation': {'method': 'wls'}, 'robot': MODEL}
     return {
         PLAIN: {**fixed, 'signals': {**SIGNALS, **robot.plain}},
         OLD: {**fixed, 'signals': SIGNALS},
@@ -114,9 +114,7 @@ def _robot(robot: RealRobot, folder: Path) -> tuple[list[Table], list[Figure]]:
     return tables, list(_figures(robot, verdicts, [errors for _, errors in fixed]))
 
 
-def _verdict(
-    robot: RealRobot, name: str, settings: Mapping[str, Mapping[str, Any]], folder: Path
-) -> _Verdict:
+def _verdict(robot: RealRobot, name: str, settings: Mapping[str, Any], folder: Path) -> _Verdict:
     start = time.perf_counter()
     stored, errors = _held_out(robot, settings, folder)
     seconds = time.perf_counter() - start
@@ -137,7 +135,7 @@ def _verdict(
 
 
 def _held_out(
-    robot: RealRobot, settings: Mapping[str, Mapping[str, Any]], folder: Path
+    robot: RealRobot, settings: Mapping[str, Any], folder: Path
 ) -> tuple[StoredResult, dict[str, judge.Errors]]:
     """Identify, predict what was held out, and judge the tables."""
     stored, experiment = _identified(robot, settings, robot.identification, folder)
@@ -156,7 +154,7 @@ def _held_out(
 
 def _identified(
     robot: RealRobot,
-    settings: Mapping[str, Mapping[str, Any]],
+    settings: Mapping[str, Any],
     recording: Mapping[str, Any],
     folder: Path,
 ) -> tuple[StoredResult, Path]:
@@ -175,9 +173,7 @@ def _loads(stored: StoredResult) -> bool:
         return False
 
 
-def _honesty(
-    robot: RealRobot, settings: Mapping[str, Mapping[str, Any]], folder: Path
-) -> tuple[float, float]:
+def _honesty(robot: RealRobot, settings: Mapping[str, Any], folder: Path) -> tuple[float, float]:
     """Return `judge.deviation_ratio` over the repeats, classical and by the block bootstrap."""
     if not robot.repeats:
         return np.nan, np.nan

@@ -137,7 +137,7 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
                 file=str(options.recordings),
                 remedy='add one to the experiment file, or name a bag',
             )
-        return sources, experiment.signals
+        return sources, _signals(experiment, result.signals)
     if options.overrides:
         raise SettingsError(
             '--set needs an experiment file', remedy='name one in place of the bag'
@@ -152,3 +152,11 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
         )
     source = open_recording(entry, joints, result.drives, elastic=result.model.elastic)
     return (source,), result.signals
+
+
+def _signals(experiment: Any, own: Any) -> Any:
+    """Return a result's own settings of signals with those that an experiment file gives."""
+    given = [
+        key.removeprefix('signals.') for key in experiment.given if key.startswith('signals.')
+    ]
+    return replace(own, **{key: getattr(experiment.signals, key) for key in given})

@@ -67,6 +67,14 @@ def test_validate_takes_an_experiment_file(identified):
     assert 'joint_2' in done.stdout
 
 
+def test_validate_takes_the_results_own_settings_for_keys_that_the_file_leaves_out(identified):
+    before = identified.run('validate', 'results/result.yaml', 'experiment.yaml').stdout
+    identified.edit('  dead_zone: 0.05\n', '')
+    command = 'validate', 'results/result.yaml', 'experiment.yaml'
+    assert identified.run(*command).stdout == before
+    assert identified.run(*command, '--set', 'signals.dead_zone=0.0').stdout != before
+
+
 def test_validate_refuses_a_file_that_is_no_bag(identified):
     done = identified.run('validate', 'results/result.yaml', 'first.csv', expect=2)
     assert 'first.csv' in one_line(done)
