@@ -9,9 +9,15 @@ H the Hessian and C the covariance of the sum.  For a sum the circular block boo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .bootstrap import block_length
+from .system import LinearSystem
+
+PARTS = 128
+"""Parts of the recordings at most: enough for some tens of blocks."""
 
 
 def sum_covariance(scores: np.ndarray) -> np.ndarray:
@@ -39,3 +45,41 @@ def sum_covariance(scores: np.ndarray) -> np.ndarray:
     )
     blocks = sums[length:] - sums[:-length]
     return np.asarray(blocks.T @ blocks / length) * (count / max(1, count - 1))
+
+
+def part_scores(
+    system: LinearSystem,
+    weights: np.ndarray,
+    solution: np.ndarray,
+    expanded: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """
+    Return the scores ``D_c^T (D_c x - tau_c)`` of the parts c of a system.
+
+    Parameters
+    ----------
+    system:
+        With its ``blocks``.
+    weights:
+        (n,) of the joints' rows.
+    solution:
+        (d,) x.
+    expanded:
+        Makes (m, d) rows D of (m, b) weighted base columns.
+
+    Returns
+    -------
+    np.ndarray
+        (c, d), in the order of time.
+
+    """
+    assert system.blocks is not None
+    parts = system.blocks.at_most(PARTS).parts
+    scores = np.zeros((len(parts), solution.size))
+    for score, part in zip(scores, parts, strict=True):
+        for weight, joint in zip(weights, part, strict=True):
+            rows = np.zeros((len(joint.rows), system.n_base))
+            rows[:, joint.columns] = weight * joint.rows[:, :-1]
+            design = expanded(rows)
+            score += design.T @ (design @ solution - weight * joint.rows[:, -1])
+    return scores

@@ -26,7 +26,7 @@ from scipy.linalg import solve_triangular
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
-from .block_covariance import sum_covariance
+from .block_covariance import PARTS, sum_covariance
 from .least_squares import wls
 from .log_det import LogDetMinimum, minimise
 from .physical import PhysicalFit, PhysicalSettings
@@ -39,7 +39,7 @@ SPREAD = 0.5
 WEIGHT = 30.0
 """Of the prior of the links, see `physical`."""
 
-_ROUNDS, _STEPS, _PARTS = 40, 50, 128
+_ROUNDS, _STEPS = 40, 50
 _UNSEEN = 1e-6
 _SETTLED = 1e-3
 _CLOSE = 1e-5
@@ -113,7 +113,7 @@ def gain_ratios(
         system=system,
         fit=fit,
         closeness=(np.eye(n) - 1.0 / n) / spread,
-        parts=system.blocks.at_most(_PARTS).parts if system.blocks is not None else (),
+        parts=system.blocks.at_most(PARTS).parts if system.blocks is not None else (),
     )
     theta = np.full(n, np.log(_common_share(system, prior)))
     scales = problem.row_scales(theta, np.exp(-theta[0]) * free.base.values)

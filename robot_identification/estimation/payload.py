@@ -48,8 +48,9 @@ from . import (
     Fit,
     LinearSystem,
 )
+from .block_covariance import part_scores, sum_covariance
 from .identifiability import identifiability
-from .least_squares import joint_weights, solve
+from .least_squares import joint_weights, Solution, solve
 from .log_det import LogDetProblem, minimise
 from .payload_result import Payload
 from .physical_constraints import (
@@ -152,6 +153,9 @@ def payload(
             remedy='move the joints before it, with and without the load',
         )
     solution = solve(factor, known.excited, np.zeros(len(chosen)), rows.independent)
+    covariance = _covariance(
+        without, loaded, weights, columns[:, chosen], solution, known.excited, settings
+    )
     regrouping = _recorded(factor[:, :-1], known.excited) @ regrouping
     alone = (np.count_nonzero(regrouping, axis=1) == 1) & known.excited
     told = np.isin(np.arange(len(INERTIAL_SYMBOLS)), chosen[alone])
@@ -168,7 +172,8 @@ def payload(
             expression(row, layout.names, first=int(place))
             for row, place in zip(regrouping, chosen, strict=True)
         ),
-        covariance=solution.covariance,
+        covariance=covariance,
+        classical_std=np.sqrt(np.diag(solution.covariance)),
         reasons=known.reasons,
         standard=standard,
         told=told,
@@ -308,6 +313,49 @@ def _body(
             'nearest consistent one is given beside it'
         )
     return found, tuple(notes)
+
+
+def _covariance(
+    without: LinearSystem,
+    loaded: LinearSystem,
+    weights: tuple[np.ndarray, np.ndarray],
+    columns: np.ndarray,
+    solution: Solution,
+    excited: np.ndarray,
+    settings: PayloadSettings,
+) -> np.ndarray:
+    """
+    Return the covariance of the load by blocks of time, the classical one where time is not known.
+
+    ``columns``, (b, k), are those of the load, ``excited``, (k,), what of it is estimated.
+    """
+    if without.blocks is None or loaded.blocks is None:
+        return solution.covariance
+    told = columns[:, excited]
+    friction = _friction(without) if settings.own_friction else np.zeros(0, dtype=int)
+
+    def unloaded(rows: np.ndarray) -> np.ndarray:
+        return np.hstack([rows, np.zeros((len(rows), friction.size + told.shape[1]))])
+
+    def carrying(rows: np.ndarray) -> np.ndarray:
+        return np.hstack([rows, rows[:, friction], rows @ told])
+
+    light, heavy = without.stacked(weights[0]), loaded.stacked(weights[1])
+    design = np.vstack([unloaded(light[:, :-1]), carrying(heavy[:, :-1])])
+    found = _least_squares(design, np.concatenate([light[:, -1], heavy[:, -1]]))
+    norms = np.linalg.norm(design, axis=0)
+    norms[norms == 0.0] = 1.0
+    inverse = np.linalg.pinv(design / norms, rcond=_RANGE) / norms[:, None]
+    influence = inverse[found.size - told.shape[1] :] @ inverse.T
+    covariance = np.full(solution.covariance.shape, np.nan)
+    covariance[np.ix_(excited, excited)] = sum(
+        sum_covariance(part_scores(system, scales, found, expanded) @ influence.T)
+        for system, scales, expanded in (
+            (without, weights[0], unloaded),
+            (loaded, weights[1], carrying),
+        )
+    )
+    return covariance
 
 
 def _fit(

@@ -76,7 +76,9 @@ class Payload:
     expressions:
         What each entry of ``base`` stands for.
     covariance:
-        Of ``base``; NaN in rows and columns of what is not told.
+        Of ``base``, by blocks of time where the rows came with it; NaN in rows and columns of what
+        is not told.  Errors that all runs have in common, those of drive gains above all, are not
+        in it.
     reasons:
         Why an entry is not told; empty where it is.
     standard:
@@ -97,6 +99,8 @@ class Payload:
         Names of the runs with the load.
     warnings:
         In words, what a user should know.
+    classical_std:
+        Standard deviations of ``base`` were its rows independent; None where not known.
 
     """
 
@@ -115,6 +119,7 @@ class Payload:
     fit_without: Fit
     recordings: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    classical_std: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name, kind in (('covariance', float), ('standard', float), ('told', bool)):
@@ -187,6 +192,9 @@ class Payload:
             ],
             'body': None if self.body is None else self.body.to_dict(),
             'mass_std': plain(self.mass_std),
+            'classical_std': None
+            if self.classical_std is None
+            else [plain(float(value)) for value in self.classical_std],
             'center_of_mass_std': [plain(float(value)) for value in self.center_of_mass_std],
             'physical': self.physical,
             'consistency': None

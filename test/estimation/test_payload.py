@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A load on a simulated arm: found within its uncertainty, in the frame that it is wanted in."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,14 @@ from robot_identification.errors import (
     IdentificationWarning,
     ModelError,
 )
-from robot_identification.estimation import from_rows
+from robot_identification.estimation import from_rows, RowBlock
 from robot_identification.estimation.payload import payload, PayloadSettings
+from robot_identification.estimation.time_blocks import BlockCollector
 from robot_identification.model.mechanisms import ElasticJoints
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build
 from robot_identification.regressor.settings import ModelSettings
+from scipy.signal import lfilter
 
 URDF = Path(__file__).parents[2] / 'urdf'
 LOAD = pin.Inertia(2.0, np.array([0.02, -0.01, 0.08]), np.diag([0.008, 0.009, 0.005]))
@@ -40,8 +43,14 @@ class Arm:
         self.regressor = build(self.robot)
         self.structure = structure(self.regressor, self.robot)
 
-    def run(self, seed, load=None, *, noise=0.05, moving=None, friction=1.0, samples=1500):
-        """Rows of a motion; ``load`` is a link's name and the body at its joint frame."""
+    def run(
+        self, seed, load=None, *, noise=0.05, memory=0.0, moving=None, friction=1.0, samples=1500
+    ):
+        """
+        Rows of a motion; ``load`` is a link's name and the body at its joint frame.
+
+        With a ``memory`` of errors from sample to sample, they come by parts of time.
+        """
         rng = np.random.default_rng(seed)
         n, time = self.robot.n_joints, np.linspace(0.0, 12.0, samples)[:, None]
         q, v, a = np.zeros((3, samples, n))
@@ -58,10 +67,24 @@ class Arm:
         data = model.createData()
         rows = zip(q, v, a, strict=True)
         effort = np.array([pin.rnea(model, data, *row) for row in rows])
-        effort += friction * (0.6 * v + 0.8 * np.sign(v)) + noise * rng.normal(size=q.shape)
+        errors = lfilter(
+            [np.sqrt(1.0 - memory**2)], [1.0, -memory], rng.normal(size=q.shape), axis=0
+        )
+        effort += friction * (0.6 * v + 0.8 * np.sign(v)) + noise * errors
         matrix = self.regressor.rows(Motion(q, v, a)).reshape(samples, n, -1)
         columns = self.structure.independent
-        return from_rows(self.structure, self.robot.joints, matrix[:, :, columns], effort)
+        matrix = matrix[:, :, columns]
+        system = from_rows(self.structure, self.robot.joints, matrix, effort)
+        return replace(system, blocks=parts(time[:, 0], matrix, effort)) if memory else system
+
+
+def parts(time, matrix, effort):
+    """Return rows by parts of time."""
+    collector = BlockCollector()
+    keep = np.ones(effort.shape, dtype=bool)
+    signals = {'position': effort, 'velocity': effort, 'effort': effort, 'raw_effort': effort}
+    collector.push(RowBlock.of(matrix, time=time, keep=keep, **signals))
+    return collector.blocks()
 
 
 @pytest.fixture(scope='module')
@@ -269,3 +292,20 @@ def test_a_load_on_elastic_joints_is_found_within_its_uncertainty(arm):
     z = errors / [load.mass_std for load in found]
     # the root mean square of six draws lies in between in 999 of 1000 cases
     assert 0.2 < np.sqrt(np.mean(z**2)) < 1.95
+
+
+def test_deviations_are_honest_where_errors_stay_alike(arm):
+    """Errors of the effort last for tenths of a second: classical deviations are too small."""
+    truth = LOAD.toDynamicParameters()
+    ratios = {'honest': [], 'classical': []}
+    for seed in range(12):
+        light, heavy = (
+            arm.run(300 + seed + add, load, noise=0.3, memory=0.9, samples=1200)
+            for add, load in ((0, None), (100, on_flange(arm)))
+        )
+        found = payload(light, heavy, arm.robot, frame='flange')
+        error = found.base.values - truth[found.base.layout.indices(found.base.layout.names)]
+        ratios['honest'].append(error / found.std)
+        ratios['classical'].append(error / found.classical_std)
+    spread = {name: np.sqrt(np.mean(np.square(each))) for name, each in ratios.items()}
+    assert 0.7 < spread['honest'] < 1.5 < 2.5 < spread['classical']

@@ -102,7 +102,7 @@ def test_a_known_load_gives_the_scale(currents):
         f'  known_load:\n    recordings: [{{file: loaded.csv, {COLUMNS}}}]\n'
         f'    mass: {MASS}\n  validation:\n',
     )
-    result = identify(load_experiment(currents.experiment))
+    result = identify(load_experiment(currents.experiment, {'auto': False}))
     gains = result.drive_gains
     np.testing.assert_allclose(gains.gains, TRUE, rtol=0.01)
     assert gains.scale == 'the known load of 3 kg' and 0.0 < gains.scale_std < 0.01
@@ -110,6 +110,22 @@ def test_a_known_load_gives_the_scale(currents):
     truth = result.structure.project(currents.truth).values
     misfit = np.linalg.norm(result.estimate.base.values - truth) / np.linalg.norm(truth)
     assert misfit < 0.02
+
+
+def test_a_load_is_as_wrong_as_the_gains(currents):
+    """By the prior's masses the scale is a few per cent off, and that is said."""
+    currents.edit(
+        '  validation:\n',
+        f'  payload:\n    recordings: [{{file: loaded.csv, {COLUMNS}}}]\n  validation:\n',
+    )
+    settings = {'auto': False, 'estimation.method': 'physical'}
+    result = identify(load_experiment(currents.experiment, settings))
+    scale = np.mean(result.drive_gains.gains / TRUE)
+    assert abs(scale - 1.0) > 0.1
+    assert result.payload.mass == pytest.approx(scale * MASS, rel=0.02)
+    assert 'one to one' in result.payload.summary()
+    assert any('one to one' in warning for warning in result.warnings)
+    assert result.payload.to_dict()['classical_std'][0] > 0.0
 
 
 def test_result_has_the_gains_and_predicts_with_them(currents, tmp_path):
