@@ -19,6 +19,7 @@ from .config.problem import IdentificationProblem
 from .data.drives import Drives, EffortDrive
 from .errors import RecordingError, SettingsError
 from .estimation import system_of
+from .estimation.block_covariance import variance_inflation
 from .estimation.drive_gains import identify_gains, NOT_TOLD
 from .estimation.drive_gains_result import DriveGains, load_on
 from .estimation.gain_ratios import gain_ratios
@@ -91,7 +92,8 @@ def with_gains(
         reference=drives[found.reference],
         scale="the prior's masses",
     )
-    scaled = _by_load(_driven_by(experiment, gains.matrix), gains, regressor, base)
+    inflation = variance_inflation(system)
+    scaled = _by_load(_driven_by(experiment, gains.matrix), gains, regressor, base, inflation)
     gains = replace(gains, warnings=_untold(gains) + _on_scale()) if scaled is None else scaled
     return _driven_by(experiment, gains.matrix), gains
 
@@ -113,7 +115,11 @@ def _driven_by(experiment: Experiment, matrix: np.ndarray) -> Experiment:
 
 
 def _by_load(
-    experiment: Experiment, gains: DriveGains, regressor: Regressor, base: BaseStructure
+    experiment: Experiment,
+    gains: DriveGains,
+    regressor: Regressor,
+    base: BaseStructure,
+    inflation: float,
 ) -> DriveGains | None:
     """Return the gains with the scale that a known load tells; None where there is none."""
     problem = IdentificationProblem.of(experiment)
@@ -132,6 +138,7 @@ def _by_load(
         problem.signals,
         drives=problem.drives,
         method=known.method,
+        inflation=inflation,
     )
     told = np.isfinite(found.factors)
     if not told.any():

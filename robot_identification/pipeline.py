@@ -41,6 +41,7 @@ from .estimation import (
     standard_std,
     Task,
 )
+from .estimation.block_covariance import variance_inflation
 from .estimation.diagnosis import diagnose
 from .estimation.drive_gains import identify_gains
 from .estimation.drive_gains_result import DriveGains, load_on
@@ -218,7 +219,7 @@ def identify_sources(
             (recording,) = recordings_among([source])
             validations.append(validate(estimate, recording, regressor, base, problem.signals))
         watch.lap('validation')
-        gains = _drive_gains(problem, sources, loaded, regressor, base)
+        gains = _drive_gains(problem, sources, loaded, regressor, task.system)
         watch.lap('drive gains')
         carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
@@ -359,7 +360,7 @@ def _drive_gains(
     sources: Sequence[Source],
     loaded: Sequence[Source],
     regressor: Regressor,
-    base: BaseStructure,
+    system: LinearSystem,
 ) -> DriveGains | None:
     """Identify drive gains where there is a known load."""
     known = problem.known_load
@@ -373,10 +374,11 @@ def _drive_gains(
         recordings_among(loaded),
         load,
         regressor,
-        base,
+        system.structure,
         problem.signals,
         drives=problem.drives,
         method=known.method,
+        inflation=variance_inflation(system),
     )
 
 

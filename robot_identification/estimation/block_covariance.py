@@ -15,9 +15,12 @@ import numpy as np
 
 from .bootstrap import block_length
 from .system import LinearSystem
+from .time_blocks import JointRows
 
 PARTS = 128
 """Parts of the recordings at most: enough for some tens of blocks."""
+
+_DEPENDENT = 1e-9
 
 
 def sum_covariance(scores: np.ndarray) -> np.ndarray:
@@ -83,3 +86,44 @@ def part_scores(
             design = expanded(rows)
             score += design.T @ (design @ solution - weight * joint.rows[:, -1])
     return scores
+
+
+def variance_inflation(system: LinearSystem) -> float:
+    """
+    Return by how much variances are larger than with independent rows, the median; at least 1.
+
+    It is found from each joint's own least squares, which no gain and no other joint's rows touch.
+
+    Parameters
+    ----------
+    system:
+        The rows; without its ``blocks`` the answer is 1.
+
+    """
+    if system.blocks is None:
+        return 1.0
+    parts = system.blocks.at_most(PARTS).parts
+    found: list[float] = []
+    for joint in np.flatnonzero(system.driven):
+        matrix, effort = system.factors[joint, :, :-1], system.factors[joint, :, -1]
+        norms = np.linalg.norm(matrix, axis=0)
+        norms[norms == 0.0] = np.inf
+        left, sizes, right = np.linalg.svd(matrix / norms, full_matrices=False)
+        kept = sizes > _DEPENDENT * sizes[0]
+        # in these coordinates independent rows of unit noise have scores of unit covariance
+        white = (right[kept] / sizes[kept, None] / norms).T
+        residual = effort - left[:, kept] @ (left[:, kept].T @ effort)
+        freedom = system.independent_rows[joint] - kept.sum()
+        if freedom <= 0.0 or not residual.any():
+            continue
+        noise = np.linalg.norm(residual) / np.sqrt(freedom)
+        solution = white @ (left[:, kept].T @ effort)
+        scores = np.array([_own_scores(part[joint], white, solution) for part in parts]) / noise
+        found += np.diag(sum_covariance(scores)).tolist()
+    return max(1.0, float(np.median(found))) if found else 1.0
+
+
+def _own_scores(part: JointRows, white: np.ndarray, solution: np.ndarray) -> np.ndarray:
+    """Return the scores of a joint's rows in white coordinates, (k,)."""
+    residual = part.rows[:, :-1] @ solution[part.columns] - part.rows[:, -1]
+    return np.asarray(white[part.columns].T @ (part.rows[:, :-1].T @ residual))

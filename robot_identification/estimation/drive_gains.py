@@ -116,6 +116,7 @@ def drive_gains(
     *,
     method: str = 'total',
     recordings: Sequence[str] = (),
+    inflation: float = 1.0,
 ) -> DriveGains:
     """
     Identify drive gains.
@@ -136,6 +137,8 @@ def drive_gains(
         One of `METHODS`.
     recordings:
         Names of the runs with the load.
+    inflation:
+        By how much variances are larger than with independent rows, see `block_covariance`.
 
     Raises
     ------
@@ -159,6 +162,7 @@ def drive_gains(
         if not told.any():
             break
         found = _iterated(runs.part(joints, told, b), assumed[np.ix_(joints, told)], method)
+        found = replace(found, covariance=inflation * found.covariance)
         relative = np.sqrt(np.diag(found.covariance)) / np.maximum(found.factors, 1e-9)
         if relative.max() > NOT_TOLD or found.factors.min() < _LEAST:
             told[np.flatnonzero(told)[relative.argmax()]] = False
@@ -403,6 +407,7 @@ def identify_gains(
     *,
     drives: Drives | None = None,
     method: str = 'total',
+    inflation: float = 1.0,
 ) -> DriveGains:
     """
     Identify drive gains from recordings of a robot without and with a load.
@@ -419,6 +424,8 @@ def identify_gains(
         Holds the assumed gains; None where the recorded efforts are taken for the joints'.
     method:
         One of `METHODS`.
+    inflation:
+        As for `drive_gains`.
 
     Raises
     ------
@@ -447,4 +454,5 @@ def identify_gains(
         assumed,
         method=method,
         recordings=[source_name(source) for source in loaded],
+        inflation=inflation,
     )

@@ -26,12 +26,11 @@ from scipy.linalg import solve_triangular
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
-from .block_covariance import PARTS, sum_covariance
+from .block_covariance import variance_inflation
 from .least_squares import wls
 from .log_det import LogDetMinimum, minimise
 from .physical import PhysicalFit, PhysicalSettings
 from .system import LinearSystem
-from .time_blocks import Part
 
 SPREAD = 0.5
 """Standard deviation of the logarithm of a gain before anything is measured."""
@@ -40,7 +39,6 @@ WEIGHT = 30.0
 """Of the prior of the links, see `physical`."""
 
 _ROUNDS, _STEPS = 40, 50
-_UNSEEN = 1e-6
 _SETTLED = 1e-3
 _CLOSE = 1e-5
 _LEAST_NOISE = 1e-4
@@ -113,7 +111,7 @@ def gain_ratios(
         system=system,
         fit=fit,
         closeness=(np.eye(n) - 1.0 / n) / spread,
-        parts=system.blocks.at_most(PARTS).parts if system.blocks is not None else (),
+        inflation=variance_inflation(system),
     )
     theta = np.full(n, np.log(_common_share(system, prior)))
     scales = problem.row_scales(theta, np.exp(-theta[0]) * free.base.values)
@@ -135,21 +133,21 @@ def gain_ratios(
 @dataclass(frozen=True)
 class _Problem:
     """
-    Everything that stays the same: rows, all of them and by parts of time, and prior.
+    Everything that stays the same: rows, prior, and what rows are worth.
 
     Attributes
     ----------
     closeness:
         (n, n) Q.
-    parts:
-        The rows, in the order of time; empty where it is not known.
+    inflation:
+        Variance of an estimate by what it would be if rows were independent.
 
     """
 
     system: LinearSystem
     fit: PhysicalFit
     closeness: np.ndarray
-    parts: tuple[Part, ...]
+    inflation: float
 
     def rows(self, theta: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """Return R of each joint's rows [s W | y] in units of the noise, (n, b + 1, b + 1)."""
@@ -158,37 +156,14 @@ class _Problem:
         return rows
 
     def row_scales(self, theta: np.ndarray, base: np.ndarray) -> np.ndarray:
-        """
-        Return what each joint's rows are multiplied with to have unit noise, (n,).
-
-        Rows that depend on their neighbours count for as much less as they tell.
-        """
+        """Return what each joint's rows are multiplied with to have unit noise, (n,)."""
         system = self.system
         rows = self.rows(theta, np.ones(theta.size))
         residual = np.linalg.norm(rows @ np.append(base, -1.0), axis=1)
         effort = np.linalg.norm(rows[:, :, -1], axis=1)
         count = np.maximum(1.0, system.independent_rows)
         noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(count)
-        return np.asarray(1.0 / (noise * np.sqrt(self.inflation(theta, 1.0 / noise, base))))
-
-    def inflation(self, theta: np.ndarray, scales: np.ndarray, base: np.ndarray) -> float:
-        """Return by how much variances are larger than with independent rows; at least 1."""
-        if not self.parts:
-            return 1.0
-        b, shares = base.size, np.exp(theta)
-        triangle = _reduced(self.rows(theta, scales))[:b, :b]
-        size = np.abs(np.diag(triangle))
-        seen = size > _UNSEEN * size.max()
-        scores = np.zeros((len(self.parts), b))
-        for score, part in zip(scores, self.parts, strict=True):
-            for share, scale, own in zip(shares, scales, part, strict=True):
-                columns = scale * share * own.rows[:, :-1]
-                residual = columns @ base[own.columns] - scale * own.rows[:, -1]
-                score[own.columns] += columns.T @ residual
-        # in coordinates in which independent rows of unit noise have the covariance 1
-        _, root = np.linalg.qr(triangle[:, seen])
-        white = solve_triangular(root, scores[:, seen].T, trans='T').T
-        return max(1.0, float(np.median(np.diag(sum_covariance(white)))))
+        return np.asarray(1.0 / (noise * np.sqrt(self.inflation)))
 
     def fitted(
         self, theta: np.ndarray, scales: np.ndarray, chi: np.ndarray | None
