@@ -31,6 +31,7 @@ BENCHMARKS = (
     'recording_length',
     'bootstrap',
     'physical_fit',
+    'diagnosis',
     'online',
     'online_node',
     'recording',

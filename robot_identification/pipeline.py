@@ -41,13 +41,14 @@ from .estimation import (
     standard_std,
     Task,
 )
+from .estimation.diagnosis import diagnose
 from .estimation.drive_gains import identify_gains
 from .estimation.drive_gains_result import DriveGains, load_on
 from .estimation.energy import ENERGY
 from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import payload
 from .estimation.payload_result import Payload
-from .estimation.sanity_checks import warn_of_implausible
+from .estimation.recording_faults import estimate_faults
 from .estimation.validation import (
     validate,
     Validation,
@@ -201,6 +202,9 @@ def identify_sources(
         carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
         late = _delay(task.system, estimate)
+        diagnosis = diagnose(problem.robot, recordings_among(sources), problem.model, prior)
+        findings = (*diagnosis.findings, *estimate_faults(problem.robot, task.system, estimate))
+        watch.lap('diagnosis')
         progress(1.0, 'done')
     return Result(
         name=problem.name or problem.robot.name,
@@ -229,9 +233,10 @@ def identify_sources(
             clock for s in (*sources, *validation) if (clock := getattr(s, 'clock', None))
         ),
         effort_delay=late,
+        diagnosis=findings,
         warnings=once(
             notes,
-            warn_of_implausible(problem.robot, task.system, estimate),
+            tuple(str(finding) for finding in findings),
             estimate.warnings,
             gains.warnings if gains else (),
             carried.warnings if carried else (),

@@ -13,6 +13,7 @@ from ..version import __version__
 from . import (
     check,
     demo,
+    diagnose,
     export,
     filters,
     fleet,
@@ -35,6 +36,7 @@ from .output import (
 
 COMMANDS = (
     identify,
+    diagnose,
     reduce,
     validate,
     check,

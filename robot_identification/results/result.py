@@ -23,6 +23,7 @@ from ..errors import IdentificationError, SettingsError
 from ..estimation.delay import EffortDelay
 from ..estimation.drive_gains_result import DriveGains
 from ..estimation.estimate import Estimate
+from ..estimation.finding import Finding
 from ..estimation.model_selection import ModelSelection
 from ..estimation.payload_result import Payload
 from ..estimation.settings import EstimationSettings
@@ -101,6 +102,8 @@ class Result:
         What was chosen from the recordings; None where nothing was.
     experiment:
         The content of an experiment file that repeats the run; None where nothing was chosen.
+    diagnosis:
+        What is wrong with the recordings.
 
     """
 
@@ -129,6 +132,7 @@ class Result:
     effort_delay: EffortDelay | None = None
     selection: ModelSelection | None = None
     experiment: Mapping[str, Any] | None = None
+    diagnosis: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,7 @@ def result_document(result: Result) -> dict[str, Any]:
         'effort_delay': None if result.effort_delay is None else result.effort_delay.to_dict(),
         'selection': [] if result.selection is None else result.selection.to_list(),
         'experiment': result.experiment,
+        'diagnosis': [finding.to_dict() for finding in result.diagnosis],
         'warnings': list(result.warnings),
         'timing': dict(result.timing),
         'settings': {

@@ -115,6 +115,20 @@ def test_export_to_a_file_and_to_standard_output(identified):
     assert text == (identified.folder / 'results' / 'identified.urdf').read_text()
 
 
+def test_diagnose_finds_nothing_in_good_recordings(workspace):
+    assert 'nothing found' in workspace.run('diagnose', 'experiment.yaml').stdout
+
+
+def test_diagnose_and_identify_tell_what_mends_a_recording(workspace):
+    other_way = ('--set', 'robot.gravity=[0, 0, 9.81]')
+    told = workspace.run('diagnose', 'experiment.yaml', *other_way).stdout
+    assert 'gravity along' in told and 'robot.gravity' in told
+    done = workspace.run('identify', 'experiment.yaml', *other_way)
+    document = yaml.safe_load((workspace.folder / 'results' / 'result.yaml').read_text())
+    assert [finding['code'] for finding in document['diagnosis']] == ['gravity_direction']
+    assert document['diagnosis'][0]['evidence'] in done.stderr
+
+
 def test_filters_shows_responses_and_draws_them(workspace):
     done = workspace.run(
         'filters', 'experiment.yaml', '--out', 'filters.png',
@@ -152,7 +166,8 @@ def test_structure_tells_what_can_be_identified(workspace):
 
 
 COMMANDS = [
-    'identify', 'validate', 'check', 'export', 'structure', 'filters', 'play', 'repair', 'demo',
+    'identify', 'diagnose', 'validate', 'check', 'export', 'structure', 'filters', 'play',
+    'repair', 'demo',
 ]  # fmt: skip
 
 

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Diagnosis of recordings: faults found, false alarms, on simulated arms and on real robots."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+import time
+from typing import Any
+
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Recording
+from robot_identification.estimation.diagnosis import diagnose
+from robot_identification.estimation.finding import Finding
+from robot_identification.model.robot import Robot
+from robot_identification.regressor.settings import ModelSettings
+import yaml
+
+from .faulty_arms import arm, Fault, FAULTS, faulty, KINDS, real
+from .harness import Figure, Section, Table
+from .real_recordings import DATA, RealRobot, tx40, ur10e
+
+CLEAN, FAULTY = 100, 200
+_CLEAN_SEED, _FAULTY_SEED, _REAL_SEED = 10_000, 20_000, 30_000
+_NOT_IN_REAL = ('payload',)
+"""Faults that cannot be put into a recording."""
+
+Case = tuple[str, Robot, ModelSettings, Recording]
+Hits = Counter[tuple[str, str]]
+"""How often a kind was told first, beside another one, or not at all."""
+
+
+def right(found: tuple[Finding, ...], fault: Fault) -> str:
+    """Return ``first`` for a fault that was found, ``beside`` for one told as fitting alike."""
+    wanted = (fault.code, set(fault.joints))
+    if wanted in [(finding.code, set(finding.joints)) for finding in found]:
+        return 'first'
+    alike = [other for finding in found for other in finding.alternatives]
+    return 'beside' if wanted in [(each.code, set(each.joints)) for each in alike] else ''
+
+
+def told(found: tuple[Finding, ...]) -> str:
+    """Return what was found in a few words."""
+    texts = [
+        ' or '.join(
+            f'{each.code} {" ".join(each.joints)}'.strip() for each in (f, *f.alternatives)
+        )
+        for f in found
+    ]
+    return '; '.join(texts) or 'nothing'
+
+
+def false_alarms() -> tuple[list[str], list[float]]:
+    """Diagnose recordings without faults; return what was found, and seconds."""
+    alarms, seconds = [], []
+    for seed in range(_CLEAN_SEED, _CLEAN_SEED + CLEAN):
+        made = arm(seed)
+        start = time.process_time()
+        found = diagnose(made.robot, [made.recording]).findings
+        seconds.append(time.process_time() - start)
+        if found:
+            alarms.append(f'seed {seed}: {told(found)}')
+    return alarms, seconds
+
+
+def simulated() -> tuple[Counter[str], Hits, list[str]]:
+    """Diagnose recordings with faults; return how many there were and were found, and misses."""
+    made, hits, missed = Counter[str](), Counter[tuple[str, str]](), []
+    for i in range(FAULTY):
+        kind = KINDS[i % len(KINDS)]
+        fault = faulty(kind, _FAULTY_SEED + i)
+        found = diagnose(fault.robot, [fault.recording]).findings
+        made[kind] += 1
+        hits[kind, right(found, fault)] += 1
+        if right(found, fault) != 'first':
+            missed.append(f'{kind}, seed {_FAULTY_SEED + i}: {told(found)}')
+    return made, hits, missed
+
+
+def real_cases() -> Iterator[Case]:
+    """Iterate over the real recordings that are here, those with a load or pushes left out."""
+    for robot in (tx40(), ur10e()):
+        if not robot.missing:
+            yield from _cases(robot)
+
+
+def on_real(cases: list[Case]) -> tuple[Counter[str], Hits, list[str], list[str]]:
+    """Diagnose real recordings as they are and with faults; as `simulated`, and false alarms."""
+    made, hits, missed, alarms = Counter[str](), Counter[tuple[str, str]](), [], []
+    for place, (name, robot, model, recording) in enumerate(cases):
+        found = diagnose(robot, [recording], model).findings
+        if found:
+            alarms.append(f'{name}: {told(found)}')
+        for number, kind in enumerate(KINDS):
+            if kind in _NOT_IN_REAL:
+                continue
+            seed = _REAL_SEED + 100 * place + number
+            fault = FAULTS[kind](real(robot, recording, seed))
+            found = diagnose(fault.robot, [fault.recording], model).findings
+            made[kind] += 1
+            hits[kind, right(found, fault)] += 1
+            if right(found, fault) != 'first':
+                missed.append(f'{name}, {kind} {" ".join(fault.joints)}: {told(found)}')
+    return made, hits, missed, alarms
+
+
+def load_found() -> bool | None:
+    """Tell whether the load of the UR10e's recording with one is found; None without it."""
+    if not (DATA / 'ur10e').is_dir():
+        return None
+    robot = ur10e()
+    entry = {**robot.identification, 'file': str(DATA / 'ur10e' / 'excite_50s_b_load.csv')}
+    (case,) = _opened(robot, {'identification': [entry]})
+    return any(finding.code == 'payload' for finding in diagnose(case[1], [case[3]]).findings)
+
+
+def section() -> Section:
+    """Count hits and false alarms."""
+    alarms, seconds = false_alarms()
+    made, hits, missed = simulated()
+    cases = list(real_cases())
+    real_made, real_hits, real_missed, real_alarms = on_real(cases)
+    rows = [
+        [kind, *_counts(hits, made, [kind]), *_counts(real_hits, real_made, [kind])]
+        for kind in KINDS
+    ]
+    rows.append(['all', *_counts(hits, made, KINDS), *_counts(real_hits, real_made, KINDS)])
+    none = f'{len(real_alarms)} of {len(cases)}' if cases else '-'
+    rows.append(['false alarms', f'{len(alarms)} of {CLEAN}', '', none, ''])
+    heads = ['fault', 'simulated', 'or beside it', 'real recordings', 'or beside it']
+    tables = [Table(heads, rows, 'Faults found')]
+    wrong = [*alarms, *missed, *real_alarms, *real_missed]
+    if wrong:
+        tables.append(
+            Table(['case', 'told'], [line.split(': ', 1) for line in wrong], 'Misses and alarms')
+        )
+    figures = [
+        Figure('faults found in simulation', _share(hits, made), at_least=0.95),
+        Figure('false alarms in simulation', len(alarms), at_most=0),
+        Figure('seconds of a diagnosis, median', sorted(seconds)[len(seconds) // 2], 's'),
+        Figure('seconds of a diagnosis, longest', max(seconds), 's'),
+    ]
+    if cases:
+        share = _share(real_hits, real_made)
+        figures.append(Figure('faults found in real recordings', share))
+        figures.append(Figure('false alarms on real recordings', len(real_alarms), at_most=0))
+    if (found := load_found()) is not None:
+        figures.append(Figure('load of the UR10e found', float(found), at_least=1))
+    text = (
+        'A fault is found where kind and joints of a finding are its own; *beside it* counts '
+        'those, too, that are told as fitting nearly as well. See [diagnosis](diagnosis.md).'
+    )
+    return Section('Diagnosis of recordings', text, tables, figures)
+
+
+def _counts(hits: Hits, made: Counter[str], kinds: Sequence[str]) -> list[str]:
+    """Return how many were told first, and first or beside another, of how many."""
+    total = sum(made[kind] for kind in kinds)
+    first = sum(hits[kind, 'first'] for kind in kinds)
+    beside = sum(hits[kind, 'beside'] for kind in kinds)
+    return [f'{first} of {total}', f'{first + beside}'] if total else ['-', '-']
+
+
+def _share(hits: Hits, made: Counter[str]) -> float:
+    return sum(hits[kind, 'first'] for kind in made) / max(1, sum(made.values()))
+
+
+def _cases(robot: RealRobot) -> list[Case]:
+    entries = [robot.identification, *robot.held_out.values()]
+    return _opened(robot, {'identification': entries})
+
+
+def _opened(robot: RealRobot, data: dict[str, Any]) -> list[Case]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / 'experiment.yaml'
+        path.write_text(yaml.safe_dump({'robot': _plain(robot.robot), 'data': _plain(data)}))
+        experiment = load_experiment(path)
+        problem = IdentificationProblem.of(experiment)
+        sources = experiment.sources('identification', problem.robot.joints)
+        cases = []
+        for source in sources:
+            (recording,) = source.blocks(10**7)
+            cases.append((recording.source, problem.robot, problem.model, recording))
+    return cases
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

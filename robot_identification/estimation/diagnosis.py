@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Diagnosis of recordings: what is wrong with them, and what mends it.
+
+Single explanations (`hypotheses`) are tried one after the other: each changes the samples, gravity
+or the load, and the robot is fitted anew (`hypothesis_fit`).  An explanation is reported where it
+fits decisively better than the recordings as they are, with the prior's misfit and that of every
+joint counted, and where stretches of time that its fit has not seen say the same.  Beside that
+there is what needs no model (`recording_faults`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..data.recording import Motion, Recording, RecordingSource
+from ..errors import RecordingError, SettingsError
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..regressor import prior as urdf_prior
+from ..regressor.settings import ModelSettings
+from ..signals import process, SignalSettings
+from .finding import Finding
+from .hypotheses import along, Change, DELAYS, hypotheses, neighbours, NONE, Observation
+from .hypothesis_fit import (
+    FLOOR,
+    gram_matrices,
+    HypothesisFit,
+    HypothesisModel,
+    residual_squares,
+    ROWS,
+)
+from .hypothesis_text import finding_of
+from .recording_faults import (
+    beginnings,
+    in_seconds,
+    recording_faults,
+    revolute,
+    still_joints,
+    with_usual_gravity,
+)
+
+DECISIVE = 25.0
+"""Gain from which on an explanation is reported [nats]."""
+
+DECISIVE_MASSES = 7.0
+"""The same where nothing but the masses tells, which are not far off for all links together."""
+
+MOST_JOINTS = 10
+"""Of a robot whose recordings are explained; fits of larger ones take too long."""
+
+LEAST = {
+    'effort_delay': 0.03,
+    'effort_scale': np.log(2.5),
+    'effort_kind': np.log(2.5),
+    'position_offset': np.radians(10.0),
+    'gravity_direction': np.radians(5.0),
+    'payload': 0.02,
+}
+"""Sizes from which on faults are reported: s, logarithm of a factor, rad, share of all mass."""
+
+_STATES = ('position', 'velocity', 'acceleration')
+_SAMPLES, _FOLDS = 300, 4
+_CUTOFF, _TRIM = 8.0, 0.2
+_BRIDGED, _SHORTEST = 0.2, 2.0
+"""Gaps that are bridged, and stretches between longer ones that are used [s]."""
+
+_FINALISTS, _REFINEMENTS = 3, (1.0, 0.5, 0.25, 0.1)
+_WORTH_REFINING = 3.0
+"""Gain from which on the size of a change is looked for [nats]."""
+
+_ROOM = 100.0
+"""Cost above that of the best explanation so far that a size may still make up for [nats]."""
+
+_TURNS = 6
+_ALIKE, _SAME = 0.1, 6.0
+"""Explanations that gain so much less, relative to the best or in nats, are told beside it."""
+
+_HEAVIER = 3.0
+"""Times the URDF's mass from which on that of the last link is taken for a load."""
+
+_FITTED = {'position_offset': 5.0, 'effort_scale': 5.0}
+"""What a size that is fitted to the recordings counts in the order of explanations [nats]."""
+
+_RADIUS = 0.15
+"""Size of a load of which nothing is known [m]."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """
+    Faults of recordings.
+
+    Attributes
+    ----------
+    findings:
+        The faults; none in good recordings.
+    misfit:
+        (n,) relative residual of each joint under the recordings as they are; empty where no fit
+        was possible.
+
+    """
+
+    findings: tuple[Finding, ...]
+    misfit: np.ndarray
+
+    def summary(self) -> str:
+        """Return the findings, one a line."""
+        if not self.findings:
+            return 'diagnosis: nothing found that is wrong with the recordings'
+        return '\n'.join(['diagnosis:', *(f'  {finding}' for finding in self.findings)])
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the findings as plain numbers and texts."""
+        return [finding.to_dict() for finding in self.findings]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """
+    A change and its fit.
+
+    Attributes
+    ----------
+    change:
+        What is changed.
+    fit:
+        The fit to samples so changed.
+    gain:
+        How much it costs less than no change [nats].
+
+    """
+
+    change: Change
+    fit: HypothesisFit
+    gain: float
+
+
+def diagnose(
+    robot: Robot,
+    sources: Sequence[RecordingSource],
+    model: ModelSettings | None = None,
+    prior: ParameterSet | None = None,
+) -> Diagnosis:
+    """
+    Find out what is wrong with recordings.
+
+    Parameters
+    ----------
+    robot:
+        The robot as its URDF and the settings say.
+    sources:
+        Recordings at the joints, of the same set-up; the beginning of each is read.
+    model:
+        Terms of the dynamics; its coupled drives count, friction is always the usual one.
+    prior:
+        Standard parameters over the regressor's layout; the URDF's where None.
+
+    Returns
+    -------
+    Diagnosis
+        without explanations by the fit for robots with closed loops, elastic joints, or more than
+        `MOST_JOINTS`.
+
+    """
+    model = model or ModelSettings()
+    recordings, clocks = in_seconds(beginnings(sources))
+    found = list(clocks)
+    if model.elastic is None:  # else a recording has the motors, too
+        found += recording_faults(robot, recordings)
+    robot = with_usual_gravity(robot)
+    observed = observe(recordings) if _comparable(robot, model) else None
+    if observed is None:
+        return Diagnosis(tuple(found), np.empty(0))
+    try:
+        trial = Trial.of(robot, observed, model, prior)
+    except np.linalg.LinAlgError:  # efforts or positions beyond all measure
+        return Diagnosis(tuple(found), np.empty(0))
+    best = trial.explanations()
+    if best:
+        first, *others = (finding_of(robot, trial.told(each)) for each in best)
+        found.insert(0, replace(first, alternatives=tuple(others)))
+    return Diagnosis(tuple(found), trial.base.misfit)
+
+
+def observe(recordings: Sequence[Recording]) -> Observation | None:
+    """Return low-passed samples of recordings; None where none can be filtered."""
+    parts = [part for recording in recordings for part in _filtered(recording)]
+    total = sum(len(part[0].position) for part in parts)
+    if not total:
+        return None
+    motions, efforts = [], []
+    moved: dict[float, list[np.ndarray]] = {late: [] for late in DELAYS}
+    for samples, shifted in parts:
+        count = max(2, round(_SAMPLES * len(samples.position) / total))
+        chosen = np.unique(np.linspace(0, len(samples.position) - 1, count).astype(int))
+        motions.append([getattr(samples, name)[chosen] for name in _STATES])
+        efforts.append(samples.effort[chosen])
+        for late in DELAYS:
+            moved[late].append(shifted(late)[chosen])
+    motion = Motion(*(np.concatenate(arrays) for arrays in zip(*motions, strict=True)))
+    fold = np.arange(len(motion)) * _FOLDS // len(motion)
+    joined = {late: np.concatenate(values) for late, values in moved.items()}
+    return Observation(motion, np.concatenate(efforts), joined, fold)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """
+    Samples under one model, for one change after the other; made by `Trial.of`.
+
+    Attributes
+    ----------
+    robot, model, observed:
+        What is compared.
+    rows:
+        (4, m, n, p) rows without gravity, and of 1 m/s^2 along x, y and z.
+    grams:
+        Of the rows as they are, see `gram_matrices`.
+    base:
+        The fit without any change.
+
+    """
+
+    robot: Robot
+    model: HypothesisModel
+    observed: Observation
+    rows: np.ndarray
+    grams: np.ndarray
+    base: HypothesisFit
+
+    @classmethod
+    def of(
+        cls,
+        robot: Robot,
+        observed: Observation,
+        settings: ModelSettings,
+        prior: ParameterSet | None = None,
+    ) -> Trial:
+        """Fit the samples as they are."""
+        # terms that depend on what was before, or on slopes, would need all samples
+        plain = ModelSettings(coupled_drives=settings.coupled_drives)
+        bodies = urdf_prior(robot, plain)
+        if prior is not None:
+            known = {name: prior[name] for name in bodies.layout if name in prior.layout}
+            bodies = bodies.updated(known)
+        model = HypothesisModel.of(robot, plain, bodies)
+        rows = model.weight_rows(observed.motion)
+        grams = gram_matrices(_standing(rows, robot.gravity), observed.effort)
+        fit = model.fit(_normalised(grams, observed.effort))
+        return cls(robot, model, observed, rows, grams, fit)
+
+    def explanations(self) -> list[Explanation]:
+        """Return the best explanation and those nearly as good; none where nothing is wrong."""
+        mass = float(self._masses().sum())
+        # a joint that stays where it is tells nothing
+        still = np.flatnonzero(still_joints(self.robot, self.observed.motion.position))
+        tried = hypotheses(self.robot.gravity, revolute(self.robot), mass)
+        if 2 * len(still) > len(self.robot.joints):
+            return []
+        first, bound = [], self.base.cost
+        for change in tried:
+            if not {*change.joints} & {*still}:
+                first.append(self.explained(change, bound))
+                bound = min(bound, self.base.cost - first[-1].gain + _ROOM)
+        loads = [each for each in first if each.change.code == 'payload']
+        first.append(self._turned(Explanation(along(self.robot.gravity), self.base, 0.0)))
+        first = [each for each in first if each.gain > _WORTH_REFINING]
+        first.sort(key=_rank)
+        refined = [self._refined(each) for each in first[:_FINALISTS]] + first[_FINALISTS:]
+        good = [each for each in refined if each.gain > _decisive(each) and self._admissible(each)]
+        good.sort(key=_rank)
+        good = good[:1] if good and self._confirmed(good[0]) else []
+        if not good:
+            # a load may hardly cost more: its mass is what tells
+            best = max(loads, key=lambda each: each.gain, default=None)
+            return [best] if best is not None and self._admissible(best) else []
+        (best,) = good
+        near = best.gain - max(_SAME, _ALIKE * best.gain)
+        others = [each for each in refined if each is not best and each.gain > near]
+        seen = {(best.change.code, best.change.joints)}
+        for each in sorted(others, key=_rank):
+            key = (each.change.code, each.change.joints)
+            if key not in seen and self._admissible(each):
+                good.append(each)
+                seen.add(key)
+        return good
+
+    def explained(self, change: Change, bound: float | None = None) -> Explanation:
+        """Fit the samples under a change, roughly where it costs more than a bound."""
+        bound = self.base.cost if bound is None else bound
+        grams = self._grams(change, slice(None))
+        effort = change.efforts(self.observed)
+        try:
+            fit = self._model(change).fit(_normalised(grams, effort), bound=bound)
+        except np.linalg.LinAlgError:
+            return Explanation(change, self.base, -np.inf)
+        return Explanation(change, fit, self.base.cost - fit.cost)
+
+    def told(self, explanation: Explanation) -> dict[str, Any]:
+        """Return what a finding tells of an explanation."""
+        change, fit = explanation.change, explanation.fit
+        before, after = self._held_out(NONE, self.base), self._held_out(change, fit)
+        after = after[_order(change, len(after))]
+        ratios = (before + FLOOR) / (after + FLOOR)
+        joint = int(np.argmax(ratios))
+        masses = fit.chi[self.model.places[:, 0]]
+        bare = self._masses()
+        usual = self.base.chi[self.model.places[:, 0]]
+        return {
+            'change': change,
+            'before': float(before[joint]),
+            'after': float(after[joint]),
+            'joint': self.robot.joints[joint],
+            'mass': float(masses[-1]),
+            'prior_mass': float(bare[-1]),
+            'total_mass': float(usual.sum()),
+            'prior_total_mass': float(bare.sum()),
+        }
+
+    def _admissible(self, explanation: Explanation) -> bool:
+        """Tell whether a change is so large that good recordings of good robots do not show it."""
+        change = explanation.change
+        size = abs(change.size)
+        ratios = self.base.chi[self.model.places[:, 0]] / self._masses()
+        if change.code == 'effort_scale':
+            size = abs(np.log(size))
+        elif change.code == 'effort_kind':
+            size = min(abs(np.log(size)), abs(float(np.median(np.log(ratios)))))
+        elif change.code == 'position_offset':
+            size = abs(np.angle(np.exp(1j * size)))
+        elif change.code == 'gravity_direction':
+            size = _angle(np.array(change.gravity), self.robot.gravity)
+        elif change.code == 'payload':
+            bare = self._masses()
+            added = (ratios[-1] - 1.0) * bare[-1] / bare.sum()
+            size = added if ratios[-1] > _HEAVIER else 0.0
+        return bool(size >= LEAST.get(change.code, 0.0))
+
+    def _confirmed(self, explanation: Explanation) -> bool:
+        """Tell whether held-out samples with the prior say the same."""
+        costs = []
+        for change, fit in ((NONE, self.base), (explanation.change, explanation.fit)):
+            square = self._held_out(change, fit) ** 2
+            data = 0.5 * ROWS * np.log(square + FLOOR**2).sum()
+            costs.append(data + self._model(change).prior_cost(fit.chi))
+        return bool(costs[0] - costs[1] > 0.5 * _decisive(explanation))
+
+    def _held_out(self, change: Change, fit: HypothesisFit) -> np.ndarray:
+        """Return (n,) relative residuals of stretches of time that the fit has not seen."""
+        fold, effort = self.observed.fold, change.efforts(self.observed)
+        whole = _normalised(self._grams(change, slice(None)), effort)
+        square = np.zeros(len(whole))
+        for k in range(int(fold.max()) + 1):
+            part = _normalised(self._grams(change, fold == k), effort)
+            chi = self._model(change).refit(whole - part, fit)
+            square += residual_squares(part, chi)
+        return np.sqrt(square)
+
+    def _masses(self) -> np.ndarray:
+        """Return (b,) masses of the links by the prior [kg]."""
+        return np.array([body.mass for body in self.model.bodies])
+
+    def _model(self, change: Change) -> HypothesisModel:
+        return self.model.with_load(change.load, _RADIUS) if change.load else self.model
+
+    def _grams(self, change: Change, which: slice | np.ndarray) -> np.ndarray:
+        effort = change.efforts(self.observed)[which]
+        if change.moves:
+            motion = change.motion(self.observed.motion)
+            return gram_matrices(self.model.rows(motion)[which], effort)
+        gravity = self.robot.gravity if change.gravity is None else np.array(change.gravity)
+        rows = _standing(self.rows[:, which], gravity)
+        if change.gravity is not None or not isinstance(which, slice):
+            return gram_matrices(rows, effort)
+        # only the efforts are others
+        grams, p = self.grams.copy(), rows.shape[-1]
+        grams[:, p, :p] = grams[:, :p, p] = np.einsum('mjp,mj->jp', rows, effort)
+        grams[:, p, p] = (effort**2).sum(axis=0)
+        return grams
+
+    def _refined(self, explanation: Explanation) -> Explanation:
+        """Find the size of a change that fits best."""
+        if explanation.change.code == 'gravity_direction':
+            return self._turned(explanation)
+        best = explanation
+        for ratio in _REFINEMENTS:
+            for _ in range(2):
+                near = [self.explained(change) for change in neighbours(best.change, ratio)]
+                better = max(near, key=lambda each: each.gain, default=best)
+                if better.gain <= best.gain:
+                    break
+                best = better
+        return best
+
+    def _turned(self, explanation: Explanation) -> Explanation:
+        """
+        Find the direction of gravity that fits best.
+
+        Residuals are regressed on the efforts of gravity along x, y and z for the bodies of the
+        present fit, which is then renewed.
+        """
+        best, size = explanation, float(np.linalg.norm(explanation.change.gravity or ()))
+        for _ in range(_TURNS if size > 0.0 else 0):
+            fit, gravity = best.fit, np.array(best.change.gravity)
+            effort = self.observed.effort
+            unit = np.sqrt(fit.weights / _variances(effort))
+            pulled = self.rows[1:] @ fit.chi * unit
+            residual = (effort - _standing(self.rows, gravity) @ fit.chi) * unit
+            columns = pulled.reshape(3, -1).T
+            turn = np.linalg.lstsq(columns, residual.ravel(), rcond=1e-6)[0]
+            turned = gravity + turn
+            turned *= size / max(float(np.linalg.norm(turned)), 1e-9)
+            trial = self.explained(along(turned))
+            if trial.gain < best.gain + 0.5:
+                break
+            best = trial
+        return best
+
+
+def _rank(explanation: Explanation) -> float:
+    """Return what explanations are sorted by; of two that are alike, the simpler one is first."""
+    return _FITTED.get(explanation.change.code, 0.0) - explanation.gain
+
+
+def _comparable(robot: Robot, model: ModelSettings) -> bool:
+    """Tell whether explanations can be tried: on a tree that is not too large."""
+    closed = robot.passive or model.delta is not None or model.loops
+    return not closed and model.elastic is None and robot.n_joints <= MOST_JOINTS
+
+
+def _decisive(explanation: Explanation) -> float:
+    return DECISIVE_MASSES if explanation.change.code == 'effort_kind' else DECISIVE
+
+
+def _filtered(recording: Recording) -> Iterator[tuple[Any, Any]]:
+    """Iterate over the low-passed stretches of a recording, and their efforts moved in time."""
+    if len(recording) < 20:
+        return
+    steps = np.diff(recording.time)
+    step = float(np.median(steps))
+    cuts = np.flatnonzero(steps > max(_BRIDGED, 5.0 * step)) + 1
+    for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
+        time = recording.time[a:b]
+        if time[-1] - time[0] < _SHORTEST:
+            continue
+        even = np.arange(time[0], time[-1], step)
+        position, effort = (
+            np.stack([np.interp(even, time, column) for column in array[a:b].T], axis=1)
+            for array in (recording.position, recording.effort)
+        )
+        whole = Recording(even, position, effort, recording.joints, source=recording.source)
+        settings = SignalSettings(cutoff=min(_CUTOFF, 0.2 / step), decimate_to=None, trim=_TRIM)
+        try:
+            samples = process(whole, settings)
+        except (RecordingError, SettingsError):
+            continue
+
+        def moved(late: float, samples: Any = samples) -> np.ndarray:
+            wanted = samples.time + late
+            columns = [np.interp(wanted, samples.time, column) for column in samples.effort.T]
+            return np.stack(columns, axis=1)
+
+        yield samples, moved
+
+
+def _standing(rows: np.ndarray, gravity: np.ndarray) -> np.ndarray:
+    """Return the rows under gravity, (m, n, p)."""
+    return np.asarray(rows[0] + np.tensordot(gravity, rows[1:], axes=1))
+
+
+def _normalised(grams: np.ndarray, effort: np.ndarray) -> np.ndarray:
+    return np.asarray(grams / (len(effort) * _variances(effort))[:, None, None])
+
+
+def _variances(effort: np.ndarray) -> np.ndarray:
+    """Return the variance of each joint's effort, or what stands for it where there is none."""
+    return np.asarray(np.maximum(effort.var(axis=0), 1e-12 * effort.mean(axis=0) ** 2 + 1e-30))
+
+
+def _order(change: Change, n: int) -> list[int]:
+    """Return where the recorded efforts of each joint have gone."""
+    return [change.effort.get(j, j) for j in range(n)]
+
+
+def _angle(first: np.ndarray, second: np.ndarray) -> float:
+    sizes = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(np.arccos(np.clip(first @ second / sizes, -1.0, 1.0))) if sizes else np.pi

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that show without trying explanations: each is found, and nothing in good recordings."""
+
+from dataclasses import replace
+import re
+
+import numpy as np
+import pytest
+from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation.recording_faults import in_seconds, recording_faults
+from robot_identification.model.robot import Robot
+from robot_identification.pipeline import IdentificationProblem, identify_sources
+from robot_identification.regressor import (
+    build,
+    ModelSettings,
+    prior,
+)
+
+PENDULUM = """
+<robot name="pendulum"><link name="base"/>
+<link name="arm"><inertial><origin xyz="0 0 -0.3"/><mass value="2"/>
+<inertia ixx="0.05" iyy="0.05" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="swing" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+<limit lower="-1.5" upper="1.5" velocity="4" effort="30"/>
+<dynamics damping="0.1" friction="0.2"/></joint></robot>
+"""
+
+
+@pytest.fixture(scope='module')
+def pendulum():
+    robot = Robot.from_urdf(PENDULUM)
+    time = np.arange(2000) / 200.0
+    q, v, a = np.zeros((3, time.size, 1))
+    for size, w in ((0.8, 1.1), (0.5, 3.7), (0.15, 8.3)):
+        q[:, 0] += size * np.sin(w * time)
+        v[:, 0] += size * w * np.cos(w * time)
+        a[:, 0] -= size * w**2 * np.sin(w * time)
+    regressor = build(robot, ModelSettings())
+    effort = regressor.rows(Motion(q, v, a)) @ prior(robot, ModelSettings()).values
+    noise = 0.02 * np.random.default_rng(0).standard_normal(q.shape)
+    return robot, Recording(time, q, effort[:, None] + noise, robot.joints)
+
+
+@pytest.mark.parametrize(
+    ('changed', 'text'),
+    [
+        (lambda r: r, None),
+        (lambda r: replace(r, position=np.degrees(r.position)), "'swing' moves over .* in rad"),
+        (lambda r: replace(r, effort=-r.effort), 'found at swing: has the effort the sign'),
+    ],
+)
+def test_doubts(pendulum, changed, text):
+    robot, recording = pendulum
+    result = identify_sources(IdentificationProblem(robot), [changed(recording)])
+    doubted = [note for note in result.warnings if 'URDF are' in note or 'instead of' in note]
+    if text is None:
+        assert doubted == []
+    else:
+        assert any(re.search(text, note) for note in doubted), doubted
+
+
+def test_robot_without_limits_is_not_doubted(pendulum):
+    _, recording = pendulum
+    robot = Robot.from_urdf(PENDULUM.replace('revolute', 'continuous'))
+    result = identify_sources(IdentificationProblem(robot), [recording])
+    assert not any('apart' in note for note in result.warnings)
+
+
+@pytest.mark.parametrize(('factor', 'name'), [(1e3, 'milli'), (1e9, 'nano')])
+def test_stamps_in_another_unit_are_put_right(pendulum, factor, name):
+    _, recording = pendulum
+    (right,), (finding,) = in_seconds([replace(recording, time=factor * recording.time)])
+    assert name in finding.evidence
+    np.testing.assert_allclose(right.time, recording.time, atol=1e-9)
+    assert in_seconds([recording]) == ((recording,), ())
+
+
+def spoiled(recording, what):
+    keep = np.ones(len(recording), dtype=bool)
+    position, effort = recording.position.copy(), recording.effort.copy()
+    velocity = np.gradient(position[:, 0], recording.time)[:, None]
+    if what == 'missing_samples':
+        for start in range(100, 1900, 150):
+            keep[start : start + 10] = False
+    elif what == 'saturation':
+        effort = np.clip(effort, -3.0, 3.0)
+    elif what == 'still_joint':
+        position, velocity = 0.01 * position, 0.01 * velocity
+    elif what == 'velocity':
+        velocity = -velocity
+    return Recording(
+        recording.time[keep], position[keep], effort[keep], recording.joints, velocity[keep]
+    )
+
+
+@pytest.mark.parametrize(
+    'what', [None, 'missing_samples', 'saturation', 'still_joint', 'velocity']
+)
+def test_faults_that_need_no_model(pendulum, what):
+    robot, recording = pendulum
+    found = list(recording_faults(robot, [spoiled(recording, what)]))
+    assert [finding.code for finding in found] == ([] if what is None else [what])
+    assert all(finding.remedy and finding.evidence for finding in found)
+
+
+def test_rest_at_the_largest_effort_is_no_saturation(pendulum):
+    robot, recording = pendulum
+    position, effort = recording.position.copy(), recording.effort.copy()
+    top = effort.max()
+    for start in (200, 900):
+        position[start : start + 100], effort[start : start + 100] = position[start], top
+    resting = replace(recording, position=position, effort=effort)
+    assert list(recording_faults(robot, [resting])) == []
+
+
+def test_gravity_in_millimetres(pendulum):
+    _, recording = pendulum
+    robot = Robot.from_urdf(PENDULUM, gravity=(0.0, 0.0, -9810.0))
+    (finding,) = recording_faults(robot, [recording])
+    assert finding.code == 'gravity_unit' and '9810' in finding.evidence
