@@ -29,6 +29,7 @@ import yaml
 
 from .base_parameters import structure
 from .errors import IdentificationError
+from .estimation.physical_constraints import body_links
 from .model.packages import resolve_package_path
 from .model.parameters import ParameterSet
 from .nodes.common.processes import NodeProcesses
@@ -40,8 +41,8 @@ from .results.result import read_result, StoredResult
 SIGNIFICANT = 5.0
 """A parameter is significant where its relative standard deviation is below this [%]."""
 
-BAND = 3.0
-"""How many standard deviations an identified value may be away from the true one."""
+BAND = 1.96
+"""Half the width of a 95 % interval [standard deviations]."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ class TruthComparison:
 
     @property
     def outside(self) -> np.ndarray:
-        """(b,) bool, significant parameters more than three standard deviations off."""
-        return self.significant & (self.deviation > BAND)
+        """(b,) bool, parameters whose 95 % interval does not hold the true value."""
+        return np.isfinite(self.deviation) & (self.deviation > BAND)
 
     def table(self, width: int = 46) -> str:
         """Return the table as text; ``*`` marks what is significant, ``!`` what is off."""
@@ -128,6 +129,61 @@ def compare(result: StoredResult, truth: Mapping[str, float]) -> TruthComparison
         identified=result.base.values,
         std=result.base_std,
     )
+
+
+@dataclass(frozen=True)
+class MassComparison:
+    """
+    Identified masses of links against the true ones.
+
+    Attributes
+    ----------
+    links:
+        Names of the n links.
+    prior, true, identified, std:
+        (n,) [kg].
+
+    """
+
+    links: tuple[str, ...]
+    prior: np.ndarray
+    true: np.ndarray
+    identified: np.ndarray
+    std: np.ndarray
+
+    @classmethod
+    def of(cls, result: StoredResult, truth: Mapping[str, float]) -> MassComparison:
+        """Hold a result against true standard parameters by name."""
+        links = body_links(result.standard.layout)
+        names = [f'{link}.m' for link in links]
+        places = result.standard.layout.indices(names)
+        return cls(
+            links=links,
+            prior=result.prior.values[places],
+            true=np.array([truth[name] for name in names]),
+            identified=result.standard.values[places],
+            std=result.standard_std[places],
+        )
+
+    @property
+    def within(self) -> np.ndarray:
+        """(n,) bool, links whose 95 % interval holds the true mass."""
+        return np.asarray(np.abs(self.identified - self.true) <= BAND * self.std)
+
+    def table(self) -> str:
+        """Return the table as text; ``!`` marks intervals that do not hold the true mass."""
+        lines = [
+            f'    {"link":14} {"URDF kg":>10} {"true kg":>10} {"identified":>11} {"std":>9}'
+            f'   {"95 % interval":^21}'
+        ]
+        rows = zip(self.links, self.prior, self.true, self.identified, self.std, self.within)
+        for link, prior, true, mass, std, within in rows:
+            interval = f'{mass - BAND * std:8.3f} to {mass + BAND * std:8.3f}'
+            lines.append(
+                f'  {" " if within else "!"} {_short(link, 14):14} {prior:10.3f} {true:10.3f} '
+                f'{mass:11.3f} {std:9.3f}   {interval:^21}'
+            )
+        return '\n'.join(lines)
 
 
 def _short(text: str, width: int) -> str:
@@ -309,7 +365,7 @@ class Story:
     def identify(self, recording: str) -> str:
         """Identify from a recording and return the folder of the result."""
         answer = self.caller.call(
-            Identify, 'identification/identify', 120.0, method=Identify.Request.WLS,
+            Identify, 'identification/identify', 120.0, method=Identify.Request.PHYSICAL,
             source=recording,
         )  # fmt: skip
         _say(
@@ -340,14 +396,24 @@ class Story:
 
     def _compare(self, result_folder: str) -> None:
         truth = yaml.safe_load(self.truth_file.read_text(encoding='utf-8'))
-        comparison = compare(read_result(Path(result_folder) / 'result.yaml'), truth)
+        result = read_result(Path(result_folder) / 'result.yaml')
+        masses = MassComparison.of(result, truth)
+        _say('\nTrue and identified masses of the links:\n')
+        _say(masses.table())
+        _say(
+            f'\n{int(masses.within.sum())} of {len(masses.links)} lie within their 95 % interval. '
+            'What the motion does not tell of a mass\nis left to the URDF, which the interval '
+            'counts.'
+        )
+        comparison = compare(result, truth)
         _say('\nTrue and identified base parameters (m, mx, ... in SI units):\n')
         _say(comparison.table())
         count, outside = int(comparison.significant.sum()), int(comparison.outside.sum())
+        known = int(np.isfinite(comparison.deviation).sum())
         _say(
             f'\n* {count} of {len(comparison.true)} are significant (relative standard deviation '
-            f'below {SIGNIFICANT:g} %);\n  {count - outside} of these lie within {BAND:g} '
-            'standard deviations of the true value.'
+            f'below {SIGNIFICANT:g} %);\n  the 95 % intervals of {known - outside} of {known} '
+            'hold the true value.'
         )
 
     @property

@@ -21,15 +21,15 @@ from .errors import (
     once,
 )
 from .estimation import (
+    applicable,
     body_scale,
-    bootstrap,
     effort_delay,
     EffortDelay,
     Equations,
     essential,
     Estimate,
+    estimated,
     EstimationSettings,
-    ESTIMATORS,
     find_slopes,
     LinearSystem,
     open_slopes,
@@ -191,6 +191,8 @@ def identify_sources(
     sources, validation = _watched(sources), _watched(validation)
     with collected_warnings() as notes:
         progress(0.0, 'finding the base parameters')
+        estimation, remarks = applicable(problem.estimation)
+        problem = replace(problem, estimation=estimation)
         regressor, prior = problem.regressor(), problem.prior()
         base = structure(regressor, problem.robot, grouping=problem.model.grouping)
         watch.lap('structure')
@@ -264,6 +266,7 @@ def identify_sources(
         effort_delay=late,
         diagnosis=findings,
         warnings=once(
+            remarks,
             notes,
             tuple(str(finding) for finding in findings),
             estimate.warnings,
@@ -384,10 +387,7 @@ def _drive_gains(
 
 def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:
     """All base parameters, and, where asked for, the essential ones alone."""
-    estimate = ESTIMATORS[task.settings.method](task)
-    drawing = task.settings.bootstrap
-    if drawing is not None:
-        estimate = replace(estimate, bootstrap=bootstrap(task.system, estimate, drawing))
+    estimate = estimated(task)
     wanted = task.settings.essential
     if wanted is None:
         return estimate, None

@@ -138,6 +138,7 @@ class FactorBuilder:
             robot=robot_document(self.problem.robot),
             origins=(_origin(watched),),
             name=self.problem.name or self.problem.robot.name,
+            blocks=system.blocks,
         )
 
     def system(
@@ -189,7 +190,7 @@ class FactorBuilder:
         if difference is not None:
             name = source.source if isinstance(source, FactorSource) else ', '.join(names[:2])
             raise told_of(difference, 'this problem', name)
-        return LinearSystem(stored.factor, self.structure, sources=names)
+        return LinearSystem(stored.factor, self.structure, sources=names, blocks=stored.blocks)
 
 
 def reduce_experiment(
@@ -318,12 +319,6 @@ def require_factors(problem: IdentificationProblem) -> None:
             key='estimation.method',
             value=method,
             remedy=f'take {", ".join(FROM_FACTORS)}, or identify from the recordings',
-        )
-    if problem.estimation.bootstrap is not None:
-        raise SettingsError(
-            "'estimation.bootstrap' draws stretches of the recordings, which factors do not have",
-            key='estimation.bootstrap',
-            remedy='leave it out, or identify from the recordings',
         )
     if problem.known_load is not None:
         raise SettingsError(

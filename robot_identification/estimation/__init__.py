@@ -34,7 +34,9 @@ from .least_squares import (
     wls,
 )
 from .methods import (
+    applicable,
     Equations,
+    estimated,
     ESTIMATORS,
     Task,
 )
@@ -66,6 +68,7 @@ from .system import combine, LinearSystem
 
 __all__ = [
     'accumulate',
+    'applicable',
     'body_scale',
     'Bootstrap',
     'bootstrap',
@@ -83,6 +86,7 @@ __all__ = [
     'essential',
     'EssentialSettings',
     'Estimate',
+    'estimated',
     'EstimationSettings',
     'ESTIMATORS',
     'evaluate',

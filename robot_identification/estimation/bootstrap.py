@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from ..errors import IdentifiabilityError, SettingsError
+from ..errors import IdentifiabilityError
 from ..options.fields import option
 from .estimate import Bootstrap, Estimate
 from .system import LinearSystem
@@ -73,7 +73,7 @@ def bootstrap(
         The rows, with their ``blocks``.
     estimate:
         By ordinary or weighted least squares of them; its free parameters are the ones estimated
-        here.  For a physical fit the scatter is that without prior and constraints.
+        here.
     settings:
         See `BootstrapSettings`.
 
@@ -81,18 +81,16 @@ def bootstrap(
     ------
     IdentifiabilityError
         where so few stretches make a recording that most replicates determine too few parameters.
-    SettingsError
-        where the system has no blocks.
+        Or where the system has no blocks.
     ValueError
         where the rows were weighted one by one.
 
     """
     settings = settings or BootstrapSettings()
     if system.blocks is None:
-        raise SettingsError(
-            "'estimation.bootstrap' is asked for, but the rows came without their time",
-            key='estimation.bootstrap',
-            remedy='identify from the recordings, not from their factors; or set it to null',
+        raise IdentifiabilityError(
+            'the rows came without their time, which the block bootstrap needs',
+            remedy='identify from recordings, or from factors that this version has made',
         )
     if estimate.factor is not None:
         raise ValueError('the parts do not know the weights of single rows')
@@ -129,8 +127,11 @@ def bootstrap(
         whole[free] = values
         return whole
 
+    covariance = np.full((free.size, free.size), np.nan)
+    covariance[np.ix_(free, free)] = np.atleast_2d(np.cov(shifts))
     return Bootstrap(
         std=spread(np.std(shifts, axis=1, ddof=1)),
+        covariance=covariance,
         low=spread(rows.base + low),
         high=spread(rows.base + high),
         level=settings.level,

@@ -179,6 +179,7 @@ def drive_gains(
         method=method,
         recordings=tuple(recordings),
         warnings=_warnings(drives, factors, std, shrinkage),
+        growth=float(np.sqrt(inflation)),
     )
 
 

@@ -100,8 +100,9 @@ class DriveGain:
         Its name: that of the joint in the same place.
     assumed, gain:
         Joint effort for one unit of the recorded effort, as assumed and as identified.
-    std:
-        Standard deviation of ``gain``; NaN, like ``gain``, where the load does not tell it.
+    std, classical_std:
+        Standard deviation of ``gain``, and that of independent rows; NaN, like ``gain``, where
+        the load does not tell it.
     relative_change, relative_std:
         100 (gain / assumed - 1) and 100 std / assumed [%].
 
@@ -113,6 +114,7 @@ class DriveGain:
     std: float
     relative_change: float
     relative_std: float
+    classical_std: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields by name."""
@@ -146,6 +148,8 @@ class DriveGains:
         For ``ratios``: what the common factor of all gains is from; else empty.
     scale_std:
         Relative standard deviation of the common factor; NaN where it is not known.
+    growth:
+        By how much standard deviations exceed those of independent rows.
 
     """
 
@@ -159,6 +163,7 @@ class DriveGains:
     reference: str = ''
     scale: str = ''
     scale_std: float = float('nan')
+    growth: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ('factors', 'covariance', 'assumed'):
@@ -191,6 +196,7 @@ class DriveGains:
                 std=float(abs(assumed) * std),
                 relative_change=float(100.0 * (factor - 1.0)),
                 relative_std=float(100.0 * std),
+                classical_std=float(abs(assumed) * std / self.growth),
             )
 
     def to_dict(self) -> dict[str, Any]:

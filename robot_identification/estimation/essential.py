@@ -5,7 +5,8 @@ Essential parameters: the base parameters that the data tell with some certainty
 Gautier and Venture (IROS 2013), section III, after Pham and Gautier, "Essential parameters of
 robots" (CDC 1991): the parameter with the largest relative standard deviation is dropped and the
 others are estimated again, until all that are left are certain enough.  The joints' weights stay
-those of the full estimate, so that the residuals of successive models can be compared.
+those of the full estimate, so that the residuals of successive models can be compared; so do the
+factors by which the block bootstrap's standard deviations exceed the classical ones.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .estimate import Estimate
 from .identifiability import Identifiability
 from .least_squares import assemble, solve
 from .system import LinearSystem
+from .uncertainty import grown
 
 
 def essential(
@@ -51,7 +53,10 @@ def essential(
     """
     fixed = np.where(estimate.estimated, 0.0, estimate.base.values)
     factor = estimate.weighted(system)
-    kept = _eliminate(factor, estimate.estimated, fixed, system.n_independent, max_relative_std)
+    growth = np.ones(len(estimate)) if estimate.growth is None else np.asarray(estimate.growth)
+    kept = _eliminate(
+        factor, estimate.estimated, fixed, system.n_independent, growth, max_relative_std
+    )
     if not kept.any():
         raise IdentifiabilityError(
             f'no base parameter has a relative standard deviation below {max_relative_std:g} %',
@@ -68,11 +73,17 @@ def essential(
         robot=estimate.robot,
         essential=kept,
     )
-    return replace(reduced, factor=estimate.factor)
+    reduced = replace(reduced, factor=estimate.factor)
+    return reduced if estimate.growth is None else grown(reduced, growth)
 
 
 def _eliminate(
-    factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float, limit: float
+    factor: np.ndarray,
+    free: np.ndarray,
+    fixed: np.ndarray,
+    rows: float,
+    growth: np.ndarray,
+    limit: float,
 ) -> np.ndarray:
     """Return which parameters, (b,) bool, are left when none exceeds ``limit``."""
     columns = np.flatnonzero(free)
@@ -92,7 +103,8 @@ def _eliminate(
         spread = np.sqrt(square) * np.linalg.norm(solve_triangular(r[:k], np.eye(k)), axis=1)
         # a value of exactly 0 is the least certain of all, and 0 / 0 is certain
         with np.errstate(divide='ignore', invalid='ignore'):
-            relative = np.nan_to_num(100.0 * spread / np.abs(value), nan=0.0, posinf=np.inf)
+            relative = 100.0 * growth[columns] * spread / np.abs(value)
+            relative = np.nan_to_num(relative, nan=0.0, posinf=np.inf)
         worst = int(relative.argmax())
         if relative[worst] <= limit:
             break

@@ -19,6 +19,12 @@ from .tables import (
     wrapped,
 )
 
+NOT_COVERED = (
+    'The error that the model makes on other motions, and that of gains and geometry, is not '
+    'covered: hold the result against other recordings.'
+)
+"""What standard deviations do not say."""
+
 METHOD_TITLES = {
     'ols': 'ordinary least squares',
     'wls': 'weighted least squares',
@@ -111,16 +117,15 @@ def _parameter_table(parameters: list[ParameterEstimate]) -> list[str]:
 def _bootstrap_table(estimate: Estimate, bootstrap: Bootstrap) -> list[str]:
     parameters = [p for p in estimate if not math.isnan(p.std)]
     width = max([len('parameter'), *(len(p.name) for p in parameters)])
-    heads = ('bootstrap std', 'by std', 'low', 'high')
+    heads = ('classical std', 'std by it', 'low', 'high')
     lines = [
-        rule('Bootstrap'),
-        *wrapped(bootstrap.described, ''),
+        rule('Uncertainty'),
+        *wrapped(f'{bootstrap.described}. {NOT_COVERED}', ''),
         f'{"parameter":<{width}}' + ''.join(f'{head:>14}' for head in heads),
     ]
     for p in parameters:
-        assert p.bootstrap_std is not None
-        growth = p.bootstrap_std / p.std if p.std > 0.0 else math.nan
-        cells = (p.bootstrap_std, growth, p.bootstrap_low, p.bootstrap_high)
+        growth = p.std / p.classical_std if p.classical_std > 0.0 else math.nan
+        cells = (p.classical_std, growth, p.bootstrap_low, p.bootstrap_high)
         lines.append(f'{p.name:<{width}}' + ''.join(f'{number(cell):>14}' for cell in cells))
     return lines
 
@@ -236,6 +241,8 @@ class Bootstrap:
         How many make a replicate.
     lost:
         Replicates that do not determine all parameters, left out.
+    covariance:
+        (b, b) of the replicates; NaN in rows and columns of what is not estimated.
 
     """
 
@@ -247,6 +254,7 @@ class Bootstrap:
     block: float
     stretches: int
     lost: int = 0
+    covariance: np.ndarray | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return how it was done; the parameters' figures stand with the parameters."""
@@ -260,8 +268,9 @@ class Bootstrap:
             f', {self.lost} left out as they do not determine all parameters' if self.lost else ''
         )
         return (
-            f'{self.replicates} replicates of {self.stretches} stretches of {self.block:.3g} s'
-            f'{lost}; {self.level:g} % of them are between low and high'
+            f'std is by the block bootstrap, {self.replicates} replicates of {self.stretches} '
+            f'stretches of {self.block:.3g} s{lost}; low and high are bounds of {self.level:g} % '
+            'intervals'
         )
 
 
@@ -277,13 +286,16 @@ class ParameterEstimate:
     expression:
         The combination of standard parameters that the value stands for.
     std:
-        Standard deviation [unit]; NaN where the value is not estimated.
+        Standard deviation [unit], by the block bootstrap unless that is switched off; NaN where
+        the value is not estimated.
     relative_std:
         100 std / |value| [%]; NaN where the value is not estimated.
     essential:
         Whether the parameter is among the essential ones; None where that was not asked.
     state:
         ``IDENTIFIED`` or ``NOT_EXCITED``.
+    classical_std:
+        Standard deviation where the errors of rows were independent [unit].
     bootstrap_std, bootstrap_low, bootstrap_high:
         Standard deviation and interval by the bootstrap [unit]; None where that was not asked.
 
@@ -297,6 +309,7 @@ class ParameterEstimate:
     relative_std: float
     essential: bool | None
     state: str
+    classical_std: float = math.nan
     bootstrap_std: float | None = None
     bootstrap_low: float | None = None
     bootstrap_high: float | None = None
@@ -327,7 +340,8 @@ class Estimate:
     covariance:
         (b, b) of the estimation error; NaN in rows and columns of what was not estimated.
     std:
-        (b,) standard deviations, in the units of ``base``; NaN where not estimated.
+        (b,) standard deviations, in the units of ``base``, by the block bootstrap unless that is
+        switched off or impossible; NaN where not estimated.
     relative_std:
         (b,) 100 std / |value| [%]; NaN where not estimated.
     joints:
@@ -368,7 +382,13 @@ class Estimate:
         (b + 1, b + 1) R of [W | tau] of the rows as the method weighted them one by one, for what
         is estimated from them afterwards; None where the joints' ``weights`` say it all.
     bootstrap:
-        Standard deviations and intervals by the block bootstrap; None where that was not asked.
+        Standard deviations and intervals by the block bootstrap; None where ``std`` is classical.
+    classical_std:
+        (b,) standard deviations where the errors of rows were independent; None where ``std`` is
+        that.
+    growth:
+        (b,) by how much the block bootstrap's standard deviations of the plain least squares
+        exceed the classical ones; None where ``std`` is classical.
 
     """
 
@@ -397,6 +417,8 @@ class Estimate:
     notes: tuple[str, ...] = ()
     factor: np.ndarray | None = None
     bootstrap: Bootstrap | None = None
+    classical_std: np.ndarray | None = None
+    growth: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         b = len(self.base.layout)
@@ -404,6 +426,8 @@ class Estimate:
             'covariance': (b, b),
             'std': (b,),
             'relative_std': (b,),
+            'classical_std': (b,),
+            'growth': (b,),
             'excited': (b,),
             'essential': (b,),
             'weights': (len(self.joints),),
@@ -436,6 +460,7 @@ class Estimate:
 
     def __iter__(self) -> Iterator[ParameterEstimate]:
         layout, drawn = self.base.layout, self.bootstrap
+        classical = self.std if self.classical_std is None else self.classical_std
         for i, name in enumerate(layout.names):
             yield ParameterEstimate(
                 name=name,
@@ -446,6 +471,7 @@ class Estimate:
                 relative_std=float(self.relative_std[i]),
                 essential=None if self.essential is None else bool(self.essential[i]),
                 state=IDENTIFIED if self.excited[i] else NOT_EXCITED,
+                classical_std=float(classical[i]),
                 bootstrap_std=None if drawn is None else float(drawn.std[i]),
                 bootstrap_low=None if drawn is None else float(drawn.low[i]),
                 bootstrap_high=None if drawn is None else float(drawn.high[i]),

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..model.parameters import ParameterSet
@@ -25,6 +27,7 @@ from .row_block import RowBlock
 from .rows import row_blocks, system_of
 from .settings import EstimationSettings
 from .system import LinearSystem
+from .uncertainty import with_bootstrap
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,6 @@ class Equations:
         moving: bool = True,
     ) -> LinearSystem:
         """Return the linear system of recordings, see `system_of` and `energy_system`."""
-        timed = self.settings.bootstrap is not None or self.settings.method == 'physical'
         if self.by_energy:
             return energy_system(
                 sources,
@@ -86,7 +88,7 @@ class Equations:
                 self.settings.energy,
                 progress=progress,
                 trace_points=trace_points,
-                timed=timed,
+                timed=True,
                 moving=moving,
             )
         return system_of(
@@ -96,7 +98,7 @@ class Equations:
             signals,
             progress=progress,
             trace_points=trace_points,
-            timed=timed,
+            timed=True,
         )
 
     @property
@@ -171,14 +173,45 @@ def _mrls(task: Task) -> Estimate:
 
 
 def _physical(task: Task) -> Estimate:
-    return physical(
-        task.system,
-        task.robot,
-        task.prior,
-        task.settings.physical,
-        model=task.model,
-        boxes=stated_boxes(task.settings.mrls.bounds, task.settings.mrls.bounds_file),
+    try:
+        return physical(
+            task.system,
+            task.robot,
+            task.prior,
+            task.settings.physical,
+            model=task.model,
+            boxes=stated_boxes(task.settings.mrls.bounds, task.settings.mrls.bounds_file),
+            drawing=task.settings.bootstrap,
+        )
+    except (np.linalg.LinAlgError, ValueError) as error:
+        estimate = _wls(task)
+        remark = f'the physical fit fails ({error}): weighted least squares takes its place'
+        return replace(estimate, warnings=(*estimate.warnings, remark))
+
+
+def applicable(settings: EstimationSettings) -> tuple[EstimationSettings, tuple[str, ...]]:
+    """
+    Return settings that can be met together, and remarks on what had to give way.
+
+    Method physical, the default, finds standard parameters itself; where other ones are asked
+    for, weighted least squares takes its place.
+    """
+    if settings.method != 'physical' or settings.standard == 'nearest':
+        return settings, ()
+    remark = (
+        f"'estimation.standard' is {settings.standard}, which method physical does not have: "
+        'weighted least squares (wls) takes its place'
     )
+    return replace(settings, method='wls'), (remark,)
+
+
+def estimated(task: Task) -> Estimate:
+    """Return the estimate by the method of the settings, with its standard deviations."""
+    estimate = ESTIMATORS[task.settings.method](task)
+    drawing = task.settings.bootstrap
+    if estimate.method == 'physical' or drawing is None:
+        return estimate
+    return with_bootstrap(task.system, estimate, drawing)
 
 
 ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {

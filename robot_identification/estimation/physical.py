@@ -28,16 +28,18 @@ from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
 from .bootstrap import bootstrap, BootstrapSettings
 from .bounds import Interval
-from .estimate import Estimate
+from .estimate import Bootstrap, Estimate
 from .least_squares import evaluate, wls
 from .log_det import LogDetMinimum
 from .physical_constraints import (
     Body,
 )
+from .physical_covariance import classical_covariance, constrained, drawn_covariance
 from .physical_fit import PhysicalFit
 from .physical_settings import PhysicalSettings
 from .prior_strength import choose_strength, Folds, Strength
 from .system import LinearSystem
+from .uncertainty import classical, relative
 
 _DEAR = 1.2
 """Relative error over that of the free fit from which constraints contradict the recording."""
@@ -51,6 +53,8 @@ _DEFAULT_WEIGHT = 30.0
 _ROUGH = 1e-2
 """Distance from the minimum [standard deviations] that is enough to compare strengths."""
 
+_DRAWING = BootstrapSettings()
+
 _ROUNDS, _SETTLED = 10, 0.005
 
 
@@ -62,6 +66,7 @@ def physical(
     *,
     model: ModelSettings | None = None,
     boxes: Mapping[str, Interval] | None = None,
+    drawing: BootstrapSettings | None = _DRAWING,
 ) -> Estimate:
     """
     Return the most probable physically consistent standard parameters.
@@ -80,12 +85,15 @@ def physical(
         Gives the coupled drives.
     boxes:
         Lowest and highest values of standard parameters, see `standard_box`.
+    drawing:
+        Of the bootstrap; None for standard deviations as if rows were independent.  The fit is
+        the same.
 
     Returns
     -------
     Estimate
-        with ``standard`` and ``standard_std``, the parameters found and their posterior standard
-        deviations; ``base`` and its covariance, what they amount to.
+        with ``standard`` and ``standard_std``, the parameters found and their standard deviations;
+        ``base`` and its covariance, what they amount to.
 
     Raises
     ------
@@ -99,17 +107,27 @@ def physical(
     settings = settings or PhysicalSettings()
     free = wls(system, prior=prior, robot=robot.name)
     fit = PhysicalFit.of(system, robot, prior, settings, model or ModelSettings(), boxes)
-    inflation = _inflation(system, free)
+    drawn, missing = _drawn(system, free, drawing or _DRAWING)
+    inflation = _inflation(drawn, free)
     folds = Folds.of(system) if settings.weight is None else None
     scales = _row_scales(system, free.base.values, free, inflation)
     if folds is None:
-        strength = Strength(settings.weight or _DEFAULT_WEIGHT, np.zeros(0))
+        weight = settings.weight or _DEFAULT_WEIGHT
+        strength = Strength(weight, weight, np.zeros(0))
     else:
         # the prior's strength depends on the noise of the joints, and that on a sensible fit
         _, scales = _settled(system, fit, _DEFAULT_WEIGHT, scales, free, inflation)
         strength = _strength(fit, folds, scales, system)
     minimum, scales = _settled(system, fit, strength.weight, scales, free, inflation)
-    return _estimate(system, free, prior, fit, minimum, strength, scales, inflation)
+    estimate = _estimate(system, free, prior, fit, minimum, strength, scales, inflation)
+    if drawing is None:
+        return estimate
+    if drawn is None:
+        return estimate if missing is None else classical(estimate, missing)
+    problem, start = fit.problem(system.stacked(scales), strength.weight)
+    excess = strength.weight / strength.best
+    covariance = drawn_covariance(minimum.chi, start, problem, fit.regrouping, drawn, excess)
+    return constrained(estimate, free, drawn, covariance, fit.regrouping)
 
 
 def _settled(
@@ -143,15 +161,21 @@ def _strength(
     return choose_strength(folds, scales, system.driven, solve)
 
 
-def _inflation(system: LinearSystem, free: Estimate) -> float:
-    """Return by how much classical variances are too small, by the block bootstrap; at least 1."""
-    if system.blocks is None or free.factor is not None:
-        return 1.0
+def _drawn(
+    system: LinearSystem, free: Estimate, settings: BootstrapSettings
+) -> tuple[Bootstrap | None, IdentifiabilityError | None]:
+    """Return the bootstrap of the plain fit, or why there is none."""
     try:
-        drawn = bootstrap(system, free, BootstrapSettings(replicates=200))
-    except IdentifiabilityError:
-        return 1.0
+        return bootstrap(system, free, settings), None
+    except IdentifiabilityError as error:
+        return None, error
+
+
+def _inflation(drawn: Bootstrap | None, free: Estimate) -> float:
+    """Return by how much classical variances are too small; at least 1."""
     known = free.estimated & (free.std > 0.0)
+    if drawn is None or not known.any():
+        return 1.0
     return max(1.0, float(np.median((drawn.std[known] / free.std[known]) ** 2)))
 
 
@@ -182,20 +206,19 @@ def _estimate(
     """Return the estimate with the physical parameters in place of the unconstrained ones."""
     found = ParameterSet(prior.layout, minimum.chi)
     base = system.structure.project(found)
-    covariance = minimum.covariance
+    data = system.stacked(scales)[:, :-1] @ fit.regrouping
+    covariance = classical_covariance(minimum, data, inflation)
     of_base = fit.regrouping @ covariance @ fit.regrouping.T
     # what the recordings do not tell counts as not estimated, though the prior gives it a value
     of_base[~free.excited] = of_base[:, ~free.excited] = np.nan
     std = np.sqrt(np.diag(of_base))
     result = evaluate(system, base.values)
-    with np.errstate(divide='ignore', invalid='ignore'):
-        relative_std = 100.0 * std / np.abs(base.values)
     estimate = replace(
         free,
         base=base,
         covariance=of_base,
         std=std,
-        relative_std=relative_std,
+        relative_std=relative(std, base.values),
         joints=result.joints,
         relative_error=result.relative_error,
         raw_relative_error=result.raw_relative_error,
@@ -248,7 +271,7 @@ def _notes(
     if inflation > 1.0:
         notes.append(
             f'rows count for 1/{inflation:.3g} of what they would if they were independent, by '
-            'the block bootstrap; standard deviations are those of the posterior'
+            'the block bootstrap'
         )
     found = estimate.standard
     at_bounds = () if found is None else fit.bounds.reached(found)

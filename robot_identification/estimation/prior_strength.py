@@ -37,12 +37,15 @@ class Strength:
     ----------
     weight:
         The one that is taken.
+    best:
+        The one that predicts best, at most ``weight``: how far bodies are from the prior.
     costs:
         (k,) mean log of the held-out residual by `STRENGTHS`; empty where nothing was compared.
 
     """
 
     weight: float
+    best: float
     costs: np.ndarray
 
 
@@ -117,7 +120,7 @@ def choose_strength(
             squares[place] += folds.held_out(fold, base) ** 2
     costs = 0.5 * np.log(squares[:, driven]).mean(axis=1)
     near = np.flatnonzero(costs <= costs.min() + np.log1p(NEAR_BEST))
-    return Strength(float(STRENGTHS[near[0]]), costs)
+    return Strength(float(STRENGTHS[near[0]]), float(STRENGTHS[costs.argmin()]), costs)
 
 
 def _joint_factor(blocks: TimeBlocks, which: slice, joint: int, width: int) -> np.ndarray:

@@ -18,8 +18,7 @@ METHODS = ('ols', 'wls', 'irls', 'mrls', 'physical')
 
 FROM_FACTORS = ('ols', 'wls', 'physical')
 """
-Those that see rows through factors alone: the factors of recordings are enough for them, and those
-of parts of recordings for the bootstrap.
+Those that see rows through factors alone: the factors of recordings are enough for them.
 """
 
 STANDARD = ('nearest', 'base_columns', 'essential')
@@ -51,11 +50,11 @@ class EstimationSettings:
     """
 
     method: str = option(
-        'wls',
-        doc='How parameters are estimated: least squares with all rows alike (ols), or those of '
+        'physical',
+        doc='How parameters are estimated: the most probable ones that real bodies can have, from '
+        'recordings and prior (physical); least squares with all rows alike (ols), or those of '
         'each joint by its residual (wls), or each row by its own, robust against outliers '
-        '(irls); recursively from the prior (mrls); as wls over what real bodies can have '
-        '(physical)',
+        '(irls); recursively from the prior (mrls)',
         choices=METHODS,
     )
     equations: str = option(
@@ -72,10 +71,10 @@ class EstimationSettings:
         factory=EssentialSettings,
     )
     bootstrap: BootstrapSettings | None = option(
-        None,
+        factory=BootstrapSettings,
         doc='Standard deviations and intervals that hold where noise is coloured, by drawing '
-        'stretches of the recordings anew; for methods ols, wls and physical. null gives the '
-        'classical ones alone',
+        'stretches of the recordings anew; null gives the classical ones, which take rows for '
+        'independent',
     )
     prior: str = option(
         'urdf',
@@ -92,7 +91,8 @@ class EstimationSettings:
         'nearest',
         doc='What the data change in the prior: nearest, all standard parameters as little as '
         'possible (30); base_columns, only those that base parameters are named after; essential, '
-        'only those of essential parameters (32). For all methods but physical',
+        'only those of essential parameters (32). With the last two, method physical gives way '
+        'to wls',
         choices=STANDARD,
     )
     irls: IrlsSettings = option(
@@ -112,20 +112,4 @@ class EstimationSettings:
                 key='standard',
                 value=self.standard,
                 remedy='give estimation.essential, or another estimation.standard',
-            )
-        if self.bootstrap is not None and self.method not in FROM_FACTORS:
-            raise SettingsError(
-                f"bootstrap is asked for, and method is '{self.method}'",
-                key='bootstrap',
-                value=self.method,
-                remedy='leave estimation.bootstrap out, or take one of the methods '
-                f'{", ".join(FROM_FACTORS)}',
-            )
-        if self.method == 'physical' and self.standard != 'nearest':
-            raise SettingsError(
-                f"standard is '{self.standard}', but method physical finds standard parameters "
-                'itself',
-                key='standard',
-                value=self.standard,
-                remedy='leave estimation.standard out, or choose another estimation.method',
             )

@@ -23,10 +23,9 @@ from ..errors import (
 from ..estimation import (
     essential,
     Estimate,
-    ESTIMATORS,
+    estimated,
     evaluate,
     LinearSystem,
-    QRFactor,
     Task,
 )
 from ..estimation.least_squares import joint_weights
@@ -170,7 +169,7 @@ def identify_fleet(
         problem=plan.problem,
         settings=experiment.fleet,
         structure=plan.structure,
-        factor=total,
+        factor=total.factor,
         estimate=fleet,
         robots=results,
         comparison=comparison,
@@ -223,7 +222,7 @@ def _files(
     }
 
 
-def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> QRFactor:
+def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> StoredFactor:
     """Write the robots' factors and that of the fleet, one in memory at a time; return it."""
     serials = []
     for serial, stored in merged:
@@ -234,24 +233,28 @@ def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> QRFactor:
         replace(_read(store, serial), origins=(Origin(serial),)) for serial in serials
     )
     write_bytes(store.folder / f'fleet{SUFFIX}', pack(total))
-    return total.factor
+    return total
 
 
 def _read(store: Store, serial: str) -> StoredFactor:
     return read_factor(store.robot_file(serial))
 
 
-def _identified(plan: ReductionPlan, factor: QRFactor) -> Estimate:
+def _system(plan: ReductionPlan, stored: StoredFactor) -> LinearSystem:
+    return LinearSystem(stored.factor, plan.structure, blocks=stored.blocks)
+
+
+def _identified(plan: ReductionPlan, stored: StoredFactor) -> Estimate:
     """Estimate the base parameters as the settings say."""
     problem = plan.problem
     task = Task(
-        LinearSystem(factor, plan.structure),
+        _system(plan, stored),
         problem.robot,
         problem.prior(),
         problem.estimation,
         model=problem.model,
     )
-    return ESTIMATORS[problem.estimation.method](task)
+    return estimated(task)
 
 
 def _robot(
@@ -262,11 +265,11 @@ def _robot(
     fleet: Estimate,
 ) -> RobotResult:
     """Identify one robot, and fit its recordings by the fleet's parameters."""
-    factor = _read(store, serial).factor
-    system = LinearSystem(factor, plan.structure)
+    stored = _read(store, serial)
+    factor, system = stored.factor, _system(plan, stored)
     by_fleet = evaluate(system, fleet.base.values)
     try:
-        own = _identified(plan, factor)
+        own = _identified(plan, stored)
     except IdentificationError as error:
         return RobotResult(serial, recordings, factor.raw_rows, None, by_fleet, str(error))
     return RobotResult(serial, recordings, factor.raw_rows, own, by_fleet)
@@ -277,13 +280,13 @@ def _compared(
     plan: ReductionPlan,
     store: Store,
     fleet: Estimate,
-    total: QRFactor,
+    total: StoredFactor,
     robots: Mapping[str, Sequence[FleetRecording]],
     significance: float,
     progress: Progress,
 ) -> tuple[FleetComparison | None, tuple[str, ...]]:
     """Compare robots and times by the essential parameters; or return the reason against."""
-    system = LinearSystem(total, plan.structure)
+    system = _system(plan, total)
     wanted = plan.problem.estimation.essential
     limit = _ESSENTIAL if wanted is None else wanted.max_relative_std
     try:
@@ -312,7 +315,7 @@ def _compared(
         _series(
             robots[serial],
             found[serial],
-            estimate_essentials(_read(store, serial).factor, question),
+            estimate_essentials(_read(store, serial), question),
         )
         for serial in robots
     ]

@@ -36,9 +36,9 @@ from ..errors import (
     IdentificationError,
     SettingsError,
 )
-from ..estimation import QRFactor
 from ..estimation.identifiability import identifiability
 from ..estimation.least_squares import solve
+from ..estimation.uncertainty import least_squares_covariance
 from ..model.parameters import ParameterLayout
 from ..options.keys import to_mapping
 from ..reduction import (
@@ -214,8 +214,9 @@ class Question:
     fixed: np.ndarray
 
 
-def estimate_essentials(factor: QRFactor, question: Question) -> np.ndarray:
+def estimate_essentials(stored: StoredFactor, question: Question) -> np.ndarray:
     """Estimate from a factor: (2, e) values and standard deviations, NaN if unknown."""
+    factor = stored.factor
     total, free = factor.stacked(question.weights), question.essential
     effort = total[:, -1] - total[:, :-1][:, ~free] @ question.fixed[~free]
     columns = np.flatnonzero(free)
@@ -228,14 +229,19 @@ def estimate_essentials(factor: QRFactor, question: Question) -> np.ndarray:
         solution = solve(reduced, known, question.fixed[columns], factor.n_independent)
         answer[0, known] = solution.base[known]
         answer[1, known] = np.sqrt(np.diag(solution.covariance))[known]
+        if stored.blocks is not None:
+            told = np.zeros(free.size, dtype=bool)
+            told[columns[known]] = True
+            base = question.fixed.copy()
+            base[columns] = solution.base
+            spread = least_squares_covariance(stored.blocks, question.weights, told, base)
+            answer[1, known] = np.maximum(answer[1, known], np.sqrt(np.diag(spread)))
     return answer
 
 
 def estimate_group(payload: bytes, group: Group) -> np.ndarray:
     """Estimate from each factor of a group, whose argument is a `Question`; (k, 2, e)."""
-    return np.array(
-        [estimate_essentials(unpack(data).factor, group.argument) for data in group.factors]
-    )
+    return np.array([estimate_essentials(unpack(data), group.argument) for data in group.factors])
 
 
 @lru_cache(maxsize=1)

@@ -23,8 +23,11 @@ from ..estimation.model_signature import ModelSignature
 from ..untrusted.archives import DAMAGED, open_archive
 from ..version import __version__
 
-FORMAT = 1
-"""Number of the file's format; it changes when an older version could not read it."""
+FORMAT = 2
+"""Number of the file's format; 2 has stretches of the recordings, for the bootstrap."""
+
+READABLE = (1, 2)
+"""Formats that are read."""
 
 _MARK = 'robot_identification'
 _HEADER = 'header.json'
@@ -34,7 +37,9 @@ _STAMP = (1980, 1, 1, 0, 0, 0)
 _PER_JOINT = ('rows', 'independent_rows', 'available_rows', 'effort_sums', 'driven')
 
 
-def write_archive(factor: QRFactor, about: Mapping[str, Any]) -> bytes:
+def write_archive(
+    factor: QRFactor, about: Mapping[str, Any], more: Mapping[str, np.ndarray] | None = None
+) -> bytes:
     """
     Return the bytes of a factor's file; the same factor gives the same bytes.
 
@@ -44,6 +49,8 @@ def write_archive(factor: QRFactor, about: Mapping[str, Any]) -> bytes:
         The factor.
     about:
         What stands in the header beside it, as plain values.
+    more:
+        Arrays beside those of the factor.
 
     """
     seen = _seen_columns(factor)
@@ -54,6 +61,7 @@ def write_archive(factor: QRFactor, about: Mapping[str, Any]) -> bytes:
         'column_sums': factor.column_sums[seen[:, :-1]],
         'position_range': factor.position_range,
         **{name: getattr(factor, name) for name in _PER_JOINT},
+        **(more or {}),
     }
     header = {
         _MARK: {'version': __version__, 'format': FORMAT, 'content': 'factor'},
@@ -102,10 +110,10 @@ def read_archive(data: bytes, name: str) -> tuple[Mapping[str, Any], dict[str, n
             mark = header[_MARK]
             if not isinstance(mark, Mapping) or mark.get('content') != 'factor':
                 raise _foreign(name)
-            if mark.get('format') != FORMAT:
+            if mark.get('format') not in READABLE:
                 raise IdentificationError(
                     f"factor file '{name}' has format {mark.get('format')}, this version reads "
-                    f'{FORMAT}',
+                    f'up to {FORMAT}',
                     file=name,
                     value=mark.get('format'),
                     remedy=f'it was written by version {mark.get("version")}: use that one, or '

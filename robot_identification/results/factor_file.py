@@ -22,6 +22,7 @@ from ..errors import IdentificationError, IdentificationWarning
 from ..estimation.energy import EnergySettings
 from ..estimation.factor import merge_all, QRFactor
 from ..estimation.settings import EstimationSettings
+from ..estimation.time_blocks import TimeBlocks
 from ..model.robot import read_robot, Robot
 from ..options.fields import from_mapping
 from ..options.keys import to_mapping
@@ -34,6 +35,7 @@ from .factor_archive import (
     unusable,
     write_archive,
 )
+from .factor_parts import blocks_of, part_arrays, STORED_PARTS
 from .result_yaml import plain, write_whole
 
 SUFFIX = '.factor'
@@ -145,6 +147,9 @@ class StoredFactor:
         The recordings that the rows come from.
     name:
         What a result is called.
+    blocks:
+        The rows by stretches of the recordings, `STORED_PARTS` at most; None where a file of an
+        older version does not have them.
 
     """
 
@@ -153,6 +158,11 @@ class StoredFactor:
     robot: Mapping[str, Any] = field(repr=False)
     origins: tuple[Origin, ...] = ()
     name: str = ''
+    blocks: TimeBlocks | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.blocks is not None:
+            object.__setattr__(self, 'blocks', self.blocks.at_most(STORED_PARTS))
 
     def build_robot(self) -> Robot:
         """
@@ -178,7 +188,8 @@ class StoredFactor:
     def merge(self, other: StoredFactor) -> StoredFactor:
         """Return the factor of the rows of both, with the robot of the first; see `merge_all`."""
         factor = self.factor.merge(other.factor)
-        return replace(self, factor=factor, origins=self.origins + other.origins)
+        blocks = TimeBlocks.joined([self.blocks, other.blocks])
+        return replace(self, factor=factor, origins=self.origins + other.origins, blocks=blocks)
 
 
 def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
@@ -193,11 +204,16 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
     """
     first: list[StoredFactor] = []
     origins: list[Origin] = []
+    blocks: TimeBlocks | None = None
 
     def factors() -> Iterable[QRFactor]:
+        nonlocal blocks
         for each in stored:
             if not first:
                 first.append(each)
+                blocks = each.blocks
+            else:
+                blocks = _bounded(TimeBlocks.joined([blocks, each.blocks]))
             difference = first[0].factor.fingerprint.difference(each.factor.fingerprint)
             if difference is not None:
                 # told of the recordings, since their factors are not those that meet in the tree
@@ -207,7 +223,11 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
 
     factor = merge_all(factors())
     warn_repeated(origins)
-    return replace(first[0], factor=factor, origins=tuple(origins))
+    return replace(first[0], factor=factor, origins=tuple(origins), blocks=blocks)
+
+
+def _bounded(blocks: TimeBlocks | None) -> TimeBlocks | None:
+    return None if blocks is None else blocks.at_most(STORED_PARTS)
 
 
 def warn_repeated(origins: Iterable[Origin]) -> None:
@@ -342,13 +362,15 @@ def _settings(text: str) -> tuple[FactorSettings, dict[str, Any]]:
 
 def pack(stored: StoredFactor) -> bytes:
     """Return a factor as the bytes of its file; the same factor gives the same bytes."""
+    blocks = stored.blocks
     about = {
         'name': stored.name,
         'recordings': [asdict(origin) for origin in stored.origins],
         'settings': stored.settings.to_mapping(),
         'robot': plain(stored.robot),
+        'part_duration': None if blocks is None else blocks.duration,
     }
-    return write_archive(stored.factor, about)
+    return write_archive(stored.factor, about, None if blocks is None else part_arrays(blocks))
 
 
 def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
@@ -372,6 +394,8 @@ def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
     try:
         settings, mapping = _settings(json.dumps(about['settings'], sort_keys=True))
         factor = factor_of(about, arrays, mapping)
+        n, b = len(factor.joints), factor.n_base
+        blocks = blocks_of(arrays, about.get('part_duration'), n, b)
         origins = tuple(_origin(**origin) for origin in about['recordings'])
         robot, title = dict(about['robot']), str(about['name'])
     except IdentificationError as error:
@@ -379,4 +403,4 @@ def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         reason = f'{error} is missing' if isinstance(error, KeyError) else str(error)
         raise unusable(name, reason) from error
-    return StoredFactor(factor, settings, robot, origins, title)
+    return StoredFactor(factor, settings, robot, origins, title, blocks)

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.errors import IdentifiabilityError, SettingsError
+from robot_identification.errors import IdentifiabilityError
 from robot_identification.estimation import (
     bootstrap,
     BootstrapSettings,
-    EstimationSettings,
+    essential,
     from_rows,
     ols,
     wls,
@@ -17,6 +17,10 @@ from robot_identification.estimation import (
 from robot_identification.estimation.bootstrap import block_length
 from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.time_blocks import BlockCollector
+from robot_identification.estimation.uncertainty import (
+    least_squares_covariance,
+    with_bootstrap,
+)
 from scipy.signal import lfilter
 from scipy.stats import binom
 
@@ -284,12 +288,61 @@ def test_too_few_parts_or_no_residual_have_stretches_of_one_part():
 
 def test_rows_without_their_time_are_refused(case):
     system = replace(case[2], blocks=None)
-    with pytest.raises(SettingsError, match='without their time') as error:
+    with pytest.raises(IdentifiabilityError, match='without their time'):
         bootstrap(system, wls(system))
-    assert error.value.key == 'estimation.bootstrap'
 
 
-@pytest.mark.parametrize('method', ['irls', 'mrls'])
-def test_methods_that_weigh_single_rows_are_refused(method):
-    with pytest.raises(SettingsError, match=f"method is '{method}'"):
-        EstimationSettings(method=method, bootstrap=BootstrapSettings())
+def test_deviations_are_the_bootstraps_and_classical_ones_stand_beside(case):
+    system = case[2]
+    plain, settings = wls(system), BootstrapSettings(replicates=200)
+    found, drawn = with_bootstrap(system, plain, settings), bootstrap(system, plain, settings)
+    assert np.array_equal(found.std, drawn.std)
+    assert np.array_equal(found.classical_std, plain.std)
+    np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)), drawn.std)
+    np.testing.assert_allclose(found.relative_std, 100.0 * found.std / np.abs(found.base.values))
+    np.testing.assert_allclose(found.growth * plain.std, drawn.std)
+    entry = found.to_dict()['parameters'][0]
+    assert entry['std'] == entry['bootstrap_std'] == drawn.std[0]
+    assert entry['classical_std'] == plain.std[0]
+
+
+def test_the_covariance_of_few_columns_agrees_with_the_replicates(case):
+    system = case[2]
+    estimate = wls(system)
+    drawn = bootstrap(system, estimate, BootstrapSettings(replicates=4000))
+    free = np.ones(len(estimate), dtype=bool)
+    found = least_squares_covariance(system.blocks, estimate.weights, free, estimate.base.values)
+    np.testing.assert_allclose(np.sqrt(np.diag(found)), drawn.std, rtol=0.1)
+
+
+def test_a_method_that_weighs_single_rows_takes_over_the_growth(case):
+    system = case[2]
+    settings = BootstrapSettings(replicates=200)
+    single = replace(wls(system), method='irls', factor=system.stacked())
+    found, plain = with_bootstrap(system, single, settings), wls(system)
+    growth = bootstrap(system, plain, settings).std / plain.std
+    np.testing.assert_allclose(found.std, growth * single.std)
+    assert found.bootstrap is None
+
+
+def test_without_the_bootstrap_deviations_stay_classical_with_a_remark(case):
+    system = replace(case[2], blocks=None)
+    found = with_bootstrap(system, wls(system), BootstrapSettings())
+    assert np.array_equal(found.std, wls(system).std) and found.classical_std is None
+    assert any('classical' in text for text in found.warnings)
+
+
+def test_the_choice_of_essential_parameters_counts_what_deviations_grow_by(case):
+    system = case[2]
+    plain = wls(system)
+    limit = 1.5 * float(plain.relative_std.max())
+    assert essential(system, plain, limit).essential.all()
+    grown = with_bootstrap(system, plain, BootstrapSettings(replicates=50))
+    worst = int(plain.relative_std.argmax())
+    growth = np.where(np.arange(len(plain)) == worst, 2.0, 1.0)
+    reduced = essential(system, replace(grown, growth=growth), limit)
+    assert not reduced.essential[worst]
+    growth = np.full(len(plain), 1.2)
+    reduced = essential(system, replace(grown, growth=growth), limit)
+    assert reduced.essential.all()
+    np.testing.assert_allclose(reduced.std, 1.2 * reduced.classical_std)

@@ -22,6 +22,7 @@ from robot_identification.estimation import (
     ModelSignature,
     QRFactor,
 )
+from robot_identification.estimation.time_blocks import JointRows, TimeBlocks
 from robot_identification.regressor import ModelSettings
 from robot_identification.results.factor_file import (
     FactorSettings,
@@ -197,7 +198,7 @@ def test_numpy_and_any_json_reader_will_do(stored, tmp_path):
     with np.load(tmp_path / 'run.factor') as file:
         assert np.array_equal(file['rows'], stored.factor.rows)
         header = json.loads(file['header.json'])
-    assert header['robot_identification']['format'] == 1
+    assert header['robot_identification']['format'] == 2
     assert header['settings']['signals']['cutoff'] == 12.5
     assert header['recordings'] == [
         {'name': 'Läufe/run 0.mcap', 'start': 1.7e9, 'duration': 12.25}
@@ -271,9 +272,11 @@ def test_archive_of_other_things_is_named(tmp_path):
 
 def test_file_of_a_later_version_is_named(stored):
     def later(header):
-        header['robot_identification'].update(format=2, version='9.1.0')
+        header['robot_identification'].update(format=9, version='9.1.0')
 
-    with pytest.raises(IdentificationError, match='has format 2, this version reads 1') as caught:
+    with pytest.raises(
+        IdentificationError, match='has format 9, this version reads up to 2'
+    ) as caught:
         unpack(changed(pack(stored), header=later), 'run.factor')
     assert 'version 9.1.0' in caught.value.remedy
 
@@ -351,3 +354,73 @@ def test_fingerprint_survives_the_file(stored):
     assert np.array_equal(mine.rows, other.rows)
     assert np.array_equal(mine.regrouping, other.regrouping)
     assert mine.settings == other.settings
+
+
+def make_blocks(parts=5, seed=3):
+    """Stretches in which joint j does not see the first j columns."""
+    rng = np.random.default_rng(seed)
+    return TimeBlocks(
+        0.5,
+        tuple(
+            tuple(
+                JointRows.of(np.arange(j, B), [rng.normal(size=(B - j + 1, 4 + 9 * (part % 2)))])
+                for j in range(N)
+            )
+            for part in range(parts)
+        ),
+    )
+
+
+def assert_same_blocks(one, two):
+    """Hold the products of the rows together, to single precision."""
+    assert one.duration == two.duration and len(one) == len(two)
+    for first, second in zip(one.parts, two.parts, strict=True):
+        for a, b in zip(first, second, strict=True):
+            assert np.array_equal(a.columns, b.columns)
+            np.testing.assert_allclose(a.rows.T @ a.rows, b.rows.T @ b.rows, atol=1e-5)
+
+
+def test_stretches_come_back_in_single_precision(stored):
+    blocks = make_blocks()
+    found = unpack(pack(replace(stored, blocks=blocks)))
+    assert_same_blocks(found.blocks, blocks)
+    assert pack(found) == pack(unpack(pack(found)))
+
+
+def test_files_of_format_1_have_no_stretches(stored):
+    def older(header):
+        header['robot_identification'].update(format=1)
+        del header['part_duration']
+
+    assert unpack(changed(pack(stored), header=older)).blocks is None
+
+
+def test_stretches_are_bounded_in_files_and_merged_ones(stored):
+    many = replace(stored, blocks=make_blocks(70))
+    assert len(many.blocks) <= 32
+    size = len(pack(many))
+    merged = merge_stored([many] * 3)
+    assert len(merged.blocks) <= 32 and len(pack(merged)) < 1.5 * size
+    assert merged.blocks.duration > many.blocks.duration
+    assert many.merge(replace(stored, blocks=None)).blocks is None
+    whole = [sum(j.rows.T @ j.rows for part in b.parts for j in part[:1]) for b in
+             (merged.blocks, make_blocks(70))]  # fmt: skip
+    np.testing.assert_allclose(whole[0], 3.0 * whole[1])
+
+
+@pytest.mark.parametrize(
+    ('part', 'edit', 'words'),
+    [
+        ('part_columns.npy', lambda _: npy(np.ones((N, B + 1), dtype=bool)), 'part_columns has'),
+        ('part_rows.npy', lambda _: npy(np.ones((33, N), dtype=int)), 'part_rows has'),
+        ('part_rows.npy', lambda _: npy(np.full((5, N), 99)), 'part_rows holds'),
+        ('part_rows.npy', lambda _: npy(np.ones((5, N))), 'part_rows holds'),
+        ('parts.npy', lambda _: npy(np.ones(3, dtype=np.float32)), 'parts has shape'),
+        ('parts.npy', lambda c: c[:-4] + np.float32(np.nan).tobytes(), 'parts holds'),
+        ('part_rows.npy', lambda _: None, "'part_rows' is missing"),
+    ],
+)
+def test_damaged_stretches_are_told(stored, part, edit, words):
+    data = pack(replace(stored, blocks=make_blocks()))
+    with pytest.raises(IdentificationError, match=words):
+        unpack(changed(data, part, edit), 'run.factor')

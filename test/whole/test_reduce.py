@@ -15,7 +15,7 @@ from robot_identification.errors import (
     ModelError,
     SettingsError,
 )
-from robot_identification.estimation import BootstrapSettings, EstimationSettings
+from robot_identification.estimation import EstimationSettings
 from robot_identification.pipeline import identify, identify_factors
 from robot_identification.reduction import (
     FactorBuilder,
@@ -33,6 +33,8 @@ from robot_identification.results.result import result_document
 
 ROOT = Path(__file__).parents[2]
 TX40 = ROOT.parent / 'shared' / 'data' / 'tx40'
+
+CLASSICAL = '--set estimation.bootstrap=null'
 
 EXACT = 1e-9
 """Relative difference of what differs by rounding, after solving."""
@@ -62,6 +64,8 @@ def same(one, two, path='', rtol=EXACT):
 @pytest.fixture
 def reduced(workspace):
     """Return the reducer of the workspace's experiment, and its first recording's factor."""
+    # a factor keeps coarser parts for the bootstrap than a recording gives
+    workspace.edit('method: wls', 'method: wls\n  bootstrap: null')
     experiment = load_experiment(workspace.experiment)
     reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
     return experiment, reducer, reducer.reduce(experiment.sources()[0])
@@ -136,9 +140,12 @@ def test_stored_result_is_validated_on_a_factor(workspace, reduced, command):
 @pytest.mark.parametrize('settings', ['essential', 'energy', 'ols'])
 def test_factor_gives_every_methods_result(workspace, settings):
     edit = {
-        'ols': ('method: wls', 'method: ols\n  standard: base_columns'),
-        'essential': ('method: wls', 'method: wls\n  essential: {max_relative_std: 10.0}'),
-        'energy': ('method: wls', 'method: wls\n  equations: energy'),
+        'ols': ('method: wls', 'method: ols\n  bootstrap: null\n  standard: base_columns'),
+        'essential': (
+            'method: wls',
+            'method: wls\n  bootstrap: null\n  essential: {max_relative_std: 10.0}',
+        ),
+        'energy': ('method: wls', 'method: wls\n  bootstrap: null\n  equations: energy'),
     }[settings]
     workspace.edit(*edit)
     experiment = load_experiment(workspace.experiment)
@@ -154,8 +161,8 @@ def test_factor_gives_every_methods_result(workspace, settings):
         same(result_document(expected)[key], result_document(found)[key], key)
 
 
-def test_physical_fit_of_a_factor_has_a_fixed_strength_of_the_prior(workspace):
-    """A factor has no stretches to cross-validate on."""
+def test_physical_fit_of_a_factor_finds_the_strength_of_the_prior(workspace):
+    """Files of older versions have no stretches to cross-validate on."""
     workspace.edit('method: wls', 'method: physical')
     experiment = load_experiment(workspace.experiment)
     builder = FactorBuilder.of(IdentificationProblem.of(experiment))
@@ -163,10 +170,15 @@ def test_physical_fit_of_a_factor_has_a_fixed_strength_of_the_prior(workspace):
     found = identify_factors([stored], experiment.estimation)
     expected = identify(experiment)
     assert found.consistency.physical
-    assert any('strength of the prior: 30' in note for note in found.estimate.notes)
-    assert any('by cross-validation' in note for note in expected.estimate.notes)
+    for result in (found, expected):
+        assert any('by cross-validation' in note for note in result.estimate.notes)
     errors = [result.estimate.relative_error for result in (found, expected)]
     assert errors[0] == pytest.approx(errors[1], rel=0.05)
+    growth = [np.median(result.estimate.growth) for result in (found, expected)]
+    assert growth[0] == pytest.approx(growth[1], rel=0.35)
+    old = identify_factors([replace(stored, blocks=None)], experiment.estimation)
+    assert any('strength of the prior: 30' in note for note in old.estimate.notes)
+    assert old.estimate.growth is None and any('classical' in text for text in old.warnings)
 
 
 def test_result_of_factors_is_saved_without_plots_of_samples(workspace, reduced):
@@ -266,11 +278,11 @@ def test_command_reduces_merges_and_identifies(workspace, command):
     assert '1 recording of 12 s' in told
     told = command('reduce runs/first.factor runs/second.factor --out all.factor').out
     assert '2 recordings of 24 s' in told
-    one = command('identify all.factor --out one --set estimation.method=wls').out
+    one = command(f'identify all.factor --out one --set estimation.method=wls {CLASSICAL}').out
     # the recordings may be gone
     (workspace.folder / 'first.csv').unlink()
     files = 'runs/first.factor runs/second.factor'
-    two = command(f'identify experiment.yaml --factors {files}').out
+    two = command(f'identify experiment.yaml --factors {files} {CLASSICAL}').out
     assert 'joint_2.fv' in one and one.split('\n\n')[1] in two
     merged = read_factor(workspace.folder / 'all.factor')
     assert [origin.name for origin in merged.origins] == ['first.csv', 'second.csv']
@@ -326,7 +338,11 @@ def test_unlike_files_are_named_when_merged(workspace, reduced):
 
 @pytest.mark.skipif(not TX40.is_dir(), reason='the recording of the TX-40 is not at hand')
 def test_real_recording_and_its_factors_give_the_same_result(tmp_path):
-    overrides = {'data.identification[0].rows': '[0, 30000]', 'data.validation': '[]'}
+    overrides = {
+        'data.identification[0].rows': '[0, 30000]',
+        'data.validation': '[]',
+        'estimation.bootstrap': 'null',
+    }
     file = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
     experiment = load_experiment(file, overrides)
     (first,) = experiment.data.identification
@@ -368,10 +384,12 @@ def test_energies_of_joints_that_move_one_at_a_time_go_together(workspace):
     assert reducer.system([both[0], still_recording]).n_rows == expected
 
 
-def test_bootstrap_is_refused(reduced):
+def test_factors_have_what_the_bootstrap_and_the_folds_need(reduced, tmp_path):
     *_, first = reduced
-    with pytest.raises(SettingsError, match="'estimation.bootstrap' draws stretches"):
-        identify_factors([first], EstimationSettings(bootstrap=BootstrapSettings()))
+    assert first.blocks is not None and len(first.blocks) <= 32
+    write_factor(first, tmp_path / 'run.factor')
+    result = identify_factors([read_factor(tmp_path / 'run.factor')], EstimationSettings())
+    assert result.estimate.method == 'physical' and result.estimate.bootstrap is not None
 
 
 def test_a_few_lines_of_python_will_do(workspace, tmp_path):

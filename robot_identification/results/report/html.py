@@ -28,7 +28,7 @@ import yaml
 from ...errors import IdentificationWarning, once
 from ...estimation import JointFit
 from ...estimation.energy import ENERGY
-from ...estimation.estimate import METHOD_TITLES
+from ...estimation.estimate import METHOD_TITLES, NOT_COVERED
 from ...model.robot import Robot
 from ...options.keys import to_mapping
 from ...version import __version__
@@ -76,6 +76,7 @@ def html(result: Result) -> str:
     return render(
         'report.html',
         result=result,
+        not_covered=NOT_COVERED,
         method=METHOD_TITLES.get(result.estimate.method, result.estimate.method),
         tiles=list(_tiles(result)),
         notes=collect_notes(result),
@@ -268,7 +269,7 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
             'value': parameter.value,
             'std': parameter.std,
             'relative_std': parameter.relative_std,
-            'bootstrap_std': parameter.bootstrap_std,
+            'classical_std': parameter.classical_std,
             'low': parameter.bootstrap_low,
             'high': parameter.bootstrap_high,
             'essential': None if essential is None or not kept else essential.base.values[i],
