@@ -26,7 +26,7 @@ SINES = 6
 @dataclass(frozen=True)
 class ModelError:
     """
-    What the model of the identification lacks, relative to each joint's effort.
+    Errors that the model of the identification lacks, relative to each joint's effort.
 
     Attributes
     ----------
