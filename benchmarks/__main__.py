@@ -32,6 +32,7 @@ BENCHMARKS = (
     'bootstrap',
     'physical_fit',
     'diagnosis',
+    'honesty',
     'online',
     'online_node',
     'recording',

@@ -75,10 +75,12 @@ def drawn_covariance(
     values, vectors = np.linalg.eigh(spread / scale[:, None] / scale)
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T * scale
     # data = triangle @ regrouping: what the plain fit's errors amount to in scores
-    factor = data @ np.linalg.pinv(regrouping)
+    factor = problem.matrix[: b + 1] @ np.linalg.pinv(regrouping)
     middle = np.vstack([(root @ factor.T) @ data, others])
     half = solve_triangular(triangle, middle.T, trans='T')
     moved = solve_triangular(triangle, half)
+    if problem.directions is not None:
+        moved = problem.directions @ moved
     return np.asarray(moved @ moved.T)
 
 
@@ -101,10 +103,13 @@ def classical_covariance(minimum: LogDetMinimum, data: np.ndarray, inflation: fl
         (p, p).
 
     """
-    rows = np.vstack([minimum.root, np.sqrt(max(0.0, inflation - 1.0)) * data])
+    along = data if minimum.directions is None else data @ minimum.directions
+    rows = np.vstack([minimum.root, np.sqrt(max(0.0, inflation - 1.0)) * along])
     scale = np.linalg.norm(rows, axis=0)
     root = np.linalg.qr(rows / scale, mode='r')
     half = solve_triangular(root, np.eye(len(root))) / scale[:, None]
+    if minimum.directions is not None:
+        half = minimum.directions @ half
     return np.asarray(half @ half.T)
 
 

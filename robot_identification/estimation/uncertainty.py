@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import IdentifiabilityError
-from .bootstrap import block_length, bootstrap, BootstrapSettings
+from .block_covariance import sum_covariance
+from .bootstrap import bootstrap, BootstrapSettings
 from .estimate import Bootstrap, Estimate
 from .least_squares import wls
 from .system import LinearSystem
@@ -100,31 +101,6 @@ def relative(std: np.ndarray, values: np.ndarray) -> np.ndarray:
         return np.asarray(100.0 * std / np.abs(values))
 
 
-def score_covariance(scores: np.ndarray) -> np.ndarray:
-    """
-    Return the covariance of a sum of scores that are alike in neighbouring parts.
-
-    That of the circular block bootstrap in the limit of many replicates.
-
-    Parameters
-    ----------
-    scores:
-        (c, k) of parts, in the order of time.
-
-    Returns
-    -------
-    np.ndarray
-        (k, k).
-
-    """
-    length = block_length(scores)
-    centred = scores - scores.mean(axis=0)
-    around = np.vstack([np.zeros(scores.shape[1]), centred, centred[: length - 1]])
-    sums = np.cumsum(around, axis=0)
-    drawn = sums[length:] - sums[:-length]
-    return np.asarray(drawn.T @ drawn / length)
-
-
 def least_squares_covariance(
     blocks: TimeBlocks, weights: np.ndarray, free: np.ndarray, base: np.ndarray
 ) -> np.ndarray:
@@ -148,17 +124,17 @@ def least_squares_covariance(
         (k, k).
 
     """
-    parts = [weighted_rows(part, weights, free.size) for part in blocks.parts]
+    parts = [_weighted(part, weights, free.size) for part in blocks.parts]
     norms = np.sqrt(sum((rows[:, :-1] ** 2).sum(axis=0) for rows in parts))[free]
     columns = [rows[:, :-1][:, free] / norms for rows in parts]
     residuals = [rows[:, -1] - rows[:, :-1] @ base for rows in parts]
     square = sum(matrix.T @ matrix for matrix in columns)
     scores = np.array([m.T @ r for m, r in zip(columns, residuals, strict=True)])
     inverse = np.linalg.pinv(square, hermitian=True) / norms[:, None]
-    return np.asarray(inverse @ score_covariance(scores) @ inverse.T)
+    return np.asarray(inverse @ sum_covariance(scores) @ inverse.T)
 
 
-def weighted_rows(part: Part, weights: np.ndarray, b: int) -> np.ndarray:
+def _weighted(part: Part, weights: np.ndarray, b: int) -> np.ndarray:
     """Return the weighted rows of all joints in a part, (m, b + 1)."""
     rows = np.zeros((sum(len(joint.rows) for joint in part), b + 1))
     start = 0

@@ -12,6 +12,7 @@ from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import RecordingError
 from robot_identification.estimation import (
+    EstimationSettings,
     find_slopes,
     friction_slopes,
     open_slopes,
@@ -38,6 +39,7 @@ TRUE = ModelSettings(
 )
 SIGNALS = SignalSettings(cutoff=100.0, decimate_to=None)
 RATE = 500.0
+PLAIN = EstimationSettings(method='wls')
 
 
 @pytest.fixture(scope='module')
@@ -234,7 +236,7 @@ def test_a_recording_of_other_joints_is_refused(arm, model):
 def test_the_pipeline_finds_keeps_and_stores_them(arm, tmp_path):
     made = recording(arm, 0.05)
     result = identify_sources(
-        IdentificationProblem(arm, OPEN, SIGNALS), [made], [recording(arm, 0.05, 7)]
+        IdentificationProblem(arm, OPEN, SIGNALS, PLAIN), [made], [recording(arm, 0.05, 7)]
     )
     np.testing.assert_allclose(result.model.stiction_slope, STIFF, rtol=0.1)
     np.testing.assert_allclose(result.model.stribeck_slope, SLOW, rtol=0.4)
@@ -253,8 +255,8 @@ def test_wrong_slopes_bias_friction_and_the_search_does_not(arm):
     wrong = ModelSettings(
         friction=STATIC, rotor_inertia=False, stiction_slope=20.0, stribeck_slope=5.0
     )
-    biased = identify_sources(IdentificationProblem(arm, wrong, SIGNALS), [made]).standard
-    searched = identify_sources(IdentificationProblem(arm, OPEN, SIGNALS), [made]).standard
+    biased = identify_sources(IdentificationProblem(arm, wrong, SIGNALS, PLAIN), [made]).standard
+    searched = identify_sources(IdentificationProblem(arm, OPEN, SIGNALS, PLAIN), [made]).standard
     assert abs(biased['joint_1.ts'] - 2.0) > 0.3
     assert searched['joint_1.ts'] == pytest.approx(2.0, abs=5e-3)
     assert searched['joint_1.tsc'] == pytest.approx(-0.6, abs=1e-2)

@@ -50,8 +50,7 @@ def test_weights_essentials_constraints_and_bootstrap_cost_no_second_pass(
     folder, method, drawn, passes
 ):
     override = {'estimation.method': method}
-    if drawn:
-        override['estimation.bootstrap.replicates'] = 50
+    override['estimation.bootstrap'] = {'replicates': 50} if drawn else None
     experiment = load_experiment(folder.experiment, override)
     problem = IdentificationProblem.of(experiment)
     joints = problem.robot.joints
@@ -62,6 +61,7 @@ def test_weights_essentials_constraints_and_bootstrap_cost_no_second_pass(
     assert [source.passes for source in held] == [[1]]
     assert result.essential is not None
     assert (result.estimate.bootstrap is not None) == drawn
+    assert (result.estimate.classical_std is not None) == drawn
 
 
 def test_the_bootstrap_is_in_result_summary_and_report(folder, capsys):
@@ -79,7 +79,8 @@ def test_the_bootstrap_is_in_result_summary_and_report(folder, capsys):
     for parameter in document['parameters']:
         if parameter['std'] is not None:
             assert parameter['bootstrap_low'] < parameter['bootstrap_high']
-            assert parameter['bootstrap_std'] > 0.0
+            assert parameter['std'] == parameter['bootstrap_std'] > 0.0
+            assert parameter['classical_std'] > 0.0
     page = (results / 'report.html').read_text()
     assert 'id="bootstrap"' in page
     assert '60 replicates of' in page
