@@ -9,22 +9,23 @@ prior.  What follows is an experiment whose gains are given.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from .base_parameters import BaseStructure, structure
+from .base_parameters import structure
 from .config.experiment import Experiment
 from .config.problem import IdentificationProblem
 from .data.drives import Drives, EffortDrive
 from .errors import RecordingError, SettingsError
-from .estimation import system_of
+from .estimation import LinearSystem, system_of
 from .estimation.block_covariance import variance_inflation
 from .estimation.drive_gains import identify_gains, NOT_TOLD
 from .estimation.drive_gains_result import DriveGains, load_on
 from .estimation.gain_ratios import gain_ratios
 from .progress import part, Progress, silent
-from .reduction import is_factor, recordings_among
+from .reduction import is_factor, recordings_among, Source
 from .regressor import Regressor
 
 
@@ -92,9 +93,7 @@ def with_gains(
         reference=drives[found.reference],
         scale="the prior's masses",
     )
-    inflation = variance_inflation(system)
-    scaled = _by_load(_driven_by(experiment, gains.matrix), gains, regressor, base, inflation)
-    gains = replace(gains, warnings=_untold(gains) + _on_scale()) if scaled is None else scaled
+    gains = _with_scale(gains, _driven_by(experiment, gains.matrix), regressor, system)
     return _driven_by(experiment, gains.matrix), gains
 
 
@@ -114,40 +113,74 @@ def _driven_by(experiment: Experiment, matrix: np.ndarray) -> Experiment:
     return replace(experiment, robot=replace(experiment.robot, drives=drives))
 
 
-def _by_load(
-    experiment: Experiment,
-    gains: DriveGains,
+def gains_by_load(
+    problem: IdentificationProblem,
+    sources: Sequence[Source],
+    loaded: Sequence[Source],
     regressor: Regressor,
-    base: BaseStructure,
-    inflation: float,
+    system: LinearSystem,
 ) -> DriveGains | None:
-    """Return the gains with the scale that a known load tells; None where there is none."""
-    problem = IdentificationProblem.of(experiment)
-    known, joints = problem.known_load, problem.robot.joints
-    if known is None:
+    """
+    Identify the gains of the drives by the problem's known load.
+
+    Parameters
+    ----------
+    problem:
+        With assumed gains.
+    sources, loaded:
+        Recordings without and with the load.
+    regressor:
+        The problem's.
+    system:
+        Rows of ``sources``: for the base parameters, and for what rows are worth.
+
+    Returns
+    -------
+    DriveGains or None
+        None where there is no known load, or no recording of it.
+
+    Raises
+    ------
+    IdentificationError
+        as `identify_gains`.
+
+    """
+    known = problem.known_load
+    if known is None or not loaded:
         return None
     load = load_on(
         problem.robot, known.mass, known.center_of_mass, known.inertia, frame=known.frame
     )
-    found = identify_gains(
-        recordings_among(experiment.sources('identification', joints)),
-        recordings_among(experiment.sources('known_load', joints)),
+    return identify_gains(
+        recordings_among(sources),
+        recordings_among(loaded),
         load,
         regressor,
-        base,
+        system.structure,
         problem.signals,
         drives=problem.drives,
         method=known.method,
-        inflation=inflation,
+        inflation=variance_inflation(system),
     )
-    told = np.isfinite(found.factors)
-    if not told.any():
-        return None
+
+
+def _with_scale(
+    gains: DriveGains, experiment: Experiment, regressor: Regressor, system: LinearSystem
+) -> DriveGains:
+    """Return the gains with the scale of a known load, or with a remark on the one they have."""
+    problem = IdentificationProblem.of(experiment)
+    sources, loaded = (
+        experiment.sources(kind, problem.robot.joints) for kind in ('identification', 'known_load')
+    )
+    found = gains_by_load(problem, sources, loaded, regressor, system)
+    told = np.zeros(1, dtype=bool) if found is None else np.isfinite(found.factors)
+    if found is None or problem.known_load is None or not told.any():
+        return replace(gains, warnings=_untold(gains) + _on_scale())
     scale, std = _common(found.factors[told], found.covariance[np.ix_(told, told)])
     return replace(
         gains,
         factors=scale * gains.factors,
-        scale=f'the known load of {known.mass:g} kg',
+        scale=f'the known load of {problem.known_load.mass:g} kg',
         scale_std=std,
         warnings=_untold(gains),
     )

@@ -41,10 +41,7 @@ from .estimation import (
     standard_std,
     Task,
 )
-from .estimation.block_covariance import variance_inflation
 from .estimation.diagnosis import diagnose
-from .estimation.drive_gains import identify_gains
-from .estimation.drive_gains_result import DriveGains, load_on
 from .estimation.energy import ENERGY
 from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import payload
@@ -56,7 +53,7 @@ from .estimation.validation import (
     Validation,
     validation_of,
 )
-from .gains import with_gains
+from .gains import gains_by_load, with_gains
 from .model.consistency import check
 from .model.parameters import ParameterSet
 from .model.plausibility import plausibility, robot_shapes
@@ -221,7 +218,7 @@ def identify_sources(
             (recording,) = recordings_among([source])
             validations.append(validate(estimate, recording, regressor, base, problem.signals))
         watch.lap('validation')
-        gains = _drive_gains(problem, sources, loaded, regressor, task.system)
+        gains = gains_by_load(problem, sources, loaded, regressor, task.system)
         watch.lap('drive gains')
         carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
@@ -356,33 +353,6 @@ def _payload(
     if problem.effort_kind == 'joint_torque':
         return found
     return replace(found, warnings=(*found.warnings, _GAIN_ERROR))
-
-
-def _drive_gains(
-    problem: IdentificationProblem,
-    sources: Sequence[Source],
-    loaded: Sequence[Source],
-    regressor: Regressor,
-    system: LinearSystem,
-) -> DriveGains | None:
-    """Identify drive gains where there is a known load."""
-    known = problem.known_load
-    if known is None or not loaded:
-        return None
-    load = load_on(
-        problem.robot, known.mass, known.center_of_mass, known.inertia, frame=known.frame
-    )
-    return identify_gains(
-        recordings_among(sources),
-        recordings_among(loaded),
-        load,
-        regressor,
-        system.structure,
-        problem.signals,
-        drives=problem.drives,
-        method=known.method,
-        inflation=variance_inflation(system),
-    )
 
 
 def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:
