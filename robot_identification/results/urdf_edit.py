@@ -9,10 +9,6 @@ import re
 
 from lxml import etree
 import numpy as np
-import pinocchio as pin
-
-from ..model.robot import joint_placement, Robot
-from ..model.urdf import UrdfInertial
 
 Attributes = Mapping[str, str]
 
@@ -155,41 +151,3 @@ class RigidBody:
             return False
         moments = np.linalg.eigvalsh(self.central_inertia)
         return bool(moments[0] > 0.0 and moments[0] + moments[1] >= moments[2])
-
-
-def lumped_inertias(robot: Robot, link: str) -> dict[str, np.ndarray]:
-    """
-    Return the inertial parameters of the links that move rigidly with ``link``.
-
-    Parameters
-    ----------
-    robot:
-        The robot.
-    link:
-        A link that an identified joint carries.
-
-    Returns
-    -------
-    dict
-        By link name, (10,) inertial parameters in the frame of ``link``.  Links without
-        ``<inertial>`` are left out.
-
-    """
-    lumped: dict[str, np.ndarray] = {}
-    pending = [(link, pin.SE3.Identity())]
-    while pending:
-        parent, placement = pending.pop()
-        for name, joint in robot.contents.joints.items():
-            if joint.parent != parent or name in robot.joints:
-                continue
-            here = placement * joint_placement(joint, robot.locked.get(name, 0.0))
-            pending.append((joint.child, here))
-            inertial = robot.contents.links[joint.child]
-            if inertial is not None:
-                lumped[joint.child] = here.act(_inertia(inertial)).toDynamicParameters()
-    return lumped
-
-
-def _inertia(inertial: UrdfInertial) -> pin.Inertia:
-    pose = pin.SE3(pin.rpy.rpyToMatrix(inertial.rpy), inertial.xyz)
-    return pose.act(pin.Inertia(inertial.mass, np.zeros(3), inertial.inertia))

@@ -23,13 +23,13 @@ from ..errors import (
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..model.urdf import parse_tree
+from ..model.urdf_inertia import lumped_inertias
 from ..regressor import ModelSettings
 from ..regressor.friction import slopes_of
 from ..regressor.settings import SLOPES
 from .urdf_edit import (
     document_text,
     insert_child,
-    lumped_inertias,
     RigidBody,
     set_comment,
 )
