@@ -145,7 +145,13 @@ def rate_of(time: np.ndarray) -> float:
 
 
 def grid_blocks(
-    source: RecordingSource, rate: float, recorded: float, *, velocity: bool, block: int
+    source: RecordingSource,
+    rate: float,
+    recorded: float,
+    *,
+    velocity: bool,
+    block: int,
+    bridged: float = 0.0,
 ) -> Iterator[GridBlock]:
     """
     Resample a recording to a uniform grid, block by block.
@@ -163,6 +169,8 @@ def grid_blocks(
         True if measured velocities are wanted.
     block:
         Rows to read at a time.
+    bridged:
+        Length of gaps that are interpolated however many periods they have [s].
 
     Raises
     ------
@@ -170,7 +178,7 @@ def grid_blocks(
         for missing velocities, or stamps that go back from one block to the next.
 
     """
-    longest = GAP / recorded
+    longest = max(GAP / recorded, bridged)
     stretch = -1
     grid: _Grid | None = None
     last: float | None = None

@@ -224,7 +224,9 @@ class _Search:
             self._rows = self._read(self.model, self.signals)
         return self._rows
 
-    def _read(self, model: ModelSettings, signals: SignalSettings) -> _Rows:
+    def _read(
+        self, model: ModelSettings, signals: SignalSettings, robot: Robot | None = None
+    ) -> _Rows:
         neutral = replace(
             signals,
             decimate_to=WORKING_RATE,
@@ -232,7 +234,7 @@ class _Search:
             effort_delay=0.0,
             effort_low_pass=0.0,
         )
-        return _Rows.of(self.sources, self.robot, model, neutral)
+        return _Rows.of(self.sources, robot or self.robot, model, neutral)
 
     def choose_filter(self) -> None:
         """Choose cut-off frequency and source of the velocity."""
@@ -402,10 +404,14 @@ class _Search:
             return
         # gravity plus x along the axes is gravity turned by the vector product
         values = tilted.fit()[-2:]
-        turn = np.cross(down, values @ axes)
-        self.tilt = turn
+        # the columns are those of the fit with the gravity before: once more with the one found
+        turned = self.robot.with_gravity((size * (down + values @ axes)).tolist())
+        rows = self._read(self.model, self.signals, turned).through(*self._channels(rows))
+        directions = [size * axis for axis in axes]
+        values = values + rows.with_gravity(turned, self.model, directions).fit()[-2:]
+        self.tilt = np.cross(down, values @ axes)
         text = 'against the gravity that is given'
-        self._note('robot.base_tilt', tuple(turn.tolist()), _gain(found, plain), text)
+        self._note('robot.base_tilt', tuple(self.tilt.tolist()), _gain(found, plain), text)
 
     def choose_decimation(self) -> None:
         """Let the rows keep what the motion's filter keeps."""

@@ -36,6 +36,9 @@ from .windows import Windows
 FASTEST = 20.0
 """Times the recorded rate up to which a recording may be resampled."""
 
+BRIDGED = 0.2
+"""Gaps up to this share of the cut-off frequency's period are interpolated."""
+
 SLOWEST = 2.0
 """Rate below which time stamps are hardly in seconds [Hz]."""
 
@@ -119,7 +122,11 @@ def stretches(
         shortest = max(method.shortest, 2 * n_trimmed + 1)
     tally, left_out = _Tally(len(source.joints)), []
     with_velocity = settings.method == 'measured_velocity'
-    grid = grid_blocks(source, rate, recorded, velocity=with_velocity, block=block)
+    # within a fraction of the filter's time a gap hides nothing that the filter would keep
+    bridged = 0.0 if isinstance(method, Windows) else BRIDGED / settings.cutoff
+    grid = grid_blocks(
+        source, rate, recorded, velocity=with_velocity, block=block, bridged=bridged
+    )
     for _, parts in groupby(grid, key=lambda part: part.stretch):
         first = next(parts)
         tally.begin()

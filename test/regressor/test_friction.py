@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stiction and Stribeck friction: columns, slopes, prior, and settings that cannot be."""
+"""Friction: columns, slopes, dry friction along a motion, and settings that cannot be."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
@@ -20,8 +22,9 @@ from robot_identification.regressor import (
     predict,
     prior,
 )
-from robot_identification.regressor.friction import slopes_of, USUAL_SLOPES
+from robot_identification.regressor.friction import DryFriction, slopes_of, USUAL_SLOPES
 from robot_identification.results.urdf_export import identified_urdf
+import scipy
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'
 STATIC = ('viscous', 'stiction', 'stribeck', 'offset')
@@ -139,3 +142,83 @@ def test_a_coupled_motor_keeps_coulomb_friction(arm):
     drive = CoupledDrive(motor='joint_3', joints=('joint_2', 'joint_3'))
     settings = ModelSettings(friction=STATIC, coupled_drives=(drive,))
     assert 'joint_3.fcm' in build(arm, settings).layout
+
+
+def _states(arm, samples=50):
+    rng = np.random.default_rng(2)
+    return Motion(*rng.uniform(-2.0, 2.0, (3, samples, arm.n_joints)))
+
+
+def _columns(arm, settings, motion, symbol):
+    regressor = build(arm, settings)
+    rows = regressor.rows(motion).reshape(len(motion), arm.n_joints, -1)
+    places = [regressor.layout.index(f'{joint}.{symbol}') for joint in arm.joints]
+    own = np.arange(arm.n_joints)
+    others = rows[:, :, places].copy()
+    others[:, own, own] = 0.0
+    assert not others.any()
+    return rows[:, own, places]
+
+
+def test_friction_by_load_is_in_proportion_to_the_effort_of_the_urdf(arm):
+    """Pinocchio's RNEA, sample by sample."""
+    motion = _states(arm)
+    found = _columns(arm, ModelSettings(friction=('coulomb', 'load')), motion, 'fl')
+    model, data = arm.model, arm.model.createData()
+    states = zip(motion.position, motion.velocity, motion.acceleration, strict=True)
+    efforts = np.array([pin.rnea(model, data, *state) for state in states])[:, arm.columns]
+    np.testing.assert_allclose(found, np.sign(motion.velocity) * np.abs(efforts), atol=1e-11)
+
+
+def test_friction_by_the_root_of_the_speed(arm):
+    motion = _states(arm)
+    found = _columns(arm, ModelSettings(friction=('viscous', 'root')), motion, 'fr')
+    wanted = np.sign(motion.velocity) * np.abs(motion.velocity) ** (1.0 / 3.0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+def test_dry_friction_solves_dahls_equation():
+    """An integration of dz/dt = v/x0 (1 - z sign v) by SciPy."""
+    step, breakaway = 1e-3, 0.02
+    time = np.arange(0.0, 3.0, step)
+    speed = 0.3 * np.sin(2.0 * time + 0.4)
+    found = DryFriction(np.array([breakaway]), step).push(speed[:, None])[:, 0]
+
+    def slope(t, z):
+        v = 0.3 * np.sin(2.0 * t + 0.4)
+        return v / breakaway * (1.0 - z * np.sign(v))
+
+    solved = scipy.integrate.solve_ivp(slope, (0.0, 3.0), [0.0], t_eval=time, max_step=step)
+    assert np.abs(found - solved.y[0]).max() < 0.02
+    assert np.abs(found).max() <= 1.0
+
+
+def test_dry_friction_stays_at_rest_and_does_not_depend_on_blocks():
+    speed = np.concatenate([np.full(300, 0.1), np.zeros(200), np.full(300, -0.1)])
+    speeds = np.column_stack([speed, speed])
+    breakaway = np.array([0.01, 0.0])
+    whole = DryFriction(breakaway, 1e-3).push(speeds)
+    assert np.ptp(whole[299:500, 0]) == 0.0
+    assert whole[400, 0] == pytest.approx(1.0 - np.exp(-3.0))
+    np.testing.assert_array_equal(whole[:, 1], np.sign(speed))
+    pieces = DryFriction(breakaway, 1e-3)
+    parts = [pieces.push(speeds[a:b]) for a, b in ((0, 1), (1, 299), (299, 299), (299, 800))]
+    np.testing.assert_allclose(np.vstack(parts), whole, atol=1e-12)
+
+
+def test_columns_of_dry_friction_follow_its_state(arm):
+    motion = _states(arm)
+    state = np.random.default_rng(3).uniform(-1.0, 1.0, motion.velocity.shape)
+    settings = ModelSettings(friction=('coulomb', 'load'), breakaway=0.01)
+    with_state = replace(motion, friction_state=state)
+    np.testing.assert_array_equal(_columns(arm, settings, with_state, 'fc'), state)
+    # states without a history take the sign of the velocity
+    np.testing.assert_array_equal(_columns(arm, settings, motion, 'fc'), np.sign(motion.velocity))
+    load = np.abs(_columns(arm, settings, motion, 'fl'))
+    np.testing.assert_allclose(_columns(arm, settings, with_state, 'fl'), state * load)
+
+
+def test_breakaway_displacements_have_to_fit_the_robot(arm):
+    with pytest.raises(SettingsError, match='has 2 values, but the robot has 3') as caught:
+        build(arm, ModelSettings(breakaway=(0.01, 0.02)))
+    assert caught.value.key == 'breakaway'

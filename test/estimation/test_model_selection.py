@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of signals and friction terms: against simulated arms whose terms are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation.model_selection import can_choose, choose_model
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, ModelSettings, prior
+from robot_identification.regressor.friction import DryFriction
+from robot_identification.signals import SignalSettings
+import scipy
+
+URDF = Path(__file__).parents[2] / 'urdf' / 'demo_arm.urdf'
+RATE = 200.0
+ALL = ('viscous', 'coulomb', 'offset', 'root', 'load')
+
+
+@pytest.fixture(scope='module')
+def arm():
+    return Robot.from_urdf(URDF)
+
+
+def _motion(n, duration=30.0):
+    """Make sums of sines whose derivatives are exact."""
+    time = np.arange(0.0, duration, 1.0 / RATE)
+    rng = np.random.default_rng(5)
+    frequency = 2 * np.pi * np.outer(np.arange(1, 6), np.full(n, 0.12)) * rng.uniform(0.9, 1.1, n)
+    amplitude = rng.uniform(0.2, 0.6, (5, n)) / np.arange(1, 6)[:, None]
+    phase = rng.uniform(0.0, 6.0, (5, n))
+    angle = frequency * time[:, None, None] + phase
+    position = (amplitude * np.sin(angle)).sum(axis=1)
+    velocity = (amplitude * frequency * np.cos(angle)).sum(axis=1)
+    acceleration = -(amplitude * frequency**2 * np.sin(angle)).sum(axis=1)
+    return time, Motion(position, velocity, acceleration)
+
+
+def _recording(robot, *, noise=0.05, gravity=None, breakaway=None, channel=None, **friction):
+    """Efforts of the URDF's bodies with given friction, measured with white noise."""
+    time, motion = _motion(robot.n_joints)
+    actual = robot if gravity is None else robot.with_gravity(gravity)
+    model = ModelSettings(friction=ALL)
+    if breakaway is not None:
+        state = DryFriction(np.full(robot.n_joints, breakaway), 1.0 / RATE).push(motion.velocity)
+        motion = Motion(
+            motion.position, motion.velocity, motion.acceleration, friction_state=state
+        )
+        model = ModelSettings(friction=ALL, breakaway=breakaway)
+    truth = prior(actual, model)
+    values = truth.values.copy()
+    for i, name in enumerate(truth.layout):
+        symbol = name.rpartition('.')[2]
+        if symbol in ('fv', 'fc', 'off', 'fr', 'fl', 'Ia'):
+            values[i] = friction.get(symbol, {'fv': 0.5, 'fc': 0.8, 'Ia': 0.05}.get(symbol, 0.0))
+    effort = (build(actual, model).rows(motion) @ values).reshape(-1, robot.n_joints)
+    if channel is not None:
+        joint, delay = channel
+        late = scipy.interpolate.CubicSpline(time, effort[:, joint])
+        effort[:, joint] = late(np.maximum(time - delay, 0.0))
+    rng = np.random.default_rng(1)
+    effort += noise * rng.standard_normal(effort.shape)
+    return Recording(time, motion.position, effort, robot.joints, motion.velocity)
+
+
+def _choose(robot, recording, given=(), model=None):
+    return choose_model(
+        [recording], robot, model or ModelSettings(), SignalSettings(), frozenset(given)
+    )
+
+
+def test_plain_friction_gets_no_further_terms(arm):
+    chosen = _choose(arm, _recording(arm))
+    assert chosen.model == ModelSettings()
+    assert not np.any(chosen.signals.effort_delay)
+    assert not np.any(chosen.signals.effort_low_pass)
+    assert not chosen.tilt.any()
+
+
+def test_friction_by_load_is_found(arm):
+    chosen = _choose(arm, _recording(arm, fl=0.15))
+    assert 'load' in chosen.model.friction
+
+
+def test_friction_by_the_cube_root_is_found(arm):
+    chosen = _choose(arm, _recording(arm, fr=2.0))
+    assert 'root' in chosen.model.friction
+
+
+def test_dry_friction_that_holds_at_rest_is_found(arm):
+    chosen = _choose(arm, _recording(arm, breakaway=0.02, fc=3.0))
+    np.testing.assert_allclose(chosen.model.breakaway, 0.02, atol=0.011)
+
+
+def test_a_late_effort_is_found_at_its_joint_alone(arm):
+    chosen = _choose(arm, _recording(arm, channel=(1, 0.045)))
+    delays = np.broadcast_to(chosen.signals.effort_delay, arm.n_joints)
+    assert delays[1] == pytest.approx(0.045)
+    assert (np.delete(delays, 1) == 0.0).all()
+
+
+def test_a_tilted_base_is_found(arm):
+    """Gravity turned by 1.5 degrees about x."""
+    angle = np.radians(1.5)
+    turned = [0.0, 9.81 * np.sin(angle), -9.81 * np.cos(angle)]
+    chosen = _choose(arm, _recording(arm, gravity=turned))
+    np.testing.assert_allclose(np.degrees(chosen.tilt), [1.5, 0.0, 0.0], atol=0.15)
+
+
+def test_what_is_given_is_kept(arm):
+    given = {
+        'signals.method',
+        'signals.cutoff',
+        'signals.decimate_to',
+        'signals.dead_zone',
+        'signals.effort_delay',
+        'signals.effort_low_pass',
+        'robot.friction',
+        'robot.rotor_inertia',
+        'robot.breakaway',
+        'robot.base_tilt',
+    }
+    recording = _recording(arm, fl=0.15, channel=(1, 0.045))
+    chosen = _choose(arm, recording, given)
+    assert (chosen.model, chosen.signals) == (ModelSettings(), SignalSettings())
+    assert chosen.choices == ()
+    assert not chosen.tilt.any()
+
+
+def test_summary_names_key_value_and_gain(arm):
+    text = _choose(arm, _recording(arm, fl=0.15)).summary()
+    assert 'robot.friction: [viscous, coulomb, offset, load]' in text
+    assert "against friction without 'load'" in text
+
+
+def test_windows_of_polynomials_are_left_alone():
+    signals = SignalSettings(method='polynomial_approximation')
+    assert not can_choose(ModelSettings(), signals, {'signals.method'})
+    assert can_choose(ModelSettings(), SignalSettings(), ())
