@@ -88,23 +88,25 @@ def nearest(cls: type, key: str) -> str | None:
     """
     Return the known key path that ``key`` was probably meant to be, or None.
 
-    Looked for are similar names in the same section, then the same name in other sections.
+    Looked for are the same name in other sections, then similar names in the same section.
     """
+    name = key.rpartition('.')[2]
+    elsewhere = [path for path, _ in walk(cls) if path.rpartition('.')[2] == name]
+    if elsewhere:
+        return elsewhere[0]
     section: type | None = cls
     for step in steps(parent(key)) if parent(key) else ():
         if isinstance(step, int) or section is None:
             continue
         kinds = {info.name: info.type for info in describe(section)}
         section, _ = section_of(kinds.get(step))
-    name = key.rpartition('.')[2]
     prefix = key[: -len(name)]
     if section is not None:
         names = [info.name for info in describe(section)]
         close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
         if close:
             return prefix + close[0]
-    elsewhere = [path for path, _ in walk(cls) if path.rpartition('.')[2] == name]
-    return elsewhere[0] if elsewhere else None
+    return None
 
 
 def set_key(mapping: dict, key: str, value: Any) -> None:

@@ -370,7 +370,7 @@ def pack(stored: StoredFactor) -> bytes:
         'robot': plain(stored.robot),
         'part_duration': None if blocks is None else blocks.duration,
     }
-    return write_archive(stored.factor, about, None if blocks is None else part_arrays(blocks))
+    return write_archive(stored.factor, about, part_arrays(blocks) if blocks else None)
 
 
 def unpack(data: bytes, name: str = 'factor') -> StoredFactor:

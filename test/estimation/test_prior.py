@@ -257,7 +257,6 @@ def test_base_columns_alone_take_the_estimate(tx40):
     ('settings', 'words'),
     [
         ({'standard': 'essential', 'essential': None}, 'give estimation.essential'),
-        ({'standard': 'base_columns', 'method': 'physical'}, 'finds standard parameters itself'),
         ({'standard': 'closest'}, 'nearest, base_columns, essential'),
     ],
 )

@@ -37,6 +37,7 @@ signals:
   dead_zone: 0.05
 estimation:
   method: wls
+auto: false
 output: results
 """
 

@@ -20,6 +20,7 @@ def without_signals(workspace):
     start, stop = text.index('signals:'), text.index('estimation:')
     text = text[:start] + text[stop:]
     workspace.experiment.write_text(text)
+    workspace.edit('auto: false\n', '')
     workspace.edit('  friction: [viscous, coulomb, offset]\n  rotor_inertia: true\n', '')
     return workspace
 

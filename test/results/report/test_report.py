@@ -204,7 +204,8 @@ def test_notes_and_the_meaning_of_efforts_are_shown(result):
     assert '<li>3 &lt;outliers&gt;</li>' in page
     assert 'effort_kind: motor_current' in page
     assert '[12.5, 0.0]' in page
-    assert 'class="notes"' not in html(result)
+    plain = replace(result, estimate=replace(result.estimate, notes=()))
+    assert 'class="notes"' not in html(plain)
 
 
 def test_warnings_of_all_parts_once(result):
