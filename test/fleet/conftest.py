@@ -38,7 +38,7 @@ robot:
 data:
   identification:
     - {{file: template.npz, time: t, position: q, effort: tau}}
-estimation: {{method: wls}}
+estimation: {{method: wls, bootstrap: null}}
 signals: {{method: butterworth, cutoff: 15.0, decimate_to: 40.0, dead_zone: 0.05}}
 fleet: {{significance: 0.01}}
 """

@@ -136,9 +136,10 @@ def test_urdf_without_inertia(workspace):
         text = text[:start] + text[end + len('</inertial>') :]
     bare.write_text(text)
     workspace.edit(str(workspace.robot.path), str(bare))
-    error = failure(workspace)
-    assert error.link == 'link_1'
-    assert 'bare.urdf' in str(error)
+    # bodies that fill their shapes, or small ones, stand in for those that are missing
+    result = identify(load_experiment(workspace.experiment))
+    remarks = [text for text in result.warnings if 'has no inertia' in text]
+    assert ['link_1' in remarks[0], 'link_2' in remarks[1], 'link_3' in remarks[2]] == [True] * 3
 
 
 def test_cutoff_above_the_nyquist_frequency(workspace):

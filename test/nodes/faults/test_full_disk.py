@@ -135,8 +135,8 @@ def test_the_numbers_are_written_first_and_each_file_is_whole_or_not_there(small
     assert other.success, other.message
     assert 'report.html is not written: ' in other.message
     assert 'No space left' in other.message or 'File too large' in other.message
-    assert other.result_path.endswith('second_wls')
-    made = files_in(results / 'second_wls')
+    assert other.result_path.endswith('second_physical')
+    made = files_in(results / 'second_physical')
     assert 'result.yaml' in made and 'report.html' not in made
     assert yaml.safe_load(made['result.yaml'])['parameters']
     # where there is no room for the numbers, they are in the answer, and all files as before
@@ -146,14 +146,14 @@ def test_the_numbers_are_written_first_and_each_file_is_whole_or_not_there(small
     assert again.success and again.base.parameters
     assert 'cannot write results' in again.message and 'make room' in again.message
     assert not again.result_path
-    assert files_in(results / 'short_wls') == before
+    assert files_in(results / 'short_physical') == before
     # with room all goes on, from the latest estimate
     disk.make_room()
     checked = ros.call(
         Validate, 'identification/validate', timeout=60.0, source=str(arm.bags['second'])
     )
     assert checked.success, checked.message
-    written = yaml.safe_load((results / 'short_wls' / 'result.yaml').read_text())
+    written = yaml.safe_load((results / 'short_physical' / 'result.yaml').read_text())
     assert len(written['validation']) == 1
 
 

@@ -20,7 +20,7 @@ def test_a_method_is_reached(node, identify, bags, name):
     answer = identify(node, bags['short'], options=case['options'].items())
     assert answer.success, answer.message
     assert answer.relative_error < 5.0
-    method = case['options'].get('estimation.method', 'wls')
+    method = case['options'].get('estimation.method', 'physical')
     assert answer.result_path.endswith(f'short_{method}')
     result = read_result(Path(answer.result_path) / 'result.yaml')
     assert result.estimation.method == method

@@ -88,7 +88,7 @@ def check_export(urdf, robot, truth):
 def test_every_number_means_its_method(node, identify, bags):
     from robot_identification_msgs.srv import Identify
 
-    for method, name in ((Identify.Request.OLS, 'ols'), (Identify.Request.DEFAULT, 'wls')):
+    for method, name in ((Identify.Request.OLS, 'ols'), (Identify.Request.DEFAULT, 'physical')):
         answer = identify(node, bags['first'], method=method)
         assert answer.success
         assert answer.result_path.endswith(f'first_{name}')

@@ -102,7 +102,7 @@ def test_description_from_the_topic_and_diagnostics(ros, identify, arm, tmp_path
     process.wait_for_output('szabo')
     assert identify(ros, arm.bags['first'], namespace='/arm').success
     ros.wait_until(lambda: 'relative error' in state().message, what='diagnostics')
-    assert {pair.key: pair.value for pair in state().values}['method'] == 'wls'
+    assert {pair.key: pair.value for pair in state().values}['method'] == 'physical'
     # a signal in the midst of a request ends both in good order
     start_identifying(ros, arm.bags['second'], '/arm')
     ros.spin(0.2)

@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-RATE, FACTOR = 200.0, 4.0
+RATE, FACTOR = 200.0, 2.0
 SECONDS, LEARNED = 75.0, 12.0
 JOINTS = tuple(f'joint_{i}' for i in range(1, 7))
 MASS = 2.0
