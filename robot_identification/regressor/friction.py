@@ -254,7 +254,20 @@ class DryFriction:
 
     def __init__(self, breakaway: np.ndarray, step: float) -> None:
         self._breakaway, self._step = breakaway, step
+        self._has = breakaway > 0.0
+        self._rate = np.divide(step, breakaway, out=np.zeros(breakaway.size), where=self._has)
         self._state = np.zeros(breakaway.size)
+
+    def restart(self) -> None:
+        """Forget the motion before, as after a gap."""
+        self._state = np.zeros(self._breakaway.size)
+
+    def step(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the directions at the next sample, both (n_joints,)."""
+        way = np.sign(velocity)
+        # exact for a velocity that is constant over the step
+        self._state = way + (self._state - way) * np.exp(-np.abs(velocity) * self._rate)
+        return np.where(self._has, self._state, way)
 
     def push(self, velocity: np.ndarray) -> np.ndarray:
         """Return the directions at the next samples, both (n_samples, n_joints)."""
