@@ -26,6 +26,7 @@ STRIBECK = ('viscous', 'stiction', 'stribeck', 'offset')
 MODELS = {
     'elastic': ('zollo_planar_2r', ModelSettings(elastic=ElasticJoints())),
     'delta': (None, ModelSettings(('viscous', 'coulomb'), delta=DELTA)),
+    'springs': ('szabo_3r', ModelSettings(joint_springs=('joint_1', 'joint_3'))),
     'stribeck': ('szabo_3r', ModelSettings(friction=STRIBECK)),
     'no friction': ('gautier_khalil_3r', ModelSettings(friction=(), rotor_inertia=False)),
 }
