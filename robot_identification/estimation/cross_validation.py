@@ -46,7 +46,7 @@ LONGEST = 600.0
 _LEAST = 1e-3  # share of the effort below which residuals are not compared
 _LEAST_GAIN = 1e-3  # of the logarithm of the residual
 _PULL = 1e-5  # of the scaled normal matrix, towards the prior
-_FRICTION = ('fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
+_OWN = ('fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl', 'kc', 'ks')
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FoldedRows:
     stds:
         (b,) standard deviation of these values; infinite for those with the weak pull alone.
     own:
-        (n, b) bool, columns of a joint's own friction.
+        (n, b) bool, columns of a joint's own friction and spring.
     driven:
         (n,) bool.
     rate:
@@ -158,7 +158,7 @@ class FoldedRows:
         owners = [name.rpartition('.') for name in base.names]
         own = np.array(
             [
-                [owner == joint and symbol in _FRICTION for owner, _, symbol in owners]
+                [owner == joint and symbol in _OWN for owner, _, symbol in owners]
                 for joint in robot.joints
             ]
         )
@@ -361,7 +361,7 @@ def _log_share(squares: np.ndarray, energy: np.ndarray) -> np.ndarray:
     return np.asarray(0.5 * np.log(np.maximum(squares, 0.0) + least))
 
 
-def _standard_error(difference: np.ndarray) -> float:
+def standard_error(difference: np.ndarray) -> float:
     """Return the standard error of the mean over stretches."""
     return float(difference.std(ddof=1) / np.sqrt(difference.size))
 
@@ -369,7 +369,7 @@ def _standard_error(difference: np.ndarray) -> float:
 def better(cost: np.ndarray, than: np.ndarray, terms: float) -> bool:
     """Return whether a cost is lower by half a standard error and that of its terms a joint."""
     difference = (cost - than).mean(axis=1)
-    needed = max(0.5 * _standard_error(difference), _LEAST_GAIN) + TERM_COST * terms
+    needed = max(0.5 * standard_error(difference), _LEAST_GAIN) + TERM_COST * terms
     return bool(difference.mean() < -needed)
 
 
@@ -380,7 +380,7 @@ def simplest(costs: np.ndarray, terms: Sequence[float] | None = None) -> int:
     best = int(np.argmin(costs.mean(axis=1)))
     for place, cost in enumerate(costs):
         difference = cost - costs[best]
-        if difference.mean() <= max(0.5 * _standard_error(difference), _LEAST_GAIN):
+        if difference.mean() <= max(0.5 * standard_error(difference), _LEAST_GAIN):
             return place
     return best
 

@@ -14,8 +14,9 @@ Settings that are given are kept.  In this order:
 3. the dead zone: rows below it are neither fitted nor predicted in the choices that follow, since
    the sign of the velocity, and with it dry friction, is unknown there;
 4. friction by load and by the cube root of the speed, and whether there is a rotor inertia;
-5. each joint's effort channel: delay and low-pass filter;
-6. the tilt of the base: gravity's direction, with a prior of one degree.
+5. joints at which springs, cables or counterweights pull;
+6. each joint's effort channel: delay and low-pass filter;
+7. the tilt of the base: gravity's direction, with a prior of one degree.
 
 The fit is weighted least squares, its weights iterated from the residuals of the joint fit, with a
 weak pull towards the prior.
@@ -34,8 +35,16 @@ from ..errors import IdentificationError
 from ..model.robot import Robot
 from ..progress import Progress, silent
 from ..regressor import ModelSettings
+from ..regressor.kinematics import tree_of
 from ..signals import RecordingSource, SignalSettings
-from .cross_validation import better, FoldedRows, relative_gain, simplest, WORKING_RATE
+from .cross_validation import (
+    better,
+    FoldedRows,
+    relative_gain,
+    simplest,
+    standard_error,
+    WORKING_RATE,
+)
 
 CUTOFFS = (3.0, 5.0, 8.0, 10.0, 15.0, 25.0)
 """Cut-off frequencies that are compared [Hz]."""
@@ -54,6 +63,9 @@ DEAD_ZONES = (0.0, 0.02, 0.05, 0.1)
 
 LEAST_TILT = np.radians(0.05)
 """Tilt that no spirit level shows, and that is left out [rad]."""
+
+LEAST_SPRING_GAIN = 0.03
+"""Logarithm of a joint's residual that a spring at it has to save."""
 
 _ROUNDS = 2
 
@@ -116,6 +128,7 @@ class ModelSelection:
         found['robot.friction'] = self.model.friction
         found['robot.rotor_inertia'] = self.model.rotor_inertia
         found['robot.breakaway'] = self.model.breakaway
+        found['robot.joint_springs'] = self.model.joint_springs
         if self.tilt.any():
             found['robot.base_tilt'] = tuple(self.tilt.tolist())
         return found
@@ -177,6 +190,7 @@ def choose_model(
     search.choose_breakaway()
     search.choose_dead_zone()
     search.choose_terms()
+    search.choose_springs()
     search.choose_channels()
     search.choose_tilt()
     search.choose_decimation()
@@ -320,6 +334,28 @@ class _Search:
             self._note(
                 key, getattr(model, key.partition('.')[2]), relative_gain(rich, plain), reference
             )
+
+    def choose_springs(self) -> None:
+        """Choose the joints at which springs pull."""
+        if 'robot.joint_springs' in self.given:
+            return
+        self.progress(0.68, 'choosing the joints with springs')
+        plain = self.rows
+        joints = np.array(self.robot.joints)
+        turning = joints[list(tree_of(self.robot).revolute)].tolist()
+        sprung = self._read(replace(self.model, joint_springs=tuple(turning)), self.signals)
+        before = plain.cost()
+        difference = (sprung.cost() - before).T  # (driven, folds)
+        needed = [max(0.5 * standard_error(each), LEAST_SPRING_GAIN) for each in difference]
+        chosen = tuple(joints[plain.driven][difference.mean(axis=1) < -np.array(needed)].tolist())
+        if not chosen:
+            return
+        model = replace(self.model, joint_springs=tuple(j for j in turning if j in chosen))
+        rows = self._read(model, self.signals)
+        if better(rows.cost(), before, terms=2.0 * len(chosen) / rows.n_joints):
+            self.model, self._rows = model, rows
+            gain = relative_gain(rows.cost(), before)
+            self._note('robot.joint_springs', model.joint_springs, gain, 'against none')
 
     def choose_channels(self) -> None:
         """Choose each joint's delay and low-pass filter."""

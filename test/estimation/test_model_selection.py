@@ -39,7 +39,9 @@ def _motion(n, duration=30.0):
     return time, Motion(position, velocity, acceleration)
 
 
-def _recording(robot, *, noise=0.05, gravity=None, breakaway=None, channel=None, **friction):
+def _recording(
+    robot, *, noise=0.05, gravity=None, breakaway=None, channel=None, spring=None, **friction
+):
     """Efforts of the URDF's bodies with given friction, measured with white noise."""
     time, motion = _motion(robot.n_joints)
     actual = robot if gravity is None else robot.with_gravity(gravity)
@@ -57,6 +59,9 @@ def _recording(robot, *, noise=0.05, gravity=None, breakaway=None, channel=None,
         if symbol in ('fv', 'fc', 'off', 'fr', 'fl', 'Ia'):
             values[i] = friction.get(symbol, {'fv': 0.5, 'fc': 0.8, 'Ia': 0.05}.get(symbol, 0.0))
     effort = (build(actual, model).rows(motion) @ values).reshape(-1, robot.n_joints)
+    if spring is not None:
+        joint, size = spring
+        effort[:, joint] += size * np.sin(motion.position[:, joint] + 0.7)
     if channel is not None:
         joint, delay = channel
         late = scipy.interpolate.CubicSpline(time, effort[:, joint])
@@ -102,6 +107,13 @@ def test_a_late_effort_is_found_at_its_joint_alone(arm):
     assert (np.delete(delays, 1) == 0.0).all()
 
 
+@pytest.mark.parametrize('joint', [0, 4])
+def test_spring_is_found_at_its_joint_alone(arm, joint):
+    chosen = _choose(arm, _recording(arm, spring=(joint, 2.0)))
+    assert chosen.model.joint_springs == (arm.joints[joint],)
+    assert chosen.settings()['robot.joint_springs'] == (arm.joints[joint],)
+
+
 def test_a_tilted_base_is_found(arm):
     """Gravity turned by 1.5 degrees about x."""
     angle = np.radians(1.5)
@@ -121,9 +133,10 @@ def test_what_is_given_is_kept(arm):
         'robot.friction',
         'robot.rotor_inertia',
         'robot.breakaway',
+        'robot.joint_springs',
         'robot.base_tilt',
     }
-    recording = _recording(arm, fl=0.15, channel=(1, 0.045))
+    recording = _recording(arm, fl=0.15, channel=(1, 0.045), spring=(0, 2.0))
     chosen = _choose(arm, recording, given)
     assert (chosen.model, chosen.signals) == (ModelSettings(), SignalSettings())
     assert chosen.choices == ()
