@@ -157,13 +157,19 @@ def find_slopes(
     spread = {term: np.full(len(owners), np.nan) for term in terms}
     notes = []
     for place, (owner, row) in enumerate(owners.items()):
-        profile = _Profile.of(factors[row].result(), counted[row])
+        profile = _Profile.of(factors[row].result(), counted[row], _signs(model, terms))
         given = {term: slopes[term][place] for term in SLOPES if term in model.friction}
         found, deviation = _best(profile, terms, given)
         for term, value, std in zip(terms, found, deviation, strict=True):
             slopes[term][place], spread[term][place] = value, std
         notes.append(_note(owner, terms, found, deviation))
     return FrictionSlopes(slopes, spread, tuple(notes))
+
+
+def _signs(model: ModelSettings, terms: Sequence[str]) -> np.ndarray:
+    """Signs (m,) that amplitudes can have: Stribeck friction falls where it is not alone."""
+    alone = {'coulomb', 'stiction'}.isdisjoint(model.friction)
+    return np.array([1.0 if term == 'stiction' or alone else -1.0 for term in terms])
 
 
 class _Candidates:
@@ -228,15 +234,18 @@ class _Profile:
         (k,).
     freedom:
         Independent rows less the other parameters.
+    signs:
+        (m,) signs that the amplitudes can have.
 
     """
 
     candidates: np.ndarray
     effort: np.ndarray
     freedom: float
+    signs: np.ndarray
 
     @classmethod
-    def of(cls, factor: np.ndarray, rows: float) -> _Profile:
+    def of(cls, factor: np.ndarray, rows: float, signs: np.ndarray) -> _Profile:
         """Make the profile from R of [other columns | candidates | effort]."""
         others = factor[:, : -NODES - 1]
         norms = np.linalg.norm(others, axis=0)
@@ -247,15 +256,16 @@ class _Profile:
         for _ in range(2):  # twice, so that what is left is orthogonal to rounding
             rest = rest - u @ (u.T @ rest)
         triangle = np.asarray(np.linalg.qr(rest, mode='r'))
-        return cls(triangle[:, :-1], triangle[:, -1], rows - u.shape[1])
+        return cls(triangle[:, :-1], triangle[:, -1], rows - u.shape[1], signs)
 
     def columns(self, logs: np.ndarray) -> np.ndarray:
         """Columns (k, m) of slopes whose logarithms are given, (m,)."""
         return self.candidates @ _interpolation(logs).T
 
     def amplitudes(self, logs: np.ndarray) -> np.ndarray:
-        """Amplitudes (m,) of the linear fit with slopes whose logarithms are given."""
-        return np.linalg.lstsq(self.columns(logs), self.effort, rcond=None)[0]
+        """Amplitudes (m,) of the linear fit with slopes whose logarithms are given, signs kept."""
+        columns = self.columns(logs) * self.signs
+        return np.asarray(self.signs * scipy.optimize.nnls(columns, self.effort)[0])
 
     def residual(self, logs: np.ndarray) -> np.ndarray:
         """(k,) what that fit leaves, in units of the effort."""
@@ -321,13 +331,19 @@ def _grid_squares(profile: _Profile, grid: np.ndarray, both: bool) -> np.ndarray
     columns = profile.columns(grid)
     length = np.maximum((columns**2).sum(axis=0), np.finfo(float).tiny)
     along = profile.effort @ columns
-    first = float(profile.effort @ profile.effort) - along**2 / length
+    whole = float(profile.effort @ profile.effort)
+    # each alone, with its own sign
+    single = [whole - np.maximum(sign * along, 0.0) ** 2 / length for sign in profile.signs]
     if not both:
-        return first
-    # stiction takes what it can, Stribeck friction the rest of what is orthogonal to it
-    share = columns.T @ columns / length[:, None]
-    across = np.maximum(length - share**2 * length[:, None], 1e-10 * length)
-    squares = first[:, None] - (along - share * along[:, None]) ** 2 / across
+        return np.asarray(single[0])
+    product, lengths = columns.T @ columns, length[:, None] * length
+    determinant = np.maximum(lengths - product**2, 1e-10 * lengths)
+    stiction = (length * along[:, None] - product * along) / determinant
+    stribeck = (length[:, None] * along - product * along[:, None]) / determinant
+    together = whole - stiction * along[:, None] - stribeck * along
+    fits = (profile.signs[0] * stiction >= 0.0) & (profile.signs[1] * stribeck >= 0.0)
+    alone = np.minimum(single[0][:, None], single[1])
+    squares = np.where(fits, together, alone)
     return np.where(grid[:, None] - grid >= np.log(LEAST_RATIO), squares, np.inf)
 
 

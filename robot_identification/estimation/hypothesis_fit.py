@@ -35,7 +35,13 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, Regressor
 from ..regressor.settings import ModelSettings
-from .physical_constraints import Body, drive_signs, reference_bodies, relative_units
+from .physical_constraints import (
+    Body,
+    drive_signs,
+    reference_bodies,
+    relative_units,
+    signed_start,
+)
 
 ROWS = 100.0
 """Independent rows that each joint counts for."""
@@ -227,14 +233,8 @@ class HypothesisModel:
             start[place] = from_pseudo_inertia(body.pseudo_inertia)
         size = np.diag(total)[:p]
         scale = np.sqrt(np.maximum(size, _UNSEEN * size.max()))
-        signed = (self.positive != 0.0).any(axis=0) & ~self._bodily(p)
-        start[signed] = 0.01 * np.sqrt(total[p, p]) / scale[signed]
-        for row in self.positive:  # a coupled rotor above its motor's share
-            lack = -float(row @ start)
-            if lack >= 0.0:
-                first = int(np.argmax(row))
-                start[first] += (2.0 * lack + 1e-6) / row[first]
-        return start
+        typical = 0.01 * np.sqrt(total[p, p]) / scale
+        return signed_start(self.positive, start, typical, ~self._bodily(p))
 
     def _bodily(self, p: int) -> np.ndarray:
         bodily = np.zeros(p, dtype=bool)

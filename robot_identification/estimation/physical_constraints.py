@@ -159,7 +159,8 @@ def drive_signs(
 
     These are rotor inertias and friction, and the rotor inertia of each coupled joint less the
     coupled motor's share: the inertia matrix of all rotors is positive definite only if
-    ``Ia_j >= ratio_j^2 Iam``, which holds if every rotor has an inertia of its own.
+    ``Ia_j >= ratio_j^2 Iam``, which holds if every rotor has an inertia of its own.  Stribeck
+    friction falls with the speed, but not below zero: ``-tsc`` and ``ts + tsc`` (or ``fc + tsc``).
 
     Parameters
     ----------
@@ -179,7 +180,47 @@ def drive_signs(
     for joint, row in _own_rotors(layout, model).items():
         rows.append(row)
         names.append(f"{joint}.Ia less the coupled motors'")
+    for joint in (name[:-4] for name in layout if name.endswith('.tsc')):
+        falls, lasts = np.zeros((2, len(layout)))
+        falls[layout.index(f'{joint}.tsc')] = -1.0
+        dry = [name for s in ('ts', 'fc') if (name := f'{joint}.{s}') in layout]
+        lasts[layout.indices([*dry, f'{joint}.tsc'])] = 1.0
+        if dry:  # else tsc is all the dry friction that there is
+            rows.append(falls)
+            names.append(f'-{joint}.tsc')
+        rows.append(lasts)
+        names.append(' + '.join([*dry, f'{joint}.tsc']))
     return np.array(rows).reshape(-1, len(layout)), tuple(names)
+
+
+def signed_start(
+    rows: np.ndarray, start: np.ndarray, typical: np.ndarray, free: np.ndarray
+) -> np.ndarray:
+    """
+    Return parameters whose products with the rows of `drive_signs` are positive.
+
+    Parameters
+    ----------
+    rows:
+        (k, p).
+    start:
+        (p,) parameters that are kept as far as possible.
+    typical:
+        (p,) positive sizes that parameters with a sign have at least.
+    free:
+        (p,) bool, parameters that may change.
+
+    """
+    single = np.count_nonzero(rows, axis=1) == 1
+    sign = np.where(free, rows[single].sum(axis=0), 0.0)
+    start = np.where(sign > 0.0, np.maximum(start, typical), start)
+    start = np.where(sign < 0.0, np.minimum(start, -0.5 * typical), start)
+    for row in rows[~single]:  # a coupled rotor above its motor's share
+        lack = float(row @ start)
+        first = int(np.argmax(np.where(free, row, 0.0)))
+        if lack <= 0.0 and row[first] > 0.0:
+            start[first] += (1e-6 - 2.0 * lack) / row[first]
+    return start
 
 
 def centre_bounds(link: str, faces: np.ndarray, layout: ParameterLayout) -> np.ndarray:

@@ -30,6 +30,7 @@ from .physical_constraints import (
     reference_bodies,
     relative_units,
     require_points,
+    signed_start,
 )
 from .physical_settings import PhysicalSettings
 from .system import LinearSystem
@@ -171,11 +172,10 @@ class PhysicalFit:
         start = self.start.copy()
         unseen = drives & (norms <= _UNSEEN * norms[drives].max(initial=0.0))
         free = drives if self.directions is None else drives & self.directions.any(axis=1)
-        signed = np.flatnonzero((self.signs != 0.0).any(axis=0) & free)
-        for i in signed:  # a hundredth of the effort each, or the prior
-            typical = 1e-3 if unseen[i] else 0.01 * np.linalg.norm(target) / norms[i]
-            start[i] = max(start[i], typical)
-        start = _inside(self.signs, start)
+        # a hundredth of the effort each, or the prior
+        sizes = 0.01 * np.linalg.norm(target) / np.where(norms > 0.0, norms, 1.0)
+        typical = np.where(unseen, 1e-3, sizes)
+        start = signed_start(self.signs, start, typical, free)
         strict = 1.0 / np.maximum(np.abs(self.prior), 1e-3)
         weak = np.maximum(_UNSEEN * norms, 1.0 / self.spreads)
         held = np.diag(np.where(unseen, strict, weak))[drives]
@@ -244,14 +244,3 @@ def _moved_inside(inertial: np.ndarray, faces: np.ndarray) -> np.ndarray:
     shift = np.eye(4)
     shift[:3, 3] = interior_point(faces) - centre
     return from_pseudo_inertia(shift @ pseudo_inertia(inertial) @ shift.T)
-
-
-def _inside(positive: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Raise parameters until all rows are positive: a coupled rotor above its motor's share."""
-    start = start.copy()
-    for row in positive:
-        lack = row @ start
-        if lack <= 0.0:
-            first = int(np.argmax(row))
-            start[first] += (1e-6 - lack) / row[first] + abs(lack / row[first])
-    return start

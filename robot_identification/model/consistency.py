@@ -390,11 +390,12 @@ def _joint_problems(parameters: ParameterSet, tolerance: float) -> Iterator[Join
             text = f'{joint}: the {JOINT_SYMBOLS[symbol]} {symbol} is {value:.4g} {unit}'
             yield JointProblem(joint, name, value, text)
         elif symbol == 'tsc':
-            # what stiction falls to as the joint gets faster
-            coulomb = value + parameters.get(f'{joint}.ts')
+            # what dry friction falls to as the joint gets faster
+            dry = 'fc' if f'{joint}.fc' in parameters.layout else 'ts'
+            coulomb = value + parameters.get(f'{joint}.{dry}')
             if not coulomb >= -tolerance:
                 unit = parameters.layout.units[parameters.layout.index(name)]
-                text = f'{joint}: the Coulomb friction ts + tsc is {coulomb:.4g} {unit}'
+                text = f'{joint}: the Coulomb friction {dry} + tsc is {coulomb:.4g} {unit}'
                 yield JointProblem(joint, name, coulomb, text)
 
 

@@ -10,6 +10,7 @@ from robot_identification.estimation.physical_constraints import (
     centre_bounds,
     drive_signs,
     reference_bodies,
+    signed_start,
 )
 from robot_identification.model.consistency import pseudo_inertia
 from robot_identification.model.parameters import body_links, ParameterLayout, ParameterSet
@@ -87,6 +88,25 @@ def test_signs_of_drives_and_what_coupled_motors_leave():
     rows, names = drive_signs(shorter, ModelSettings(coupled_drives=(tied,)))
     assert names[-1] == "joint_5.Ia less the coupled motors'" and len(names) == 4
     assert (rows @ np.array([1.0, 0.0, 4.0, 0.0]))[-1] == pytest.approx(0.0)
+
+
+def test_signs_of_stribeck_friction():
+    layout = ParameterLayout(('a.ts', 'a.tsc', 'b.fc', 'b.tsc', 'c.tsc'), ('N m',) * 5)
+    rows, names = drive_signs(layout, ModelSettings())
+    assert names == (
+        'a.ts', 'b.fc', '-a.tsc', 'a.ts + a.tsc', '-b.tsc', 'b.fc + b.tsc', 'c.tsc'
+    )  # fmt: skip
+    assert (rows @ np.array([2.0, -0.6, 1.0, -1.0, 0.1]) >= 0.0).all()
+    for wrong in (
+        [2.0, 0.1, 1, 0, 0],
+        [2.0, -2.1, 1, 0, 0],
+        [2.0, 0, 1, -1.1, 0],
+        [1, 0, 1, 0, -1],
+    ):
+        assert (rows @ np.array(wrong)).min() < 0.0
+    everything = np.ones(5, dtype=bool)
+    inside = signed_start(rows, np.array([-3.0, 4.0, 0.0, -9.0, 0.0]), np.full(5, 0.1), everything)
+    assert (rows @ inside > 0.0).all()
 
 
 def test_centre_of_mass(arm):

@@ -18,6 +18,7 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.nodes.common.motion_messages import time_message
 from robot_identification.nodes.identification.online_options import online_signals
 from robot_identification.online import OnlineIdentifier
+from robot_identification.regressor import ModelSettings
 from robot_identification.signals import SignalSettings
 from robot_identification_msgs.msg import OnlineStatus, ParameterSet
 from sensor_msgs.msg import JointState
@@ -141,11 +142,11 @@ class Live:
             message.header.stamp = time_message(nanoseconds)
         return messages
 
-    def expected(self, messages):
+    def expected(self, messages, model=None, **channel):
         """Return what the core makes of the messages, without any ROS."""
-        problem = IdentificationProblem(self.arm.robot)
+        problem = IdentificationProblem(self.arm.robot, model or ModelSettings())
         regressor = problem.regressor()
-        signals = online_signals(SignalSettings(dead_zone=0.05, trim=0.0))
+        signals = online_signals(SignalSettings(dead_zone=0.05, trim=0.0, **channel))
         identifier = OnlineIdentifier(
             regressor,
             structure(regressor, self.arm.robot),
@@ -174,10 +175,8 @@ def stamp_of(message):
     return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
 
 
-@pytest.fixture(scope='module')
-def process(module_ros, arm, tmp_path_factory):
-    """Start the node once; the tests reset it."""
-    output = tmp_path_factory.mktemp('live')
+def started(ros, arm, output, **further):
+    """Start the node with further parameters, and wait for its process."""
     parameters = {
         **arm.parameters,
         'output': str(output),
@@ -188,11 +187,30 @@ def process(module_ros, arm, tmp_path_factory):
         'online.changes.enabled': True,
         'online.changes.window': 0.5,
         'online.changes.learning': 4.0,
+        **further,
     }
-    module_ros.start('identification', parameters=parameters)
-    live = Live(module_ros, arm, output)
+    ros.start('identification', parameters=parameters)
+    live = Live(ros, arm, output)
     live.wait(lambda s: s.state > OnlineStatus.STARTING, 'the live process', 60.0)
     return live
+
+
+@pytest.fixture(scope='module')
+def process(module_ros, arm, tmp_path_factory):
+    """Start the node once; the tests reset it."""
+    return started(module_ros, arm, tmp_path_factory.mktemp('live'))
+
+
+@pytest.fixture(scope='module')
+def live_with_drives(module_ros, arm, tmp_path_factory):
+    """Start the node with the terms of real drives."""
+    drives = {
+        'robot.breakaway': 0.02,
+        'robot.joint_springs': ['joint_1'],
+        'signals.effort_delay': [0.01, 0.0, 0.02],
+        'signals.effort_low_pass': 12.0,
+    }
+    return started(module_ros, arm, tmp_path_factory.mktemp('live'), **drives)
 
 
 @pytest.fixture
