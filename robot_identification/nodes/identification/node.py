@@ -40,6 +40,7 @@ from ...errors import (
     SettingsError,
 )
 from ...estimation import ESTIMATORS
+from ...estimation.stated_bounds import without_unkept_bounds
 from ...model.consistency import check
 from ...results.result import Result
 from ...results.result_yaml import write_whole
@@ -137,7 +138,7 @@ class IdentificationNode(Node):
                 message = function(request, response)
                 self.get_logger().info(f'{name}: {message}')
                 return message
-            except Exception as error:
+            except Exception as error:  # shown in /diagnostics, then handled by `serve`
                 failure = f'{name}: {error}'
                 raise
             finally:
@@ -159,6 +160,9 @@ class IdentificationNode(Node):
             overrides['estimation.method'] = method
         entries = self._settings.entries(self._source(request.source))
         experiment = self._settings.experiment(overrides, entries)
+        # parameters of the node are for all methods, mrls's for the live identification, too
+        estimation, unused = without_unkept_bounds(experiment.estimation, overrides)
+        experiment = replace(experiment, estimation=estimation)
         problem = self._problem(experiment)
         sources = experiment.sources('identification', problem.robot.joints)
         loaded = experiment.sources('known_load', problem.robot.joints)
@@ -168,6 +172,7 @@ class IdentificationNode(Node):
         result = pipeline.identify_sources(
             problem, sources, loaded=loaded, carrying=carrying, progress=self._progress
         )
+        result = replace(result, warnings=once(result.warnings, unused))
         written, remarks = self._keep(result, folder)
         estimate = result.estimate
         response.base, response.standard = self._messages()
@@ -176,7 +181,7 @@ class IdentificationNode(Node):
         response.condition_number = float(estimate.condition_number)
         response.rank = int(result.structure.n_base)
         response.result_path = str(folder) if written else ''
-        return '; '.join([_summary(result), *remarks])
+        return '; '.join([_summary(result), *unused, *remarks])
 
     def _check_consistency(
         self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response
