@@ -45,7 +45,7 @@ def read_shapes(
     full = pin.buildModelFromXML(robot.urdf)
     try:
         geometry = pin.buildGeomFromUrdfString(full, text, KINDS[kind])
-    except Exception as error:
+    except (ValueError, RuntimeError, IndexError) as error:  # Boost.Python's of C++ exceptions
         raise ModelError(
             f"{kind} shapes of robot '{robot.name}' cannot be read: {error}",
             remedy='correct them',
