@@ -20,10 +20,10 @@ from .config.problem import IdentificationProblem
 from .data.drives import Drives, EffortDrive
 from .errors import RecordingError, SettingsError
 from .estimation import LinearSystem, system_of
-from .estimation.block_covariance import variance_inflation
 from .estimation.drive_gains import identify_gains, NOT_TOLD
 from .estimation.drive_gains_result import DriveGains, load_on
 from .estimation.gain_ratios import gain_ratios
+from .estimation.uncertainty import variance_inflation
 from .progress import part, Progress, silent
 from .reduction import is_factor, recordings_among, Source
 from .regressor import Regressor

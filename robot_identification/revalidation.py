@@ -14,8 +14,9 @@ from .errors import (
     once,
     RecordingError,
 )
-from .estimation.prediction import predicted_efforts, PredictedEfforts
 from .estimation.validation import (
+    predicted_efforts,
+    PredictedEfforts,
     validate,
     Validation,
     validation_of,
@@ -116,7 +117,7 @@ def predict_stored(stored: StoredResult, source: Source) -> Iterator[PredictedEf
 
     Yields
     ------
-    Blocks as of `robot_identification.estimation.prediction.predicted_efforts`.
+    Blocks as of `robot_identification.estimation.validation.predicted_efforts`.
 
     Raises
     ------

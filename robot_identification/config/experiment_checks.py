@@ -19,7 +19,7 @@ from ..model.robot import Robot
 from ..regressor import build
 from ..signals.settings import dead_zones
 from .experiment import Experiment, RobotSettings
-from .load import LoadRecordings
+from .sections import LoadRecordings
 
 
 def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool = True) -> None:

@@ -22,7 +22,7 @@ from ..regressor import (
 from ..regressor import prior as urdf_prior
 from ..signals import SignalSettings
 from .experiment import Experiment, turned
-from .load import KnownLoad, PayloadRecordings
+from .sections import KnownLoad, PayloadRecordings
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,17 @@ from ..model.robot import Robot
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
 from ..signals import process, SignalSettings
-from .finding import Finding
-from .hypotheses import along, Change, DELAYS, hypotheses, neighbours, NONE, Observation
+from .hypotheses import (
+    along,
+    Change,
+    DELAYS,
+    Finding,
+    finding_of,
+    hypotheses,
+    neighbours,
+    NONE,
+    Observation,
+)
 from .hypothesis_fit import (
     FLOOR,
     gram_matrices,
@@ -34,7 +43,6 @@ from .hypothesis_fit import (
     residual_squares,
     ROWS,
 )
-from .hypothesis_text import finding_of
 from .recording_faults import (
     beginnings,
     in_seconds,

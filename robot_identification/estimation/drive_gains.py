@@ -138,7 +138,7 @@ def drive_gains(
     recordings:
         Names of the runs with the load.
     inflation:
-        By how much variances are larger than with independent rows, see `block_covariance`.
+        By how much variances are larger than with independent rows, see `uncertainty`.
 
     Raises
     ------

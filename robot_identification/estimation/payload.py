@@ -48,7 +48,6 @@ from . import (
     Fit,
     LinearSystem,
 )
-from .block_covariance import part_scores, sum_covariance
 from .identifiability import identifiability
 from .least_squares import joint_weights, Solution, solve
 from .log_det import LogDetProblem, minimise
@@ -57,6 +56,7 @@ from .physical_constraints import (
     Body,
     relative_units,
 )
+from .uncertainty import part_scores, sum_covariance
 
 _TOLERANCE = 1e-6
 _RANGE, _READABLE = 1e-9, 1e-3

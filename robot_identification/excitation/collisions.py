@@ -18,7 +18,7 @@ from ..errors import (
     ModelError,
     one_of,
 )
-from ..model.collision_shapes import read_shapes
+from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
 from .collision_pairs import reach, set_pairs
 from .obstacles import FLOOR, Obstacle

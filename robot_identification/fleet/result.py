@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..base_parameters import BaseStructure
-from ..config.fleet import FleetSettings
 from ..config.problem import IdentificationProblem
+from ..config.sections import FleetSettings
 from ..estimation import (
     Estimate,
     Fit,

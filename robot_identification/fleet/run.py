@@ -50,12 +50,12 @@ from .comparison import (
 )
 from .executor import Executor, open_executor
 from .factors import (
+    find_recordings,
     in_groups,
     merge_robots,
     reduce_all,
     Reduction,
 )
-from .recordings import find_recordings
 from .result import (
     FleetResult,
     RobotResult,

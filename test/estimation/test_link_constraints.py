@@ -12,15 +12,20 @@ from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import EstimationSettings, from_rows
 from robot_identification.estimation.bounds import standard_box
-from robot_identification.estimation.link_constraints import LinkConstraint, StatedLinks
+from robot_identification.estimation.link_constraints import (
+    LinkConstraint,
+    StatedLinks,
+    symmetric,
+    SYMMETRIES,
+    symmetry_of,
+)
 from robot_identification.estimation.log_det import LogDetProblem, minimise
 from robot_identification.estimation.physical import physical
 from robot_identification.estimation.physical_settings import PhysicalSettings
-from robot_identification.estimation.stated_bounds import (
+from robot_identification.estimation.settings import (
     require_bounds_kept,
     without_unkept_bounds,
 )
-from robot_identification.estimation.symmetry import symmetric, SYMMETRIES, symmetry_of
 from robot_identification.model.consistency import check, from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot

@@ -40,7 +40,7 @@ from ...errors import (
     SettingsError,
 )
 from ...estimation import ESTIMATORS
-from ...estimation.stated_bounds import without_unkept_bounds
+from ...estimation.settings import without_unkept_bounds
 from ...model.consistency import check
 from ...results.result import Result
 from ...results.result_yaml import write_whole

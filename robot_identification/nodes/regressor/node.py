@@ -35,7 +35,7 @@ from ...regressor import (
     ModelSettings,
     Regressor,
 )
-from ...signals.local_fit import (
+from ...signals.online import (
     FEWEST_SAMPLES,
     LocalFit,
     LocalState,
