@@ -189,7 +189,7 @@ class Reduction:
     ----------
     recordings:
         Usable ones, by serial number, time and path.
-    set_aside:
+    rejected:
         Reasons by path of unusable ones.
     kept:
         Number of those that were finished before.
@@ -199,7 +199,7 @@ class Reduction:
     """
 
     recordings: tuple[FleetRecording, ...]
-    set_aside: Mapping[str, str] = field(default_factory=dict)
+    rejected: Mapping[str, str] = field(default_factory=dict)
     kept: int = 0
     seconds: float = 0.0
 
@@ -226,11 +226,11 @@ def reduce_all(
     settings:
         Rules for serial numbers and times.
     keep_going:
-        True to set unusable recordings aside, false to raise `RecordingError` for the first.
+        True to reject unusable recordings and go on, false to raise `RecordingError` at once.
 
     """
     found: list[FleetRecording] = []
-    set_aside: dict[str, str] = {}
+    rejected: dict[str, str] = {}
     missing: dict[str, str] = {}
     for path in paths:
         key = key_of(path, fingerprint)
@@ -241,7 +241,7 @@ def reduce_all(
             found.append(known)
     kept, seconds = len(found), 0.0
     for done in executor.run(reduce_recording, missing):
-        count = len(found) + len(set_aside) + 1
+        count = len(found) + len(rejected) + 1
         progress(count / len(paths), f'recording {count} of {len(paths)}')
         if not done.failure and not isinstance(done.value, Refused):
             finished, factor = done.value
@@ -251,11 +251,11 @@ def reduce_all(
         why = done.failure or done.value.reason
         if not keep_going:
             raise RecordingError(why, file=done.item)
-        set_aside[done.item] = why
-        store.write_set_aside(set_aside)
-    recordings = _placed(found, settings, set_aside, keep_going)
-    store.write_set_aside(set_aside)
-    return Reduction(recordings, set_aside, kept, seconds)
+        rejected[done.item] = why
+        store.write_rejected(rejected)
+    recordings = _placed(found, settings, rejected, keep_going)
+    store.write_rejected(rejected)
+    return Reduction(recordings, rejected, kept, seconds)
 
 
 def merge_robots(
@@ -334,10 +334,10 @@ def in_groups(
 def _placed(
     found: Sequence[FleetRecording],
     settings: FleetSettings,
-    set_aside: dict[str, str],
+    rejected: dict[str, str],
     keep_going: bool,
 ) -> tuple[FleetRecording, ...]:
-    """Return recordings with serial number and time; set aside those without."""
+    """Return recordings with serial number and time; reject those without."""
     placed = []
     for entry in found:
         try:
@@ -346,7 +346,7 @@ def _placed(
         except RecordingError as error:
             if not keep_going:
                 raise
-            set_aside[entry.path] = str(error)
+            rejected[entry.path] = str(error)
             continue
         placed.append(replace(entry, serial=serial, stamp=stamp))
     return tuple(sorted(placed, key=lambda one: (one.serial, one.stamp, one.path)))

@@ -65,7 +65,7 @@ from .store import (
     FleetRecording,
     open_store,
     Store,
-    write_bytes,
+    write_file,
 )
 from .tasks import (
     estimate_essentials,
@@ -106,7 +106,7 @@ def identify_fleet(
     scheduler, workers, retries:
         As for `executor.open_executor`.
     keep_going:
-        True to set unusable recordings aside, false to raise for them.
+        True to reject unusable recordings and go on, false to raise for them.
     progress:
         Callback.
 
@@ -173,7 +173,7 @@ def identify_fleet(
         estimate=fleet,
         robots=results,
         comparison=comparison,
-        set_aside=reduction.set_aside,
+        rejected=reduction.rejected,
         kept=reduction.kept,
         scheduler=scheduler,
         timing=timing,
@@ -197,7 +197,7 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
 
     """
     numbers, report = Path(folder) / 'fleet.yaml', Path(folder) / 'fleet.html'
-    write_bytes(numbers, dump(result.to_dict()).encode())
+    write_file(numbers, dump(result.to_dict()))
     try:
         # matplotlib takes long to import, and workers have no use for it
         from .report import html
@@ -208,7 +208,7 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
         failure = f'{report.name} is not written: {type(error).__name__}: {error}'
         warnings.warn(failure, IdentificationWarning, stacklevel=2)
         return (numbers,)
-    write_bytes(report, text.encode())
+    write_file(report, text)
     return numbers, report
 
 
@@ -226,13 +226,13 @@ def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> StoredFac
     """Write the robots' factors and that of the fleet, one in memory at a time; return it."""
     serials = []
     for serial, stored in merged:
-        write_bytes(store.robot_file(serial), pack(replace(stored, name=serial)))
+        write_file(store.robot_file(serial), pack(replace(stored, name=serial)))
         serials.append(serial)
     # a fleet's factor is made of robots', which name their recordings
     total = merge_stored(
         replace(_read(store, serial), origins=(Origin(serial),)) for serial in serials
     )
-    write_bytes(store.folder / f'fleet{SUFFIX}', pack(total))
+    write_file(store.folder / f'fleet{SUFFIX}', pack(total))
     return total
 
 
@@ -341,11 +341,11 @@ def _require_some(reduction: Reduction, store: Store) -> None:
     """Raise where no recording can be used."""
     if reduction.recordings:
         return
-    path, reason = next(iter(reduction.set_aside.items()))
+    path, reason = next(iter(reduction.rejected.items()))
     raise IdentificationError(
         f'no recording can be used; the first: {reason}',
         file=path,
-        remedy=f"all reasons are in '{store.folder / 'set-aside.yaml'}'",
+        remedy=f"all reasons are in '{store.folder / 'rejected.yaml'}'",
     )
 
 
