@@ -26,7 +26,7 @@ from ..model.prior_repair import nearest_body, small_body, Spread
 from ..model.robot import Robot
 from ..model.urdf_inertia import fixed_inertia
 from ..options.fields import option
-from .linear_bounds import Bounds, interval_rows
+from .bounds import Bounds, interval_rows
 from .physical_constraints import Body
 
 SYMMETRIES = ('x', 'y', 'z', 'yz', 'xz', 'xy')

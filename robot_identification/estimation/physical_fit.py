@@ -17,8 +17,7 @@ from ..model.link_geometry import box_faces, hull_faces, interior_point, link_po
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
-from .bounds import Interval
-from .linear_bounds import Bounds, box_bounds, contradiction
+from .bounds import Bounds, box_bounds, contradiction, Interval
 from .link_constraints import StatedLinks, without
 from .log_det import feasible_start, LogDetMinimum, LogDetProblem, minimise
 from .physical_constraints import (

@@ -20,8 +20,7 @@ from ..errors import (
 )
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
-from .collision_pairs import reach, set_pairs
-from .obstacles import FLOOR, Obstacle
+from .obstacles import FLOOR, Obstacle, reach, set_pairs
 
 RESOLUTION = 1e-4
 """How much closer a pair has to come to be measured again [m]; some keep their distance."""

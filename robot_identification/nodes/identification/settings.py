@@ -45,7 +45,7 @@ from ..common import (
     given_path,
     read_options,
 )
-from ..common.data_directories import DataDirectories, FileOptions
+from ..common.requests import DataDirectories, FileOptions
 from ..common.robot_description import RobotDescription, RobotOptions
 
 
