@@ -20,7 +20,7 @@ from .config.problem import IdentificationProblem
 from .data.drives import Drives, EffortDrive
 from .errors import RecordingError, SettingsError
 from .estimation import LinearSystem, system_of
-from .estimation.drive_gains import identify_gains, NOT_TOLD
+from .estimation.drive_gains import identify_gains, NOT_IDENTIFIED
 from .estimation.drive_gains_result import DriveGains, load_on
 from .estimation.gain_ratios import gain_ratios
 from .estimation.uncertainty import variance_inflation
@@ -173,16 +173,18 @@ def _with_scale(
         experiment.sources(kind, problem.robot.joints) for kind in ('identification', 'known_load')
     )
     found = gains_by_load(problem, sources, loaded, regressor, system)
-    told = np.zeros(1, dtype=bool) if found is None else np.isfinite(found.factors)
-    if found is None or problem.known_load is None or not told.any():
-        return replace(gains, warnings=_untold(gains) + _on_scale())
-    scale, std = _common(found.factors[told], found.covariance[np.ix_(told, told)])
+    identified = np.zeros(1, dtype=bool) if found is None else np.isfinite(found.factors)
+    if found is None or problem.known_load is None or not identified.any():
+        return replace(gains, warnings=_not_identified(gains) + _on_scale())
+    scale, std = _common(
+        found.factors[identified], found.covariance[np.ix_(identified, identified)]
+    )
     return replace(
         gains,
         factors=scale * gains.factors,
         scale=f'the known load of {problem.known_load.mass:g} kg',
         scale_std=std,
-        warnings=_untold(gains),
+        warnings=_not_identified(gains),
     )
 
 
@@ -198,14 +200,14 @@ def _common(factors: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
     return float(np.exp(mean)), float(np.sqrt(max(1.0, scatter) / total))
 
 
-def _untold(gains: DriveGains) -> tuple[str, ...]:
+def _not_identified(gains: DriveGains) -> tuple[str, ...]:
     """Return a warning for each drive whose ratio the recordings hardly tell."""
     return tuple(
         f"the recordings hardly determine the gain of drive '{drive}' beside the others' "
         f'(to {100.0 * std:.0f} %), so that it stays near the assumed one: move the links beyond '
         'it faster and through more of their range, or identify with a known load'
         for drive, std in zip(gains.drives, gains.std, strict=True)
-        if std > NOT_TOLD
+        if std > NOT_IDENTIFIED
     )
 
 

@@ -190,7 +190,7 @@ def diagnose(
         return Diagnosis(tuple(found), np.empty(0))
     best = trial.explanations()
     if best:
-        first, *others = (finding_of(robot, trial.told(each)) for each in best)
+        first, *others = (finding_of(robot, trial.numbers(each)) for each in best)
         found.insert(0, replace(first, alternatives=tuple(others)))
     return Diagnosis(tuple(found), trial.base.misfit)
 
@@ -309,8 +309,8 @@ class Trial:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)
 
-    def told(self, explanation: Explanation) -> dict[str, Any]:
-        """Return what a finding tells of an explanation."""
+    def numbers(self, explanation: Explanation) -> dict[str, Any]:
+        """Return the numbers of a finding on an explanation."""
         change, fit = explanation.change, explanation.fit
         before, after = self._held_out(NONE, self.base), self._held_out(change, fit)
         after = after[_order(change, len(after))]

@@ -39,8 +39,8 @@ from .qr import GrowingTriangle
 METHODS = ('total', 'constrained')
 """Total least squares, or least squares with gains as unknowns and the load on the right."""
 
-NOT_TOLD = 0.25
-"""Relative standard deviation from which a gain counts as not told."""
+NOT_IDENTIFIED = 0.25
+"""Relative standard deviation from which a gain counts as not identified."""
 
 _TOLERANCE = 1e-9
 _SEPARATE = 1e-6
@@ -154,21 +154,23 @@ def drive_gains(
     runs = _Runs(without, loaded, known, unknown, load.link)
     factors, shrinkage, std = (np.full(n, np.nan) for _ in range(3))
     covariance = np.full((n, n), np.nan)
-    told = np.ones(n, dtype=bool)
-    while told.any():
+    identified = np.ones(n, dtype=bool)
+    while identified.any():
         # a drive that is not told is noise in all rows that it acts on
-        joints = ~(assumed[:, ~told] != 0.0).any(axis=1)
-        told &= (assumed[joints] != 0.0).any(axis=0)
-        if not told.any():
+        joints = ~(assumed[:, ~identified] != 0.0).any(axis=1)
+        identified &= (assumed[joints] != 0.0).any(axis=0)
+        if not identified.any():
             break
-        found = _iterated(runs.part(joints, told, b), assumed[np.ix_(joints, told)], method)
+        found = _iterated(
+            runs.part(joints, identified, b), assumed[np.ix_(joints, identified)], method
+        )
         found = replace(found, covariance=inflation * found.covariance)
         relative = np.sqrt(np.diag(found.covariance)) / np.maximum(found.factors, 1e-9)
-        if relative.max() > NOT_TOLD or found.factors.min() < _LEAST:
-            told[np.flatnonzero(told)[relative.argmax()]] = False
+        if relative.max() > NOT_IDENTIFIED or found.factors.min() < _LEAST:
+            identified[np.flatnonzero(identified)[relative.argmax()]] = False
             continue
-        factors[told], shrinkage[told] = found.factors, found.shrinkage
-        covariance[np.ix_(told, told)] = found.covariance
+        factors[identified], shrinkage[identified] = found.factors, found.shrinkage
+        covariance[np.ix_(identified, identified)] = found.covariance
         std = np.sqrt(np.diag(covariance))
         break
     return DriveGains(
@@ -354,7 +356,7 @@ def _solve(
     exact = A - max(0.0, smallest) * C
     size = np.sqrt(np.diag(A))
     values, vectors = np.linalg.eigh(exact / np.outer(size, size))
-    # a direction with less than rounding in it is not told: a huge variance, not a negative one
+    # a direction with less than rounding in it has a huge variance, not a negative one
     vectors /= size[:, None]
     inverse = (vectors / np.maximum(values, _TOLERANCE)) @ vectors.T
     total = inverse @ product

@@ -274,23 +274,24 @@ _PRIOR_TELLS = 1.3
 """Improvement of the fit below which it is the masses that tell."""
 
 
-def finding_of(robot: Robot, told: dict[str, Any]) -> Finding:
-    """Return the finding for what `Trial.told` returns."""
-    change: Change = told['change']
+def finding_of(robot: Robot, numbers: dict[str, Any]) -> Finding:
+    """Return the finding with the numbers of `Trial.numbers`."""
+    change: Change = numbers['change']
     what = named(robot, change)
-    improvement = told['before'] / max(told['after'], 1e-6)
+    improvement = numbers['before'] / max(numbers['after'], 1e-6)
     fits = (
-        f'fits {improvement:.2g} times better with {what}: the residual of {told["joint"]} falls '
-        f'from {100.0 * told["before"]:.3g} to {100.0 * told["after"]:.3g} % of its effort'
+        f'fits {improvement:.2g} times better with {what}: the residual of '
+        f'{numbers["joint"]} falls from {100.0 * numbers["before"]:.3g} to '
+        f'{100.0 * numbers["after"]:.3g} % of its effort'
     )
     masses = (
-        f'the masses fitted are {told["total_mass"]:.3g} kg together, those of the URDF '
-        f'{told["prior_total_mass"]:.3g} kg'
+        f'the masses fitted are {numbers["total_mass"]:.3g} kg together, those of the URDF '
+        f'{numbers["prior_total_mass"]:.3g} kg'
     )
     if change.code == 'payload':
         evidence = (
-            f'the last link, {robot.links[-1]}, has {told["mass"]:.3g} kg by the efforts, '
-            f'{told["prior_mass"]:.3g} kg by the URDF'
+            f'the last link, {robot.links[-1]}, has {numbers["mass"]:.3g} kg by the efforts, '
+            f'{numbers["prior_mass"]:.3g} kg by the URDF'
         )
     elif change.code == 'effort_kind':
         evidence = f'{masses}; they agree with {what}'
