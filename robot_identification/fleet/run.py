@@ -77,8 +77,8 @@ from .tasks import (
 _ESSENTIAL = 30.0
 """Largest relative standard deviation of essential parameters [%] where the settings say none."""
 
-_SPELT_OUT = 20
-"""Warnings about recordings that are told one by one."""
+_LISTED_WARNINGS = 20
+"""Warnings about recordings that are listed one by one."""
 
 
 def identify_fleet(
@@ -352,11 +352,11 @@ def _require_some(reduction: Reduction, store: Store) -> None:
 def _warnings(reduction: Reduction) -> tuple[str, ...]:
     """Return the warnings about recordings, the first ones and a summary."""
     said = [(text, one.path) for one in reduction.recordings for text in one.warnings]
-    if len(said) <= _SPELT_OUT:
+    if len(said) <= _LISTED_WARNINGS:
         return tuple(text for text, _ in said)
     concerned = len({path for _, path in said})
     return (
-        *(text for text, _ in said[:_SPELT_OUT]),
-        f'and {len(said) - _SPELT_OUT} warnings more, of {concerned} recordings in all; '
+        *(text for text, _ in said[:_LISTED_WARNINGS]),
+        f'and {len(said) - _LISTED_WARNINGS} warnings more, of {concerned} recordings in all; '
         'journal.jsonl has them',
     )

@@ -137,10 +137,10 @@ class CommandSender(Sender):
         self._latest = path, time.monotonic()
         self._stream.send('horizon', (path, 1e-9 * start + path.begin))
 
-    def mistrust(self) -> None:
+    def ignore_states(self) -> None:
         """Have what is left of the motion streamed without feedback."""
         if self._stream is not None:
-            self._stream.send('mistrust')
+            self._stream.send('ignore_states')
 
     def finish(self) -> None:
         """End the stream: the robot rests."""

@@ -123,7 +123,7 @@ class Sender(ABC):
     def begin(self, limits: Limits, position: np.ndarray) -> None:  # noqa: B027 some need it
         """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
 
-    def mistrust(self) -> None:  # noqa: B027 some need it
+    def ignore_states(self) -> None:  # noqa: B027 some need it
         """Use no joint states for what is left of the motion."""
 
     def finish(self) -> None:  # noqa: B027 some need it
