@@ -8,12 +8,7 @@ from dataclasses import replace
 
 from .base_parameters import BaseStructure, structure
 from .config.problem import IdentificationProblem
-from .errors import (
-    collected_warnings,
-    ModelError,
-    once,
-    RecordingError,
-)
+from .errors import collected_warnings, ModelError, once, RecordingError
 from .estimation.validation import (
     predicted_efforts,
     PredictedEfforts,
@@ -25,11 +20,7 @@ from .progress import Progress, silent
 from .reduction import FactorBuilder, is_factor, recordings_among, Source
 from .regressor import build, Regressor
 from .results.result import Result, StoredResult
-from .signals import (
-    SignalSettings,
-    source_name,
-    WatchedSource,
-)
+from .signals import SignalSettings, source_name, WatchedSource
 
 
 def add_validation(result: Result, source: Source) -> Result:

@@ -17,13 +17,7 @@ from .options import (
     overrides_of,
     whole,
 )
-from .output import (
-    EXIT_OK,
-    EXIT_SET_ASIDE,
-    EXIT_STOPPED,
-    fail,
-    warn,
-)
+from .output import EXIT_OK, EXIT_SET_ASIDE, EXIT_STOPPED, fail, warn
 
 
 def add_parser(commands: Any) -> None:

@@ -10,11 +10,7 @@ import numpy as np
 from ..data.drives import Drives
 from ..data.motor_side import check_sides
 from ..data.recording_config import RecordingEntry
-from ..errors import (
-    ModelError,
-    one_of,
-    SettingsError,
-)
+from ..errors import ModelError, one_of, SettingsError
 from ..model.robot import Robot
 from ..regressor import build
 from ..signals.settings import dead_zones

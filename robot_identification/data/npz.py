@@ -11,11 +11,7 @@ import numpy as np
 from ..errors import one_of, RecordingError
 from ..untrusted.compressed import DAMAGED, open_archive
 from ..untrusted.files import open_regular
-from .recording_config import (
-    Column,
-    RecordingEntry,
-    Signal,
-)
+from .recording_config import Column, RecordingEntry, Signal
 from .table import columns_of, Counts, Table
 
 

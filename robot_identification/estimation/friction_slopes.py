@@ -29,20 +29,12 @@ from ..data.recording import Motion
 from ..errors import one_of
 from ..model.parameters import ParameterLayout
 from ..regressor import Regressor
-from ..regressor.friction import (
-    arctan_shape,
-    slopes_of,
-    SYMBOLS,
-)
+from ..regressor.friction import arctan_shape, slopes_of, SYMBOLS
 from ..regressor.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
 from .identifiability import TOLERANCE
 from .qr import GrowingTriangle
-from .rows import (
-    driven_rows,
-    require_order,
-    row_blocks,
-)
+from .rows import driven_rows, require_order, row_blocks
 
 RANGE = (0.5, 5000.0)
 """

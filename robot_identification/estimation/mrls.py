@@ -19,14 +19,7 @@ from .bounds import base_box, stated_boxes
 from .elimination import ACCEPTED
 from .estimate import Estimate
 from .identifiability import Identifiability
-from .least_squares import (
-    assemble,
-    joint_weights,
-    prior_base,
-    require_motion,
-    Solution,
-    solve,
-)
+from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
 from .recursive import RecursiveLeastSquares, RecursiveSettings
 from .recursive_estimate import RecursiveEstimate
 from .row_block import RowBlock

@@ -12,12 +12,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from ..errors import (
-    ExcitationError,
-    IdentificationWarning,
-    ModelError,
-    one_of,
-)
+from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
 from .obstacles import FLOOR, Obstacle, reach, set_pairs

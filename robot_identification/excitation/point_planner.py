@@ -15,27 +15,14 @@ from ..base_parameters import structure
 from ..data.recording import Motion
 from ..errors import SettingsError
 from ..model.robot import Robot
-from ..regressor import (
-    build,
-    ModelSettings,
-    predict,
-    prior,
-)
+from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.energy import energy_of
 from .collisions import CollisionModel
 from .criteria import PointCost
 from .descent import descend_all, Function
 from .limits import Limits
-from .objective import (
-    distance_penalty,
-    effort_penalty,
-    through_motion,
-)
-from .path import (
-    Obstacles,
-    Path,
-    PathProblem,
-)
+from .objective import distance_penalty, effort_penalty, through_motion
+from .path import Obstacles, Path, PathProblem
 from .plans import (
     BUFFER,
     condition_number,
@@ -46,13 +33,7 @@ from .plans import (
     PlanningWatch,
 )
 from .points import PointTrajectory
-from .sequence import (
-    Bounds,
-    EnergyEquations,
-    search,
-    Sequence,
-    WaypointProblem,
-)
+from .sequence import Bounds, EnergyEquations, search, Sequence, WaypointProblem
 from .settings import PlannerSettings
 from .time_scaling import shortest_times, through
 

@@ -27,18 +27,8 @@ from ..results.report.drawing import (
     TEXT,
     WIDTH,
 )
-from ..results.report.html import (
-    image,
-    percent,
-    render,
-    seconds,
-    Tile,
-)
-from .comparison import (
-    DAY,
-    Drift,
-    FleetComparison,
-)
+from ..results.report.html import image, percent, render, seconds, Tile
+from .comparison import DAY, Drift, FleetComparison
 from .result import date, FleetResult
 
 _DRAWN = 24

@@ -11,20 +11,12 @@ from typing import Any
 from ..base_parameters import BaseStructure
 from ..config.problem import IdentificationProblem
 from ..config.sections import FleetSettings
-from ..estimation import (
-    Estimate,
-    Fit,
-    QRFactor,
-)
+from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
 from ..options.keys import to_mapping
 from ..results.result_yaml import plain
 from ..version import __version__
-from .comparison import (
-    Difference,
-    Drift,
-    FleetComparison,
-)
+from .comparison import Difference, Drift, FleetComparison
 from .store import FleetRecording
 
 FORMAT = 1

@@ -20,59 +20,17 @@ from ..errors import (
     IdentificationWarning,
     once,
 )
-from ..estimation import (
-    essential,
-    Estimate,
-    estimated,
-    evaluate,
-    LinearSystem,
-    Task,
-)
+from ..estimation import essential, Estimate, estimated, evaluate, LinearSystem, Task
 from ..estimation.least_squares import joint_weights
-from ..progress import (
-    part,
-    Progress,
-    silent,
-)
-from ..results.factor_file import (
-    merge_stored,
-    Origin,
-    pack,
-    read_factor,
-    StoredFactor,
-    SUFFIX,
-)
+from ..progress import part, Progress, silent
+from ..results.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
 from ..results.result_yaml import dump
-from .comparison import (
-    compare,
-    FleetComparison,
-    Series,
-)
+from .comparison import compare, FleetComparison, Series
 from .executor import Executor, open_executor
-from .factors import (
-    find_recordings,
-    in_groups,
-    merge_robots,
-    reduce_all,
-    Reduction,
-)
-from .result import (
-    FleetResult,
-    RobotResult,
-    Timing,
-)
-from .store import (
-    FleetRecording,
-    open_store,
-    Store,
-    write_file,
-)
-from .tasks import (
-    estimate_essentials,
-    estimate_group,
-    Question,
-    ReductionPlan,
-)
+from .factors import find_recordings, in_groups, merge_robots, reduce_all, Reduction
+from .result import FleetResult, RobotResult, Timing
+from .store import FleetRecording, open_store, Store, write_file
+from .tasks import estimate_essentials, estimate_group, Question, ReductionPlan
 
 _ESSENTIAL = 30.0
 """Largest relative standard deviation of essential parameters [%] where the settings say none."""

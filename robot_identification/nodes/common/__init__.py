@@ -9,16 +9,8 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from .joint_states import (
-    FetchedJointStates,
-    JOINT_STATES,
-)
-from .node_main import (
-    answer,
-    explain,
-    run,
-    serve,
-)
+from .joint_states import FetchedJointStates, JOINT_STATES
+from .node_main import answer, explain, run, serve
 from .parameters import declare_options, read_options
 from .requests import given_path
 

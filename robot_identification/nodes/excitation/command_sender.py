@@ -25,10 +25,7 @@ from std_msgs.msg import Float64MultiArray
 from ...excitation.command_gate import CommandLimiter
 from ...excitation.limits import Limits
 from ...excitation.points import PointTrajectory
-from .command_process import (
-    CommandTask,
-    Heartbeat,
-)
+from .command_process import CommandTask, Heartbeat
 from .motion_types import Code, MotionError, Tick
 from .options import ControllerOptions, VELOCITY_COMMANDS
 from .remote_nodes import difference, joints_differ, wait_for

@@ -14,14 +14,7 @@ from std_msgs.msg import Empty
 
 from .joint_state_watch import CONTRADICTION_COUNT, StateWatch
 from .motion_checks import MotionPath
-from .motion_types import (
-    Code,
-    MotionError,
-    NoMoreCommandsError,
-    OffPathError,
-    PathClock,
-    Report,
-)
+from .motion_types import Code, MotionError, NoMoreCommandsError, OffPathError, PathClock, Report
 from .options import ExecutionOptions
 
 PAUSED = 0.01

@@ -47,12 +47,7 @@ from ...results.result_yaml import write_whole
 from ...results.saving import require_writable, save
 from ...results.urdf_export import identified_urdf
 from ...revalidation import add_validation
-from ..common import (
-    given_path,
-    LATCHED,
-    run,
-    serve,
-)
+from ..common import given_path, LATCHED, run, serve
 from ..common.conversions import (
     base_parameters_message,
     fit_message,

@@ -14,11 +14,7 @@ from ...errors import collected_warnings, IdentificationError
 from ...estimation import body_scale, standard
 from ...estimation.elimination import ACCEPTED, WEAK
 from ...model.parameters import ParameterSet
-from ...results.result_yaml import (
-    dump,
-    plain,
-    write_together,
-)
+from ...results.result_yaml import dump, plain, write_together
 from ...results.saving import reported_failures
 from ...results.urdf_export import identified_urdf
 from .online_follower import Snapshot

@@ -27,18 +27,10 @@ from ...config.problem import IdentificationProblem
 from ...errors import IdentificationError, ModelError
 from ...estimation import EffortDelay
 from ...online import DelayRows
-from ..common import (
-    declare_options,
-    LATCHED,
-    serve,
-)
+from ..common import declare_options, LATCHED, serve
 from ..common.processes import die_with_parent
 from .messages import diagnostic
-from .online_options import (
-    OnlineOptions,
-    OnlineTask,
-    require_live,
-)
+from .online_options import OnlineOptions, OnlineTask, require_live
 from .online_saving import fresh_folder, save_live
 
 ANSWER_SECONDS = 10.0

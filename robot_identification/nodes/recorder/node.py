@@ -37,11 +37,7 @@ from ..common import (
     run,
     serve,
 )
-from ..common.joint_states import (
-    enlarge_receive_buffers,
-    overflowed_packets,
-    prefer_sockets,
-)
+from ..common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
 from ..common.processes import prioritise
 from ..common.requests import DataDirectories, FileOptions
 from .repair import RepairProcess
