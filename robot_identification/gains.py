@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
-from .base_parameters import structure
+from .base_parameters import BaseStructure, structure
 from .config.experiment import Experiment
 from .config.problem import IdentificationProblem
 from .data.drives import Drives, EffortDrive
+from .data.recording import RecordingSource, source_name
 from .errors import RecordingError, SettingsError
 from .estimation import LinearSystem, system_of
-from .estimation.drive_gains import identify_gains, NOT_IDENTIFIED
-from .estimation.drive_gains_result import DriveGains, load_on
+from .estimation.drive_gains import drive_gains, gain_rows, GainRows, NOT_IDENTIFIED
+from .estimation.drive_gains_result import DriveGains, Load, load_on
 from .estimation.gain_ratios import gain_ratios
+from .estimation.rows import row_blocks
 from .estimation.uncertainty import variance_inflation
 from .progress import part, Progress, silent
 from .reduction import is_factor, recordings_among, Source
 from .regressor import Regressor
+from .signals import SignalSettings
 
 
 def with_gains(
@@ -161,6 +165,67 @@ def gains_by_load(
         drives=problem.drives,
         method=known.method,
         inflation=variance_inflation(system),
+    )
+
+
+def identify_gains(
+    without: Sequence[RecordingSource],
+    loaded: Sequence[RecordingSource],
+    load: Load,
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    *,
+    drives: Drives | None = None,
+    method: str = 'total',
+    inflation: float = 1.0,
+) -> DriveGains:
+    """
+    Identify drive gains from recordings of a robot without and with a load.
+
+    Parameters
+    ----------
+    without, loaded:
+        Recordings, at the joints by the assumed gains.
+    load:
+        What is known of the load.
+    regressor, structure, signals:
+        The model, and how recordings become its rows.
+    drives:
+        Holds the assumed gains; None where the recorded efforts are taken for the joints'.
+    method:
+        One of `METHODS`.
+    inflation:
+        As for `drive_gains`.
+
+    Raises
+    ------
+    SettingsError
+        where there is not one recorded effort for each joint.
+    IdentifiabilityError
+        where what is known of the load cannot be told from what is not.
+    RecordingError
+        where a recording cannot be used.
+
+    """
+    names = tuple(without[0].joints)
+    effort = None if drives is None else drives.effort
+    assumed = np.eye(len(names)) if effort is None else np.array(effort.matrix)
+
+    def rows(sources: Sequence[RecordingSource]) -> GainRows:
+        blocks = (row_blocks(source, regressor, structure, signals) for source in sources)
+        return gain_rows(chain.from_iterable(blocks), structure, assumed)
+
+    return drive_gains(
+        rows(without),
+        rows(loaded),
+        load,
+        structure,
+        names,
+        assumed,
+        method=method,
+        recordings=[source_name(source) for source in loaded],
+        inflation=inflation,
     )
 
 

@@ -21,18 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 import scipy
 from scipy.linalg import eigh
 
 from ..base_parameters import BaseStructure
-from ..data.drives import Drives
 from ..errors import IdentifiabilityError, SettingsError
-from ..regressor import Regressor
-from ..signals import RecordingSource, SignalSettings, source_name
-from . import row_blocks, RowBlock
+from . import RowBlock
 from .drive_gains_result import DriveGains, Load
 from .qr import GrowingTriangle
 
@@ -398,64 +394,3 @@ def _warnings(
                 'too small in the constrained fit: use data.known_load.method: total'
             )
     return tuple(notes)
-
-
-def identify_gains(
-    without: Sequence[RecordingSource],
-    loaded: Sequence[RecordingSource],
-    load: Load,
-    regressor: Regressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-    *,
-    drives: Drives | None = None,
-    method: str = 'total',
-    inflation: float = 1.0,
-) -> DriveGains:
-    """
-    Identify drive gains from recordings of a robot without and with a load.
-
-    Parameters
-    ----------
-    without, loaded:
-        Recordings, at the joints by the assumed gains.
-    load:
-        What is known of the load.
-    regressor, structure, signals:
-        The model, and how recordings become its rows.
-    drives:
-        Holds the assumed gains; None where the recorded efforts are taken for the joints'.
-    method:
-        One of `METHODS`.
-    inflation:
-        As for `drive_gains`.
-
-    Raises
-    ------
-    SettingsError
-        where there is not one recorded effort for each joint.
-    IdentifiabilityError
-        where what is known of the load cannot be told from what is not.
-    RecordingError
-        where a recording cannot be used.
-
-    """
-    names = tuple(without[0].joints)
-    effort = None if drives is None else drives.effort
-    assumed = np.eye(len(names)) if effort is None else np.array(effort.matrix)
-
-    def rows(sources: Sequence[RecordingSource]) -> GainRows:
-        blocks = (row_blocks(source, regressor, structure, signals) for source in sources)
-        return gain_rows(chain.from_iterable(blocks), structure, assumed)
-
-    return drive_gains(
-        rows(without),
-        rows(loaded),
-        load,
-        structure,
-        names,
-        assumed,
-        method=method,
-        recordings=[source_name(source) for source in loaded],
-        inflation=inflation,
-    )
