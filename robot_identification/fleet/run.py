@@ -58,7 +58,7 @@ def identify_fleet(
     experiment:
         The robot and the settings; its first recording shows how the others are read.
     recordings:
-        Files, bags, folders and patterns, see `recordings.find_recordings`.
+        Files, bags, folders and patterns, see `factors.find_recordings`.
     folder:
         Folder of factors and results, see `store`; an interrupted run continues from its content.
     scheduler, workers, retries:
