@@ -33,6 +33,7 @@ BENCHMARKS = (
     'physical_fit',
     'diagnosis',
     'honesty',
+    'selection',
     'online',
     'online_node',
     'recording',

@@ -96,10 +96,16 @@ def within(result: Result, masses: Mapping[str, float]) -> list[bool]:
     return (off <= 1.96 * std).tolist()
 
 
-def recording(robot: Robot, seed: int, error: ModelError | None = None) -> tuple[Recording, dict]:
-    """Simulate an arm that differs from its URDF and from the model; give its true masses."""
+def recording(
+    robot: Robot, seed: int, error: ModelError | None = None, motion: int = 0
+) -> tuple[Recording, dict]:
+    """
+    Simulate an arm that differs from its URDF and from the model; give its true masses.
+
+    The same arm makes another ``motion`` by another number.
+    """
     error = error or ModelError()
-    random = np.random.default_rng([seed, 7])
+    random = np.random.default_rng([seed, 7, motion])
     known = true_parameters(robot, seed)
     time = np.arange(round(SECONDS * RATE)) / RATE
     n = robot.n_joints
@@ -117,7 +123,7 @@ def recording(robot: Robot, seed: int, error: ModelError | None = None) -> tuple
     a = np.exp(-1.0 / (error.memory * RATE)) if error.memory else 0.0
     white = random.normal(size=effort.shape)
     noise = lfilter([np.sqrt(1.0 - a * a)], [1.0, -a], white, axis=0)
-    phase = random.uniform(0.0, 6.28, n)
+    phase = np.random.default_rng([seed, 8]).uniform(0.0, 6.28, n)
     measured = (
         effort
         + error.noise * scale * noise

@@ -22,6 +22,7 @@ from ..model.robot import Robot
 from ..regressor import Regressor
 from ..regressor.kinematics import tree_of, TreeJoint
 from ..regressor.settings import GROUPINGS
+from ..regressor.springs import SPRING_SYMBOLS
 from .structure import BaseStructure, expression
 
 ECHELON_ORDER = ('Ixx', 'Iyy', 'Izz', 'Ixy', 'Ixz', 'Iyz', 'm', 'mx', 'my', 'mz')
@@ -50,7 +51,9 @@ def preference(
         else:
             owner = motors.get(owner, owner)
             depth, joint = of_joint[owner] if owner in of_joint else of_link[owner]
-        if symbol == 'm':
+        if symbol in SPRING_SYMBOLS:
+            level = 4
+        elif symbol == 'm':
             level = 3
         elif symbol in ('Ia', 'Iam'):
             level = 2

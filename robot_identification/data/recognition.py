@@ -29,7 +29,7 @@ _STORAGE = {
 _HEAD = 1 << 16
 _LARGEST_YAML = 1 << 26
 
-_SYMBOLS = 'm|m[xyz]|I[xyz]{2}|Iam?|fvm?|fcm?|ts|tsc|off|fr|fl|k|d'
+_SYMBOLS = 'm|m[xyz]|I[xyz]{2}|Iam?|fvm?|fcm?|ts|tsc|off|fr|fl|k[cs]?|d'
 _NUMBER = r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?'
 _END = rf'(?:null|~|{_NUMBER})'
 _PARAMETERS = re.compile(

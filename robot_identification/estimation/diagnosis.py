@@ -361,12 +361,17 @@ class Trial:
     def _held_out(self, change: Change, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""
         fold, effort = self.observed.fold, change.efforts(self.observed)
-        whole = _normalised(self._grams(change, slice(None)), effort)
-        square = np.zeros(len(whole))
-        for k in range(int(fold.max()) + 1):
-            part = _normalised(self._grams(change, fold == k), effort)
-            chi = self._model(change).refit(whole - part, fit)
-            square += residual_squares(part, chi)
+        parts = np.array(
+            [
+                _normalised(self._grams(change, fold == k), effort)
+                for k in range(int(fold.max()) + 1)
+            ]
+        )
+        square = np.zeros(parts.shape[1])
+        for k, part in enumerate(parts):
+            # a sum stays positive semidefinite, the difference from the whole might not
+            rest = np.delete(parts, k, axis=0).sum(axis=0)
+            square += residual_squares(part, self._model(change).refit(rest, fit))
         return np.sqrt(square)
 
     def _masses(self) -> np.ndarray:

@@ -204,7 +204,9 @@ class HypothesisModel:
     def prior_cost(self, chi: np.ndarray) -> float:
         """Return what the distance of the links from the prior's costs."""
         bodies = np.einsum('ni,niab->nab', chi[self.places], self.units)
-        return 0.5 * float((np.log(np.linalg.eigvalsh(bodies)) ** 2).sum())
+        # inside of the cone, but rounding may put an eigenvalue outside
+        values = np.maximum(np.linalg.eigvalsh(bodies), np.finfo(float).tiny)
+        return 0.5 * float((np.log(values) ** 2).sum())
 
     def _solve(self, total: np.ndarray, start: np.ndarray) -> np.ndarray:
         p = len(total) - 1
@@ -282,7 +284,10 @@ class _Problem:
         """Take damped Newton steps from a point inside."""
         value = self.value(chi)
         for _ in range(_STEPS):
-            step, decrement = self._step(chi)
+            try:
+                step, decrement = self._step(chi)
+            except np.linalg.LinAlgError:  # magnitudes that differ by all digits
+                return chi
             length = 1.0
             while (reached := self.value(chi + length * step)) > value - 0.1 * length * decrement:
                 length *= 0.5

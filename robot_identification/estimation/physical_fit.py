@@ -14,9 +14,10 @@ import numpy as np
 
 from ..model.consistency import from_pseudo_inertia, pseudo_inertia
 from ..model.link_geometry import box_faces, hull_faces, interior_point, link_points
-from ..model.parameters import INERTIAL_SYMBOLS, ParameterSet
+from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
+from ..regressor.springs import SPRING_SYMBOLS
 from .bounds import Bounds, box_bounds, contradiction, Interval
 from .link_constraints import StatedLinks, without
 from .log_det import feasible_start, LogDetMinimum, LogDetProblem, minimise
@@ -67,6 +68,9 @@ class PhysicalFit:
         Further rows, with their keys.
     directions:
         (p, q) basis of the changes that keep all equations; None for no equations.
+    spreads:
+        (p,) standard deviations of the drives' parameters before anything is measured; infinite
+        for those without.
     known, known_values:
         (m, p) and (m,) further rows in standard deviations: a mass that was weighed.
 
@@ -83,6 +87,7 @@ class PhysicalFit:
     signs: np.ndarray
     bounds: Bounds
     directions: np.ndarray | None
+    spreads: np.ndarray
     known: np.ndarray
     known_values: np.ndarray
 
@@ -144,6 +149,7 @@ class PhysicalFit:
             signs=signs,
             bounds=bounds,
             directions=None if directions.shape[1] == len(layout) else directions,
+            spreads=_spreads(system, layout),
             known=known,
             known_values=values,
         )
@@ -153,7 +159,9 @@ class PhysicalFit:
         Return the problem of rows with R ``factor`` of unit noise, and a start inside of it.
 
         Parameters of drives that no row sees are held at the prior; weak rows measure the others
-        there, which decides combinations that no motion tells apart.
+        there, which decides combinations that no motion tells apart.  For springs, these rows have
+        their own standard deviation, so that gravity on bodies and springs share what the
+        recordings do not tell apart as their priors have it.
         """
         matrix, target = factor[:, :-1] @ self.regrouping, factor[:, -1]
         norms = np.linalg.norm(matrix, axis=0)
@@ -167,7 +175,8 @@ class PhysicalFit:
             start[i] = max(start[i], typical)
         start = _inside(self.signs, start)
         strict = 1.0 / np.maximum(np.abs(self.prior), 1e-3)
-        held = np.diag(np.where(unseen, strict, _UNSEEN * norms))[drives]
+        weak = np.maximum(_UNSEEN * norms, 1.0 / self.spreads)
+        held = np.diag(np.where(unseen, strict, weak))[drives]
         problem = LogDetProblem(
             matrix=np.vstack([matrix, self.known, held]),
             target=np.concatenate([target, self.known_values, held @ self.prior]),
@@ -197,6 +206,18 @@ class PhysicalFit:
         if start is None:
             return minimise(problem, inside, tolerance)
         return minimise(problem, start, tolerance, near=True)
+
+
+def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
+    """Return (p,) prior standard deviations of springs: the RMS effort of their joint."""
+    squares = (system.factors[:, :, -1] ** 2).sum(axis=1) / np.maximum(1, system.rows)
+    usual = dict(zip(system.joints, np.sqrt(squares).tolist(), strict=True))
+    spreads = np.full(len(layout), np.inf)
+    for i, name in enumerate(layout):
+        joint, _, symbol = name.rpartition('.')
+        if symbol in SPRING_SYMBOLS and usual.get(joint, 0.0) > 0.0:
+            spreads[i] = usual[joint]
+    return spreads
 
 
 def _centre_faces(

@@ -20,6 +20,7 @@ from ..errors import reading_failure, SettingsError
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from ..options.fields import LARGEST
+from ..regressor.springs import SPRING_SYMBOLS
 from ..untrusted.files import read_text, user_path
 from ..untrusted.yaml_loader import load_yaml
 from .estimate import Estimate
@@ -73,9 +74,10 @@ def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
     Return the sizes by which each link's parameters are measured in the links' own units.
 
     A link of mass m and radius of gyration r in the URDF has m for its mass, m r for first moments
-    and m r^2 for inertias and for the rotor inertia of its joint, so that the nearest parameters
-    do not depend on the units of length and mass, and a wrist's inertias do not pay for an upper
-    arm's.  Links without inertia take the mean of the others; other parameters have 1.
+    and m r^2 for inertias and for the rotor inertia of its joint, and m r g for the joint's
+    springs, so that the nearest parameters do not depend on the units of length and mass, and a
+    wrist's inertias do not pay for an upper arm's.  Links without inertia take the mean of the
+    others; other parameters have 1.
 
     Parameters
     ----------
@@ -92,6 +94,7 @@ def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
     """
     scale = np.ones(len(layout))
     robot = robot.opened
+    gravity = float(np.linalg.norm(robot.gravity))
     inertias = [robot.model.inertias[i] for i in robot.joint_ids]
     sizes = np.array([(body.mass, 0.5 * np.trace(body.inertia)) for body in inertias])
     known = (sizes > 0.0).all(axis=1)
@@ -103,6 +106,9 @@ def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
             scale[layout.of(link)] = [mass, *[np.sqrt(mass * moment)] * 3, *[moment] * 6]
         if f'{joint}.Ia' in layout:
             scale[layout.index(f'{joint}.Ia')] = moment
+        for name in (f'{joint}.{symbol}' for symbol in SPRING_SYMBOLS):
+            if name in layout and gravity > 0.0:
+                scale[layout.index(name)] = gravity * np.sqrt(mass * moment)
     return scale
 
 

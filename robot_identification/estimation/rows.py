@@ -17,7 +17,7 @@ import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..data.recording import Samples
-from ..errors import one_of, RecordingError
+from ..errors import one_of, RecordingError, SettingsError
 from ..progress import part, Progress
 from ..regressor import Regressor
 from ..regressor.friction import DryFriction
@@ -219,13 +219,34 @@ class _Stretch:
         if step > 0.0:
             self._independence = min(self._independence, recorded * self._row_step)
         self._rows = 0
-        self._dry = None if breakaway is None else DryFriction(breakaway, step)
+        self._dry: DryFriction | None = None
+        if breakaway is not None:
+            period = first.operator.period if isinstance(first, WindowedSamples) else step
+            self._dry = DryFriction(breakaway, period)
+        self._overlap = np.empty((0, zones.size))  # states of samples that come again
+
+    def _with_friction_state(self, samples: Samples, dry: DryFriction) -> Samples:
+        """Add the directions of dry friction, where friction is evaluated."""
+        if not isinstance(samples, WindowedSamples):
+            return replace(samples, friction_state=dry.push(samples.velocity))
+        if samples.stride > samples.operator.taps:
+            raise SettingsError(
+                "'signals.polynomial_approximation.stride' leaves samples between the windows, "
+                "which 'robot.breakaway' takes",
+                key='signals.polynomial_approximation.stride',
+                value=samples.stride,
+                remedy=f'give {samples.operator.taps} or less',
+            )
+        raw, known = samples.raw, self._overlap
+        state = np.vstack([known, dry.push(raw.velocity[len(known) :])])
+        self._overlap = state[len(samples) * samples.stride :]
+        return replace(samples, raw=replace(raw, friction_state=state))
 
     def push(self, samples: Samples) -> RowBlock:
         """Return the rows that ``samples`` complete."""
         n, width = self._zones.size, self._columns.pattern.width
         if self._dry is not None:
-            samples = replace(samples, friction_state=self._dry.push(samples.velocity))
+            samples = self._with_friction_state(samples, self._dry)
         # one array through one filter: what is done to the effort is done to every column
         joined = np.empty((width + 3 * n, len(samples)))
         entries = self._columns.entries(samples, joined[:width])

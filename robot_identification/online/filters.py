@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Filters of a uniform stream row by row: polynomial approximation and parallel decimation.
+Filters of a uniform stream row by row: polynomial approximation, decimation, effort channel.
 
-Each row adds to the outputs whose kernel covers it; an output is ready when its kernel has passed.
-At the start of a stretch kernels are cut and scaled to sum 1, as they are offline.  The motion
-without phase shift, which Coulomb friction is evaluated at, looks ahead by half its own window, so
-the results are those of the offline method, later by `OnlineWindows.delay`.
+A row adds to the outputs whose kernel covers it; an output is ready when its kernel has passed.
+At the start of a stretch kernels are cut and scaled to sum 1, as they are offline; those of the
+effort channel see the first row before it.  The motion without phase shift, which Coulomb friction
+is evaluated at, looks ahead by half its own window, so the results are those of the offline
+method, later by `OnlineWindows.delay`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..data.recording import Motion
+from ..regressor.friction import DryFriction
 from ..signals.decimation import HALF_TAPS, kernel
 from ..signals.windows import Windows
 
@@ -58,6 +61,72 @@ class OnlineDecimator:
         return np.asarray(ready)
 
 
+class OnlineChannel:
+    """
+    Effort channel of a stream (`signals.effort_channel`), one row at a time.
+
+    The low-pass filter has no phase and a delay is a windowed sinc, so that a row waits for as
+    many rows after it as the kernels reach ahead; a delay of the effort shortens that.
+
+    Parameters
+    ----------
+    kernels:
+        Taps of each joint's channel, as `channel_kernel` gives them; of one tap for none.
+    columns:
+        Places of each joint's signals in a row.
+    width:
+        Signals of a row; those of no joint wait as the others do.
+
+    Attributes
+    ----------
+    ahead:
+        Rows that a row waits for.
+
+    """
+
+    def __init__(
+        self, kernels: Sequence[np.ndarray], columns: Sequence[slice], width: int
+    ) -> None:
+        halves = [kernel.size // 2 for kernel in kernels]
+        reached = [np.flatnonzero(k) - half for k, half in zip(kernels, halves, strict=True)]
+        self.ahead = max(0, *(-int(places[0]) for places in reached))
+        self._behind = max(0, *(int(places[-1]) for places in reached))
+        self._length = self._behind + 1 + self.ahead
+        self._groups: list[tuple[slice, np.ndarray]] = []
+        for weights, half, part in zip(kernels, halves, columns, strict=True):
+            if weights.size == 1:
+                continue
+            # from the oldest row on: tap half + k belongs to the row k before
+            places = np.arange(self._behind, -self.ahead - 1, -1) + half
+            inside = (places >= 0) & (places < weights.size)
+            taps = np.where(inside, weights[np.clip(places, 0, weights.size - 1)], 0.0)
+            self._groups.append((part, taps))
+        # every row is written twice, a window's length apart, so that windows are contiguous
+        self._rows = np.zeros((2 * self._length, width))
+        self._count = 0
+
+    def restart(self) -> None:
+        """Discard all rows, as after a gap."""
+        self._count = 0
+
+    def push(self, row: np.ndarray) -> np.ndarray | None:
+        """Add a row (width,); return the output at the row `ahead` before it, (width,), if any."""
+        place = self._count % self._length
+        self._rows[place] = self._rows[place + self._length] = row
+        self._count += 1
+        if self._count <= self.ahead:
+            return None
+        window = self._rows[place + 1 : place + 1 + self._length]
+        out = window[self._behind].copy()
+        # the first row of a stretch stands for those before it
+        first = max(0, self._length - self._count)
+        for part, taps in self._groups:
+            out[part] = taps[first:] @ window[first:, part]
+            if first:
+                out[part] += taps[:first].sum() * window[first, part]
+        return out
+
+
 class WindowState(NamedTuple):
     """
     State of a window.
@@ -82,6 +151,8 @@ class OnlineWindows:
         Numbers of positions and of efforts, and of entries that go through P, see `filtered`.
     trim:
         Time without windows at the start of a stretch [s].
+    breakaway:
+        (n_joints,) displacement of dry friction [rad or m]; None for the sign of the velocity.
 
     Attributes
     ----------
@@ -91,7 +162,13 @@ class OnlineWindows:
     """
 
     def __init__(
-        self, windows: Windows, n_joints: int, n_filtered: int = 0, *, trim: float = 0.0
+        self,
+        windows: Windows,
+        n_joints: int,
+        n_filtered: int = 0,
+        *,
+        trim: float = 0.0,
+        breakaway: np.ndarray | None = None,
     ) -> None:
         operator, centred = windows.operator, windows.centred
         self.delay = windows.tail
@@ -107,11 +184,14 @@ class OnlineWindows:
         self._rows = np.zeros((2 * self._length, 2 * n_joints))
         self._extras = np.zeros((2 * operator.taps, n_filtered))
         self._offset = np.zeros(n_joints)
+        self._dry = None if breakaway is None else DryFriction(breakaway, operator.period)
         self._count = -self._skipped
 
     def restart(self) -> None:
         """Discard all rows, as after a gap."""
         self._count = -self._skipped
+        if self._dry is not None:
+            self._dry.restart()
 
     def push(self, row: np.ndarray) -> WindowState | None:
         """
@@ -154,7 +234,11 @@ class OnlineWindows:
         states[1:, 1] = smooth[:, :n]
         states[0, 0] += self._offset
         states[0, 1] = inner[-1, :n] + self._offset
-        return WindowState(Motion(*states), projected[3, n:])
+        friction = None
+        if self._dry is not None:
+            # only the state without phase shift counts for columns of friction
+            friction = np.broadcast_to(self._dry.step(states[1, 1]), (2, n))
+        return WindowState(Motion(*states, friction_state=friction), projected[3, n:])
 
     def filtered(self, entries: np.ndarray, which: np.ndarray) -> np.ndarray | None:
         """

@@ -3,16 +3,17 @@
 Identification beside a running robot, sample by sample.
 
 A sample goes onto the uniform grid, through the polynomial approximation (Lomakin and Deutscher,
-IROS 2020), as rows of base parameters into the modified recursive least squares, and out comes the
-estimate of all rows so far.  The steps are those of the offline method ``mrls`` with signals by
-``polynomial_approximation``, by composition, and so are the numbers; but every parameter is solved
-for after each sample.  No step reads a clock, so the same samples give the same estimates, to
-the last bit.
+IROS 2020) and the effort channel, as rows of base parameters into the modified recursive least
+squares, and out comes the estimate of all rows so far.  The steps are those of the offline method
+``mrls`` with signals by ``polynomial_approximation``, by composition, and so are the numbers; but
+every parameter is solved for after each sample.  No step reads a clock, so the same samples give
+the same estimates, to the last bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from ..estimation.rls_step import SampleRows
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor import Regressor
+from ..regressor.friction import DryFriction
 from ..regressor.pattern import (
     entries,
     row_pattern,
@@ -41,6 +43,8 @@ from ..regressor.pattern import (
 )
 from ..regressor.projection import forms
 from ..signals import (
+    by_joint,
+    channel_kernel,
     dead_zones,
     decimation_factor,
     independence,
@@ -48,7 +52,7 @@ from ..signals import (
 )
 from ..signals.windows import Windows
 from .files import load_state, save_state
-from .filters import OnlineDecimator, OnlineWindows
+from .filters import OnlineChannel, OnlineDecimator, OnlineWindows
 from .resampler import (
     GridRow,
     OnlineGrid,
@@ -104,7 +108,8 @@ class OnlineIdentifier:
     joints:
         Names of the n joints, in the order of the samples.
     signals:
-        Method ``polynomial_approximation`` by composition; window, dead zone, trim.
+        Method ``polynomial_approximation`` by composition; window, dead zone, trim, decimation and
+        effort channel.
     settings:
         Thresholds and bounds of the recursion; the default ones where None.
     period:
@@ -174,8 +179,13 @@ class OnlineIdentifier:
         windows = Windows.design(signals.polynomial_approximation, 1.0 / self.step)
         self._grid = OnlineGrid(2 * n, period, self.step)
         self.counts: StreamCounts = self._grid.counts
-        self._windows = OnlineWindows(windows, n, self._filtered.size, trim=signals.trim)
-        self.delay = self._windows.delay + self._grid.delay
+        self._windows = OnlineWindows(
+            windows,
+            n,
+            self._filtered.size,
+            trim=signals.trim,
+            breakaway=getattr(regressor, 'breakaway', None),
+        )
         self.taps, self.lag = windows.operator.taps, windows.operator.instant
         kernel = windows.operator.value(hold=signals.polynomial_approximation.effort_hold)
         factor = decimation_factor(signals, 1.0 / self.step)
@@ -186,6 +196,17 @@ class OnlineIdentifier:
         self._zones = np.zeros(n)
         movers = tuple(joint for joint, has in zip(self.joints, driven, strict=True) if has)
         self._zones[driven] = dead_zones(signals, movers)
+        delays, low_passes = np.zeros((2, n))
+        delays[driven] = by_joint(signals, 'effort_delay', movers)
+        low_passes[driven] = by_joint(signals, 'effort_low_pass', movers)
+        self._channel = _channel(delays, low_passes, self.step, self.pattern)
+        # what is learned goes through the channel after the decimation, as it does offline
+        self._slow_channel = None
+        if factor > 1:
+            self._slow_channel = _channel(delays, low_passes, factor * self.step, self.pattern)
+        waits = 0 if self._channel is None else self._channel.ahead
+        self._age = self._windows.delay + waits * self.step
+        self.delay = self._age + self._grid.delay
         self._sample_rows = SampleRows.of(self.pattern, weights)
         self._memory = 1.0 if memory is None else math.exp(-0.5 * factor * self.step / memory)
         self._learner = learner_of(structure, settings, prior)
@@ -229,8 +250,9 @@ class OnlineIdentifier:
         """Pass a row of the grid through the filters, and learn from what is completed."""
         if row.first:
             self._windows.restart()
-            if self._decimator is not None:
-                self._decimator.restart()
+            for filter_ in (self._decimator, self._channel, self._slow_channel):
+                if filter_ is not None:
+                    filter_.restart()
         state = self._windows.push(row.values)
         if state is None:
             return None
@@ -238,27 +260,42 @@ class OnlineIdentifier:
         now = self._windows.filtered(found, self._filtered)
         if now is None:
             return None
-        velocity = state.motion.velocity[0]
-        moving = np.abs(velocity) >= self._zones
-        if self._decimator is None:
-            residual = self._learn(now, state.effort, moving)
-        else:
-            residual = self._learn(now, state.effort, self._none)
-            joined = self._decimator.push(np.concatenate((now, state.effort, velocity)))
-            if joined is not None:
-                k, n = now.size, self._n
-                faster = np.abs(joined[k + n :]) >= self._zones
-                self._learn(joined[:k], joined[k : k + n], faster)
+        every = np.concatenate((now, state.effort, state.motion.velocity[0]))
+        told = every if self._channel is None else self._channel.push(every)
+        if told is not None:
+            rows, effort, velocity = self._parts(told)
+            moving = np.abs(velocity) >= self._zones
+            learned = moving if self._decimator is None else self._none
+            residual = self._learn(rows, effort, learned)
+        if self._decimator is not None:
+            self._learn_decimated(every)
+        if told is None:
+            return None
         return Update(
-            row.stamp - self._windows.delay,
+            row.stamp - self._age,
             self._solution.values,
             self._solution.flags,
             residual,
-            state.effort,
+            effort,
             velocity,
             moving,
-            now,
+            rows,
         )
+
+    def _learn_decimated(self, every: np.ndarray) -> None:
+        """Learn from the row that a sample's entries, effort and velocity complete, if any."""
+        assert self._decimator is not None
+        joined = self._decimator.push(every)
+        if joined is not None and self._slow_channel is not None:
+            joined = self._slow_channel.push(joined)
+        if joined is not None:
+            rows, effort, velocity = self._parts(joined)
+            self._learn(rows, effort, np.abs(velocity) >= self._zones)
+
+    def _parts(self, joined: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return entries, effort and velocity of what has been filtered together."""
+        k, n = self.pattern.width, self._n
+        return joined[:k], joined[k : k + n], joined[k + n :]
 
     def _learn(self, rows: np.ndarray, effort: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """Learn from the rows that count; return the residual of the parameters before."""
@@ -355,6 +392,10 @@ class OnlineIdentifier:
         """Return the signature of the model, with the regressor at some fixed states."""
         own = getattr(self._regressor, 'random_motion', None)
         motion = None if own is not None else Motion(*probe(15 * self._n).reshape(3, 5, self._n))
+        breakaway = getattr(self._regressor, 'breakaway', None)
+        if motion is not None and breakaway is not None:
+            state = DryFriction(breakaway, 1e-3).push(motion.velocity)
+            motion = replace(motion, friction_state=state)
         return ModelSignature.of(
             self.structure, self.joints, regressor=self._regressor, motion=motion
         )
@@ -364,6 +405,18 @@ class OnlineIdentifier:
         initial = self._learner.initial if prior is None else prior_base(self.structure, prior)
         self._learner.reset(initial)
         self._solution = self._learner.solution()
+
+
+def _channel(
+    delays: np.ndarray, low_passes: np.ndarray, step: float, pattern: RowPattern
+) -> OnlineChannel | None:
+    """Return the effort channel of rows with this step [s]; None where there is none."""
+    if not (delays.any() or low_passes.any()):
+        return None
+    pairs = zip(delays.tolist(), low_passes.tolist(), strict=True)
+    kernels = [channel_kernel(delay, low_pass, 1.0 / step) for delay, low_pass in pairs]
+    columns = [pattern.part(row) for row in range(len(kernels))]
+    return OnlineChannel(kernels, columns, pattern.width + 2 * len(kernels))
 
 
 def _require_numbers(

@@ -122,6 +122,12 @@ class ElasticRegressor:
         """(2n,) bool, which rows of a sample have an effort: the motors'."""
         return np.arange(self.n_joints) >= len(self.revolute)
 
+    @property
+    def breakaway(self) -> np.ndarray | None:
+        """(2n,) displacement of the motors' dry friction [rad or m]; None without one."""
+        own = self.friction.breakaway
+        return None if own is None else np.concatenate((np.zeros_like(own), own))
+
     def rows(self, motion: Motion) -> np.ndarray:
         """
         Evaluate the regressor.
@@ -143,7 +149,11 @@ class ElasticRegressor:
             raise ValueError(f'the motion has {n_columns} columns, the regressor {self.n_joints}')
         n = n_columns // 2
         out = np.zeros((n_samples, n_columns, len(self.layout)))
-        motors = Motion(*(a[:, n:] for a in _states(motion)))
+        state = motion.friction_state
+        motors = Motion(
+            *(a[:, n:] for a in _states(motion)),
+            friction_state=None if state is None else state[:, n:],
+        )
         for start in range(0, n_samples, BLOCK):
             part = slice(start, start + BLOCK)
             states = (np.ascontiguousarray(a[part, :n].T) for a in _states(motion))

@@ -2,9 +2,9 @@
 """
 Columns that belong to one joint: rotor inertia, friction and other functions of its state.
 
-Rotor inertia, friction and coupled drives are of that form: ``sum_f c_f f(dq, ddq)`` with the
-functions ``ddq_j``, ``dq_j``, ``sign(dq_j)`` (sign(0) is 0), 1, the signs of a motor's speeds
-``sign(sum_k r_k dq_k)``, and what else a term brings.
+Rotor inertia, friction, springs and coupled drives are of that form: ``sum_f c_f f(q, dq, ddq)``
+with the functions ``ddq_j``, ``dq_j``, ``sign(dq_j)`` (sign(0) is 0), 1, the signs of a motor's
+speeds ``sign(sum_k r_k dq_k)``, ``cos q_j``, ``sin q_j``, and what else a term brings.
 
 The effort of a joint beside its rigid bodies is ``Ia ddq + fv dq + fc sign(dq) + off``, as in
 Gautier and Venture (2013), equation (2); sign(0) is 0.
@@ -42,7 +42,7 @@ from .settings import ModelSettings, SLOPES
 
 _BLOCK = 512  # samples whose rigid-body columns exist at once
 
-ACCELERATION, VELOCITY, SIGN, ONE, SPEED_SIGN, OTHER = range(6)
+ACCELERATION, VELOCITY, SIGN, ONE, SPEED_SIGN, OTHER, COSINE, SINE = range(8)
 """Kinds of functions; joint j's, but for 1, and for the j-th speed or other of the term."""
 
 
@@ -125,6 +125,9 @@ def _values(kind: int, place: int, motion: Motion, other: np.ndarray | None) -> 
         return np.asarray(np.sign(motion.velocity[:, place]))
     if kind == ONE:
         return 1.0
+    if kind in (COSINE, SINE):
+        position = motion.position[:, place]
+        return np.asarray(np.cos(position) if kind == COSINE else np.sin(position))
     assert other is not None
     return np.asarray(other[:, place])
 
@@ -254,7 +257,20 @@ class DryFriction:
 
     def __init__(self, breakaway: np.ndarray, step: float) -> None:
         self._breakaway, self._step = breakaway, step
+        self._has = breakaway > 0.0
+        self._rate = np.divide(step, breakaway, out=np.zeros(breakaway.size), where=self._has)
         self._state = np.zeros(breakaway.size)
+
+    def restart(self) -> None:
+        """Forget the motion before, as after a gap."""
+        self._state = np.zeros(self._breakaway.size)
+
+    def step(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the directions at the next sample, both (n_joints,)."""
+        way = np.sign(velocity)
+        # exact for a velocity that is constant over the step
+        self._state = way + (self._state - way) * np.exp(-np.abs(velocity) * self._rate)
+        return np.where(self._has, self._state, way)
 
     def push(self, velocity: np.ndarray) -> np.ndarray:
         """Return the directions at the next samples, both (n_samples, n_joints)."""

@@ -23,6 +23,7 @@ from .kernel_data import dense_data, KernelData
 from .kinematics import tree_of
 from .rigid import RigidBodies
 from .settings import ModelSettings
+from .springs import SpringTerms
 
 PREDICTION_BLOCK = 4096
 """Samples whose regressor is held at once to predict efforts."""
@@ -69,7 +70,7 @@ class InverseDynamicsRegressor:
     ----------
     layout:
         The standard parameters: ten a link, then rotor inertia and friction joint by joint, then
-        the coupled drives.
+        the springs and the coupled drives.
     n_joints:
         Number of joints, hence of rows a sample.
     terms:
@@ -144,7 +145,8 @@ class InverseDynamicsRegressor:
     def compilable(self) -> tuple[RigidBodies, tuple[Combination, ...]] | None:
         """The terms, if the compiled kernel can evaluate them all."""
         rigid, *others = self.terms
-        known = [term for term in others if isinstance(term, (JointTerms, DriveTerms))]
+        kinds = JointTerms, SpringTerms, DriveTerms
+        known = [term for term in others if isinstance(term, kinds)]
         if not isinstance(rigid, RigidBodies) or len(known) < len(others):
             return None
         return rigid, tuple(term.combination for term in known)
@@ -218,8 +220,10 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
         start=len(bodies.layout),
         effort=PriorEffort(bodies, values, robot.n_joints),
     )
-    terms: list[Term] = [bodies, joint_terms]
     layout = bodies.layout + joint_terms.layout
+    springs = SpringTerms.of(settings.joint_springs, robot.joints, revolute, len(layout))
+    terms: list[Term] = [bodies, joint_terms, springs]
+    layout = layout + springs.layout
     for drive in settings.coupled_drives:
         term = DriveTerms.of(drive, robot.joints, revolute, settings, layout)
         terms.append(term)

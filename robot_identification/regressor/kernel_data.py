@@ -19,9 +19,11 @@ from ..data.recording import Motion
 from .friction import (
     ACCELERATION,
     Combination,
+    COSINE,
     ONE,
     OTHER,
     SIGN,
+    SINE,
     SPEED_SIGN,
     VELOCITY,
 )
@@ -213,7 +215,14 @@ def _summands(
     combinations: Sequence[Combination], n: int
 ) -> dict[tuple[int, int], list[tuple[int, float]]]:
     """Return functions and coefficients that add up to the entry of each row and column."""
-    first = {VELOCITY: 3 * n, ACCELERATION: 4 * n, ONE: 5 * n, SIGN: 5 * n + 1}
+    first = {
+        VELOCITY: 3 * n,
+        COSINE: n,
+        SINE: 2 * n,
+        ACCELERATION: 4 * n,
+        ONE: 5 * n,
+        SIGN: 5 * n + 1,
+    }
     first[SPEED_SIGN] = first[SIGN] + n
     first[OTHER] = first[SPEED_SIGN] + sum(len(c.speeds) for c in combinations)
     found: dict[tuple[int, int], list[tuple[int, float]]] = {}

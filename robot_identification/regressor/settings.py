@@ -139,6 +139,11 @@ class ModelSettings:
         minimum=0.0,
         maximum=1.0,
     )
+    joint_springs: tuple[str, ...] = option(
+        (),
+        doc='Joints at which springs, cables or counterweights pull: each has an effort '
+        'kc cos q + ks sin q of its position',
+    )
     grouping: str = option(
         'preferred',
         doc='Which parameters the base parameters are named after: preferred groups masses and '
@@ -190,6 +195,7 @@ class ModelSettings:
             object.__setattr__(self, 'breakaway', tuple(float(v) for v in self.breakaway))
         for key in SLOPES.values():
             self._check_slope(key)
+        self._check_springs()
         self._check_mechanism()
         motors = [drive.motor for drive in self.coupled_drives]
         for motor in motors:
@@ -200,6 +206,25 @@ class ModelSettings:
                     key='coupled_drives',
                     remedy='describe it once',
                 )
+
+    def _check_springs(self) -> None:
+        """Raise where a joint with a spring is named twice, or joints are elastic."""
+        springs = tuple(self.joint_springs)
+        object.__setattr__(self, 'joint_springs', springs)
+        if len(set(springs)) < len(springs):
+            raise SettingsError(
+                'joint_springs names a joint twice',
+                key='joint_springs',
+                value=springs,
+                remedy='name each joint once at most',
+            )
+        if springs and self.elastic is not None:
+            raise SettingsError(
+                'the model has elastic joints and joint_springs',
+                key='joint_springs',
+                value=springs,
+                remedy='leave one of them out',
+            )
 
     def _check_mechanism(self) -> None:
         """Raise where settings for robots of different kinds stand beside each other."""

@@ -396,7 +396,10 @@ def _column(
             value = math.nan
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise SettingsError(f"{key} of '{entry['name']}' is {value!r}, expected a number")
-        if abs(value) > LARGEST:
-            raise SettingsError(f"{key} of '{entry['name']}' is {value:g}, too large a number")
+        if not (abs(value) <= LARGEST or (allow_none and math.isnan(value))):
+            raise SettingsError(
+                f"{key} of '{entry['name']}' is {value:g}, expected a finite number of at most "
+                f'{LARGEST:g}'
+            )
         values.append(float(value))
     return np.array(values)

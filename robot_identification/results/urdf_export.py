@@ -27,6 +27,7 @@ from ..model.urdf_inertia import lumped_inertias
 from ..regressor import ModelSettings
 from ..regressor.friction import slopes_of
 from ..regressor.settings import SLOPES
+from ..regressor.springs import SPRING_SYMBOLS
 from .urdf_edit import (
     document_text,
     insert_child,
@@ -79,7 +80,8 @@ def identified_urdf(
     -----
     IdentificationWarning
         naming links and joints whose parameters no physical body has; most simulators refuse them,
-        and negative friction is written as 0.
+        and negative friction is written as 0; and joints with springs, which URDF has no place
+        for.
 
     """
     n_driven = robot.n_joints
@@ -103,6 +105,7 @@ def identified_urdf(
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
     for joint, owner in zip(robot.joints, owners, strict=True):
         _write_friction(owner, parameters, joints[joint])
+    _report_springs(parameters)
     _write_comment(root, owners, n_driven, parameters, model)
     return document_text(root, robot.urdf)
 
@@ -219,6 +222,18 @@ def _write_friction(owner: str, parameters: ParameterSet, element: etree._Elemen
         insert_child(element, 'dynamics', attributes)
     else:
         dynamics.attrib.update(attributes)
+
+
+def _report_springs(parameters: ParameterSet) -> None:
+    """Warn of efforts of springs, which a URDF has no place for."""
+    values = parameters.as_dict().items()
+    owners = [name.rpartition('.') for name, value in values if value != 0.0]
+    joints = dict.fromkeys(joint for joint, _, symbol in owners if symbol in SPRING_SYMBOLS)
+    if joints:
+        _warn(
+            f'the springs of {one_of(joints)} are in a comment alone: a URDF has no place for '
+            'kc cos q + ks sin q, and efforts by it are without them'
+        )
 
 
 def _write_comment(

@@ -10,7 +10,8 @@ the delay d and the cut-off frequency fc, the response is
 
 a low-pass filter of order 2 without phase.  It is a finite kernel at the rate of the rows, which
 come from the parallel decimation and have no signal near their Nyquist frequency.  Where the
-kernel reaches beyond the ends of a stretch it is cut and scaled to sum 1 again.
+kernel reaches beyond the ends of a stretch, the first or last row stands for those that are
+missing.  A kernel that is cut and scaled would not do: of a delayed one nothing may be left.
 """
 
 from __future__ import annotations
@@ -114,9 +115,7 @@ class EffortChannel:
         after = stop - self._start + self.half - held.shape[1]
         low, high = max(0, -before), held.shape[1] - max(0, -after)
         beside = (max(0, before), max(0, after))
-        inside = np.pad(np.ones(high - low), beside)
         for rows, kernel in self._groups:
-            signals = np.pad(held[rows, low:high], ((0, 0), beside))
-            summed = scipy.signal.oaconvolve(signals, kernel[None], mode='valid', axes=1)
-            outputs[rows] = summed / scipy.signal.oaconvolve(inside, kernel, mode='valid')
+            signals = np.pad(held[rows, low:high], ((0, 0), beside), mode='edge')
+            outputs[rows] = scipy.signal.oaconvolve(signals, kernel[None], mode='valid', axes=1)
         return outputs

@@ -44,12 +44,13 @@ class ElasticPlant(Plant):
         elastic: ElasticJoints,
         timestep: float,
         slopes: Mapping[str, np.ndarray] | None = None,
+        breakaway: np.ndarray | None = None,
     ) -> None:
         self._elastic = elastic
         self._ratio = elastic.ratios(robot.joints)
         self._stiffness = np.array([parameters[f'{joint}.k'] for joint in robot.joints])
         self._damping = np.array([parameters.get(f'{joint}.d') for joint in robot.joints])
-        super().__init__(robot, parameters, timestep, slopes)
+        super().__init__(robot, parameters, timestep, slopes, breakaway)
         self._require_short_steps()
 
     def _make(self, parameters: ParameterSet) -> mujoco.MjModel:
@@ -156,8 +157,7 @@ class ElasticPlant(Plant):
         self, q: np.ndarray, v: np.ndarray, theta: np.ndarray, spin: np.ndarray
     ) -> None:
         """Put links and motors (reduced) into a state: positions and velocities (n_joints,)."""
-        mujoco.mj_resetData(self.model, self.data)
-        self._stuck[:] = False
+        self._reset()
         self.data.qpos[self._place], self.data.qvel[self._dof] = q, v
         self.data.qpos[self._drive_place] = theta * self._ratio
         self.data.qvel[self._drive_dof] = spin * self._ratio

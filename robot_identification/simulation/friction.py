@@ -3,12 +3,15 @@
 Dry friction over one time step.
 
 Coulomb friction sticks truly: there is no velocity below which it fades out.  Static friction
-(Szabo and Szadeczky-Kardoss) is a steep but smooth function of the velocity.
+(Szabo and Szadeczky-Kardoss) is a steep but smooth function of the velocity, and so is the mean
+over a step of Dahl's friction, whose direction follows the displacement.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -123,33 +126,113 @@ class StaticFriction:
             total += size * slope / (1.0 + (slope * velocity) ** 2)
         return 2.0 / np.pi * total
 
-    def over_step(self, mobility: np.ndarray, before: np.ndarray, free: np.ndarray) -> np.ndarray:
-        """
-        Friction efforts (n,) at the mean velocity of a step, which they change themselves.
 
-        ``mobility`` and ``free`` are as for `coulomb`; ``before`` (n,) is the velocity at the
-        beginning.
-        """
-        identity = np.eye(before.size)
-        mean = 0.5 * (before + free)
+STEEPEST = 1e-6
+"""Breakaway displacement that stands for none beside others [rad or m]."""
 
-        def excess(v: np.ndarray) -> np.ndarray:
-            return v - mean + 0.5 * (mobility @ self.effort(v))
 
-        velocity = 0.5 * before + 0.5 * (free - mobility @ self.effort(before))
-        rest = excess(velocity)
-        for _ in range(NEWTON):
-            size = np.abs(rest).max()
-            if size <= 1e-14 * max(1.0, np.abs(mean).max()):
+@dataclass(frozen=True)
+class DahlFriction:
+    """
+    Dry friction over a step whose direction z follows the displacement, after Dahl.
+
+    ``dz/dt = v/x0 (1 - z sign v)`` (`regressor.friction`) has, for a constant velocity v, the
+    solution ``z = sign v + (z_0 - sign v) exp(-|v| t / x0)``; the effort of a step is the limit
+    times the mean of z.
+
+    Attributes
+    ----------
+    limit:
+        (n,) dry friction [N m or N].
+    breakaway:
+        (n,) displacements x0 [rad or m].
+    state:
+        (n,) direction z_0 at the beginning of the step, from -1 to 1.
+    step:
+        Length of the step [s].
+
+    """
+
+    limit: np.ndarray
+    breakaway: np.ndarray
+    state: np.ndarray
+    step: float
+
+    def effort(self, velocity: np.ndarray) -> np.ndarray:
+        """Mean friction efforts (n,) over the step at constant velocities (n,)."""
+        sign, u = np.sign(velocity), self._displacement(velocity)
+        share = np.divide(-np.expm1(-u), u, out=np.ones_like(u), where=u > 0.0)
+        return self.limit * (sign + (self.state - sign) * share)
+
+    def steepness(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the derivatives (n,) of the efforts by the velocities."""
+        u = self._displacement(velocity)
+        wide = np.maximum(u, 1e-3)
+        fall = np.where(u < 1e-3, 0.5 - u / 3.0, (1.0 - np.exp(-wide) * (1.0 + wide)) / wide**2)
+        rise = 1.0 - np.sign(velocity) * self.state
+        return self.limit * rise * fall * self.step / self.breakaway
+
+    def after(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the directions (n,) at the end of the step at constant velocities (n,)."""
+        sign = np.sign(velocity)
+        return sign + (self.state - sign) * np.exp(-self._displacement(velocity))
+
+    def _displacement(self, velocity: np.ndarray) -> np.ndarray:
+        """Return displacements of the step in units of the breakaway displacement, (n,)."""
+        return np.abs(velocity) * self.step / self.breakaway
+
+
+class SmoothFriction(Protocol):
+    """Friction that grows with the velocity without a jump."""
+
+    def effort(self, velocity: np.ndarray) -> np.ndarray:
+        """Friction efforts (n,) at velocities (n,)."""
+        ...
+
+    def steepness(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the derivatives (n,) of the efforts by the velocities."""
+        ...
+
+
+def over_step(
+    kinds: Sequence[SmoothFriction], mobility: np.ndarray, before: np.ndarray, free: np.ndarray
+) -> np.ndarray:
+    """
+    Friction efforts (n,) at the mean velocity of a step, which they change themselves.
+
+    Parameters
+    ----------
+    kinds:
+        What the friction is the sum of.
+    mobility, free:
+        As for `coulomb`.
+    before:
+        (n,) velocity at the beginning of the step.
+
+    """
+    identity = np.eye(before.size)
+    mean = 0.5 * (before + free)
+
+    def effort(v: np.ndarray) -> np.ndarray:
+        return np.sum([kind.effort(v) for kind in kinds], axis=0)
+
+    def excess(v: np.ndarray) -> np.ndarray:
+        return v - mean + 0.5 * (mobility @ effort(v))
+
+    velocity = 0.5 * before + 0.5 * (free - mobility @ effort(before))
+    rest = excess(velocity)
+    for _ in range(NEWTON):
+        size = np.abs(rest).max()
+        if size <= 1e-14 * max(1.0, np.abs(mean).max()):
+            break
+        steepness = np.sum([kind.steepness(velocity) for kind in kinds], axis=0)
+        step = np.linalg.solve(identity + 0.5 * mobility * steepness, rest)
+        # beyond its knee the friction is far from straight: full steps would overshoot for ever
+        for _ in range(HALVINGS):
+            trial = velocity - step
+            value = excess(trial)
+            if np.abs(value).max() < size:
                 break
-            slope = identity + 0.5 * mobility * self.steepness(velocity)
-            step = np.linalg.solve(slope, rest)
-            # beyond its knee the arctan is far from straight: full steps would overshoot for ever
-            for _ in range(HALVINGS):
-                trial = velocity - step
-                value = excess(trial)
-                if np.abs(value).max() < size:
-                    break
-                step = 0.5 * step
-            velocity, rest = trial, value
-        return self.effort(velocity)
+            step = 0.5 * step
+        velocity, rest = trial, value
+    return effort(velocity)

@@ -8,8 +8,9 @@ its semi-implicit Euler schemes take position and velocity half a step apart, wh
 viscous friction and the centrifugal efforts against the recorded samples.  Friction is not
 MuJoCo's: its ``frictionloss`` is a soft constraint that fades out below a velocity of several
 hundredths of a rad/s, and its ``damping`` is not what the drive's effort is measured before.  Here
-viscous and static friction act at the step's mean velocity and Coulomb friction at its end, with
-sticking.
+viscous friction, that by the root of the speed, static and Dahl's friction act at the step's mean
+velocity and Coulomb friction at its end, with sticking.  Friction by load follows the effort of
+the URDF's bodies, with the acceleration of the step before; springs act at the step's middle.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from ..errors import ModelError
 from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
 from ..model.robot import joint_placement, Robot
-from .friction import coulomb, StaticFriction
+from .friction import (
+    coulomb,
+    DahlFriction,
+    over_step,
+    SmoothFriction,
+    StaticFriction,
+    STEEPEST,
+)
 from .settings import Payload, Wear
 from .truth import per_joint
 
@@ -36,6 +44,9 @@ _PLACEHOLDER = (
     '<inertia ixx="1" iyy="1.1" izz="1.2" ixy="0" ixz="0" iyz="0"/></inertial>'
 )
 """Off the axes, so that MuJoCo compiles no short cut for bodies whose frames coincide."""
+
+_CREEP = 1e-4
+"""Speed below which the root of the speed is a straight line [rad/s or m/s]."""
 
 
 class Plant:
@@ -48,13 +59,16 @@ class Plant:
         Gives kinematics, gravity and position limits (soft stops, at one end where the other is
         not limited).  There are no contacts.
     parameters:
-        Inertial parameters of its links; ``Ia``, ``fv``, ``fc``, ``ts``, ``tsc`` and ``off`` of
-        its joints; what is missing is 0.
+        Inertial parameters of its links; ``Ia``, ``fv``, ``fc``, ``ts``, ``tsc``, ``off``, ``fr``,
+        ``fl``, ``kc`` and ``ks`` of its joints; what is missing is 0.
     timestep:
         Length of a step [s].
     slopes:
         (n_joints,) of stiction and Stribeck friction, as `regressor.friction.slopes_of` gives
         them, needed with such friction [s/rad or s/m].
+    breakaway:
+        (n_joints,) displacement of dry friction by Dahl's model [rad or m]; None for the sign of
+        the velocity.
 
     Attributes
     ----------
@@ -71,6 +85,7 @@ class Plant:
         parameters: ParameterSet,
         timestep: float,
         slopes: Mapping[str, np.ndarray] | None = None,
+        breakaway: np.ndarray | None = None,
     ) -> None:
         self.robot = robot
         self.model = self._make(parameters)
@@ -79,16 +94,32 @@ class Plant:
         self._place, self._dof = self._places(robot.joints)
         self._owners, self._gears = self._drives()
         self._drive_place, self._drive_dof = self._places(self._owners)
-        self._viscous, self._coulomb, self._offset = (
-            self._of_dofs(parameters, symbol) for symbol in ('fv', 'fc', 'off')
+        self._viscous, self._coulomb, self._offset, self._root, self._load = (
+            self._of_dofs(parameters, symbol) for symbol in ('fv', 'fc', 'off', 'fr', 'fl')
         )
         # friction that is reduced to the joint, as the motor has it
-        self._viscous[self._drive_dof] /= self._gears**2
-        self._coulomb[self._drive_dof] /= np.abs(self._gears)
+        gears = np.abs(self._gears)
+        self._viscous[self._drive_dof] /= gears**2
+        self._coulomb[self._drive_dof] /= gears
         self._offset[self._drive_dof] /= self._gears
+        self._root[self._drive_dof] /= gears ** (4.0 / 3.0)
         self._static = self._static_friction(parameters, slopes)
-        self._friction = (self._viscous.copy(), self._coulomb.copy(), self._static)
+        self._friction = (
+            self._viscous.copy(),
+            self._coulomb.copy(),
+            self._static,
+            self._root.copy(),
+            self._load.copy(),
+        )
+        self._breakaway = np.zeros(self.model.nv)
+        if breakaway is not None:
+            self._breakaway[self._drive_dof] = breakaway * gears
+        self._springs = np.array(
+            [[parameters.get(f'{joint}.{s}') for joint in robot.joints] for s in ('kc', 'ks')]
+        )
+        self._rigid_data = robot.model.createData()
         self._stuck = np.zeros(self.model.nv, dtype=bool)
+        self._direction, self._acceleration = np.zeros((2, self.model.nv))
         self.external = np.zeros(robot.n_joints)
         self._unloaded = _inertial(self.model, self.model.body(robot.links[-1]).id)
         self._identity = np.eye(self.model.nv)
@@ -133,11 +164,17 @@ class Plant:
 
     def set_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
         """Put the robot into a state, (n_joints,) each."""
-        mujoco.mj_resetData(self.model, self.data)
-        self._stuck[:] = False
+        self._reset()
         self.data.qpos[self._place] = position
         self.data.qvel[self._dof] = velocity
         mujoco.mj_forward(self.model, self.data)
+
+    def _reset(self) -> None:
+        """Forget the state, that of friction included."""
+        mujoco.mj_resetData(self.model, self.data)
+        self._stuck[:] = False
+        self._direction[:] = 0.0
+        self._acceleration[:] = 0.0
 
     def carry(self, payload: Payload) -> None:
         """Let the last link carry a payload, in place of the one before."""
@@ -158,8 +195,9 @@ class Plant:
         scale = np.ones(self.model.nv)
         factors = per_joint(wear.friction, self.robot, 'wear.friction')
         scale[self._drive_dof] = 1.0 if factors is None else factors
-        viscous, dry, static = self._friction
+        viscous, dry, static, root, load = self._friction
         self._viscous, self._coulomb = scale * viscous, scale * dry
+        self._root, self._load = scale * root, scale * load
         if static is not None:
             sizes = {'stiction': scale * static.stiction, 'stribeck': scale * static.stribeck}
             self._static = replace(static, **sizes)
@@ -171,23 +209,68 @@ class Plant:
         drive[self._drive_dof] = effort / self._gears
         drive -= self._offset
         drive[self._dof] += self.external
-        h, velocity = model.opt.timestep, data.qvel
+        h, velocity = model.opt.timestep, data.qvel.copy()
+        middle = self.position + 0.5 * h * self.velocity
+        drive[self._dof] -= (self._springs * [np.cos(middle), np.sin(middle)]).sum(axis=0)
+        viscous, constant = self._smooth_friction(velocity + 0.5 * h * self._acceleration)
+        drive -= constant
         mujoco.mj_solveM(model, data, self._inverse, self._identity)
         # (M + h/2 D)^-1: viscous friction at the mean of the velocities before and after
         response = np.linalg.solve(
-            self._identity + self._inverse * (0.5 * h * self._viscous), self._inverse
+            self._identity + self._inverse * (0.5 * h * viscous), self._inverse
         )
-        acting = drive + data.qfrc_passive - data.qfrc_bias - self._viscous * velocity
+        acting = drive + data.qfrc_passive - data.qfrc_bias - viscous * velocity
         free = velocity + h * (response @ acting)
-        if self._static is None:
-            dry = coulomb(h * response, free, self._coulomb, self._stuck)
-            self._stuck = np.abs(dry) < self._coulomb
-        else:
-            dry = self._static.over_step(h * response, velocity, free)
+        dry = self._dry_friction(h * response, velocity, free)
         after = free - h * (response @ dry)
-        data.qfrc_applied[:] = drive - dry - 0.5 * self._viscous * (velocity + after)
+        self._acceleration = (after - velocity) / h
+        data.qfrc_applied[:] = drive - dry - 0.5 * viscous * (velocity + after)
         mujoco.mj_step(model, data)
         mujoco.mj_forward(model, data)  # inertia and bias of the new state, for the next step
+
+    def _smooth_friction(self, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """
+        Return the tangent at velocities (nv,) of friction that is viscous or by the root.
+
+        It is a viscous friction (nv,) and a constant one (nv,).
+        """
+        if not self._root.any():
+            return self._viscous, np.zeros_like(velocity)
+        speed = np.maximum(np.abs(velocity), _CREEP)
+        chord = self._root * speed ** (-2.0 / 3.0)
+        slope = np.where(speed > _CREEP, chord / 3.0, chord)
+        return self._viscous + slope, (chord - slope) * velocity
+
+    def _dry_friction(
+        self, mobility: np.ndarray, velocity: np.ndarray, free: np.ndarray
+    ) -> np.ndarray:
+        """Return the efforts (nv,) of dry friction over a step, and let it follow the motion."""
+        limit = self._coulomb
+        if self._load.any():
+            limit = limit + self._load * np.abs(self._transmitted())
+        if self._static is None and not self._breakaway.any():
+            dry = coulomb(mobility, free, limit, self._stuck)
+            self._stuck = np.abs(dry) < limit
+            return dry
+        h = self.model.opt.timestep
+        kinds: list[SmoothFriction] = [] if self._static is None else [self._static]
+        if not limit.any():
+            return over_step(kinds, mobility, velocity, free)
+        breakaway = np.maximum(self._breakaway, STEEPEST)
+        dahl = DahlFriction(limit, breakaway, self._direction, h)
+        dry = over_step([*kinds, dahl], mobility, velocity, free)
+        self._direction = dahl.after(0.5 * (velocity + free - mobility @ dry))
+        return dry
+
+    def _transmitted(self) -> np.ndarray:
+        """Efforts (nv,) of the URDF's bodies, with the acceleration of the step before."""
+        robot = self.robot
+        states = (robot.tangent(x) for x in (self.velocity, self._acceleration[self._dof]))
+        position = robot.configuration(self.position)
+        efforts = pin.rnea(robot.model, self._rigid_data, position, *states)
+        transmitted = np.zeros(self.model.nv)
+        transmitted[self._dof] = efforts[robot.columns]
+        return transmitted
 
     def inverse_dynamics(
         self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray

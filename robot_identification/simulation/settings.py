@@ -119,6 +119,32 @@ class SimulationSettings:
         unit='s/rad',
         minimum=0.001,
     )
+    root: tuple[float, ...] = _fixed(
+        (),
+        doc='True friction fr by the cube root of the speed; empty: none',
+        unit='N m (s/rad)^(1/3)',
+        minimum=0.0,
+    )
+    load: tuple[float, ...] = _fixed(
+        (),
+        doc="True friction fl by load, a share of the effort of the URDF's bodies; empty: none",
+        minimum=0.0,
+        maximum=0.9,
+    )
+    breakaway: tuple[float, ...] = _fixed(
+        (),
+        doc='True displacement within which dry friction (coulomb, load) turns from one direction '
+        'to the other (Dahl); empty, or 0: it has the sign of the velocity, and sticks',
+        unit='rad',
+        minimum=0.0,
+        maximum=1.0,
+    )
+    spring_cosine: tuple[float, ...] = _fixed(
+        (), doc='True effort kc of springs by the cosine of the position; empty: none', unit='N m'
+    )
+    spring_sine: tuple[float, ...] = _fixed(
+        (), doc='True effort ks of springs by the sine of the position; empty: none', unit='N m'
+    )
     offset: tuple[float, ...] = _fixed(
         (),
         doc='True offset of the friction; empty: random, with friction_perturbation times the '
@@ -166,12 +192,27 @@ class SimulationSettings:
         unit='N m',
         minimum=0.0,
     )
-    effort_delay: float = _fixed(
+    effort_delay: float | tuple[float, ...] = _fixed(
         0.0,
-        doc='How late the measured effort is behind position and velocity of the same stamp',
+        doc='How late the measured effort is behind position and velocity of the same stamp, in '
+        'whole servo periods; one number, or one a joint',
         unit='s',
         minimum=0.0,
         maximum=1.0,
+    )
+    effort_low_pass: float | tuple[float, ...] = _fixed(
+        0.0,
+        doc='Cut-off frequency of the smoothing of the measured effort: two filters of order 1 in '
+        'a row, which make it later by 1/(pi effort_low_pass), too; 0 for none; one number, or '
+        'one a joint',
+        unit='Hz',
+        minimum=0.0,
+        maximum=1e6,
+    )
+    base_tilt: tuple[float, float, float] = _fixed(
+        (0.0, 0.0, 0.0),
+        doc='True tilt of the base, a rotation vector of gravity that the servo does not know',
+        unit='rad',
     )
     initial_position: tuple[float, ...] = _fixed(
         (),

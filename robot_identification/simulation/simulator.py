@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..config.experiment import turned
 from ..data.recording import Recording
 from ..errors import ModelError, SettingsError
 from ..model.parameters import ParameterSet
@@ -108,7 +109,7 @@ class Simulator:
         self._start = _initial_position(robot, settings)
         self._noise = _effort_noise(robot, settings)
         self._count = _encoder_count(robot, settings)
-        self._delay = round(settings.effort_delay * settings.servo_rate)
+        self._channel = _EffortChannel.of(robot, settings)
         self.follower = TrajectoryFollower(robot.joints, self._start)
         self._reference: TrajectoryFollower | PositionCommands | VelocityCommands = self.follower
         self._random = np.random.default_rng([settings.seed, 1])
@@ -139,7 +140,7 @@ class Simulator:
         self.reference = self._reference.advance(self.time)
         effort = self._drive(self.reference)
         # the drives have held the robot there before
-        self._applied = deque([effort] * (self._delay + 2), maxlen=self._delay + 2)
+        self._channel.restart(effort)
 
     def follow(self, waypoints: Waypoints, start: float | None = None) -> float:
         """Follow a trajectory from ``start`` [s] (None: now); see `TrajectoryFollower.follow`."""
@@ -206,8 +207,7 @@ class Simulator:
         motors = self.plant.motor_position, self.plant.motor_velocity
         self.reference = self._reference.advance(time)
         command = self._drive(self.reference)
-        self._applied.append(command)
-        effort = 0.5 * (self._applied[0] + self._applied[1])
+        effort = self._channel.push(command)
         if self._noise.any():
             effort += self._noise * self._random.standard_normal(effort.size)
         position, velocity = self._sensed(position, velocity)
@@ -271,6 +271,60 @@ class Simulator:
         )
 
 
+class _EffortChannel:
+    """
+    From the efforts of the drives to those that they report: delay and two low-pass filters.
+
+    Parameters
+    ----------
+    delay:
+        (n_joints,) servo periods.
+    cutoff:
+        (n_joints,) of the filters, in radians a servo period; infinite for none.
+
+    """
+
+    def __init__(self, delay: np.ndarray, cutoff: np.ndarray) -> None:
+        self._delay, self._joints = delay, np.arange(delay.size)
+        # 1/(1 + s/w) by the bilinear transformation, which keeps its group delay at rest
+        self._filtered = np.isfinite(cutoff)
+        wide = np.where(self._filtered, cutoff, 1.0)
+        self._keep, self._take = (2.0 - wide) / (2.0 + wide), wide / (2.0 + wide)
+        self.restart(np.zeros(delay.size))
+
+    @classmethod
+    def of(cls, robot: Robot, settings: SimulationSettings) -> _EffortChannel:
+        """Make the channel of a robot's joints."""
+        delay, low_pass = (
+            per_joint(np.atleast_1d(getattr(settings, key)).tolist(), robot, key)
+            for key in ('effort_delay', 'effort_low_pass')
+        )
+        assert delay is not None and low_pass is not None
+        cutoff = np.where(low_pass > 0.0, 2.0 * np.pi * low_pass / settings.servo_rate, np.inf)
+        return cls(np.rint(delay * settings.servo_rate).astype(int), cutoff)
+
+    def restart(self, effort: np.ndarray) -> None:
+        """Begin with an effort (n_joints,) that the drives have had for long."""
+        longest = int(self._delay.max(initial=0)) + 2
+        self._applied = deque([effort] * longest, maxlen=longest)
+        # input and output of both filters at the sample before
+        self._stages = np.array([effort] * 3)
+
+    def push(self, effort: np.ndarray) -> np.ndarray:
+        """Take the efforts of the next period, (n_joints,), and return those that are reported."""
+        self._applied.append(effort)
+        applied = np.array(self._applied)
+        newer, older = (applied[-1 - self._delay - k, self._joints] for k in (0, 1))
+        # averaged over a period around the sample
+        reported = 0.5 * (newer + older)
+        for stage in range(2):
+            before, self._stages[stage] = self._stages[stage].copy(), reported
+            smooth = self._keep * self._stages[stage + 1] + self._take * (reported + before)
+            reported = np.where(self._filtered, smooth, reported)
+        self._stages[2] = reported
+        return reported
+
+
 def simulate(
     robot: Robot,
     waypoints: Waypoints,
@@ -301,16 +355,18 @@ def _mechanism(
     }
     step = 1.0 / (settings.servo_rate * settings.substeps)
     slopes = slopes_of(true_model(robot, settings), robot.joints)
+    breakaway = per_joint(settings.breakaway, robot, 'breakaway')
     known = nominal.updated(rotor)
+    real = robot.with_gravity(turned(robot.gravity.tolist(), settings.base_tilt))
     if elastic is None:
         servo = Servo(robot, known, settings.bandwidth, settings.damping)
-        return Plant(robot, parameters, step, slopes), servo
+        return Plant(real, parameters, step, slopes, breakaway), servo
     require_rotors('rotor_inertia', np.array(list(rotor.values())), robot)
     stiffness = np.array([parameters[f'{joint}.k'] for joint in robot.joints])
     slow = ElasticServo(
         robot, known, stiffness, settings.bandwidth, settings.damping, settings.servo_rate
     )
-    return ElasticPlant(robot, parameters, elastic, step, slopes), slow
+    return ElasticPlant(real, parameters, elastic, step, slopes, breakaway), slow
 
 
 def _initial_position(robot: Robot, settings: SimulationSettings) -> np.ndarray:

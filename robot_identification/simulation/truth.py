@@ -18,7 +18,10 @@ from ..regressor import (
     prior,
 )
 from ..regressor.friction import slopes_of
+from ..regressor.kinematics import tree_of
 from .settings import SimulationSettings
+
+_SPRINGS = {'kc': 'spring_cosine', 'ks': 'spring_sine'}
 
 ROTOR_ACCELERATION = 500.0
 """Acceleration at which a default rotor takes the whole effort limit [rad/s^2]."""
@@ -29,8 +32,9 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     Return the true standard parameters of the simulated robot.
 
     They are in the layout of ``regressor.prior(robot, true_model(...))``: ten parameters a link,
-    then ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``) and ``off`` joint by joint; these are the
-    motors' if joints are elastic, which have their stiffness ``k`` and damping ``d``.
+    then ``Ia``, ``fv``, ``fc`` (or ``ts`` and ``tsc``), ``off`` and, if they are given, ``fr`` and
+    ``fl`` joint by joint, then ``kc`` and ``ks``; these are the motors' if joints are elastic,
+    which have their stiffness ``k`` and damping ``d``.
 
     Raises
     ------
@@ -52,8 +56,14 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
         values.update(zip(names, perturbed, strict=True))
     joint_values = _friction(robot, settings, nominal, random)
     joint_values['Ia'] = _rotor_inertia(robot, settings)
+    for symbol, key in (('fr', 'root'), ('fl', 'load'), *_SPRINGS.items()):
+        given = per_joint(getattr(settings, key), robot, key)
+        if given is not None:
+            joint_values[symbol] = given
     for symbol, entries in joint_values.items():
-        values.update({f'{j}.{symbol}': v for j, v in zip(robot.joints, entries, strict=True)})
+        named = {f'{j}.{symbol}': v for j, v in zip(robot.joints, entries, strict=True)}
+        # joints that slide have no springs
+        values.update({name: v for name, v in named.items() if name in nominal.layout})
     if model.elastic is None:
         return nominal.updated(values)
     return prior(robot, model).updated(_of_elastic(robot, model.elastic, settings, values))
@@ -61,15 +71,25 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
 
 def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
     """
-    Return the model that the simulated robot obeys: Coulomb friction, or stiction.
+    Return the model that the simulated robot obeys: its friction, springs and breakaway.
 
-    Raises SettingsError if both are given, slopes do not fit the robot, or Stribeck friction has
-    no stiction.
+    Raises SettingsError if both Coulomb friction and stiction are given, slopes or breakaway do
+    not fit the robot, or Stribeck friction has no stiction.
     """
     elastic = settings.elastic
     if elastic is not None:
         damped = any(value > 0.0 for value in settings.transmission_damping)
         elastic = replace(elastic, damping=elastic.damping or damped)
+    further = tuple(term for term in ('root', 'load') if getattr(settings, term))
+    breakaway = per_joint(settings.breakaway, robot, 'breakaway')
+    springs = any(getattr(settings, key) for key in _SPRINGS.values())
+    turning = zip(robot.joints, tree_of(robot).revolute, strict=True)
+    model = ModelSettings(
+        friction=('viscous', 'coulomb', 'offset', *further),
+        elastic=elastic,
+        breakaway=0.0 if breakaway is None else tuple(breakaway.tolist()),
+        joint_springs=tuple(joint for joint, turns in turning if springs and turns),
+    )
     if not settings.stiction:
         if settings.stribeck:
             raise SettingsError(
@@ -78,7 +98,7 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
                 value=settings.stribeck,
                 remedy='give stiction, too: Stribeck friction is what it falls by',
             )
-        return ModelSettings(elastic=elastic)
+        return model
     if settings.coulomb:
         raise SettingsError(
             "both 'coulomb' and 'stiction' are given",
@@ -86,11 +106,11 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
             value=settings.coulomb,
             remedy='give one of them; stiction + stribeck is the Coulomb friction',
         )
-    model = ModelSettings(
-        friction=('viscous', 'stiction', 'stribeck', 'offset'),
+    model = replace(
+        model,
+        friction=('viscous', 'stiction', 'stribeck', 'offset', *further),
         stiction_slope=settings.stiction_slope,
         stribeck_slope=settings.stribeck_slope,
-        elastic=elastic,
     )
     slopes_of(model, robot.joints)
     return model

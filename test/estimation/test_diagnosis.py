@@ -40,6 +40,14 @@ def test_fault_is_found(kind):
     assert all(each.remedy and each.evidence and each.change for each in found)
 
 
+def test_one_impossible_position_is_no_error():
+    """It makes the normal matrix of one stretch larger than the others by many digits."""
+    made = arm(60)
+    position = made.recording.position.copy()
+    position[len(position) // 3, 0] = 1e6
+    diagnose(made.robot, [replace(made.recording, position=position)])
+
+
 def test_finding_says_how_much_better_and_which_key():
     fault = faulty('sign of an effort', FIVE_JOINTS)
     diagnosis = diagnose(fault.robot, [fault.recording])

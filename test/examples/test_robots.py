@@ -150,8 +150,7 @@ def identified(request, stand_in, tmp_path_factory):
     )
     if not driver.geared:
         settings = replace(settings, rotor_inertia=(0.0,) * robot.n_joints)
-    # the simulated drives have neither delay nor tilt, so that the example's settings are complete
-    replaced = ['--set', 'auto=false']
+    replaced = []
     for seed, role in enumerate(('identification', 'validation')):
         run = simulate(robot, sines(robot, driver.duration, seed, 0.8), settings)
         (entry,) = getattr(experiment.data, role)

@@ -40,9 +40,10 @@ def test_a_state_of_another_problem_is_refused(case, tmp_path):
         IdentificationProblem(other, signals=case.problem.signals).online(1e-3).load(file)
     with pytest.raises(SettingsError, match='weighted differently'):
         case.online(weights=np.full(6, 2.0)).load(file)
-    model = replace(case.problem.model, rotor_inertia=not case.problem.model.rotor_inertia)
-    with pytest.raises(ModelError, match='another model'):
-        replace(case.problem, model=model).online(1e-3).load(file)
+    for change in ({'rotor_inertia': not case.problem.model.rotor_inertia}, {'breakaway': 0.01}):
+        model = replace(case.problem.model, **change)
+        with pytest.raises(ModelError, match='another model'):
+            replace(case.problem, model=model).online(1e-3).load(file)
 
 
 def test_files_that_are_no_states_are_refused(case, tmp_path):

@@ -230,6 +230,7 @@ def broken(text: str, old: str, new: str) -> str:
             'the URDF in it was changed',
         ),
         (lambda text: broken(text, 'kg m^2, value: ', 'kg m^2, value: no'), 'value of'),
+        (lambda text: re.sub(r'(kg m, value:) [^,]+,', r'\1 .nan,', text), 'a finite number'),
         (lambda text: re.sub(r'name: \S+\.m,', 'name: null,', text), 'name of a parameter'),
     ],
 )

@@ -55,3 +55,14 @@ def test_a_sine_comes_out_late_and_smaller():
 
 def test_a_constant_stays_up_to_both_ends():
     np.testing.assert_allclose(_passed(np.full((5, 300), 3.0), [300]), 3.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize('delay', [0.02, 0.4])
+def test_the_first_row_stands_for_those_before_the_stretch(delay):
+    """A whole number of rows late, few or more than the kernel's reach."""
+    signal = np.random.default_rng(1).standard_normal(60)
+    channel = EffortChannel([channel_kernel(delay, 0.0, RATE)], np.array([0]))
+    found = np.hstack([channel.push(signal[None]), channel.finish()])[0]
+    late = round(delay * RATE)
+    wanted = np.concatenate([np.full(late, signal[0]), signal[:-late]])
+    np.testing.assert_allclose(found, wanted, atol=1e-13)

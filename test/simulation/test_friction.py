@@ -25,7 +25,7 @@ from robot_identification.simulation import (
     truth,
     Waypoints,
 )
-from robot_identification.simulation.friction import coulomb, StaticFriction
+from robot_identification.simulation.friction import coulomb, over_step, StaticFriction
 from scipy.integrate import solve_ivp
 from scipy.interpolate import make_interp_spline
 
@@ -139,7 +139,7 @@ def test_friction_of_a_step_is_that_of_its_mean_velocity(seed, n, scale):
         10.0 ** random.uniform(1.0, 4.0, n),
         random.uniform(1.0, 9.0, n),
     )
-    effort = friction.over_step(mobility, before, free)
+    effort = over_step([friction], mobility, before, free)
     mean = 0.5 * (before + free - mobility @ effort)
     np.testing.assert_allclose(friction.effort(mean), effort, atol=1e-7)
 

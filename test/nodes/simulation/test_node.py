@@ -161,6 +161,25 @@ def test_reset_and_truth(ros, tmp_path):
     assert (np.diff([nanoseconds(m) for m in states]) > 0).all()
 
 
+def test_terms_of_real_drives_are_parameters(ros, tmp_path):
+    """Numbers for all joints, and lists of one a joint."""
+    import yaml
+
+    drives = {
+        'load': [0.1],
+        'breakaway': [0.02],
+        'spring_sine': [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+        'effort_delay': [0.0, 0.01, 0.02, 0.0, 0.0, 0.0],
+        'effort_low_pass': 8.0,
+        'base_tilt': [0.05, 0.0, 0.0],
+    }
+    file = tmp_path / 'truth.yaml'
+    ros.start('simulation', parameters={'rate': 250.0, 'truth_file': str(file), **drives})
+    joint_states(ros)
+    values = yaml.safe_load(file.read_text())
+    assert values['joint_3.fl'] == 0.1 and values['joint_3.ks'] == 3.0
+
+
 def test_names_are_relative_and_parameters_are_read_only(ros):
     parameters = {'rate': 100, 'real_time_factor': 0.5, 'use_sim_time': True}
     begun = time.monotonic()

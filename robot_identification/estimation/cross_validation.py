@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Cross-validation over contiguous stretches of the recordings.
+
+The rows of the recordings are cut into `FOLDS` stretches.  Base parameters are fitted to all but
+one and predict that one.  Normal matrices of each stretch and joint make that cheap.  The fit is
+weighted least squares, its weights iterated from the residuals of the joint fit, with a weak pull
+towards the prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+import itertools
+
+import numpy as np
+
+from ..base_parameters import BaseStructure, structure
+from ..data.recording import Motion
+from ..model.robot import Robot
+from ..regressor import build, ModelSettings
+from ..regressor import prior as urdf_prior
+from ..regressor.pattern import RowPattern
+from ..signals import channel_kernel, EffortChannel, RecordingSource, SignalSettings
+from .rows import driven_rows, row_blocks
+
+FOLDS = 5
+"""Stretches that are held out in turn."""
+
+WORKING_RATE = 50.0
+"""Rate of the rows in all comparisons [Hz], so that all predict the same efforts."""
+
+TERM_COST = 0.01
+"""Cost of a term of one joint: the logarithm of the residual that it has to save."""
+
+TILT_STD = np.radians(1.0)
+"""Standard deviation of the base's tilt before anything is measured [rad]."""
+
+INDEPENDENT_RATE = 2.0
+"""Rows that count as independent beside the model's error [1/s]."""
+
+LONGEST = 600.0
+"""Time that is looked at of each recording [s]."""
+
+_LEAST = 1e-3  # share of the effort below which residuals are not compared
+_LEAST_GAIN = 1e-3  # of the logarithm of the residual
+_PULL = 1e-5  # of the scaled normal matrix, towards the prior
+_FRICTION = ('fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """
+    Rows of consecutive moments.
+
+    Attributes
+    ----------
+    signals:
+        (K, m) entries of the rows, joint by joint, and the columns added to them.
+    effort, position, velocity:
+        (m, n).
+
+    """
+
+    signals: np.ndarray
+    effort: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+
+
+@dataclass(frozen=True)
+class FoldedRows:
+    """
+    Rows of the identification recordings at `WORKING_RATE`, in memory.
+
+    Attributes
+    ----------
+    columns:
+        The columns that each joint's entries stand for.
+    width:
+        Number b of columns.
+    prior:
+        (b,) values that the fit is weakly pulled to.
+    stds:
+        (b,) standard deviation of these values; infinite for those with the weak pull alone.
+    own:
+        (n, b) bool, columns of a joint's own friction.
+    driven:
+        (n,) bool.
+    rate:
+        Of the rows [Hz].
+    stretches:
+        The rows.
+    structure:
+        Base parameters of the columns.
+    zone:
+        (n,) speed below which rows are neither fitted nor predicted [rad/s or m/s].
+
+    """
+
+    columns: tuple[np.ndarray, ...]
+    width: int
+    prior: np.ndarray
+    stds: np.ndarray
+    own: np.ndarray
+    driven: np.ndarray
+    rate: float
+    stretches: tuple[Stretch, ...]
+    structure: BaseStructure
+    zone: np.ndarray
+
+    @property
+    def n_joints(self) -> int:
+        """Number of joints."""
+        return len(self.columns)
+
+    @property
+    def _counted(self) -> float:
+        """Square root of the independent rows of a joint, which residuals are norms of."""
+        duration = sum(len(stretch.effort) for stretch in self.stretches) / self.rate
+        return float(np.sqrt(max(1.0, duration * INDEPENDENT_RATE)))
+
+    @classmethod
+    def of(
+        cls,
+        sources: Sequence[RecordingSource],
+        robot: Robot,
+        model: ModelSettings,
+        signals: SignalSettings,
+        zone: np.ndarray,
+    ) -> FoldedRows:
+        """Read the recordings."""
+        regressor = build(robot, model)
+        base = structure(regressor, robot, grouping=model.grouping)
+        pattern: RowPattern | None = None
+        stretches: list[Stretch] = []
+        rate = WORKING_RATE
+        for source in sources:
+            blocks = row_blocks(source, regressor, base, signals)
+            for _, group in itertools.groupby(blocks, key=lambda block: block.segment):
+                parts = list(itertools.islice(group, _most_blocks()))
+                pattern = parts[0].pattern
+                time = np.concatenate([block.time for block in parts])
+                if time.size < 2:
+                    continue
+                rate = 1.0 / float(np.median(np.diff(time)))
+                stretches.append(
+                    Stretch(
+                        np.hstack([block.entries for block in parts]),
+                        np.vstack([block.effort for block in parts]),
+                        np.vstack([block.position for block in parts]),
+                        np.vstack([block.velocity for block in parts]),
+                    )
+                )
+        assert pattern is not None
+        values = base.regrouping @ urdf_prior(robot, model).values
+        owners = [name.rpartition('.') for name in base.names]
+        own = np.array(
+            [
+                [owner == joint and symbol in _FRICTION for owner, _, symbol in owners]
+                for joint in robot.joints
+            ]
+        )
+        return cls(
+            columns=pattern.columns,
+            width=base.n_base,
+            prior=values,
+            stds=np.full(base.n_base, np.inf),
+            own=own,
+            driven=driven_rows(regressor),
+            rate=rate,
+            stretches=tuple(stretches),
+            structure=base,
+            zone=zone,
+        )
+
+    def through(self, delays: np.ndarray, low_passes: np.ndarray) -> FoldedRows:
+        """Pass the columns through the joints' channels."""
+        pairs = zip(delays.tolist(), low_passes.tolist(), strict=True)
+        kernels = [channel_kernel(delay, low_pass, self.rate) for delay, low_pass in pairs]
+        groups = np.repeat(np.arange(self.n_joints), [c.size for c in self.columns])
+        stretches = []
+        for stretch in self.stretches:
+            channel = EffortChannel(kernels, groups)
+            signals = np.hstack([channel.push(stretch.signals), channel.finish()])
+            stretches.append(replace(stretch, signals=signals))
+        return replace(self, stretches=tuple(stretches))
+
+    def with_gravity(
+        self, robot: Robot, model: ModelSettings, directions: Sequence[np.ndarray]
+    ) -> FoldedRows:
+        """
+        Add the columns of gravity along other directions, for the present fit.
+
+        Their coefficients are the shares of gravity along the directions.
+        """
+        base = self.fit()
+        ends = np.cumsum([c.size for c in self.columns])
+        starts = np.concatenate(([0], ends[:-1]))
+        rigid = np.where(self.own.any(axis=0), 0.0, base)
+        efforts = []
+        for direction in directions:
+            regressor = build(robot.with_gravity(direction.tolist()), model)
+            efforts.append(
+                [
+                    (
+                        regressor.rows(
+                            Motion(
+                                s.position, np.zeros_like(s.position), np.zeros_like(s.position)
+                            )
+                        ).reshape(len(s.position), self.n_joints, -1)[
+                            :, :, self.structure.independent
+                        ]
+                        @ rigid
+                    ).T
+                    for s in self.stretches
+                ]
+            )
+        stretches = []
+        for i, stretch in enumerate(self.stretches):
+            parts = []
+            for joint, (start, end) in enumerate(zip(starts, ends, strict=True)):
+                parts.append(stretch.signals[start:end])
+                parts.extend(of_direction[i][joint][None] for of_direction in efforts)
+            stretches.append(replace(stretch, signals=np.vstack(parts)))
+        added = np.arange(self.width, self.width + len(directions))
+        return replace(
+            self,
+            columns=tuple(np.append(columns, added) for columns in self.columns),
+            width=self.width + len(directions),
+            prior=np.append(self.prior, np.zeros(len(directions))),
+            stds=np.append(self.stds, np.full(len(directions), TILT_STD * self._counted)),
+            own=np.hstack([self.own, np.zeros((self.n_joints, len(directions)), dtype=bool)]),
+            stretches=tuple(stretches),
+        )
+
+    def grams(self, zone: np.ndarray | None = None) -> np.ndarray:
+        """Return (FOLDS, n, b + 1, b + 1) normal matrices of rows faster than the dead zone."""
+        zone = self.zone if zone is None else zone
+        total = sum(len(stretch.effort) for stretch in self.stretches)
+        bounds = np.linspace(0, total, FOLDS + 1).astype(int)
+        found = np.zeros((FOLDS, self.n_joints, self.width + 1, self.width + 1))
+        first = 0
+        for stretch in self.stretches:
+            last = first + len(stretch.effort)
+            for fold in range(FOLDS):
+                part = slice(max(bounds[fold], first) - first, min(bounds[fold + 1], last) - first)
+                if part.stop <= part.start:
+                    continue
+                start = 0
+                for joint, columns in enumerate(self.columns):
+                    stop = start + columns.size
+                    rows = np.vstack(
+                        [stretch.signals[start:stop, part], stretch.effort[part, joint]]
+                    )
+                    if zone[joint] > 0.0:
+                        rows = rows[:, np.abs(stretch.velocity[part, joint]) >= zone[joint]]
+                    places = np.append(columns, self.width)
+                    found[fold, joint][np.ix_(places, places)] += rows @ rows.T
+                    start = stop
+            first = last
+        return found
+
+    def cost(self, zone: float | None = None) -> np.ndarray:
+        """
+        Return the logarithm of the held-out residual of each stretch and driven joint.
+
+        Parameters
+        ----------
+        zone:
+            Dead zone of the rows that parameters are fitted to, in place of `zone`.
+
+        """
+        whole = self.grams()
+        fitted = whole if zone is None else self.grams(np.full(self.n_joints, zone))
+        weights = self._weights(fitted.sum(axis=0))
+        costs = np.empty((FOLDS, self.n_joints))
+        for fold in range(FOLDS):
+            base = self._solve(fitted.sum(axis=0) - fitted[fold], weights)
+            costs[fold] = _log_residual(whole[fold], base)
+        return costs[:, self.driven]
+
+    def fit(self) -> np.ndarray:
+        """Return the base parameters of all rows, (b,)."""
+        grams = self.grams().sum(axis=0)
+        return self._solve(grams, self._weights(grams))
+
+    def own_costs(self, base: np.ndarray) -> np.ndarray:
+        """
+        Return the cost of each joint where its own friction alone is fitted.
+
+        Parameters
+        ----------
+        base:
+            (b,) the other parameters.
+
+        Returns
+        -------
+        (FOLDS, n) logarithm of the held-out residual.
+
+        """
+        grams = self.grams()
+        costs = np.empty((FOLDS, self.n_joints))
+        for joint in range(self.n_joints):
+            own = np.flatnonzero(self.own[joint])
+            # what the other parameters predict is taken from the effort
+            reduce = np.zeros((self.width + 1, own.size + 1))
+            reduce[own, np.arange(own.size)] = 1.0
+            reduce[: self.width, -1] = -np.where(self.own[joint], 0.0, base)
+            reduce[self.width, -1] = 1.0
+            parts = reduce.T @ grams[:, joint] @ reduce
+            for fold in range(FOLDS):
+                train = parts.sum(axis=0) - parts[fold]
+                values = _solved(train[:-1, :-1], train[:-1, -1])
+                held = np.append(-values, 1.0)
+                energy = grams[fold, joint, -1, -1]
+                costs[fold, joint] = _log_share(held @ parts[fold] @ held, energy)
+        return costs
+
+    def _weights(self, grams: np.ndarray) -> np.ndarray:
+        """Return the joints' weights, iterated from the residuals of the joint fit, (n,)."""
+        efforts = np.sqrt(np.maximum(grams[:, -1, -1], 1e-30))
+        weights = self.driven / efforts
+        for _ in range(4):
+            base = self._solve(grams, weights)
+            residual = np.exp(_log_residual(grams, base))
+            weights = self.driven / residual
+        return np.asarray(weights)
+
+    def _solve(self, grams: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Solve the weighted normal equations of all joints with the pull towards the prior."""
+        total = np.einsum('j,jkl->kl', weights**2, grams)
+        pull = np.diag(total)[:-1] * _PULL + 1.0 / self.stds**2
+        pull[pull == 0.0] = 1.0
+        matrix = total[:-1, :-1] + np.diag(pull)
+        return _solved(matrix, total[:-1, -1] + pull * self.prior)
+
+
+def _most_blocks() -> int:
+    """Return the blocks of `LONGEST` at a rate of a kilohertz."""
+    return int(LONGEST * 1000.0 / 512.0)
+
+
+def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-30))
+    scaled = matrix * scale * scale[:, None]
+    return np.asarray(scale * np.linalg.lstsq(scaled, scale * right, rcond=1e-12)[0])
+
+
+def _log_residual(grams: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """Return the logarithm of each joint's residual, (n,)."""
+    ahead = np.append(base, -1.0)
+    squares = np.einsum('k,jkl,l->j', ahead, grams, ahead)
+    return np.asarray(_log_share(squares, grams[:, -1, -1]))
+
+
+def _log_share(squares: np.ndarray, energy: np.ndarray) -> np.ndarray:
+    """Return half the logarithm of squares, not below a small share of the effort's."""
+    least = _LEAST**2 * np.asarray(energy) + 1e-30
+    return np.asarray(0.5 * np.log(np.maximum(squares, 0.0) + least))
+
+
+def _standard_error(difference: np.ndarray) -> float:
+    """Return the standard error of the mean over stretches."""
+    return float(difference.std(ddof=1) / np.sqrt(difference.size))
+
+
+def better(cost: np.ndarray, than: np.ndarray, terms: float) -> bool:
+    """Return whether a cost is lower by half a standard error and that of its terms a joint."""
+    difference = (cost - than).mean(axis=1)
+    needed = max(0.5 * _standard_error(difference), _LEAST_GAIN) + TERM_COST * terms
+    return bool(difference.mean() < -needed)
+
+
+def simplest(costs: np.ndarray, terms: Sequence[float] | None = None) -> int:
+    """Return the first candidate within half a standard error of the best; costs (c, folds)."""
+    if terms is not None:
+        costs = costs + TERM_COST * np.asarray(terms)[:, None]
+    best = int(np.argmin(costs.mean(axis=1)))
+    for place, cost in enumerate(costs):
+        difference = cost - costs[best]
+        if difference.mean() <= max(0.5 * _standard_error(difference), _LEAST_GAIN):
+            return place
+    return best
+
+
+def relative_gain(cost: np.ndarray, reference: np.ndarray) -> float:
+    """Return the change of the residual in per cent."""
+    return 100.0 * float(np.expm1(cost.mean() - reference.mean()))
