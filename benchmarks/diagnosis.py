@@ -14,7 +14,7 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
 from robot_identification.estimation.diagnosis import diagnose
-from robot_identification.estimation.finding import Finding
+from robot_identification.estimation.hypotheses import Finding
 from robot_identification.model.robot import Robot
 from robot_identification.regressor.settings import ModelSettings
 import yaml

@@ -230,7 +230,7 @@ class TrajectoryController:
         if begin + waypoints.time[-1] > self._world.now:
             self._world.simulator.follow(waypoints, begin)
 
-    def mistrust(self) -> None:
+    def ignore_states(self) -> None:
         """Do nothing: it has joint states of its own."""
 
     def finish(self) -> None:
@@ -272,9 +272,9 @@ class CommandController(TrajectoryController):
         """Follow the points."""
         self._player.follow(trajectory, 1e-9 * start + trajectory.begin)
 
-    def mistrust(self) -> None:
+    def ignore_states(self) -> None:
         """Use no more joint states."""
-        self._player.mistrust()
+        self._player.ignore_states()
 
     def finish(self) -> None:
         """End the stream."""

@@ -23,8 +23,8 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import structure
-from robot_identification.config.fleet import FleetSettings
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.config.sections import FleetSettings
 from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.fleet.executor import Executor, open_executor
@@ -290,7 +290,7 @@ def long_run(found: dict) -> tuple[Table, list[Figure]]:
     points = found['points']
     growth = points[-1]['worker_mb'] / points[0]['worker_mb']
     figures = [
-        Figure('long run, set aside', found['set_aside'], at_most=0),
+        Figure('long run, rejected', found['rejected'], at_most=0),
         Figure('long run, growth of workers', growth, at_most=MEMORY_GROWTH),
         Figure(
             'long run, growth of the parent',
@@ -338,7 +338,7 @@ def make_long_run(recordings: int) -> dict:
     return {
         'recordings': recordings,
         'length': SECONDS,
-        'set_aside': len(found.set_aside),
+        'rejected': len(found.rejected),
         'samples': samples,
         'merging_s': round(merging, 1),
         'points': points,

@@ -20,7 +20,7 @@ from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentificationWarning
 from robot_identification.estimation import EstimationSettings
 from robot_identification.estimation.model_selection import choose_model
-from robot_identification.estimation.prediction import predicted_efforts
+from robot_identification.estimation.validation import predicted_efforts
 from robot_identification.pipeline import identify_sources
 from robot_identification.regressor import ModelSettings
 from robot_identification.signals import SignalSettings

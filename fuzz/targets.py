@@ -225,7 +225,7 @@ def _npz_seeds() -> Sequence[Case]:
 
 @cache
 def _mcap_seeds() -> Sequence[Case]:
-    from robot_identification.untrusted.decompression import decompress_message
+    from robot_identification.untrusted.compressed import decompress_message
 
     whole = [bag_folder('MCAP')['run.mcap'], bag_folder('MCAP', 'STORAGE')['run.mcap']]
     files = [decompress_message(bag_folder('MCAP', 'FILE')['run.mcap.zstd']), *whole]

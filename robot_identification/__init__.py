@@ -47,12 +47,7 @@ if TYPE_CHECKING:
     from .model.consistency import check
     from .model.parameters import ParameterLayout, ParameterSet
     from .model.robot import Robot
-    from .pipeline import (
-        IdentificationProblem,
-        identify,
-        identify_factors,
-        identify_sources,
-    )
+    from .pipeline import IdentificationProblem, identify, identify_factors, identify_sources
     from .reduction import FactorBuilder
     from .regressor import ModelSettings
     from .results.factor_file import read_factor, write_factor

@@ -202,7 +202,7 @@ WIDTH = 96
 
 def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> int:
     """
-    Run the demonstration and print its story.
+    Run the demonstration and print its steps.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
     Returns
     -------
     int
-        0 where the whole way was gone, 1 where something stopped it (told in one line).
+        0 if all steps were done, 1 if something stopped them (printed in one line).
 
     """
     folder = Path(folder).resolve()
@@ -226,7 +226,7 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
         _isolate(folder)
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         with NodeProcesses(folder / 'logs') as processes:
-            Story(folder, processes, seed, duration).tell()
+            Demonstration(folder, processes, seed, duration).run()
     except IdentificationError as error:
         return _stopped(str(error), folder)
     except OSError as error:
@@ -239,7 +239,7 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
     return EXIT_OK
 
 
-class Story:
+class Demonstration:
     """The steps in order; each prints its title, what came out, and how long it took."""
 
     def __init__(self, folder: Path, processes: NodeProcesses, seed: int, duration: float) -> None:
@@ -251,14 +251,14 @@ class Story:
         self.step = 0
         self.began = time.monotonic()
 
-    def tell(self) -> None:
-        """Go the whole way."""
+    def run(self) -> None:
+        """Do all steps."""
         urdf = resolve_package_path('package://robot_identification/urdf/demo_arm.urdf')
-        _say('A simulated six-joint arm whose true parameters differ from its URDF; every step')
-        _say('below is a service or action call to nodes in processes of their own.')
-        _say(f'  robot    {urdf}')
-        _say(f'  results  {self.folder}')
-        _say(f'  ROS_DOMAIN_ID={os.environ["ROS_DOMAIN_ID"]}')
+        _print('A simulated six-joint arm whose true parameters differ from its URDF; every step')
+        _print('below is a service or action call to nodes in processes of their own.')
+        _print(f'  robot    {urdf}')
+        _print(f'  results  {self.folder}')
+        _print(f'  ROS_DOMAIN_ID={os.environ["ROS_DOMAIN_ID"]}')
         with self._titled('start the nodes'):
             self.start(urdf)
         with self._titled('plan two exciting motions'):
@@ -276,9 +276,9 @@ class Story:
         with self._titled('write the identified URDF'):
             self.export()
         self._compare(result_folder)
-        _say(f'\nwhole way in {time.monotonic() - self.began:.0f} s; written:')
+        _print(f'\nall steps in {time.monotonic() - self.began:.0f} s; written:')
         for path in (first, second, *sorted(Path(result_folder).iterdir())):
-            _say(f'  {path}')
+            _print(f'  {path}')
 
     # ----------------------------------------------------------------------------------- steps
 
@@ -320,7 +320,7 @@ class Story:
         self.caller.wait_for(
             lambda: set(names) <= set(node.get_node_names()), 30.0, 'start of the nodes'
         )
-        _say(', '.join(f'{name} ({self.processes.pid(name)})' for name in names))
+        _print(', '.join(f'{name} ({self.processes.pid(name)})' for name in names))
 
     def plan(self, seed: int) -> str:
         """Plan a motion and return the name of the plan."""
@@ -337,7 +337,7 @@ class Story:
                 duration=self.duration,
                 max_iterations=PLANNER_ITERATIONS,
             )
-        _say(
+        _print(
             f'{plan.plan_id}: {plan.planned_duration:.0f} s, condition number '
             f'{plan.criterion_history[0]:.0f} at first, {plan.condition_number:.1f} in the end'
         )
@@ -356,7 +356,7 @@ class Story:
                 record=True,
                 recording_name=name,
             )
-        _say(
+        _print(
             f'checked, played, recorded in {done.recording_path}; '
             f'largest tracking error {done.max_tracking_error:.4f} rad'
         )
@@ -368,7 +368,7 @@ class Story:
             Identify, 'identification/identify', 120.0, method=Identify.Request.PHYSICAL,
             source=recording,
         )  # fmt: skip
-        _say(
+        _print(
             f'{answer.rank} base parameters from the recording, condition number '
             f'{answer.condition_number:.1f}, relative error {answer.relative_error:.2f} %'
         )
@@ -378,39 +378,39 @@ class Story:
         """Tell whether a physical body can have the parameters."""
         answer = self.caller.call(CheckConsistency, 'identification/check_consistency')
         wrong = [link.link for link in answer.links if not link.pseudo_inertia_positive_definite]
-        _say('yes' if answer.physical else f'not those of {", ".join(wrong)} (see the report)')
+        _print('yes' if answer.physical else f'not those of {", ".join(wrong)} (see the report)')
 
     def validate(self, recording: str) -> None:
         """Predict the efforts of a recording."""
         answer = self.caller.call(Validate, 'identification/validate', 120.0, source=recording)
         for fit in answer.joints:
             mark = '' if fit.relative_error < VALIDATION_BOUND else '  above the bound'
-            _say(f'{fit.joint:10} relative error {fit.relative_error:5.2f} %{mark}')
-        _say(f'{"all":10} relative error {answer.relative_error:5.2f} %')
+            _print(f'{fit.joint:10} relative error {fit.relative_error:5.2f} %{mark}')
+        _print(f'{"all":10} relative error {answer.relative_error:5.2f} %')
 
     def export(self) -> None:
         """Write the identified URDF."""
         answer = self.caller.call(ExportUrdf, 'identification/export_urdf', path='')
-        _say(f'{len(answer.urdf.splitlines())} lines')
-        _say(textwrap.fill(answer.message, WIDTH))
+        _print(f'{len(answer.urdf.splitlines())} lines')
+        _print(textwrap.fill(answer.message, WIDTH))
 
     def _compare(self, result_folder: str) -> None:
         truth = yaml.safe_load(self.truth_file.read_text(encoding='utf-8'))
         result = read_result(Path(result_folder) / 'result.yaml')
         masses = MassComparison.of(result, truth)
-        _say('\nTrue and identified masses of the links:\n')
-        _say(masses.table())
-        _say(
+        _print('\nTrue and identified masses of the links:\n')
+        _print(masses.table())
+        _print(
             f'\n{int(masses.within.sum())} of {len(masses.links)} lie within their 95 % interval. '
             'What the motion does not tell of a mass\nis left to the URDF, which the interval '
             'counts.'
         )
         comparison = compare(result, truth)
-        _say('\nTrue and identified base parameters (m, mx, ... in SI units):\n')
-        _say(comparison.table())
+        _print('\nTrue and identified base parameters (m, mx, ... in SI units):\n')
+        _print(comparison.table())
         count, outside = int(comparison.significant.sum()), int(comparison.outside.sum())
         known = int(np.isfinite(comparison.deviation).sum())
-        _say(
+        _print(
             f'\n* {count} of {len(comparison.true)} are significant (relative standard deviation '
             f'below {SIGNIFICANT:g} %);\n  the 95 % intervals of {known - outside} of {known} '
             'hold the true value.'
@@ -425,9 +425,9 @@ class Story:
     def _titled(self, title: str) -> Iterator[None]:
         self.step += 1
         began = time.monotonic()
-        _say(f'\n[{self.step}/{STEPS}] {title}')
+        _print(f'\n[{self.step}/{STEPS}] {title}')
         yield
-        _say(f'({time.monotonic() - began:.1f} s)')
+        _print(f'({time.monotonic() - began:.1f} s)')
 
 
 def _isolate(folder: Path) -> None:
@@ -442,12 +442,12 @@ def _interrupt(*_: Any) -> None:
 
 
 def _stopped(reason: str, folder: Path) -> int:
-    _say(f'error: {reason}', sys.stderr)
+    _print(f'error: {reason}', sys.stderr)
     recordings = sorted((folder / 'recordings').glob('*')) if folder.is_dir() else []
     if recordings:
-        _say(f'kept: {", ".join(map(str, recordings))}', sys.stderr)
+        _print(f'kept: {", ".join(map(str, recordings))}', sys.stderr)
     return EXIT_STOPPED
 
 
-def _say(text: str, stream: Any = None) -> None:
+def _print(text: str, stream: Any = None) -> None:
     print(text, file=stream or sys.stdout, flush=True)

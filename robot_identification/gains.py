@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
-from .base_parameters import structure
+from .base_parameters import BaseStructure, structure
 from .config.experiment import Experiment
 from .config.problem import IdentificationProblem
 from .data.drives import Drives, EffortDrive
+from .data.recording import RecordingSource, source_name
 from .errors import RecordingError, SettingsError
 from .estimation import LinearSystem, system_of
-from .estimation.block_covariance import variance_inflation
-from .estimation.drive_gains import identify_gains, NOT_TOLD
-from .estimation.drive_gains_result import DriveGains, load_on
+from .estimation.drive_gains import drive_gains, gain_rows, GainRows, NOT_IDENTIFIED
+from .estimation.drive_gains_result import DriveGains, Load, load_on
 from .estimation.gain_ratios import gain_ratios
+from .estimation.rows import row_blocks
+from .estimation.uncertainty import variance_inflation
 from .progress import part, Progress, silent
 from .reduction import is_factor, recordings_among, Source
 from .regressor import Regressor
+from .signals import SignalSettings
 
 
 def with_gains(
@@ -164,6 +168,67 @@ def gains_by_load(
     )
 
 
+def identify_gains(
+    without: Sequence[RecordingSource],
+    loaded: Sequence[RecordingSource],
+    load: Load,
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    *,
+    drives: Drives | None = None,
+    method: str = 'total',
+    inflation: float = 1.0,
+) -> DriveGains:
+    """
+    Identify drive gains from recordings of a robot without and with a load.
+
+    Parameters
+    ----------
+    without, loaded:
+        Recordings, at the joints by the assumed gains.
+    load:
+        What is known of the load.
+    regressor, structure, signals:
+        The model, and how recordings become its rows.
+    drives:
+        Holds the assumed gains; None where the recorded efforts are taken for the joints'.
+    method:
+        One of `METHODS`.
+    inflation:
+        As for `drive_gains`.
+
+    Raises
+    ------
+    SettingsError
+        where there is not one recorded effort for each joint.
+    IdentifiabilityError
+        where what is known of the load cannot be told from what is not.
+    RecordingError
+        where a recording cannot be used.
+
+    """
+    names = tuple(without[0].joints)
+    effort = None if drives is None else drives.effort
+    assumed = np.eye(len(names)) if effort is None else np.array(effort.matrix)
+
+    def rows(sources: Sequence[RecordingSource]) -> GainRows:
+        blocks = (row_blocks(source, regressor, structure, signals) for source in sources)
+        return gain_rows(chain.from_iterable(blocks), structure, assumed)
+
+    return drive_gains(
+        rows(without),
+        rows(loaded),
+        load,
+        structure,
+        names,
+        assumed,
+        method=method,
+        recordings=[source_name(source) for source in loaded],
+        inflation=inflation,
+    )
+
+
 def _with_scale(
     gains: DriveGains, experiment: Experiment, regressor: Regressor, system: LinearSystem
 ) -> DriveGains:
@@ -173,16 +238,18 @@ def _with_scale(
         experiment.sources(kind, problem.robot.joints) for kind in ('identification', 'known_load')
     )
     found = gains_by_load(problem, sources, loaded, regressor, system)
-    told = np.zeros(1, dtype=bool) if found is None else np.isfinite(found.factors)
-    if found is None or problem.known_load is None or not told.any():
-        return replace(gains, warnings=_untold(gains) + _on_scale())
-    scale, std = _common(found.factors[told], found.covariance[np.ix_(told, told)])
+    identified = np.zeros(1, dtype=bool) if found is None else np.isfinite(found.factors)
+    if found is None or problem.known_load is None or not identified.any():
+        return replace(gains, warnings=_not_identified(gains) + _on_scale())
+    scale, std = _common(
+        found.factors[identified], found.covariance[np.ix_(identified, identified)]
+    )
     return replace(
         gains,
         factors=scale * gains.factors,
         scale=f'the known load of {problem.known_load.mass:g} kg',
         scale_std=std,
-        warnings=_untold(gains),
+        warnings=_not_identified(gains),
     )
 
 
@@ -198,14 +265,14 @@ def _common(factors: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
     return float(np.exp(mean)), float(np.sqrt(max(1.0, scatter) / total))
 
 
-def _untold(gains: DriveGains) -> tuple[str, ...]:
+def _not_identified(gains: DriveGains) -> tuple[str, ...]:
     """Return a warning for each drive whose ratio the recordings hardly tell."""
     return tuple(
         f"the recordings hardly determine the gain of drive '{drive}' beside the others' "
         f'(to {100.0 * std:.0f} %), so that it stays near the assumed one: move the links beyond '
         'it faster and through more of their range, or identify with a known load'
         for drive, std in zip(gains.drives, gains.std, strict=True)
-        if std > NOT_TOLD
+        if std > NOT_IDENTIFIED
     )
 
 

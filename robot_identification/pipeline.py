@@ -47,7 +47,7 @@ from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import payload
 from .estimation.payload_result import Payload
 from .estimation.recording_faults import estimate_faults
-from .estimation.stated_bounds import require_bounds_kept
+from .estimation.settings import require_bounds_kept
 from .estimation.validation import (
     validate,
     Validation,

@@ -36,20 +36,10 @@ from .estimation import (
 )
 from .estimation.energy import ENERGY, require_movers
 from .model.robot import robot_document
-from .progress import (
-    part,
-    Progress,
-    silent,
-)
+from .progress import part, Progress, silent
 from .regressor import Regressor
 from .regressor.settings import SLOPES
-from .results.factor_file import (
-    FactorSettings,
-    Origin,
-    StoredFactor,
-    told_of,
-    warn_repeated,
-)
+from .results.factor_file import FactorSettings, Origin, StoredFactor, told_of, warn_repeated
 from .signals import RecordingSource, source_name, WatchedSource
 
 _MOTIONS = 4

@@ -8,14 +8,10 @@ from dataclasses import replace
 
 from .base_parameters import BaseStructure, structure
 from .config.problem import IdentificationProblem
-from .errors import (
-    collected_warnings,
-    ModelError,
-    once,
-    RecordingError,
-)
-from .estimation.prediction import predicted_efforts, PredictedEfforts
+from .errors import collected_warnings, ModelError, once, RecordingError
 from .estimation.validation import (
+    predicted_efforts,
+    PredictedEfforts,
     validate,
     Validation,
     validation_of,
@@ -24,11 +20,7 @@ from .progress import Progress, silent
 from .reduction import FactorBuilder, is_factor, recordings_among, Source
 from .regressor import build, Regressor
 from .results.result import Result, StoredResult
-from .signals import (
-    SignalSettings,
-    source_name,
-    WatchedSource,
-)
+from .signals import SignalSettings, source_name, WatchedSource
 
 
 def add_validation(result: Result, source: Source) -> Result:
@@ -116,7 +108,7 @@ def predict_stored(stored: StoredResult, source: Source) -> Iterator[PredictedEf
 
     Yields
     ------
-    Blocks as of `robot_identification.estimation.prediction.predicted_efforts`.
+    Blocks as of `robot_identification.estimation.validation.predicted_efforts`.
 
     Raises
     ------

@@ -32,11 +32,7 @@ into equally many combinations of the same span.
 """
 
 from .grouping import ECHELON_ORDER, structure
-from .structure import (
-    BaseStructure,
-    CATEGORIES,
-    expression,
-)
+from .structure import BaseStructure, CATEGORIES, expression
 
 __all__ = [
     'BaseStructure',

@@ -4,7 +4,7 @@ The command ``robot-identification``.
 
 Exit codes: 0 done; 1 stopped by the user, or a fault of the program; 2 bad input, reported in one
 line; 3 the parameters are not physically consistent or not plausible and ``--require`` was given;
-4 recordings of a fleet were set aside; 5 a file of the results could not be written.
+4 recordings of a fleet were rejected; 5 a file of the results could not be written.
 """
 
 from .main import main

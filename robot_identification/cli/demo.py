@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
         commands,
         'demo',
         run,
-        'see the whole way on a simulated arm, over real ROS 2',
+        'do all steps on a simulated arm, over ROS 2',
         description="""
             Start the suite's nodes against an arm simulated in MuJoCo whose true parameters differ
             from its URDF; plan an excitation, execute and record it, identify the parameters,

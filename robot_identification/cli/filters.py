@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import one_of, SettingsError
-from .options import (
-    add_command,
-    add_overrides,
-    overrides_of,
-    positive,
-)
+from .options import add_command, add_overrides, overrides_of, positive
 from .output import EXIT_OK
 
 
@@ -61,11 +56,7 @@ def run(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from ..config.experiment_file import load_experiment
-    from ..results.report.filters import (
-        curve_frequencies,
-        figure,
-        write_figure,
-    )
+    from ..results.report.filters import curve_frequencies, figure, write_figure
     from ..signals import sample_rate
     from ..signals.responses import decimated_nyquist, frequency_response
     from ..signals.settings import METHODS

@@ -17,13 +17,7 @@ from .options import (
     overrides_of,
     whole,
 )
-from .output import (
-    EXIT_OK,
-    EXIT_SET_ASIDE,
-    EXIT_STOPPED,
-    fail,
-    warn,
-)
+from .output import EXIT_OK, EXIT_SET_ASIDE, EXIT_STOPPED, fail, warn
 
 
 def add_parser(commands: Any) -> None:
@@ -40,13 +34,13 @@ def add_parser(commands: Any) -> None:
             how its first recording is read; all recordings are read like that one.
 
             A run that was stopped or killed goes on where it was when the same command is given
-            again: finished factors are kept. Recordings that cannot be used are set aside with
+            again: finished factors are kept. Recordings that cannot be used are rejected with
             their reasons, and tried again by the next run.
 
             Writes into the folder:
               fleet.yaml        everything that was found, for programs
               fleet.html        plots and tables, for people
-              set-aside.yaml    recordings that cannot be used, and why
+              rejected.yaml     recordings that cannot be used, and why
               fleet.factor      all recordings, merged; robots/*.factor those of each robot
               factors/          one factor a recording; journal.jsonl lists them
 
@@ -55,7 +49,7 @@ def add_parser(commands: Any) -> None:
             was made: its bag's first message, or fleet.stamp, or the file's last change.
             """,
         epilog="""
-            exit codes: 0 all recordings were used; 4 some were set aside; 2 bad input; 1 stopped
+            exit codes: 0 all recordings were used; 4 some were rejected; 2 bad input; 1 stopped
 
             examples:
               robot-identification fleet recordings/ --experiment arm.yaml --out fleet
@@ -107,7 +101,7 @@ def add_parser(commands: Any) -> None:
         '--keep-going',
         action=argparse.BooleanOptionalAction,
         default=True,
-        help='set aside recordings that cannot be used (default), or end with the first one',
+        help='go on without recordings that cannot be used (default), or end with the first one',
     )
     add_overrides(parser)
     add_quiet(parser)
@@ -148,9 +142,9 @@ def run(options: argparse.Namespace) -> int:
         print(result.summary())
     for path in saved:
         print(f'wrote {path}')
-    if not result.set_aside:
+    if not result.rejected:
         return EXIT_OK
-    count = len(result.set_aside)
+    count = len(result.rejected)
     what = '1 recording is' if count == 1 else f'{count} recordings are'
-    warn([f"{what} set aside: see '{folder / 'set-aside.yaml'}'"])
+    warn([f"{what} rejected: see '{folder / 'rejected.yaml'}'"])
     return EXIT_SET_ASIDE

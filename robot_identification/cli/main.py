@@ -26,13 +26,7 @@ from . import (
     wait,
 )
 from .options import Parser
-from .output import (
-    EXIT_BAD_INPUT,
-    EXIT_NOT_PHYSICAL,
-    EXIT_STOPPED,
-    fail,
-    plain_warnings,
-)
+from .output import EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_STOPPED, fail, plain_warnings
 
 COMMANDS = (
     identify,

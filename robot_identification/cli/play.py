@@ -9,17 +9,8 @@ from typing import Any
 
 from ..errors import IdentificationError
 from ..progress import progress_bar
-from .options import (
-    add_command,
-    not_negative,
-    positive,
-)
-from .output import (
-    EXIT_OK,
-    EXIT_STOPPED,
-    fail,
-    warn,
-)
+from .options import add_command, not_negative, positive
+from .output import EXIT_OK, EXIT_STOPPED, fail, warn
 
 LISTENER_WAIT, FOLLOWER_WAIT = 5.0, 60.0
 """How long to wait for a subscriber, and for a live identification to be ready [s]."""

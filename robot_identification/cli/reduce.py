@@ -10,12 +10,7 @@ from typing import Any
 
 from ..errors import SettingsError
 from ..progress import progress_bar
-from .options import (
-    add_command,
-    add_overrides,
-    add_quiet,
-    overrides_of,
-)
+from .options import add_command, add_overrides, add_quiet, overrides_of
 from .output import EXIT_OK
 
 
@@ -66,11 +61,7 @@ def run(options: argparse.Namespace) -> int:
     """Do ``reduce`` and return the exit code."""
     from ..config.experiment_file import load_experiment
     from ..reduction import reduce_experiment
-    from ..results.factor_file import (
-        read_factor,
-        SUFFIX,
-        write_factors,
-    )
+    from ..results.factor_file import read_factor, SUFFIX, write_factors
     from ..results.saving import require_writable
 
     first, *others = options.inputs

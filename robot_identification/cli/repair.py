@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .options import add_command
-from .output import (
-    EXIT_BAD_INPUT,
-    EXIT_OK,
-    fail,
-)
+from .output import EXIT_BAD_INPUT, EXIT_OK, fail
 
 
 def add_parser(commands: Any) -> None:

@@ -7,11 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .options import (
-    add_command,
-    add_overrides,
-    overrides_of,
-)
+from .options import add_command, add_overrides, overrides_of
 from .output import EXIT_OK
 
 

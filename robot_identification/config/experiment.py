@@ -22,8 +22,8 @@ from ..regressor.settings import ModelSettings
 from ..results.urdf_repair import robot_with_inertia
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path
-from .fleet import FleetSettings
-from .load import (
+from .sections import (
+    FleetSettings,
     KnownLoad,
     LoadRecordings,
     PayloadRecordings,

@@ -10,16 +10,12 @@ import numpy as np
 from ..data.drives import Drives
 from ..data.motor_side import check_sides
 from ..data.recording_config import RecordingEntry
-from ..errors import (
-    ModelError,
-    one_of,
-    SettingsError,
-)
+from ..errors import ModelError, one_of, SettingsError
 from ..model.robot import Robot
 from ..regressor import build
 from ..signals.settings import dead_zones
 from .experiment import Experiment, RobotSettings
-from .load import LoadRecordings
+from .sections import LoadRecordings
 
 
 def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool = True) -> None:

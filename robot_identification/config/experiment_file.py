@@ -28,11 +28,7 @@ from ..estimation.settings import EstimationSettings
 from ..model.robot import Robot
 from ..options.document import Document, read_document
 from ..options.fields import from_mapping
-from ..options.keys import (
-    nearest,
-    override,
-    walk,
-)
+from ..options.keys import nearest, override, walk
 from ..untrusted.files import user_path
 from .experiment import Experiment
 from .experiment_checks import check_experiment

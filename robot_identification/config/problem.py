@@ -14,15 +14,11 @@ from ..estimation.model_selection import ModelSelection
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..online import OnlineIdentifier
-from ..regressor import (
-    build,
-    ModelSettings,
-    Regressor,
-)
+from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
 from ..signals import SignalSettings
 from .experiment import Experiment, turned
-from .load import KnownLoad, PayloadRecordings
+from .sections import KnownLoad, PayloadRecordings
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import warnings
 import yaml
 
 from ..errors import IdentificationWarning, one_of, RecordingError
-from ..untrusted.decompression import decompress_file, decompress_message
+from ..untrusted.compressed import decompress_file, decompress_message
 from ..untrusted.files import require_regular
 from .bag_metadata import (
     custom_data_in,

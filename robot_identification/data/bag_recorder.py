@@ -20,11 +20,7 @@ import threading
 import time
 
 from ..errors import RecordingError
-from .bag_metadata import (
-    MARK,
-    Qos,
-    Topic,
-)
+from .bag_metadata import MARK, Qos, Topic
 from .bag_writer import BagWriter
 from .clock import StampStatistics
 

@@ -21,11 +21,7 @@ import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..untrusted.files import open_regular
-from .recording_config import (
-    Column,
-    RecordingEntry,
-    Signal,
-)
+from .recording_config import Column, RecordingEntry, Signal
 from .table import columns_of, Counts, Table
 
 MAX_LINE = 1 << 20

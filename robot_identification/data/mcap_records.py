@@ -21,7 +21,7 @@ from mcap.records import Channel, Chunk, McapRecord, Schema
 from mcap.stream_reader import StreamReader
 import numpy as np
 
-from ..untrusted.decompression import decompress
+from ..untrusted.compressed import decompress
 from .messages import Messages
 
 MAGIC = b'\x89MCAP0\r\n'

@@ -16,27 +16,14 @@ import warnings
 
 import numpy as np
 
-from ..errors import (
-    IdentificationWarning,
-    RecordingError,
-    SettingsError,
-)
+from ..errors import IdentificationWarning, RecordingError, SettingsError
 from ..model.mechanisms import ElasticJoints
 from .drives import Drives
 from .readers import no_samples, read_tables
 from .recording import Recording
 from .recording_config import RecordingEntry
-from .sampling import (
-    GAP,
-    interpolated,
-    ON_GRID,
-    rate_of,
-)
-from .table import (
-    Counts,
-    MotorSide,
-    Table,
-)
+from .sampling import GAP, interpolated, ON_GRID, rate_of
+from .table import Counts, MotorSide, Table
 
 _ENOUGH = 1000
 """Stamps from which a rate is found."""

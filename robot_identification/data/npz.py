@@ -9,13 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import one_of, RecordingError
-from ..untrusted.archives import DAMAGED, open_archive
+from ..untrusted.compressed import DAMAGED, open_archive
 from ..untrusted.files import open_regular
-from .recording_config import (
-    Column,
-    RecordingEntry,
-    Signal,
-)
+from .recording_config import Column, RecordingEntry, Signal
 from .table import columns_of, Counts, Table
 
 

@@ -15,15 +15,7 @@ from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import option
 from ..untrusted.files import user_path
 from .drives import Drives
-from .table import (
-    Column,
-    Counts,
-    FACTOR,
-    FORMATS,
-    MotorSide,
-    Signal,
-    SignalColumns,
-)
+from .table import Column, Counts, FACTOR, FORMATS, MotorSide, Signal, SignalColumns
 
 _SUFFIXES = {
     '.csv': 'csv',

@@ -16,18 +16,9 @@ import warnings
 
 import numpy as np
 
-from ..errors import (
-    IdentificationWarning,
-    one_of,
-    RecordingError,
-    SettingsError,
-)
+from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from .bag import joint_state_messages
-from .joint_state import (
-    decode,
-    JointStates,
-    SIGNALS,
-)
+from .joint_state import decode, JointStates, SIGNALS
 from .recording_config import RecordingEntry
 from .table import columns_of, Counts, Table
 

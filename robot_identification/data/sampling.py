@@ -18,11 +18,7 @@ import warnings
 import numpy as np
 
 from ..errors import IdentificationWarning, RecordingError
-from .recording import (
-    Recording,
-    RecordingSource,
-    source_name,
-)
+from .recording import Recording, RecordingSource, source_name
 
 GAP = 5.0
 """A step between stamps of more periods than this ends a stretch."""

@@ -8,7 +8,7 @@ import contextlib
 from pathlib import Path
 import sqlite3
 
-from ..untrusted.decompression import MAX_BLOCK
+from ..untrusted.compressed import MAX_BLOCK
 from ..untrusted.files import require_regular
 from .messages import Messages
 

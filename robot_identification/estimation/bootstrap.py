@@ -28,12 +28,7 @@ from ..errors import IdentifiabilityError
 from ..options.fields import option
 from .estimate import Bootstrap, Estimate
 from .system import LinearSystem
-from .time_blocks import (
-    LEAST,
-    MEMORY,
-    Part,
-    TimeBlocks,
-)
+from .time_blocks import LEAST, MEMORY, Part, TimeBlocks
 
 LEAST_RCOND = 1e-7
 """Inverse condition number of a replicate's sum below which its rows are factorised."""

@@ -26,7 +26,7 @@ from .least_squares import joint_weights, ROUNDING
 from .plot_samples import read_only
 
 _ALIASED = 1e-10
-"""Share of a parameter (squared) that the rows may leave open before it counts as not told."""
+"""Share of a parameter (squared) that the rows may leave open while it counts as identified."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class _Told:
         return self.singular[:, None] * self.directions
 
     def estimates(self) -> tuple[np.ndarray, np.ndarray]:
-        """Values and standard deviations of the parameters; NaN where they are not told."""
+        """Values and standard deviations of the parameters; NaN where they are not identified."""
         values = self.directions.T @ (self.values / self.singular)
         variance = self.squares / max(self.rows - self.rank, 1e-300)
         half = self.directions / self.singular[:, None]

@@ -80,13 +80,13 @@ class _Step(NamedTuple):
     Attributes
     ----------
     delay, base:
-        (n,) delays that are left [s], NaN where not told, and (b,) parameters.
+        (n,) delays that are left [s], NaN where not identified, and (b,) parameters.
     rate:
         (m, n) rates of change of the model's effort.
     told:
         (n,) bool, whether enough of a rate is left by the parameters.
     inverse:
-        Of R of what is left of the t rates that are told: (t, n).
+        Of R of what is left of the t rates that are identified: (t, n).
     taken_up:
         (b, t) what the parameters take up of these rates' columns.
     variance:
@@ -99,7 +99,7 @@ class _Step(NamedTuple):
     delay: np.ndarray
     base: np.ndarray
     rate: np.ndarray
-    told: np.ndarray
+    identified: np.ndarray
     inverse: np.ndarray
     taken_up: np.ndarray
     variance: float
@@ -149,12 +149,14 @@ def effort_delay(
         step = _step(trace, parts, model, effort, weights)
         base = step.base
         delay = delay + np.nan_to_num(step.delay)
-        if (np.abs(step.delay[step.told]) < _SETTLED * spacing).all():
+        if (np.abs(step.delay[step.identified]) < _SETTLED * spacing).all():
             break
         effort = _moved(trace, parts, curves, delay)
     std = _std(trace, effort, weights, step, independent)
-    told = np.isfinite(std) & _resolved(rows.pattern.product(rows.entries, base), parts)
-    return EffortDelay(joints, np.where(told, delay, np.nan), np.where(told, std, np.nan))
+    identified = np.isfinite(std) & _resolved(rows.pattern.product(rows.entries, base), parts)
+    return EffortDelay(
+        joints, np.where(identified, delay, np.nan), np.where(identified, std, np.nan)
+    )
 
 
 def _segments(trace: PlotSamples) -> list[slice]:
@@ -245,21 +247,21 @@ def _step(
         whole, count = append_rows(whole, rows), count + triangle.rows
         lengths[joint] = weight * np.linalg.norm(others[0])
     alone = whole[b:-1, b:-1]
-    told = np.linalg.norm(alone, axis=0) > _ALONE * np.maximum(lengths, np.finfo(float).tiny)
+    identified = np.linalg.norm(alone, axis=0) > _ALONE * np.maximum(lengths, np.finfo(float).tiny)
     step = np.full(n, np.nan)
-    solved = np.linalg.lstsq(alone[:, told], whole[b:-1, -1], rcond=None)[0]
-    step[told] = solved
-    target = np.column_stack([whole[:b, b:-1][:, told], whole[:b, -1]])
+    solved = np.linalg.lstsq(alone[:, identified], whole[b:-1, -1], rcond=None)[0]
+    step[identified] = solved
+    target = np.column_stack([whole[:b, b:-1][:, identified], whole[:b, -1]])
     taken_up = np.linalg.lstsq(whole[:b, :b], target, rcond=None)[0]
     base = taken_up[:, -1] - taken_up[:, :-1] @ solved
-    rest = whole[b:, -1] - whole[b:, b:-1][:, told] @ solved
-    freedom = max(1, count - b - int(told.sum()))
+    rest = whole[b:, -1] - whole[b:, b:-1][:, identified] @ solved
+    freedom = max(1, count - b - int(identified.sum()))
     return _Step(
         delay=step,
         base=base,
         rate=rate,
-        told=told,
-        inverse=np.linalg.pinv(alone[:, told]),
+        identified=identified,
+        inverse=np.linalg.pinv(alone[:, identified]),
         taken_up=taken_up[:, :-1],
         variance=float(rest @ rest) / freedom,
         share=count / freedom,
@@ -280,7 +282,7 @@ def _std(
     leaving out one stretch of rows after the other does, each as long as scores are correlated:
     what the model does not know comes where the effort changes fast, and goes slowly.
     """
-    n, m, t = effort.shape[1], len(trace), int(step.told.sum())
+    n, m, t = effort.shape[1], len(trace), int(step.identified.sum())
     scores, columns_of = np.zeros((m, t)), np.zeros((n, m, t))
     for joint in range(n):
         used = np.isfinite(effort[:, joint])
@@ -288,8 +290,8 @@ def _std(
         columns = list(trace.pattern.columns[joint])
         alone = -entries @ step.taken_up[columns]
         residual = effort[used, joint] - entries @ step.base[columns]
-        if step.told[joint]:
-            place = int(step.told[:joint].sum())
+        if step.identified[joint]:
+            place = int(step.identified[:joint].sum())
             alone[:, place] -= step.rate[used, joint]
             residual += step.rate[used, joint] * step.delay[joint]
         alone *= weights[joint]
@@ -297,7 +299,7 @@ def _std(
         columns_of[joint, used] = alone
     rows = np.isfinite(effort).sum(axis=0)
     white, coloured = np.full((2, n), np.nan)
-    white[step.told] = np.sqrt((step.inverse**2).sum(axis=1) * step.variance)
+    white[step.identified] = np.sqrt((step.inverse**2).sum(axis=1) * step.variance)
     white *= np.sqrt(np.maximum(1.0, rows / np.maximum(1.0, independent)))
     length = block_length(scores @ step.inverse)
     starts = np.arange(0, m, length)
@@ -309,7 +311,9 @@ def _std(
     # a stretch may hold all that there is to one of them
     moves = (np.linalg.pinv(whole - squares, hermitian=True) @ sums[..., None])[..., 0]
     count = starts.size
-    coloured[step.told] = np.sqrt((count - 1) / count * step.share * np.sum(moves**2, axis=0))
+    coloured[step.identified] = np.sqrt(
+        (count - 1) / count * step.share * np.sum(moves**2, axis=0)
+    )
     return np.asarray(np.fmax(white, coloured))
 
 

@@ -24,8 +24,17 @@ from ..model.robot import Robot
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
 from ..signals import process, SignalSettings
-from .finding import Finding
-from .hypotheses import along, Change, DELAYS, hypotheses, neighbours, NONE, Observation
+from .hypotheses import (
+    along,
+    Change,
+    DELAYS,
+    Finding,
+    finding_of,
+    hypotheses,
+    neighbours,
+    NONE,
+    Observation,
+)
 from .hypothesis_fit import (
     FLOOR,
     gram_matrices,
@@ -34,7 +43,6 @@ from .hypothesis_fit import (
     residual_squares,
     ROWS,
 )
-from .hypothesis_text import finding_of
 from .recording_faults import (
     beginnings,
     in_seconds,
@@ -182,7 +190,7 @@ def diagnose(
         return Diagnosis(tuple(found), np.empty(0))
     best = trial.explanations()
     if best:
-        first, *others = (finding_of(robot, trial.told(each)) for each in best)
+        first, *others = (finding_of(robot, trial.numbers(each)) for each in best)
         found.insert(0, replace(first, alternatives=tuple(others)))
     return Diagnosis(tuple(found), trial.base.misfit)
 
@@ -301,8 +309,8 @@ class Trial:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)
 
-    def told(self, explanation: Explanation) -> dict[str, Any]:
-        """Return what a finding tells of an explanation."""
+    def numbers(self, explanation: Explanation) -> dict[str, Any]:
+        """Return the numbers of a finding on an explanation."""
         change, fit = explanation.change, explanation.fit
         before, after = self._held_out(NONE, self.base), self._held_out(change, fit)
         after = after[_order(change, len(after))]

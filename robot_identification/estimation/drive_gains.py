@@ -21,26 +21,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 import scipy
 from scipy.linalg import eigh
 
 from ..base_parameters import BaseStructure
-from ..data.drives import Drives
 from ..errors import IdentifiabilityError, SettingsError
-from ..regressor import Regressor
-from ..signals import RecordingSource, SignalSettings, source_name
-from . import row_blocks, RowBlock
+from . import RowBlock
 from .drive_gains_result import DriveGains, Load
 from .qr import GrowingTriangle
 
 METHODS = ('total', 'constrained')
 """Total least squares, or least squares with gains as unknowns and the load on the right."""
 
-NOT_TOLD = 0.25
-"""Relative standard deviation from which a gain counts as not told."""
+NOT_IDENTIFIED = 0.25
+"""Relative standard deviation from which a gain counts as not identified."""
 
 _TOLERANCE = 1e-9
 _SEPARATE = 1e-6
@@ -138,7 +134,7 @@ def drive_gains(
     recordings:
         Names of the runs with the load.
     inflation:
-        By how much variances are larger than with independent rows, see `block_covariance`.
+        By how much variances are larger than with independent rows, see `uncertainty`.
 
     Raises
     ------
@@ -154,21 +150,23 @@ def drive_gains(
     runs = _Runs(without, loaded, known, unknown, load.link)
     factors, shrinkage, std = (np.full(n, np.nan) for _ in range(3))
     covariance = np.full((n, n), np.nan)
-    told = np.ones(n, dtype=bool)
-    while told.any():
+    identified = np.ones(n, dtype=bool)
+    while identified.any():
         # a drive that is not told is noise in all rows that it acts on
-        joints = ~(assumed[:, ~told] != 0.0).any(axis=1)
-        told &= (assumed[joints] != 0.0).any(axis=0)
-        if not told.any():
+        joints = ~(assumed[:, ~identified] != 0.0).any(axis=1)
+        identified &= (assumed[joints] != 0.0).any(axis=0)
+        if not identified.any():
             break
-        found = _iterated(runs.part(joints, told, b), assumed[np.ix_(joints, told)], method)
+        found = _iterated(
+            runs.part(joints, identified, b), assumed[np.ix_(joints, identified)], method
+        )
         found = replace(found, covariance=inflation * found.covariance)
         relative = np.sqrt(np.diag(found.covariance)) / np.maximum(found.factors, 1e-9)
-        if relative.max() > NOT_TOLD or found.factors.min() < _LEAST:
-            told[np.flatnonzero(told)[relative.argmax()]] = False
+        if relative.max() > NOT_IDENTIFIED or found.factors.min() < _LEAST:
+            identified[np.flatnonzero(identified)[relative.argmax()]] = False
             continue
-        factors[told], shrinkage[told] = found.factors, found.shrinkage
-        covariance[np.ix_(told, told)] = found.covariance
+        factors[identified], shrinkage[identified] = found.factors, found.shrinkage
+        covariance[np.ix_(identified, identified)] = found.covariance
         std = np.sqrt(np.diag(covariance))
         break
     return DriveGains(
@@ -354,7 +352,7 @@ def _solve(
     exact = A - max(0.0, smallest) * C
     size = np.sqrt(np.diag(A))
     values, vectors = np.linalg.eigh(exact / np.outer(size, size))
-    # a direction with less than rounding in it is not told: a huge variance, not a negative one
+    # a direction with less than rounding in it has a huge variance, not a negative one
     vectors /= size[:, None]
     inverse = (vectors / np.maximum(values, _TOLERANCE)) @ vectors.T
     total = inverse @ product
@@ -396,64 +394,3 @@ def _warnings(
                 'too small in the constrained fit: use data.known_load.method: total'
             )
     return tuple(notes)
-
-
-def identify_gains(
-    without: Sequence[RecordingSource],
-    loaded: Sequence[RecordingSource],
-    load: Load,
-    regressor: Regressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-    *,
-    drives: Drives | None = None,
-    method: str = 'total',
-    inflation: float = 1.0,
-) -> DriveGains:
-    """
-    Identify drive gains from recordings of a robot without and with a load.
-
-    Parameters
-    ----------
-    without, loaded:
-        Recordings, at the joints by the assumed gains.
-    load:
-        What is known of the load.
-    regressor, structure, signals:
-        The model, and how recordings become its rows.
-    drives:
-        Holds the assumed gains; None where the recorded efforts are taken for the joints'.
-    method:
-        One of `METHODS`.
-    inflation:
-        As for `drive_gains`.
-
-    Raises
-    ------
-    SettingsError
-        where there is not one recorded effort for each joint.
-    IdentifiabilityError
-        where what is known of the load cannot be told from what is not.
-    RecordingError
-        where a recording cannot be used.
-
-    """
-    names = tuple(without[0].joints)
-    effort = None if drives is None else drives.effort
-    assumed = np.eye(len(names)) if effort is None else np.array(effort.matrix)
-
-    def rows(sources: Sequence[RecordingSource]) -> GainRows:
-        blocks = (row_blocks(source, regressor, structure, signals) for source in sources)
-        return gain_rows(chain.from_iterable(blocks), structure, assumed)
-
-    return drive_gains(
-        rows(without),
-        rows(loaded),
-        load,
-        structure,
-        names,
-        assumed,
-        method=method,
-        recordings=[source_name(source) for source in loaded],
-        inflation=inflation,
-    )

@@ -178,7 +178,7 @@ class DriveGains:
 
     @property
     def gains(self) -> np.ndarray:
-        """(n,) identified gains; NaN where they are not told."""
+        """(n,) identified gains; NaN where they are not identified."""
         return np.diag(self.assumed) * self.factors
 
     @property

@@ -24,13 +24,7 @@ from ..options.fields import option
 from ..progress import Progress
 from ..regressor import Regressor
 from ..regressor.energy import energy_of, EnergyRegressor
-from ..signals import (
-    dead_zones,
-    RecordingSource,
-    sample_rate,
-    SignalSettings,
-    stretches,
-)
+from ..signals import dead_zones, RecordingSource, sample_rate, SignalSettings, stretches
 from .row_block import RowBlock
 from .rows import system_of
 from .system import LinearSystem

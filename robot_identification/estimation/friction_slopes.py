@@ -29,20 +29,12 @@ from ..data.recording import Motion
 from ..errors import one_of
 from ..model.parameters import ParameterLayout
 from ..regressor import Regressor
-from ..regressor.friction import (
-    arctan_shape,
-    slopes_of,
-    SYMBOLS,
-)
+from ..regressor.friction import arctan_shape, slopes_of, SYMBOLS
 from ..regressor.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
 from .identifiability import TOLERANCE
 from .qr import GrowingTriangle
-from .rows import (
-    driven_rows,
-    require_order,
-    row_blocks,
-)
+from .rows import driven_rows, require_order, row_blocks
 
 RANGE = (0.5, 5000.0)
 """
@@ -59,7 +51,7 @@ LEAST_RATIO = 2.0
 """How much steeper than Stribeck friction stiction is; closer together they are one column."""
 
 LOOSE = 1.0
-"""Relative standard deviation from which a slope counts as not told by the recording."""
+"""Relative standard deviation from which a slope counts as not identified by the recording."""
 
 _GRID = 64
 _LOW, _HIGH = np.log(RANGE)
@@ -351,9 +343,11 @@ def _note(joint: str, terms: Sequence[str], slopes: np.ndarray, relative_std: np
     """Say what was found for a joint."""
     parts, loose = [], []
     for term, slope, std in zip(terms, slopes, relative_std, strict=True):
-        told = std < LOOSE
-        parts.append(f'{term}_slope {slope:.4g}' + (f' (± {100 * std:.2g} %)' if told else ''))
-        if not told:
+        identified = std < LOOSE
+        parts.append(
+            f'{term}_slope {slope:.4g}' + (f' (± {100 * std:.2g} %)' if identified else '')
+        )
+        if not identified:
             loose.append(f'{term}_slope')
     text = f'{joint}: {" and ".join(parts)} fit its recorded efforts best'
     if loose:

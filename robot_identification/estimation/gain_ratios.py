@@ -26,11 +26,11 @@ from scipy.linalg import solve_triangular
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
-from .block_covariance import variance_inflation
 from .least_squares import wls
 from .log_det import LogDetMinimum, minimise
 from .physical import PhysicalFit, PhysicalSettings
 from .system import LinearSystem
+from .uncertainty import variance_inflation
 
 SPREAD = 0.5
 """Standard deviation of the logarithm of a gain before anything is measured."""

@@ -47,7 +47,7 @@ ROWS = 100.0
 """Independent rows that each joint counts for."""
 
 FLOOR = 0.03
-"""Relative residual below which models of real robots are not told apart."""
+"""Relative residual below which models of real robots are not distinguished."""
 
 WEIGHT = 2.0
 """Of the divergence from the prior in a fit."""

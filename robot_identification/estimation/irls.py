@@ -22,25 +22,10 @@ from ..model.parameters import ParameterSet
 from ..options.fields import option
 from .estimate import Estimate
 from .identifiability import Identifiability, identifiability
-from .least_squares import (
-    assemble,
-    joint_weights,
-    prior_base,
-    require_motion,
-    Solution,
-    solve,
-)
-from .outliers import (
-    Magnitudes,
-    Repair,
-    SpikeRepair,
-)
+from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
+from .outliers import Magnitudes, Repair, SpikeRepair
 from .qr import JointTriangles
-from .row_block import (
-    CachedRows,
-    RowBlock,
-    RowCache,
-)
+from .row_block import CachedRows, RowBlock, RowCache
 from .system import LinearSystem
 
 LOSSES = ('huber', 'tukey')

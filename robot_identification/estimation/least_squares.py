@@ -17,23 +17,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..base_parameters import BaseStructure
-from ..errors import (
-    IdentifiabilityError,
-    one_of,
-    RecordingError,
-)
+from ..errors import IdentifiabilityError, one_of, RecordingError
 from ..model.parameters import ParameterSet
-from .estimate import (
-    Estimate,
-    Fit,
-    JointFit,
-)
+from .estimate import Estimate, Fit, JointFit
 from .factor import QRFactor
-from .identifiability import (
-    Identifiability,
-    identifiability,
-    TOLERANCE,
-)
+from .identifiability import Identifiability, identifiability, TOLERANCE
 from .system import LinearSystem
 
 STILL = 1e-3

@@ -17,12 +17,7 @@ import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..data.recording import Motion
-from ..errors import (
-    IdentificationError,
-    ModelError,
-    one_of,
-    SettingsError,
-)
+from ..errors import IdentificationError, ModelError, one_of, SettingsError
 from ..regressor import Regressor
 from .plot_samples import read_only
 

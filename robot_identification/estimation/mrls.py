@@ -19,14 +19,7 @@ from .bounds import base_box, stated_boxes
 from .elimination import ACCEPTED
 from .estimate import Estimate
 from .identifiability import Identifiability
-from .least_squares import (
-    assemble,
-    joint_weights,
-    prior_base,
-    require_motion,
-    Solution,
-    solve,
-)
+from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
 from .recursive import RecursiveLeastSquares, RecursiveSettings
 from .recursive_estimate import RecursiveEstimate
 from .row_block import RowBlock
@@ -156,23 +149,23 @@ class _Course:
 
     n_base: int
     blocks: int = 0
-    told_since: np.ndarray = field(init=False)
+    identified_since: np.ndarray = field(init=False)
     step: float = field(init=False, default=np.inf)
     _before: RecursiveEstimate | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.told_since = np.zeros(self.n_base, dtype=int)
+        self.identified_since = np.zeros(self.n_base, dtype=int)
 
     def add(self, now: RecursiveEstimate) -> None:
         """Take in the estimate at the end of a block."""
         before = self._before
         if before is not None and now.rows == before.rows:
             return
-        told = now.flags == ACCEPTED
-        anew = told if before is None else told & (before.flags != ACCEPTED)
-        self.told_since[anew] = now.rows
+        identified = now.flags == ACCEPTED
+        anew = identified if before is None else identified & (before.flags != ACCEPTED)
+        self.identified_since[anew] = now.rows
         if before is not None:
-            change = np.abs(now.values - before.values)[told] / now.std[told]
+            change = np.abs(now.values - before.values)[identified] / now.std[identified]
             known = change[np.isfinite(change)]
             self.step = float(known.max()) if known.size else 0.0
         self.blocks += 1
@@ -187,8 +180,8 @@ def _solution(
     initial: np.ndarray,
 ) -> Solution:
     """Return the estimate with the condition numbers of what is identified."""
-    told = last.flags == ACCEPTED
-    free = solve(system.stacked(weights), told, initial, system.n_independent)
+    identified = last.flags == ACCEPTED
+    free = solve(system.stacked(weights), identified, initial, system.n_independent)
     if _gram_fails(settings, free) and not last.at_bound.any():
         return free
     return Solution(
@@ -227,11 +220,11 @@ def _notes(
     settings: RecursiveSettings,
     names: tuple[str, ...],
 ) -> tuple[str, ...]:
-    told = last.flags == ACCEPTED
+    identified = last.flags == ACCEPTED
     notes = [
         f'the recursion took {last.rows} rows in {course.blocks} blocks; from row '
-        f'{course.told_since[told].max()} on it identified the same {told.sum()} of {told.size} '
-        'base parameters'
+        f'{course.identified_since[identified].max()} on it identified the same '
+        f'{identified.sum()} of {identified.size} base parameters'
     ]
     if np.isfinite(course.step):
         notes.append(

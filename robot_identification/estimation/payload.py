@@ -24,39 +24,18 @@ import pinocchio as pin
 
 from ..base_parameters import expression
 from ..base_parameters.grouping import coefficients, greedy_basis
-from ..errors import (
-    IdentifiabilityError,
-    ModelError,
-    RecordingError,
-)
-from ..model.consistency import (
-    check,
-    from_pseudo_inertia,
-    LinkConsistency,
-    pseudo_inertia,
-)
-from ..model.parameters import (
-    body_links,
-    INERTIAL_SYMBOLS,
-    ParameterLayout,
-    ParameterSet,
-)
+from ..errors import IdentifiabilityError, ModelError, RecordingError
+from ..model.consistency import check, from_pseudo_inertia, LinkConsistency, pseudo_inertia
+from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from ..options.fields import option
-from . import (
-    evaluate,
-    Fit,
-    LinearSystem,
-)
-from .block_covariance import part_scores, sum_covariance
+from . import evaluate, Fit, LinearSystem
 from .identifiability import identifiability
 from .least_squares import joint_weights, Solution, solve
 from .log_det import LogDetProblem, minimise
 from .payload_result import Payload
-from .physical_constraints import (
-    Body,
-    relative_units,
-)
+from .physical_constraints import Body, relative_units
+from .uncertainty import part_scores, sum_covariance
 
 _TOLERANCE = 1e-6
 _RANGE, _READABLE = 1e-9, 1e-3

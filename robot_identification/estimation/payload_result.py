@@ -10,17 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..model.consistency import inertia_at_com, LinkConsistency
-from ..model.parameters import (
-    INERTIAL_SYMBOLS,
-    INERTIAL_UNITS,
-    ParameterSet,
-)
+from ..model.parameters import INERTIAL_SYMBOLS, INERTIAL_UNITS, ParameterSet
 from . import Fit, ParameterEstimate
-from .estimate import (
-    IDENTIFIED,
-    NOT_EXCITED,
-    plain,
-)
+from .estimate import IDENTIFIED, NOT_EXCITED, plain
 from .tables import number, percent
 
 

@@ -18,11 +18,9 @@ from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
 from ..regressor.springs import SPRING_SYMBOLS
-from .bounds import Interval
-from .feasible_start import feasible_start
-from .linear_bounds import Bounds, box_bounds, contradiction
+from .bounds import Bounds, box_bounds, contradiction, Interval
 from .link_constraints import StatedLinks, without
-from .log_det import LogDetMinimum, LogDetProblem, minimise
+from .log_det import feasible_start, LogDetMinimum, LogDetProblem, minimise
 from .physical_constraints import (
     Body,
     centre_bounds,

@@ -14,7 +14,7 @@ from ..errors import one_of
 from ..model.robot import Robot
 from ..regressor.kinematics import tree_of
 from .estimate import Estimate
-from .finding import Finding
+from .hypotheses import Finding
 from .hypothesis_fit import with_gravity
 from .system import LinearSystem
 

@@ -18,24 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compiled import available
-from ..errors import (
-    one_of,
-    RecordingError,
-    SettingsError,
-)
+from ..errors import one_of, RecordingError, SettingsError
 from ..model.parameters import ParameterLayout
 from ..options.fields import option
-from .bounds import (
-    by_precedence,
-    inverse_of_free,
-    named,
-    within,
-)
-from .elimination import (
-    ACCEPTED,
-    Elimination,
-    WEAK,
-)
+from .bounds import by_precedence, inverse_of_free, named, within
+from .elimination import ACCEPTED, Elimination, WEAK
 from .recursive_estimate import (
     FactorRows,
     GramRows,

@@ -8,12 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .elimination import (
-    Elimination,
-    gauss_jordan,
-    GramElimination,
-    triangular,
-)
+from .elimination import Elimination, gauss_jordan, GramElimination, triangular
 from .qr import append_rows
 
 

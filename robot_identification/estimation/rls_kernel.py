@@ -15,11 +15,7 @@ from numba import boolean, float64, int64
 import numpy as np
 
 from ..compiled import compiled, constant
-from .elimination import (
-    ACCEPTED,
-    DEPENDENT,
-    WEAK,
-)
+from .elimination import ACCEPTED, DEPENDENT, WEAK
 
 
 @compiled()

@@ -12,16 +12,10 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from ..errors import (
-    ExcitationError,
-    IdentificationWarning,
-    ModelError,
-    one_of,
-)
-from ..model.collision_shapes import read_shapes
+from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
+from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
-from .collision_pairs import reach, set_pairs
-from .obstacles import FLOOR, Obstacle
+from .obstacles import FLOOR, Obstacle, reach, set_pairs
 
 RESOLUTION = 1e-4
 """How much closer a pair has to come to be measured again [m]; some keep their distance."""

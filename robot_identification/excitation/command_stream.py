@@ -45,7 +45,7 @@ MISSED = 3.0
 LATE = 0.05
 """Delay beyond which a joint state corrects no clock, but in a simulation [s]."""
 
-MISTRUST_COUNT = 3
+REFUSED_COUNT = 3
 """Implausible joint states after which a path is followed without any."""
 
 STALE_AGE = 0.2
@@ -401,7 +401,7 @@ class CommandPlayer:
 
         """
         published = arrived if published is None else published
-        if self._refused >= MISTRUST_COUNT:
+        if self._refused >= REFUSED_COUNT:
             return
         if self._monitor is not None and self._monitor.fault(stamp, published, position):
             self._refused += 1
@@ -413,9 +413,9 @@ class CommandPlayer:
         elif self._simulated or stamp > self._clock.at(arrived) - LATE:
             self._clock.correct(stamp, arrived)
 
-    def mistrust(self) -> None:
+    def ignore_states(self) -> None:
         """Follow what is left of the motion without joint states."""
-        self._refused = MISTRUST_COUNT
+        self._refused = REFUSED_COUNT
 
     def replace(self, wall: float) -> None:
         """Go over to the path that waits, at ``wall`` on this machine's clock [s]."""
@@ -439,7 +439,7 @@ class CommandPlayer:
         """
         assert self._clock is not None and self._limiter is not None
         now, usual = self._clock.at(wall), self._clock.rate / self._rate
-        unsure = self._latest is None or self._refused >= MISTRUST_COUNT
+        unsure = self._latest is None or self._refused >= REFUSED_COUNT
         if self._latest is None or unsure or wall - self._arrived > STALE_AGE:
             wanted = self.stream.command(now, speed, usual=usual)
         else:

@@ -13,11 +13,7 @@ import numpy as np
 
 from ..errors import ExcitationError
 from ..model.robot import Robot
-from .collision_check import (
-    check_collisions,
-    Nearest,
-    nearest_first,
-)
+from .collision_check import check_collisions, Nearest, nearest_first
 from .collisions import CollisionModel
 from .extremes import (
     Effort,

@@ -22,12 +22,7 @@ from ..regressor import Regressor
 from .collisions import CollisionModel
 from .criteria import Criterion
 from .limits import Limits
-from .trajectories import (
-    fourier_basis,
-    FourierTrajectory,
-    jerk_basis,
-    rest_to_rest,
-)
+from .trajectories import fourier_basis, FourierTrajectory, jerk_basis, rest_to_rest
 
 POINTS_PER_PERIOD = 40
 """Points of the grid on which limits are kept, for each period of the highest harmonic."""

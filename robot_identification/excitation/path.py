@@ -21,13 +21,7 @@ from ..data.recording import Motion
 from .criteria import PointCost
 from .descent import Function
 from .limits import Limits
-from .sequence import (
-    Bounds,
-    EnergyEquations,
-    renew_points,
-    Sequence,
-    WaypointProblem,
-)
+from .sequence import Bounds, EnergyEquations, renew_points, Sequence, WaypointProblem
 from .time_scaling import segment_shapes
 
 SAMPLES = 12

@@ -17,11 +17,7 @@ import scipy
 from ..base_parameters import structure
 from ..model.robot import Robot
 from ..progress import Progress
-from ..regressor import (
-    build,
-    ModelSettings,
-    prior,
-)
+from ..regressor import build, ModelSettings, prior
 from .collisions import collision_model, CollisionModel
 from .criteria import CRITERIA
 from .limits import Limits

@@ -17,26 +17,12 @@ from ..errors import ExcitationError
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..progress import Progress
-from ..regressor import (
-    build,
-    predict,
-    prior,
-    Regressor,
-)
+from ..regressor import build, predict, prior, Regressor
 from .collision_check import CollisionError, Nearest, too_close
 from .collisions import CollisionModel
-from .constraints import (
-    check_trajectory,
-    Findings,
-    LimitViolation,
-)
+from .constraints import check_trajectory, Findings, LimitViolation
 from .criteria import column_scaled_condition_number
-from .limits import (
-    CONTINUOUS_RANGE,
-    Limits,
-    motion_limits,
-    start_position,
-)
+from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
 from .points import PointTrajectory
 from .settings import PlannerSettings
 from .trajectories import FourierTrajectory, Trajectory

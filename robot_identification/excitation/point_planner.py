@@ -15,27 +15,14 @@ from ..base_parameters import structure
 from ..data.recording import Motion
 from ..errors import SettingsError
 from ..model.robot import Robot
-from ..regressor import (
-    build,
-    ModelSettings,
-    predict,
-    prior,
-)
+from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.energy import energy_of
 from .collisions import CollisionModel
 from .criteria import PointCost
 from .descent import descend_all, Function
 from .limits import Limits
-from .objective import (
-    distance_penalty,
-    effort_penalty,
-    through_motion,
-)
-from .path import (
-    Obstacles,
-    Path,
-    PathProblem,
-)
+from .objective import distance_penalty, effort_penalty, through_motion
+from .path import Obstacles, Path, PathProblem
 from .plans import (
     BUFFER,
     condition_number,
@@ -46,20 +33,14 @@ from .plans import (
     PlanningWatch,
 )
 from .points import PointTrajectory
-from .sequence import (
-    Bounds,
-    EnergyEquations,
-    search,
-    Sequence,
-    WaypointProblem,
-)
+from .sequence import Bounds, EnergyEquations, search, Sequence, WaypointProblem
 from .settings import PlannerSettings
 from .time_scaling import shortest_times, through
 
-STERN = 1e3
+FINAL_WEIGHT = 1e3
 """Factor of the penalties once a sequence is found, in place of `PathProblem.weight`."""
 
-SHARP = 100.0
+FINAL_POWER = 100.0
 """p of the smoothing then."""
 
 _TYPICAL_POINTS = 2000
@@ -227,16 +208,16 @@ def _passable(
     trajectory, free = _timed(problem.path(x[0]), problem.limits, checks, in_time)
     if free:
         return trajectory
-    stern = replace(problem, weight=STERN, obstacles=obstacles)
-    grown = stern.shrunk(x[:1], _free_share(stern, x[:1])) if in_time.left() else x[:1]
-    for begin, powers in ((x[:1], (SHARP,)), (grown, (8.0, SHARP, SHARP))):
+    penalised = replace(problem, weight=FINAL_WEIGHT, obstacles=obstacles)
+    grown = penalised.shrunk(x[:1], _free_share(penalised, x[:1])) if in_time.left() else x[:1]
+    for begin, powers in ((x[:1], (FINAL_POWER,)), (grown, (8.0, FINAL_POWER, FINAL_POWER))):
         for power in powers:
             if free or not in_time.left():
                 return trajectory
-            function = in_time.guarded(stern.problem()).function(power)
+            function = in_time.guarded(penalised.problem()).function(power)
             iterations = settings.max_iterations
             begin = descend_all(function, begin, iterations, go_on=in_time.left).x
-        trajectory, free = _timed(stern.path(begin[0]), problem.limits, checks, in_time)
+        trajectory, free = _timed(penalised.path(begin[0]), problem.limits, checks, in_time)
     return trajectory
 
 

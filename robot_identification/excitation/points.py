@@ -10,11 +10,7 @@ import numpy as np
 
 from ..data.recording import Motion
 from ..errors import ExcitationError
-from .trajectories import (
-    inside,
-    resting,
-    Trajectory,
-)
+from .trajectories import inside, resting, Trajectory
 
 
 def spline_coefficients(

@@ -1,36 +1,180 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction of many recordings to factors and their merging, by an executor and into a store."""
+"""A fleet's recordings: paths, serial numbers, times, reduction to factors, and merging."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+import glob
+import hashlib
 from itertools import groupby
 from operator import itemgetter
+import os
 from pathlib import Path
+import re
 from typing import Any
 
-from ..config.fleet import FleetSettings
+from ..config.sections import FleetSettings
 from ..errors import IdentificationError, RecordingError
 from ..progress import Progress, silent
-from ..results.factor_file import (
-    merge_stored,
-    StoredFactor,
-    unpack,
-)
+from ..results.factor_file import merge_stored, StoredFactor, unpack
 from .executor import Executor, Task
-from .recordings import (
-    key_of,
-    serial_of,
-    stamp_of,
-)
 from .store import FleetRecording, Store
-from .tasks import (
-    Group,
-    merge_group,
-    reduce_recording,
-    Refused,
-)
+from .tasks import Group, merge_group, reduce_recording, Refused
+
+SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
+"""Suffixes of the recordings that are found in folders."""
+
+_DATES = {8: '%Y%m%d', 12: '%Y%m%d%H%M', 14: '%Y%m%d%H%M%S'}
+
+
+def find_recordings(arguments: Iterable[str | os.PathLike]) -> tuple[str, ...]:
+    """
+    Return absolute paths of recordings, sorted, each once.
+
+    Parameters
+    ----------
+    arguments:
+        Files, rosbag2 folders, folders that are searched for both, and patterns with ``*``.
+
+    Raises
+    ------
+    RecordingError
+        naming a path that does not exist, or a folder without recordings.
+
+    """
+    found: set[str] = set()
+    for given in arguments:
+        argument = str(given)
+        matches = [argument] if os.path.lexists(argument) else glob.glob(argument, recursive=True)
+        if not matches:
+            raise RecordingError(
+                f"there is no recording '{argument}'",
+                file=argument,
+                remedy='give files, bags, folders with them, or a pattern such as runs/*.mcap',
+            )
+        for match in matches:
+            path = os.path.abspath(match)
+            inside = [path] if not os.path.isdir(path) else list(_below(path))
+            if not inside:
+                raise RecordingError(
+                    f"folder '{match}' holds no recording",
+                    file=match,
+                    remedy=f'recordings are bags and files that end in {", ".join(SUFFIXES)}',
+                )
+            found.update(inside)
+    return tuple(sorted(found))
+
+
+def _below(folder: str) -> Iterator[str]:
+    """Iterate over the bags and files in a folder and its folders, but not inside bags."""
+    if os.path.exists(os.path.join(folder, 'metadata.yaml')):
+        yield folder
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith('.'):
+                continue
+            if entry.is_dir():
+                yield from _below(entry.path)
+            elif entry.name.lower().endswith(SUFFIXES):
+                yield entry.path
+
+
+def key_of(path: str, fingerprint: str) -> str:
+    """Return a hash of path, sizes and times of change of a recording, and of ``fingerprint``."""
+    digest = hashlib.sha256(fingerprint.encode())
+    digest.update(os.fsencode(path))
+    for file in _files(path):
+        try:
+            status = os.stat(file)
+        except OSError:
+            continue  # who reads it says so
+        place = os.path.relpath(file, path)
+        digest.update(os.fsencode(f'\0{place}\0{status.st_size}\0{status.st_mtime_ns}'))
+    return digest.hexdigest()[:32]
+
+
+def _files(path: str) -> list[str]:
+    if not os.path.isdir(path):
+        return [path]
+    with os.scandir(path) as entries:
+        return sorted(entry.path for entry in entries if entry.is_file())
+
+
+def serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> str:
+    """
+    Return the serial number of the robot of a recording with ``custom`` data.
+
+    Raises
+    ------
+    RecordingError
+        if the settings do not find it.
+
+    """
+    if settings.serial_key is not None:
+        if custom.get(settings.serial_key):
+            return custom[settings.serial_key]
+        raise RecordingError(
+            f"{path}: its custom data have no '{settings.serial_key}', which is to be the serial "
+            'number',
+            file=path,
+            remedy='record with --custom-data, or set fleet.serial to find it in the path',
+        )
+    if settings.serial is not None:
+        return _matched(settings.serial, path, 'fleet.serial')
+    folder = Path(path).parent
+    # a storage file lies in its bag's folder, which is named after the run and not the robot
+    if (folder / 'metadata.yaml').exists():
+        folder = folder.parent
+    return folder.name
+
+
+def stamp_of(path: str, began: float | None, settings: FleetSettings) -> float:
+    """
+    Return the time of a recording [s since 1970], ``began`` if the settings name no other.
+
+    Raises
+    ------
+    RecordingError
+        if the path has no date, but ought to.
+
+    """
+    if settings.stamp is None:
+        return os.stat(path).st_mtime if began is None else began
+    text = _matched(settings.stamp, path, 'fleet.stamp')
+    digits = re.sub(r'\D', '', text)
+    try:
+        if len(digits) in _DATES:
+            date = datetime.strptime(digits, _DATES[len(digits)])
+            return date.replace(tzinfo=timezone.utc).timestamp()
+        if 9 <= len(digits) <= 10:
+            return float(digits)
+    except ValueError:
+        pass
+    raise RecordingError(
+        f"{path}: '{text}' is no date",
+        file=path,
+        value=text,
+        remedy='let fleet.stamp match YYYYMMDD, with hhmm and ss behind it where they are there, '
+        'or seconds since 1970',
+    )
+
+
+def _matched(pattern: str, path: str, key: str) -> str:
+    match = re.search(pattern, path)
+    groups = () if match is None else match.groups()
+    text = '' if match is None else ''.join(g or '' for g in groups) or match.group()
+    if not text:
+        raise RecordingError(
+            f"{path}: '{key}' ({pattern}) is not found in its path",
+            file=path,
+            key=key,
+            remedy='change the regular expression, or leave the recording out',
+        )
+    return text
+
 
 GROUP = 16
 """Factors that are merged by one task."""
@@ -45,7 +189,7 @@ class Reduction:
     ----------
     recordings:
         Usable ones, by serial number, time and path.
-    set_aside:
+    rejected:
         Reasons by path of unusable ones.
     kept:
         Number of those that were finished before.
@@ -55,7 +199,7 @@ class Reduction:
     """
 
     recordings: tuple[FleetRecording, ...]
-    set_aside: Mapping[str, str] = field(default_factory=dict)
+    rejected: Mapping[str, str] = field(default_factory=dict)
     kept: int = 0
     seconds: float = 0.0
 
@@ -82,11 +226,11 @@ def reduce_all(
     settings:
         Rules for serial numbers and times.
     keep_going:
-        True to set unusable recordings aside, false to raise `RecordingError` for the first.
+        True to reject unusable recordings and go on, false to raise `RecordingError` at once.
 
     """
     found: list[FleetRecording] = []
-    set_aside: dict[str, str] = {}
+    rejected: dict[str, str] = {}
     missing: dict[str, str] = {}
     for path in paths:
         key = key_of(path, fingerprint)
@@ -97,7 +241,7 @@ def reduce_all(
             found.append(known)
     kept, seconds = len(found), 0.0
     for done in executor.run(reduce_recording, missing):
-        count = len(found) + len(set_aside) + 1
+        count = len(found) + len(rejected) + 1
         progress(count / len(paths), f'recording {count} of {len(paths)}')
         if not done.failure and not isinstance(done.value, Refused):
             finished, factor = done.value
@@ -107,11 +251,11 @@ def reduce_all(
         why = done.failure or done.value.reason
         if not keep_going:
             raise RecordingError(why, file=done.item)
-        set_aside[done.item] = why
-        store.write_set_aside(set_aside)
-    recordings = _placed(found, settings, set_aside, keep_going)
-    store.write_set_aside(set_aside)
-    return Reduction(recordings, set_aside, kept, seconds)
+        rejected[done.item] = why
+        store.write_rejected(rejected)
+    recordings = _placed(found, settings, rejected, keep_going)
+    store.write_rejected(rejected)
+    return Reduction(recordings, rejected, kept, seconds)
 
 
 def merge_robots(
@@ -190,10 +334,10 @@ def in_groups(
 def _placed(
     found: Sequence[FleetRecording],
     settings: FleetSettings,
-    set_aside: dict[str, str],
+    rejected: dict[str, str],
     keep_going: bool,
 ) -> tuple[FleetRecording, ...]:
-    """Return recordings with serial number and time; set aside those without."""
+    """Return recordings with serial number and time; reject those without."""
     placed = []
     for entry in found:
         try:
@@ -202,7 +346,7 @@ def _placed(
         except RecordingError as error:
             if not keep_going:
                 raise
-            set_aside[entry.path] = str(error)
+            rejected[entry.path] = str(error)
             continue
         placed.append(replace(entry, serial=serial, stamp=stamp))
     return tuple(sorted(placed, key=lambda one: (one.serial, one.stamp, one.path)))

@@ -27,18 +27,8 @@ from ..results.report.drawing import (
     TEXT,
     WIDTH,
 )
-from ..results.report.html import (
-    image,
-    percent,
-    render,
-    seconds,
-    Tile,
-)
-from .comparison import (
-    DAY,
-    Drift,
-    FleetComparison,
-)
+from ..results.report.html import image, percent, render, seconds, Tile
+from .comparison import DAY, Drift, FleetComparison
 from .result import date, FleetResult
 
 _DRAWN = 24
@@ -74,12 +64,12 @@ def _tiles(result: FleetResult) -> Iterator[Tile]:
         f'{result.factor.raw_rows:,} samples'.replace(',', '\u202f'),
     )
     yield Tile('robots', f'{len(result.robots)}', f'{len(result.estimate)} base parameters each')
-    aside = len(result.set_aside)
+    rejected = len(result.rejected)
     yield Tile(
-        'set aside',
-        f'{aside}',
-        'recordings that cannot be used' if aside else 'every recording was used',
-        'poor' if aside else 'good',
+        'rejected',
+        f'{rejected}',
+        'recordings that cannot be used' if rejected else 'every recording was used',
+        'poor' if rejected else 'good',
     )
     yield Tile(
         'relative error',
@@ -134,7 +124,7 @@ def _figures(result: FleetResult) -> dict[str, str]:
 def _efficiency(result: FleetResult) -> str:
     """Return text on the run times."""
     timing = result.timing
-    fresh = result.n_recordings + len(result.set_aside) - result.kept
+    fresh = result.n_recordings + len(result.rejected) - result.kept
     text = f'{fresh} recordings in {seconds(timing.reducing)} by {result.scheduler}'
     if result.kept:
         text += f', {result.kept} kept from an earlier run'

@@ -9,22 +9,14 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..base_parameters import BaseStructure
-from ..config.fleet import FleetSettings
 from ..config.problem import IdentificationProblem
-from ..estimation import (
-    Estimate,
-    Fit,
-    QRFactor,
-)
+from ..config.sections import FleetSettings
+from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
 from ..options.keys import to_mapping
 from ..results.result_yaml import plain
 from ..version import __version__
-from .comparison import (
-    Difference,
-    Drift,
-    FleetComparison,
-)
+from .comparison import Difference, Drift, FleetComparison
 from .store import FleetRecording
 
 FORMAT = 1
@@ -118,7 +110,7 @@ class FleetResult:
         Results by serial number.
     comparison:
         Between robots and over time; None if nothing can be compared.
-    set_aside:
+    rejected:
         Reasons by path of recordings that cannot be used.
     kept:
         Number of recordings that were finished by an earlier run.
@@ -139,7 +131,7 @@ class FleetResult:
     estimate: Estimate
     robots: tuple[RobotResult, ...]
     comparison: FleetComparison | None
-    set_aside: Mapping[str, str] = field(default_factory=dict)
+    rejected: Mapping[str, str] = field(default_factory=dict)
     kept: int = 0
     scheduler: str = ''
     timing: Timing = field(default_factory=lambda: Timing(0.0, 0.0, 0.0, 0.0, 1))
@@ -181,7 +173,7 @@ class FleetResult:
                 'robot_identification_fleet': {'version': __version__, 'format': FORMAT},
                 'name': self.name,
                 'recordings': self.n_recordings,
-                'set_aside': len(self.set_aside),
+                'rejected': len(self.rejected),
                 'samples': self.factor.raw_rows,
                 'significance': self.settings.significance,
                 'different': list(self.different),
@@ -238,11 +230,11 @@ def date(stamp: float) -> str:
 
 def _summary(result: FleetResult) -> str:
     """Return the table of a fleet: header, robots, differences, drifts, warnings."""
-    estimate, aside = result.estimate, len(result.set_aside)
+    estimate, lost = result.estimate, len(result.rejected)
     lines = [
         rule(f'Fleet {result.name}', '='),
         f'{"recordings":<17}{result.n_recordings:<38}{"robots":<20}{len(result.robots)}',
-        f'{"set aside":<17}{aside:<38}{"relative error":<20}{percent(estimate.relative_error)} %',
+        f'{"rejected":<17}{lost:<38}{"relative error":<20}{percent(estimate.relative_error)} %',
         f'{"samples":<17}{result.factor.raw_rows:<38}{"base parameters":<20}{len(estimate)}',
     ]
     lines += ['', *_robots(result), '', *_differences(result), '', *_drifts(result)]

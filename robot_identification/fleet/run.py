@@ -20,65 +20,23 @@ from ..errors import (
     IdentificationWarning,
     once,
 )
-from ..estimation import (
-    essential,
-    Estimate,
-    estimated,
-    evaluate,
-    LinearSystem,
-    Task,
-)
+from ..estimation import essential, Estimate, estimated, evaluate, LinearSystem, Task
 from ..estimation.least_squares import joint_weights
-from ..progress import (
-    part,
-    Progress,
-    silent,
-)
-from ..results.factor_file import (
-    merge_stored,
-    Origin,
-    pack,
-    read_factor,
-    StoredFactor,
-    SUFFIX,
-)
+from ..progress import part, Progress, silent
+from ..results.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
 from ..results.result_yaml import dump
-from .comparison import (
-    compare,
-    FleetComparison,
-    Series,
-)
+from .comparison import compare, FleetComparison, Series
 from .executor import Executor, open_executor
-from .factors import (
-    in_groups,
-    merge_robots,
-    reduce_all,
-    Reduction,
-)
-from .recordings import find_recordings
-from .result import (
-    FleetResult,
-    RobotResult,
-    Timing,
-)
-from .store import (
-    FleetRecording,
-    open_store,
-    Store,
-    write_bytes,
-)
-from .tasks import (
-    estimate_essentials,
-    estimate_group,
-    Question,
-    ReductionPlan,
-)
+from .factors import find_recordings, in_groups, merge_robots, reduce_all, Reduction
+from .result import FleetResult, RobotResult, Timing
+from .store import FleetRecording, open_store, Store, write_file
+from .tasks import estimate_essentials, estimate_group, Question, ReductionPlan
 
 _ESSENTIAL = 30.0
 """Largest relative standard deviation of essential parameters [%] where the settings say none."""
 
-_SPELT_OUT = 20
-"""Warnings about recordings that are told one by one."""
+_LISTED_WARNINGS = 20
+"""Warnings about recordings that are listed one by one."""
 
 
 def identify_fleet(
@@ -100,13 +58,13 @@ def identify_fleet(
     experiment:
         The robot and the settings; its first recording shows how the others are read.
     recordings:
-        Files, bags, folders and patterns, see `recordings.find_recordings`.
+        Files, bags, folders and patterns, see `factors.find_recordings`.
     folder:
         Folder of factors and results, see `store`; an interrupted run continues from its content.
     scheduler, workers, retries:
         As for `executor.open_executor`.
     keep_going:
-        True to set unusable recordings aside, false to raise for them.
+        True to reject unusable recordings and go on, false to raise for them.
     progress:
         Callback.
 
@@ -173,7 +131,7 @@ def identify_fleet(
         estimate=fleet,
         robots=results,
         comparison=comparison,
-        set_aside=reduction.set_aside,
+        rejected=reduction.rejected,
         kept=reduction.kept,
         scheduler=scheduler,
         timing=timing,
@@ -197,7 +155,7 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
 
     """
     numbers, report = Path(folder) / 'fleet.yaml', Path(folder) / 'fleet.html'
-    write_bytes(numbers, dump(result.to_dict()).encode())
+    write_file(numbers, dump(result.to_dict()))
     try:
         # matplotlib takes long to import, and workers have no use for it
         from .report import html
@@ -208,7 +166,7 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
         failure = f'{report.name} is not written: {type(error).__name__}: {error}'
         warnings.warn(failure, IdentificationWarning, stacklevel=2)
         return (numbers,)
-    write_bytes(report, text.encode())
+    write_file(report, text)
     return numbers, report
 
 
@@ -226,13 +184,13 @@ def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> StoredFac
     """Write the robots' factors and that of the fleet, one in memory at a time; return it."""
     serials = []
     for serial, stored in merged:
-        write_bytes(store.robot_file(serial), pack(replace(stored, name=serial)))
+        write_file(store.robot_file(serial), pack(replace(stored, name=serial)))
         serials.append(serial)
     # a fleet's factor is made of robots', which name their recordings
     total = merge_stored(
         replace(_read(store, serial), origins=(Origin(serial),)) for serial in serials
     )
-    write_bytes(store.folder / f'fleet{SUFFIX}', pack(total))
+    write_file(store.folder / f'fleet{SUFFIX}', pack(total))
     return total
 
 
@@ -341,22 +299,22 @@ def _require_some(reduction: Reduction, store: Store) -> None:
     """Raise where no recording can be used."""
     if reduction.recordings:
         return
-    path, reason = next(iter(reduction.set_aside.items()))
+    path, reason = next(iter(reduction.rejected.items()))
     raise IdentificationError(
         f'no recording can be used; the first: {reason}',
         file=path,
-        remedy=f"all reasons are in '{store.folder / 'set-aside.yaml'}'",
+        remedy=f"all reasons are in '{store.folder / 'rejected.yaml'}'",
     )
 
 
 def _warnings(reduction: Reduction) -> tuple[str, ...]:
     """Return the warnings about recordings, the first ones and a summary."""
     said = [(text, one.path) for one in reduction.recordings for text in one.warnings]
-    if len(said) <= _SPELT_OUT:
+    if len(said) <= _LISTED_WARNINGS:
         return tuple(text for text, _ in said)
     concerned = len({path for _, path in said})
     return (
-        *(text for text, _ in said[:_SPELT_OUT]),
-        f'and {len(said) - _SPELT_OUT} warnings more, of {concerned} recordings in all; '
+        *(text for text, _ in said[:_LISTED_WARNINGS]),
+        f'and {len(said) - _LISTED_WARNINGS} warnings more, of {concerned} recordings in all; '
         'journal.jsonl has them',
     )

@@ -4,7 +4,7 @@ The folder of a fleet's results, which a run that was stopped goes on from.
 
     factors/<key>.factor   one a recording; the key says which, and how it was reduced
     journal.jsonl          one line a finished recording, appended as they finish
-    set-aside.yaml         recordings that cannot be used, and why
+    rejected.yaml          recordings that cannot be used, and why
     robots/<serial>.factor all recordings of a robot, merged
     fleet.factor           all recordings, merged
     fleet.yaml, fleet.html what was found
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 import fcntl
+from functools import partial
 import hashlib
 import json
 import os
@@ -29,7 +30,8 @@ from typing import Any, IO
 
 from ..errors import IdentificationError
 from ..results.factor_file import FACTOR_SIZE, SUFFIX
-from ..results.result_yaml import dump, plain
+from ..results.result_yaml import dump, plain, write_whole
+from ..results.saving import reported_failures
 from ..untrusted.files import read_bytes
 
 
@@ -97,8 +99,8 @@ class Store:
     def keep(self, key: str, entry: FleetRecording, factor: bytes) -> FleetRecording:
         """Write a recording's factor, and return the entry with its key and checksum."""
         entry = replace(entry, key=key, digest=_digest(factor))
-        write_bytes(self.factor_file(key), factor)
-        with told_failures(self.folder):
+        write_file(self.factor_file(key), factor)
+        with _failures_reported(self.folder):
             if self._journal is None:
                 self._journal = self._open_journal()
             self._journal.write(json.dumps(asdict(entry)) + '\n')
@@ -117,14 +119,14 @@ class Store:
             name = f'{name[:24]}-{hashlib.sha256(serial.encode()).hexdigest()[:8]}'
         return self.folder / 'robots' / f'{name}{SUFFIX}'
 
-    def write_set_aside(self, reasons: Mapping[str, str]) -> None:
+    def write_rejected(self, reasons: Mapping[str, str]) -> None:
         """Write the reasons against recordings by path; no file without any."""
-        path = self.folder / 'set-aside.yaml'
+        path = self.folder / 'rejected.yaml'
         if not reasons:
             path.unlink(missing_ok=True)
             return
         listed = [{'recording': file, 'reason': why} for file, why in sorted(reasons.items())]
-        write_bytes(path, dump(plain({'set_aside': listed})).encode())
+        write_file(path, dump(plain({'rejected': listed})))
 
     def close(self) -> None:
         """Close the journal."""
@@ -167,13 +169,13 @@ def open_store(folder: Path | str) -> Iterator[Store]:
 
     """
     folder = Path(folder)
-    with told_failures(folder):
+    with _failures_reported(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / 'lock').open('a+', encoding='utf-8')
     with lock:
         _take(lock, folder)
         # the system lets go of the lock when the process ends, however it does
-        with told_failures(folder):
+        with _failures_reported(folder):
             store = Store(folder)
         try:
             yield store
@@ -204,30 +206,16 @@ def _take(lock: IO[str], folder: Path) -> None:
     lock.flush()
 
 
-@contextmanager
-def told_failures(folder: Path) -> Iterator[None]:
-    """Raise errors of the file system as `IdentificationError`."""
-    try:
-        yield
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write to '{error.filename or folder}': {error.strerror or error}",
-            file=str(folder),
-            remedy='choose another folder, or make room; what is finished is kept',
-        ) from error
+_failures_reported = partial(
+    reported_failures, remedy='what is finished is kept: choose another folder'
+)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file as a whole or not at all."""
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
-    with told_failures(path.parent):
-        try:
-            path.parent.mkdir(exist_ok=True)
-            temporary.write_bytes(data)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file into the store or one of its folders, as a whole or not at all."""
+    with _failures_reported(path.parent):
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, content)
 
 
 def _digest(data: bytes) -> str:

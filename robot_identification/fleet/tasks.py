@@ -23,36 +23,17 @@ import numpy as np
 from ..base_parameters import BaseStructure, structure
 from ..config.experiment import Experiment
 from ..config.problem import IdentificationProblem
-from ..config.sources import (
-    ElasticSource,
-    FactorSource,
-    FileSource,
-    open_recording,
-)
+from ..config.sources import ElasticSource, FactorSource, FileSource, open_recording
 from ..data.bag import bag_info
 from ..data.recording_config import RecordingEntry
-from ..errors import (
-    collected_warnings,
-    IdentificationError,
-    SettingsError,
-)
+from ..errors import collected_warnings, IdentificationError, SettingsError
 from ..estimation.identifiability import identifiability
 from ..estimation.least_squares import solve
 from ..estimation.uncertainty import least_squares_covariance
 from ..model.parameters import ParameterLayout
 from ..options.keys import to_mapping
-from ..reduction import (
-    FactorBuilder,
-    require_factors,
-    settings_of,
-)
-from ..results.factor_file import (
-    merge_stored,
-    pack,
-    StoredFactor,
-    SUFFIX,
-    unpack,
-)
+from ..reduction import FactorBuilder, require_factors, settings_of
+from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
 from ..results.result_yaml import plain
 from ..version import __version__
 from .store import FleetRecording

@@ -215,7 +215,7 @@ def build_model(text: str, where: str) -> pin.Model:
     """Return Pinocchio's model of all joints."""
     try:
         return pin.buildModelFromXML(text)
-    except Exception as error:
+    except (ValueError, RuntimeError, IndexError) as error:  # Boost.Python's of C++ exceptions
         raise ModelError(
             f'{where} cannot be read as a robot: {error}', file=where, remedy='correct the URDF'
         ) from error

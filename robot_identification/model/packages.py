@@ -8,11 +8,7 @@ import os
 from pathlib import Path
 
 from ..errors import ModelError
-from ..untrusted.files import (
-    read_text,
-    require_regular,
-    user_path,
-)
+from ..untrusted.files import read_text, require_regular, user_path
 from ..untrusted.xacro_process import expand_xacro
 
 URDF_SIZE = 16 << 20

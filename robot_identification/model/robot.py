@@ -20,12 +20,7 @@ import warnings
 import numpy as np
 import pinocchio as pin
 
-from ..errors import (
-    IdentificationWarning,
-    ModelError,
-    one_of,
-    SettingsError,
-)
+from ..errors import IdentificationWarning, ModelError, one_of, SettingsError
 from .joint_selection import (
     build_model,
     identified_joints,
@@ -36,11 +31,7 @@ from .joint_selection import (
     require_inertias,
 )
 from .packages import read_urdf
-from .parameters import (
-    INERTIAL_SYMBOLS,
-    ParameterLayout,
-    ParameterSet,
-)
+from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from .urdf import parse_urdf, Urdf, UrdfJoint
 
 MAX_GRAVITY = 1e6

@@ -29,11 +29,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
 from ..data.bag import bag_duration, joint_state_messages
-from ..errors import (
-    IdentificationError,
-    RecordingError,
-    SettingsError,
-)
+from ..errors import IdentificationError, RecordingError, SettingsError
 from ..progress import Progress, silent
 from .common import LATCHED
 from .common.motion_messages import time_message

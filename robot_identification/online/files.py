@@ -15,7 +15,7 @@ from ..errors import (
 )
 from ..estimation import ModelSignature
 from ..estimation.recursive_estimate import RecursiveState
-from ..untrusted.archives import DAMAGED, open_archive
+from ..untrusted.compressed import DAMAGED, open_archive
 from ..untrusted.files import open_regular
 
 _FORMAT = 'robot_identification online 1'

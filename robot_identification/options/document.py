@@ -24,11 +24,7 @@ from yaml.scanner import Scanner
 
 from ..errors import SettingsError
 from ..untrusted.files import read_text
-from ..untrusted.yaml_loader import (
-    LimitedComposer,
-    LimitedConstructor,
-    MAX_INTEGER_LENGTH,
-)
+from ..untrusted.yaml_loader import LimitedComposer, LimitedConstructor, MAX_INTEGER_LENGTH
 
 _SIZE = 8 << 20
 """Largest size of a settings file [bytes]."""

@@ -17,12 +17,7 @@ from typing import Any
 
 from ..errors import SettingsError
 from .document import parent, parse_scalar
-from .fields import (
-    describe,
-    from_mapping,
-    OptionInfo,
-    Options,
-)
+from .fields import describe, from_mapping, OptionInfo, Options
 
 _STEP = re.compile(r'([^.\[\]]+)|\[(\d+)\]')
 

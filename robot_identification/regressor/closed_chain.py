@@ -23,11 +23,7 @@ from ..data.recording import Motion
 from ..errors import ModelError, RecordingError
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
 from ..model.robot import Robot
-from .closure import (
-    Closure,
-    Jacobians,
-    SINGULAR,
-)
+from .closure import Closure, Jacobians, SINGULAR
 from .friction import unit_of
 from .loops import Loops
 from .rigid import RigidBodies

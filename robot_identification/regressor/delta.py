@@ -95,11 +95,11 @@ class DeltaKinematics:
         b, db = self._outwards(-down, -level), self._outwards(-level, down) * dq[:, :, None]
         p = self.platform(q)
         s = p[:, None] - self.elbows(q)
-        slope = _dots(s, b)
+        slope = _dot(s, b)
         inverse = self._inverse(s)
         dp = (inverse @ (slope * dq)[:, :, None])[:, :, 0]
         ds = dp[:, None] - b * dq[:, :, None]
-        right = slope * ddq + (_dots(ds, b) + _dots(s, db)) * dq - _dots(ds, dp[:, None])
+        right = slope * ddq + (_dot(ds, b) + _dot(s, db)) * dq - _dot(ds, dp[:, None])
         ddp = (inverse @ right[:, :, None])[:, :, 0]
         return PlatformMotion(p, dp, ddp, inverse * slope[:, None], b)
 
@@ -207,11 +207,7 @@ class DeltaBodies:
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.einsum('sc,sc->s', a, b)
-
-
-def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.einsum('sic,sic->si', a, np.broadcast_to(b, a.shape))
+    return np.einsum('...c,...c->...', a, b)
 
 
 ARMS = ('arm_1', 'arm_2', 'arm_3')

@@ -21,15 +21,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..errors import one_of, SettingsError
 from ..model.parameters import ParameterLayout
-from .friction import (
-    ACCELERATION,
-    Combination,
-    Entry,
-    fill,
-    SPEED_SIGN,
-    unit_of,
-    VELOCITY,
-)
+from .friction import ACCELERATION, Combination, Entry, fill, SPEED_SIGN, unit_of, VELOCITY
 from .settings import CoupledDrive, ModelSettings
 
 

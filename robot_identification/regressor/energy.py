@@ -31,11 +31,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..errors import SettingsError
 from ..model.parameters import ParameterLayout
-from .inverse_dynamics import (
-    InverseDynamicsRegressor,
-    Regressor,
-    Term,
-)
+from .inverse_dynamics import InverseDynamicsRegressor, Regressor, Term
 from .kinematics import cross_rows, TreeJoint
 from .rigid import BLOCK, RigidBodies
 

@@ -16,16 +16,8 @@ import numpy as np
 
 from ..compiled import available
 from ..data.recording import Motion
-from .inverse_dynamics import (
-    InverseDynamicsRegressor,
-    Regressor,
-    result_array,
-)
-from .kernel_data import (
-    carried_links,
-    entries_data,
-    KernelData,
-)
+from .inverse_dynamics import InverseDynamicsRegressor, Regressor, result_array
+from .kernel_data import carried_links, entries_data, KernelData
 
 _STATES = 12
 """Random states at which an entry has to be exactly zero to count as zero for every motion."""

@@ -29,13 +29,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
-from .kinematics import (
-    cross_matrix,
-    cross_rows,
-    Tree,
-    tree_of,
-    TreeJoint,
-)
+from .kinematics import cross_matrix, cross_rows, Tree, tree_of, TreeJoint
 
 BLOCK = 256
 """Samples that are worked on at once: the intermediate arrays stay in a core's cache."""

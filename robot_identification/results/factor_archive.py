@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import IdentificationError
 from ..estimation.factor import QRFactor
 from ..estimation.model_signature import ModelSignature
-from ..untrusted.archives import DAMAGED, open_archive
+from ..untrusted.compressed import DAMAGED, open_archive
 from ..version import __version__
 
 FORMAT = 2

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import IdentificationError
-from ..estimation.prediction import PredictedEfforts
+from ..estimation.validation import PredictedEfforts
 
 KINDS = ('measured', 'predicted')
 """Columns of each joint, called ``<joint>.<kind>``."""

@@ -23,7 +23,7 @@ from ..errors import IdentificationError, SettingsError
 from ..estimation.delay import EffortDelay
 from ..estimation.drive_gains_result import DriveGains
 from ..estimation.estimate import Estimate
-from ..estimation.finding import Finding
+from ..estimation.hypotheses import Finding
 from ..estimation.model_selection import ModelSelection
 from ..estimation.payload_result import Payload
 from ..estimation.settings import EstimationSettings

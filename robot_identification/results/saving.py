@@ -75,7 +75,7 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
     folder = Path(folder)
     names = ('result.yaml', 'identified.urdf', 'report.html')
     saved, urdf, report = (folder / name for name in names)
-    with told_failures(folder):
+    with reported_failures(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(saved, dump(result_document(result)))
         for earlier in (urdf, report):
@@ -101,15 +101,15 @@ def require_writable(folder: Path | str) -> None:
         as `save`.
 
     """
-    with told_failures(Path(folder)):
+    with reported_failures(Path(folder)):
         Path(folder).mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
 
 
 @contextmanager
-def told_failures(folder: Path, *, remedy: str = 'choose another folder') -> Iterator[None]:
-    """Tell of files that cannot be written into a folder in one line, and what helps."""
+def reported_failures(folder: Path, *, remedy: str = 'choose another folder') -> Iterator[None]:
+    """Raise `IdentificationError` for a file that cannot be written into a folder."""
     try:
         yield
     except OSError as error:

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From recordings to samples: uniform grid, filtering, differentiation, parallel decimation."""
 
-from ..data.clock import (
-    Clock,
-    clock_of,
-    WatchedSource,
-)
+from ..data.clock import Clock, clock_of, WatchedSource
 from ..data.recording import RecordingSource, source_name
 from ..data.sampling import sample_rate
 from .decimation import independence, ParallelDecimator
@@ -20,11 +16,7 @@ from .settings import (
     PolynomialApproximation,
     SignalSettings,
 )
-from .streaming import (
-    process,
-    stream,
-    stretches,
-)
+from .streaming import process, stream, stretches
 from .windows import WindowedSamples
 
 __all__ = [

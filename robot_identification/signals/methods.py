@@ -19,12 +19,7 @@ import scipy
 
 from ..errors import SettingsError
 from .settings import SignalSettings
-from .smoothing import (
-    Butterworth,
-    MARGIN,
-    smooth,
-    window_products,
-)
+from .smoothing import Butterworth, MARGIN, smooth, window_products
 from .windows import Windows
 
 _FIRST = (1.0, -8.0, 0.0, 8.0, -1.0)  # twelfths

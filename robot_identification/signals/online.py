@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The polynomial approximation sample by sample, as a controller runs it.
+Motion from the newest samples, one by one, as a controller or a node runs it.
 
-Every sample that comes in completes a window, and gives position, velocity, acceleration and
-effort at the one moment t_d before it, the same numbers as `windows` finds offline.  A step is one
-product of the kernels with the window, about as many multiplications as the window has samples
-times the signals, and takes no memory beside its result.
+`OnlineFilter` is the polynomial approximation.  Every sample that comes in completes a window, and
+gives position, velocity, acceleration and effort at the one moment t_d before it, the same numbers
+as `windows` finds offline.  A step is one product of the kernels with the window, about as many
+multiplications as the window has samples times the signals, and takes no memory beside its result.
+
+`LocalFit` is a parabola through the latest samples, taken at the middle of their window: its value
+and derivatives there are what a Savitzky-Golay filter of order 2 gives, without a phase shift, for
+samples at any times.  A causal filter would give position, velocity, acceleration and effort with
+four different delays, which a regressor turns into an error; here all four belong to one moment,
+and the stamp shows the delay of half the window.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -133,3 +141,86 @@ class OnlineFilter:
         return FilteredState(
             value[:n], products[1, :n], products[2, :n], products[-1, n : 2 * n], value[2 * n :]
         )
+
+
+FEWEST_SAMPLES = 5
+"""A parabola through fewer samples smooths nothing."""
+
+
+@dataclass(frozen=True)
+class LocalState:
+    """
+    The motion at one moment.
+
+    Attributes
+    ----------
+    stamp:
+        The moment [ns].
+    position, velocity, acceleration:
+        (n_joints,) [rad, rad/s, rad/s^2].
+    effort:
+        (n_joints,) smoothed in the same way [N m]; None where it was not measured.
+
+    """
+
+    stamp: int
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    effort: np.ndarray | None
+
+
+class LocalFit:
+    """
+    The latest samples of a stream.
+
+    Parameters
+    ----------
+    window:
+        Time that they cover [s].
+
+    """
+
+    def __init__(self, window: float) -> None:
+        self._window = round(window * 1e9)
+        self._samples: deque[tuple[int, np.ndarray, np.ndarray | None]] = deque()
+        self._full = False
+
+    def push(self, stamp: int, position: np.ndarray, effort: np.ndarray | None = None) -> None:
+        """
+        Take a sample; one that is not later than the one before, or much later, starts anew.
+
+        A parabola does not reach over a gap of half a window.
+
+        Parameters
+        ----------
+        stamp:
+            [ns].
+        position, effort:
+            (n_joints,) [rad or m], [N m or N]; positions are finite.
+
+        """
+        samples = self._samples
+        if samples and not samples[-1][0] < stamp <= samples[-1][0] + self._window // 2:
+            samples.clear()
+            self._full = False
+        samples.append((stamp, position, effort))
+        while samples[0][0] < stamp - self._window:
+            samples.popleft()
+            self._full = True
+
+    def state(self) -> LocalState | None:
+        """Return the motion at the middle of the window; None until there are enough samples."""
+        if not self._full or len(self._samples) < FEWEST_SAMPLES:
+            return None
+        stamps, positions, efforts = zip(*self._samples)
+        middle = stamps[-1] - self._window // 2
+        half = 0.5e-9 * self._window
+        # time in half windows, so that the columns of the fit are of one size
+        moments = np.array([stamp - middle for stamp in stamps]) / (1e9 * half)
+        powers = moments[:, None] ** np.arange(3)
+        fit = np.linalg.lstsq(powers, np.array(positions), rcond=None)[0]
+        effort = None
+        if all(e is not None for e in efforts):
+            effort = np.linalg.lstsq(powers, np.array(efforts), rcond=None)[0][0]
+        return LocalState(middle, fit[0], fit[1] / half, 2.0 * fit[2] / half**2, effort)

@@ -25,12 +25,7 @@ import math
 import numpy as np
 
 from ..errors import SettingsError
-from .jacobi import (
-    orthonormal,
-    product_series,
-    SampledWindow,
-    zeros,
-)
+from .jacobi import orthonormal, product_series, SampledWindow, zeros
 
 KEY = 'signals.polynomial_approximation'
 """Where the parameters stand in the experiment file; named in errors."""

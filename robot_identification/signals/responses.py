@@ -16,12 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from .methods import (
-    central_differences,
-    LocalPolynomial,
-    LowPass,
-    METHODS,
-)
+from .methods import central_differences, LocalPolynomial, LowPass, METHODS
 from .settings import decimation_factor, SignalSettings
 from .windows import Windows
 

@@ -11,11 +11,7 @@ import numpy as np
 
 from ..errors import IdentificationWarning, SettingsError
 from ..options.fields import option
-from .polynomial_approximation import (
-    admissible_delays,
-    KEY,
-    PolynomialOperator,
-)
+from .polynomial_approximation import admissible_delays, KEY, PolynomialOperator
 
 PROJECTIONS = ('composition', 'products')
 """The ways in which the regressor is projected."""

@@ -17,17 +17,9 @@ import warnings
 
 import numpy as np
 
-from ..data.recording import (
-    RecordingSource,
-    Samples,
-    source_name,
-)
+from ..data.recording import RecordingSource, Samples, source_name
 from ..data.sampling import begun, grid_blocks
-from ..errors import (
-    IdentificationWarning,
-    RecordingError,
-    SettingsError,
-)
+from ..errors import IdentificationWarning, RecordingError, SettingsError
 from .methods import METHODS, Rows
 from .polynomial_approximation import KEY
 from .settings import SignalSettings

@@ -56,7 +56,8 @@ class Plant:
     Parameters
     ----------
     robot:
-        Gives kinematics, gravity and position limits (soft stops).  There are no contacts.
+        Gives kinematics, gravity and position limits (soft stops, at one end where the other is
+        not limited).  There are no contacts.
     parameters:
         Inertial parameters of its links; ``Ia``, ``fv``, ``fc``, ``ts``, ``tsc``, ``off``, ``fr``,
         ``fl``, ``kc`` and ``ks`` of its joints; what is missing is 0.
@@ -349,7 +350,7 @@ def mechanism(robot: Robot) -> str:
         etree.SubElement(document, 'link', name=link).append(etree.fromstring(_PLACEHOLDER))
     for name, joint in robot.contents.joints.items():
         kind, xyz, rpy = joint.type, joint.xyz, joint.rpy
-        limited = bool(np.isfinite([joint.lower, joint.upper]).all() and joint.lower < joint.upper)
+        limited = joint.lower < joint.upper and bool(np.isfinite([joint.lower, joint.upper]).any())
         if kind == 'revolute' and not limited:
             kind = 'continuous'  # MuJoCo would ignore the limit too, with a log file
         if name in robot.locked:

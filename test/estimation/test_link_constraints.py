@@ -12,12 +12,20 @@ from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import EstimationSettings, from_rows
 from robot_identification.estimation.bounds import standard_box
-from robot_identification.estimation.link_constraints import LinkConstraint, StatedLinks
+from robot_identification.estimation.link_constraints import (
+    LinkConstraint,
+    StatedLinks,
+    symmetric,
+    SYMMETRIES,
+    symmetry_of,
+)
 from robot_identification.estimation.log_det import LogDetProblem, minimise
 from robot_identification.estimation.physical import physical
 from robot_identification.estimation.physical_settings import PhysicalSettings
-from robot_identification.estimation.stated_bounds import require_bounds_kept
-from robot_identification.estimation.symmetry import symmetric, SYMMETRIES, symmetry_of
+from robot_identification.estimation.settings import (
+    require_bounds_kept,
+    without_unkept_bounds,
+)
 from robot_identification.model.consistency import check, from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
@@ -371,3 +379,28 @@ def test_other_methods_refuse_by_name_what_they_do_not_keep():
         require_bounds_kept(bounded)
     assert caught.value.key == 'estimation.mrls.bounds'
     require_bounds_kept(plain)
+
+
+def test_bounds_of_settings_for_several_methods_are_left_out_by_name():
+    plain = EstimationSettings(method='wls')
+    mrls = replace(plain.mrls, bounds={'m': (0.0, 9.0)}, bounds_file='bounds.yaml')
+    stated = replace(plain, mrls=mrls, physical=PhysicalSettings(total_mass=3.0))
+    settings, remarks = without_unkept_bounds(stated)
+    assert settings == plain
+    assert [text.split("'")[1] for text in remarks] == [
+        'estimation.mrls.bounds',
+        'estimation.mrls.bounds_file',
+        'estimation.physical.total_mass',
+    ]
+    kept = replace(stated, method='physical')
+    assert without_unkept_bounds(kept) == (kept, ())
+
+
+@pytest.mark.parametrize(
+    'asked', ['estimation.mrls.bounds', 'estimation.mrls', 'estimation.mrls.bounds.m']
+)
+def test_bounds_that_the_request_states_stay(asked):
+    plain = EstimationSettings(method='wls')
+    stated = replace(plain, mrls=replace(plain.mrls, bounds={'m': (0.0, 9.0)}))
+    assert without_unkept_bounds(stated, [asked]) == (stated, ())
+    assert without_unkept_bounds(stated, ['estimation.mrls.bounds_file'])[0] == plain

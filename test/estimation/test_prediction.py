@@ -12,7 +12,7 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentificationWarning, RecordingError
-from robot_identification.estimation.prediction import predicted_efforts
+from robot_identification.estimation.validation import predicted_efforts
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior

@@ -6,7 +6,7 @@ import pytest
 from robot_identification.excitation.command_stream import (
     CommandPlayer,
     LATE,
-    MISTRUST_COUNT,
+    REFUSED_COUNT,
 )
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import point_to_point
@@ -38,7 +38,7 @@ def play(velocity, spoil, duration=PATH.duration, after=None):
             player.note(stamp, 500.0 + time, position)
         player.replace(500.0 + time)
         if after is not None and k == after:
-            player.mistrust()
+            player.ignore_states()
         commands.append(player.command(500.0 + time, 1.0))
         place = place + PERIOD * commands[-1] if velocity else commands[-1]
     return player, times, np.array(commands)
@@ -82,7 +82,7 @@ def test_states_that_come_late_do_not_turn_the_clock_back():
 
 def test_after_some_that_are_not_plausible_no_state_is_used_for_this_motion():
     def briefly(k, stamp, place):
-        return [(stamp, place + (100 <= k < 100 + MISTRUST_COUNT) - 0.02 * (k > 200))]
+        return [(stamp, place + (100 <= k < 100 + REFUSED_COUNT) - 0.02 * (k > 200))]
 
     commands = play(True, briefly)[2]
     plan = PATH.sample(np.arange(0.0, PATH.duration, PERIOD)).velocity

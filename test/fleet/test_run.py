@@ -66,7 +66,7 @@ def reference(small):
     """Reduce the small fleet by one process, without any trouble."""
     out = small.folder / 'reference'
     result = identify_fleet(small.experiment, [small.recordings], out, workers=1)
-    assert not result.set_aside
+    assert not result.rejected
     return merged(small, 'reference')
 
 
@@ -125,7 +125,7 @@ def test_a_worker_killed_half_way_changes_nothing(small, reference, run):
             os.kill(killed[0], signal.SIGKILL)
 
     result = run(small, 'killed', progress=kill, scheduler='dask', workers=2)
-    assert killed and not result.set_aside
+    assert killed and not result.rejected
     assert result.scheduler == 'Dask on this machine, 2 at a time'
     require_equal(merged(small, 'killed'), reference)
 
@@ -137,7 +137,7 @@ def children():
     return [each.pid for each in found if 'spawn_main' in ' '.join(each.cmdline())]
 
 
-def test_a_recording_that_kills_its_worker_each_time_is_set_aside(fleet, tasks, monkeypatch):
+def test_a_recording_that_kills_its_worker_each_time_is_rejected(fleet, tasks, monkeypatch):
     for number in range(6):
         fleet.record('A', number, seconds=3.0)
     deadly = fleet.recordings / 'A' / 'deadly.npz'
@@ -146,8 +146,8 @@ def test_a_recording_that_kills_its_worker_each_time_is_set_aside(fleet, tasks, 
     out = fleet.folder / 'out'
     result = identify_fleet(fleet.experiment, [fleet.recordings], out, workers=2, retries=1)
     assert result.n_recordings == 6
-    assert list(result.set_aside) == [str(deadly)]
-    assert 'was killed, each time' in result.set_aside[str(deadly)]
+    assert list(result.rejected) == [str(deadly)]
+    assert 'was killed, each time' in result.rejected[str(deadly)]
 
 
 def test_without_dask_the_result_is_the_same(small, reference, monkeypatch):
@@ -187,7 +187,7 @@ def test_other_settings_make_other_factors(small, run, cluster):
     assert len(list((small.folder / 'settings' / 'factors').iterdir())) == 24
 
 
-def test_what_cannot_be_used_is_set_aside_with_its_reason(fleet, run):
+def test_what_cannot_be_used_is_rejected_with_its_reason(fleet, run):
     good = [fleet.record('Ärm 1', number, seconds=3.0) for number in range(2)]
     folder = good[0].parent
     whole = good[0].read_bytes()
@@ -201,21 +201,21 @@ def test_what_cannot_be_used_is_set_aside_with_its_reason(fleet, run):
     (folder / 'photo.mcap').write_bytes(b'\x89PNG\r\n')
     result = run(fleet, 'out')
     assert result.n_recordings == 2
-    reasons = {Path(path).name: reason for path, reason in result.set_aside.items()}
+    reasons = {Path(path).name: reason for path, reason in result.rejected.items()}
     assert set(reasons) == {
         'cut.npz', 'empty.npz', 'text.npz', 'two joints.npz', 'nan.npz', 'photo.mcap',
     }  # fmt: skip
     assert "'tau[:, 1]' is nan in row 7" in reasons['nan.npz']
     assert 'expected 3 columns' in reasons['two joints.npz']
-    listed = load(fleet.folder / 'out' / 'set-aside.yaml')['set_aside']
-    assert {one['recording']: one['reason'] for one in listed} == dict(result.set_aside)
+    listed = load(fleet.folder / 'out' / 'rejected.yaml')['rejected']
+    assert {one['recording']: one['reason'] for one in listed} == dict(result.rejected)
     # repaired recordings are taken in, and the list goes when it is empty
     for name in reasons:
         (folder / name).unlink()
     (folder / 'cut.npz').write_bytes(whole)
     result = run(fleet, 'out')
     assert (result.n_recordings, result.kept) == (3, 2)
-    assert not (fleet.folder / 'out' / 'set-aside.yaml').exists()
+    assert not (fleet.folder / 'out' / 'rejected.yaml').exists()
 
 
 def test_stopping_at_the_first_that_cannot_be_used(fleet, run):

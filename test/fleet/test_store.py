@@ -94,19 +94,19 @@ def test_files_of_robots_have_names_of_their_own(tmp_path):
 
 def test_reasons_are_written_and_taken_back(tmp_path):
     with open_store(tmp_path) as store:
-        path = tmp_path / 'set-aside.yaml'
-        store.write_set_aside({'/b': 'two: lines\n', '/a "x"': "it's cut"})
+        path = tmp_path / 'rejected.yaml'
+        store.write_rejected({'/b': 'two: lines\n', '/a "x"': "it's cut"})
         assert load(path) == {
-            'set_aside': [
+            'rejected': [
                 {'recording': '/a "x"', 'reason': "it's cut"},
                 {'recording': '/b', 'reason': 'two: lines\n'},
             ]
         }
-        store.write_set_aside({})
+        store.write_rejected({})
         assert not path.exists()
 
 
 def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / 'file').write_text('')
-    with pytest.raises(IdentificationError, match='cannot write to'):
+    with pytest.raises(IdentificationError, match='cannot write results to .* is kept: choose'):
         open_store(tmp_path / 'file').__enter__()

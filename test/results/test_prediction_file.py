@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.errors import IdentificationError
-from robot_identification.estimation.prediction import PredictedEfforts
+from robot_identification.estimation.validation import PredictedEfforts
 from robot_identification.results.prediction_file import numbered, write_predictions
 
 NAN = float('nan')

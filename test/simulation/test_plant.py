@@ -140,6 +140,23 @@ def test_limits_without_room_are_no_limits(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())  # MuJoCo has logged no warning
 
 
+@pytest.mark.parametrize(('given', 'effort'), [('upper="0.5"', 3.0), ('lower="-0.5"', -3.0)])
+def test_a_limit_at_one_end_stops_the_joint_there_alone(tmp_path, monkeypatch, given, effort):
+    monkeypatch.chdir(tmp_path)
+    text = TREE.replace('lower="-3" upper="3"', given, 1)
+    robot = Robot.from_urdf(text, gravity=(0.0, 0.0, 0.0))
+    pushed = np.where(np.array(robot.joints) == 'shoulder', effort, 0.0)
+    index = robot.joints.index('shoulder')
+    ends = []
+    for sign in (1.0, -1.0):
+        plant = Plant(robot, prior(robot), 1e-3)
+        for _ in range(1500):
+            plant.step(sign * pushed)
+        ends.append(abs(plant.position[index]))
+    assert ends[0] < 0.6 and ends[1] > 2.0
+    assert not list(tmp_path.iterdir())  # MuJoCo has logged no warning
+
+
 def test_a_robot_that_mujoco_refuses_is_named():
     robot = Robot.from_urdf(TREE)
     joint = robot.contents.joints[robot.joints[0]]

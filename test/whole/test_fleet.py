@@ -169,11 +169,11 @@ def test_ctrl_c_leaves_a_folder_to_go_on_from(long_folder, capsys):
     assert capsys.readouterr().err == ''
 
 
-def test_recordings_set_aside_give_code_4(folder, capsys, cluster):
+def test_recordings_rejected_give_code_4(folder, capsys, cluster):
     (folder / 'rec' / 'Ärm 1' / 'cut.csv').write_text('t,q1,q2\n0,1')
     assert call(folder, '--scheduler', cluster) == 4
-    assert capsys.readouterr().err.startswith('warning: 1 recording is set aside: see')
-    (listed,) = load(folder / 'out of the fleet' / 'set-aside.yaml')['set_aside']
+    assert capsys.readouterr().err.startswith('warning: 1 recording is rejected: see')
+    (listed,) = load(folder / 'out of the fleet' / 'rejected.yaml')['rejected']
     assert listed['recording'] == str(folder / 'rec' / 'Ärm 1' / 'cut.csv')
     assert call(folder, '--scheduler', cluster, '--no-keep-going') == 2
     error = capsys.readouterr().err

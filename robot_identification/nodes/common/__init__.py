@@ -7,22 +7,12 @@ Nodes import from here what all of them need; what only some need is imported fr
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from ...errors import SettingsError
-from .joint_states import (
-    FetchedJointStates,
-    JOINT_STATES,
-)
-from .node_main import (
-    answer,
-    explain,
-    run,
-    serve,
-)
+from .joint_states import FetchedJointStates, JOINT_STATES
+from .node_main import answer, explain, run, serve
 from .parameters import declare_options, read_options
+from .requests import given_path
 
 __all__ = [
     'answer',
@@ -44,31 +34,3 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 """For robot_description, results and status: late subscribers receive the last message."""
-
-
-def given_path(text: str, key: str, base: Path = Path()) -> Path:
-    """
-    Return the absolute path in a request or a parameter, where ``~`` is a home folder.
-
-    Parameters
-    ----------
-    text, key:
-        The path, and its name in the request or as a parameter.
-    base:
-        Start of a relative path.
-
-    Raises
-    ------
-    SettingsError
-        where there is no such home.
-
-    """
-    try:
-        return (base / Path(text).expanduser()).absolute()
-    except RuntimeError as error:
-        raise SettingsError(
-            f"'{key}' is '{text[:80]}', but there is no such user",
-            key=key,
-            value=text,
-            remedy='give a path that does not begin with ~',
-        ) from error

@@ -15,11 +15,7 @@ from std_msgs.msg import Header
 
 from ...base_parameters import BaseStructure
 from ...errors import IdentificationError, one_of
-from ...estimation.estimate import (
-    Estimate,
-    Fit,
-    JointFit,
-)
+from ...estimation.estimate import Estimate, Fit, JointFit
 from ...model.consistency import ConsistencyReport
 from ...model.parameters import ParameterLayout, ParameterSet
 

@@ -19,12 +19,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from ...errors import (
-    ExcitationError,
-    one_of,
-    RecordingError,
-    SettingsError,
-)
+from ...errors import ExcitationError, one_of, RecordingError, SettingsError
 
 _NANOSECONDS = 1_000_000_000
 

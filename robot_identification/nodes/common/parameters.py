@@ -40,11 +40,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from ...errors import IdentificationError, SettingsError
-from ...options.fields import (
-    check,
-    describe,
-    OptionInfo,
-)
+from ...options.fields import check, describe, OptionInfo
 
 Options = TypeVar('Options')
 

@@ -163,6 +163,32 @@ def _reason(code: int) -> str:
     return f'killed by signal {-code}'
 
 
+def start_module(module: str, *descriptors: int, end_with_parent: bool) -> subprocess.Popen:
+    """
+    Start a module as a process that inherits file descriptors; their numbers are its arguments.
+
+    It has a session of its own, so that Ctrl-C reaches this process alone.
+
+    Parameters
+    ----------
+    module:
+        Full name.
+    descriptors:
+        Of pipes and files.
+    end_with_parent:
+        True to have the kernel end it if this process is killed.
+
+    """
+    return subprocess.Popen(
+        [sys.executable, '-m', module, *map(str, descriptors)],
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, 'PYTHONUNBUFFERED': '1'},
+        pass_fds=descriptors,
+        start_new_session=True,
+        preexec_fn=die_with_parent() if end_with_parent else None,
+    )
+
+
 def die_with_parent() -> Callable[[], None] | None:
     """Return what has the kernel (Linux) send SIGTERM to a child if this process is killed."""
     if not sys.platform.startswith('linux'):

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to services: their queue in a node, and blocking calls from other programs."""
+"""
+Requests to services: their queue, the files they may name, and blocking calls of services.
+
+Callers of services read and write files with the rights of the node.  So files that are named
+after the start have to lie below folders that were named at the start.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 import threading
 import time
 from typing import Any
@@ -17,7 +24,123 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
 
-from ...errors import IdentificationError
+from ...errors import IdentificationError, one_of, SettingsError
+from ...options.fields import option
+
+
+def given_path(text: str, key: str, base: Path = Path()) -> Path:
+    """
+    Return the absolute path in a request or a parameter, where ``~`` is a home folder.
+
+    Parameters
+    ----------
+    text, key:
+        The path, and its name in the request or as a parameter.
+    base:
+        Start of a relative path.
+
+    Raises
+    ------
+    SettingsError
+        where there is no such home.
+
+    """
+    try:
+        return (base / Path(text).expanduser()).absolute()
+    except RuntimeError as error:
+        raise SettingsError(
+            f"'{key}' is '{text[:80]}', but there is no such user",
+            key=key,
+            value=text,
+            remedy='give a path that does not begin with ~',
+        ) from error
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Parameter of the nodes that open files on request."""
+
+    data_directories: tuple[str, ...] = option(
+        (),
+        doc='Folders below which requests, and parameters that are changed later, may name files '
+        'to read and to write; links and .. are resolved before. Empty: the folder that the node '
+        'is started in, unless that is /. The folders of recordings and results, as they are at '
+        'the start, belong to them',
+        read_only=True,
+    )
+
+
+@dataclass(frozen=True)
+class DataDirectories:
+    """Absolute paths of the folders, with all links resolved."""
+
+    folders: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, node: Node, options: FileOptions, more: Iterable[Path]) -> DataDirectories:
+        """Return the folders of the option and ``more`` of other parameters, and log them."""
+        given = [given_path(text, 'data_directories') for text in options.data_directories]
+        here = Path.cwd()
+        if not given and here != Path(here.anchor):
+            given = [here]
+        folders = dict.fromkeys(_resolved(path, 'data_directories') for path in (*given, *more))
+        node.get_logger().info(
+            f'requests may name files below {one_of(folders)} (data_directories)'
+        )
+        return cls(tuple(folders))
+
+    def resolve(self, path: Path, key: str, *, inside: bool = False) -> Path:
+        """
+        Return a path without links, of a file or folder that a request may name.
+
+        Parameters
+        ----------
+        path, key:
+            The path, and its name in the request.
+        inside:
+            Whether links in a folder are checked, too.
+
+        Raises
+        ------
+        SettingsError
+            where it is not below one of the folders; it does not say whether the file exists.
+
+        """
+        resolved = _resolved(path, key)
+        self._require(resolved, path, key)
+        if inside:
+            try:
+                links = [entry for entry in resolved.iterdir() if entry.is_symlink()]
+            except OSError:
+                links = []  # no folder, or one whose reading fails with a reason of its own
+            for link in links:
+                self._require(_resolved(link, key), link, key)
+        return resolved
+
+    def _require(self, resolved: Path, path: Path, key: str) -> None:
+        if any(resolved.is_relative_to(folder) for folder in self.folders):
+            return
+        raise SettingsError(
+            f"'{key}': '{_shown(path)}' is not below {one_of(self.folders)}",
+            key=key,
+            remedy='name a file there, or start the node with another data_directories',
+        )
+
+
+def _resolved(path: Path, key: str) -> Path:
+    try:
+        return path.expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a circle of links, too long, NUL
+        raise SettingsError(
+            f"'{key}': '{_shown(path)}' is no path of a file", key=key, remedy='correct the path'
+        ) from error
+
+
+def _shown(path: Path) -> str:
+    text = str(path)
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= 300 else f'{text[:80]}...'
+
 
 SERVICES = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,

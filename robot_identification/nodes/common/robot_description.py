@@ -13,12 +13,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import String
 
-from ...errors import (
-    IdentificationError,
-    IdentificationWarning,
-    ModelError,
-    SettingsError,
-)
+from ...errors import IdentificationError, IdentificationWarning, ModelError, SettingsError
 from ...model.robot import Robot
 from ...options.fields import option
 from ...regressor import ModelSettings

@@ -117,7 +117,7 @@ class Streamer:
     pipe:
         Brings ``(word, content)``: 'joints' with the commands' order, 'begin' with the limits and
         the place of rest, 'horizon' with a trajectory, its columns in that order, and when it
-        begins in the clock of the joint states [s], 'mistrust', 'finish'.
+        begins in the clock of the joint states [s], 'ignore_states', 'finish'.
     heartbeat:
         Shows the node that the stream goes on.
 
@@ -187,8 +187,8 @@ class Streamer:
                     self._reported = False
                 elif word == 'begin':
                     self._player.begin(*content)
-                elif word == 'mistrust':
-                    self._player.mistrust()
+                elif word == 'ignore_states':
+                    self._player.ignore_states()
                 elif word == 'horizon':
                     self._player.follow(*content)
                 else:

@@ -11,8 +11,6 @@ from array import array
 from collections.abc import Callable
 from multiprocessing import Pipe
 import os
-import subprocess
-import sys
 import threading
 import time
 from typing import Any
@@ -25,10 +23,8 @@ from std_msgs.msg import Float64MultiArray
 from ...excitation.command_gate import CommandLimiter
 from ...excitation.limits import Limits
 from ...excitation.points import PointTrajectory
-from .command_process import (
-    CommandTask,
-    Heartbeat,
-)
+from ..common.processes import start_module
+from .command_process import CommandTask, Heartbeat
 from .motion_types import Code, MotionError, Tick
 from .options import ControllerOptions, VELOCITY_COMMANDS
 from .remote_nodes import difference, joints_differ, wait_for
@@ -137,10 +133,10 @@ class CommandSender(Sender):
         self._latest = path, time.monotonic()
         self._stream.send('horizon', (path, 1e-9 * start + path.begin))
 
-    def mistrust(self) -> None:
+    def ignore_states(self) -> None:
         """Have what is left of the motion streamed without feedback."""
         if self._stream is not None:
-            self._stream.send('mistrust')
+            self._stream.send('ignore_states')
 
     def finish(self) -> None:
         """End the stream: the robot rests."""
@@ -202,16 +198,13 @@ class _Process:
         self._patience = max(HUNG_SECONDS, 5.0 / task.rate)
         self._log, self._on_end = log, on_end
         self._pipe, others = Pipe()
-        command = [sys.executable, '-m', f'{__package__}.command_process']
         with others:
-            # a session of its own, and no signal at this process's death: it brings the robot to
-            # rest by itself, and ends then
-            self._process = subprocess.Popen(
-                [*command, str(others.fileno()), str(self._heartbeat.file)],
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-                pass_fds=[others.fileno(), self._heartbeat.file],
-                start_new_session=True,
+            # no signal at this process's death: it brings the robot to rest by itself, and ends
+            self._process = start_module(
+                f'{__package__}.command_process',
+                others.fileno(),
+                self._heartbeat.file,
+                end_with_parent=False,
             )
         os.close(self._heartbeat.file)
         self._pipe.send(task)

@@ -42,10 +42,10 @@ REST_SECONDS = 0.15
 CONTEST_SECONDS = 1.0
 """The same where several publishers could contradict each other [s]."""
 
-DISTRUST_SECONDS = 1.0
+CONTRADICTION_SECONDS = 1.0
 """Time over which joint states that are not accepted are counted [s]."""
 
-DISTRUST_COUNT = 3
+CONTRADICTION_COUNT = 3
 """So many within that time end a motion; fewer are passed over."""
 
 
@@ -90,8 +90,8 @@ class StateWatch:
         self._received = -np.inf
         self._latency = _Latency()
         self._sequence = 0
-        self._refusals: deque[float] = deque(maxlen=DISTRUST_COUNT)
-        self._contests: deque[float] = deque(maxlen=DISTRUST_COUNT)
+        self._refusals: deque[float] = deque(maxlen=CONTRADICTION_COUNT)
+        self._contests: deque[float] = deque(maxlen=CONTRADICTION_COUNT)
         self._refusal = ''
         self.refused = 0
         self.flawless = True
@@ -156,15 +156,15 @@ class StateWatch:
         return True
 
     @property
-    def distrust(self) -> str:
+    def contradiction(self) -> str:
         """Reason for which the joint states are not trusted; '' while they are."""
-        since = time.monotonic() - DISTRUST_SECONDS
-        if len(self._contests) == DISTRUST_COUNT and self._contests[0] >= since:
+        since = time.monotonic() - CONTRADICTION_SECONDS
+        if len(self._contests) == CONTRADICTION_COUNT and self._contests[0] >= since:
             return (
                 f"several publishers on '{self._messages.topic_name}' have the robot's joints: "
                 f'end all but the driver; there are {self._publishers()}'
             )
-        if len(self._refusals) == DISTRUST_COUNT and self._refusals[0] >= since:
+        if len(self._refusals) == CONTRADICTION_COUNT and self._refusals[0] >= since:
             return f'the joint states contradict each other or the limits: {self._refusal}'
         return ''
 
@@ -334,8 +334,8 @@ async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tic
     rest = CONTEST_SECONDS if states.contested else REST_SECONDS
     while (waited := time.monotonic() - begin) < max(options.settle_time, 2.0 * rest):
         await tick()
-        if states.distrust:
-            raise MotionError(Code.UNTRUSTED_STATE, states.distrust)
+        if states.contradiction:
+            raise MotionError(Code.UNTRUSTED_STATE, states.contradiction)
         stale = states.age > options.stale_timeout
         if stale and waited > STATE_SECONDS:
             break

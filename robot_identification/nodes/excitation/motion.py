@@ -184,7 +184,7 @@ class MotionRun:
                     self._raise_reasons(course)
                     self._go_on(course)
         except NoMoreCommandsError:
-            self.sender.mistrust()
+            self.sender.ignore_states()
             await self._rest(course.path, course.clock, course.sent.end)
             raise
         except OffPathError:
@@ -342,7 +342,7 @@ class MotionRun:
         self.report.feedback.phase = 'stopping'
         if self.sender.feeds_back:
             # velocities lead to no place: they end, and no feedback draws the robot to its path
-            self.sender.mistrust()
+            self.sender.ignore_states()
         end = self._divert(course, None if self.sender.feeds_back else place, SHORTEST)
         await self._rest(course.path, clock, end)
 

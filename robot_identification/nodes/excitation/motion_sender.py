@@ -54,7 +54,7 @@ class CheckedSender:
         self.rest: np.ndarray | None = None
         self.feeds_back = sender.feeds_back
         self.prepare = sender.prepare
-        self.mistrust = sender.mistrust
+        self.ignore_states = sender.ignore_states
         self.finish = sender.finish
 
     @property

@@ -12,16 +12,9 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import Empty
 
-from .joint_state_watch import DISTRUST_COUNT, StateWatch
+from .joint_state_watch import CONTRADICTION_COUNT, StateWatch
 from .motion_checks import MotionPath
-from .motion_types import (
-    Code,
-    MotionError,
-    NoMoreCommandsError,
-    OffPathError,
-    PathClock,
-    Report,
-)
+from .motion_types import Code, MotionError, NoMoreCommandsError, OffPathError, PathClock, Report
 from .options import ExecutionOptions
 
 PAUSED = 0.01
@@ -82,11 +75,11 @@ class MotionWatch:
 
     def _untrusted(self) -> MotionError | None:
         """Return an error where joint states are not to be trusted."""
-        reason, states = self.states.distrust, self.states
+        reason, states = self.states.contradiction, self.states
         if not reason:
             return None
         # where none is accepted any more, it is not known whether the robot still follows
-        kind = NoMoreCommandsError if states.refused >= DISTRUST_COUNT else MotionError
+        kind = NoMoreCommandsError if states.refused >= CONTRADICTION_COUNT else MotionError
         return kind(Code.UNTRUSTED_STATE, reason)
 
     def _unanswered(self, path: MotionPath, clock: PathClock) -> MotionError | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-import os
+from io import StringIO
 from pathlib import Path
 import time
 from typing import Any
@@ -29,6 +29,7 @@ from ...excitation.obstacles import Obstacle
 from ...excitation.points import PointTrajectory, to_points
 from ...excitation.preview_path import Outline, outline
 from ...excitation.trajectories import Trajectory
+from ...results.result_yaml import write_whole
 from ..common import declare_options, explain, LATCHED, read_options
 from ..common.requests import SERVICES
 from .motion_checks import MotionCheck
@@ -239,14 +240,11 @@ def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
 
 def _write_points(path: Path, trajectory: PointTrajectory) -> None:
     """Write the points to a CSV file, whole or not at all."""
+    text = StringIO()
     header = ['time', *(f'{joint}.{name}' for name in QUANTITIES for joint in trajectory.joints)]
     rows = np.column_stack([trajectory.time, *(getattr(trajectory, name) for name in QUANTITIES)])
-    beside = path.with_name(f'.{path.name}.new')
-    try:
-        np.savetxt(beside, rows, fmt='%.9g', delimiter=',', header=','.join(header), comments='')
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    np.savetxt(text, rows, fmt='%.9g', delimiter=',', header=','.join(header), comments='')
+    write_whole(path, text.getvalue())
 
 
 # ---------------------------------------------------------------------------------------- markers

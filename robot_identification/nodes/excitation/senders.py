@@ -11,6 +11,7 @@ more such message.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import Any
 
@@ -42,7 +43,7 @@ def message_of(trajectory: PointTrajectory, start: int = 0) -> JointTrajectory:
     )
 
 
-class Sender:
+class Sender(ABC):
     """
     Base of the senders; a motion uses them through a `CheckedSender` alone.
 
@@ -102,6 +103,7 @@ class Sender:
         """
         await self._speed.prepare(tick)
 
+    @abstractmethod
     def send(self, trajectory: PointTrajectory, start: int) -> None:
         """
         Have the robot follow a trajectory from now on, in place of what was sent before.
@@ -117,15 +119,14 @@ class Sender:
             Where the controller scales time, it is moved so that the points fit the present.
 
         """
-        raise NotImplementedError
 
-    def begin(self, limits: Limits, position: np.ndarray) -> None:
+    def begin(self, limits: Limits, position: np.ndarray) -> None:  # noqa: B027 some need it
         """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
 
-    def mistrust(self) -> None:
+    def ignore_states(self) -> None:  # noqa: B027 some need it
         """Use no joint states for what is left of the motion."""
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027 some need it
         """Forget the motion: the robot rests, and nothing more is to be sent."""
 
     async def _require_joints(self, joints: tuple[str, ...], tick: Tick) -> None:

@@ -22,12 +22,7 @@ from ...online import StreamCounts
 from ...online.change_detector import PAYLOAD
 from ...results.result import Result
 from ..common.motion_messages import time_message
-from .online_follower import (
-    Account,
-    ChangeWatch,
-    Follower,
-    Snapshot,
-)
+from .online_follower import Account, ChangeWatch, Follower, Snapshot
 
 STATES = {
     OnlineStatus.OFF: 'off',

@@ -40,18 +40,14 @@ from ...errors import (
     SettingsError,
 )
 from ...estimation import ESTIMATORS
+from ...estimation.settings import without_unkept_bounds
 from ...model.consistency import check
 from ...results.result import Result
 from ...results.result_yaml import write_whole
 from ...results.saving import require_writable, save
 from ...results.urdf_export import identified_urdf
 from ...revalidation import add_validation
-from ..common import (
-    given_path,
-    LATCHED,
-    run,
-    serve,
-)
+from ..common import given_path, LATCHED, run, serve
 from ..common.conversions import (
     base_parameters_message,
     fit_message,
@@ -137,7 +133,7 @@ class IdentificationNode(Node):
                 message = function(request, response)
                 self.get_logger().info(f'{name}: {message}')
                 return message
-            except Exception as error:
+            except Exception as error:  # shown in /diagnostics, then handled by `serve`
                 failure = f'{name}: {error}'
                 raise
             finally:
@@ -159,6 +155,9 @@ class IdentificationNode(Node):
             overrides['estimation.method'] = method
         entries = self._settings.entries(self._source(request.source))
         experiment = self._settings.experiment(overrides, entries)
+        # parameters of the node are for all methods, mrls's for the live identification, too
+        estimation, unused = without_unkept_bounds(experiment.estimation, overrides)
+        experiment = replace(experiment, estimation=estimation)
         problem = self._problem(experiment)
         sources = experiment.sources('identification', problem.robot.joints)
         loaded = experiment.sources('known_load', problem.robot.joints)
@@ -168,6 +167,7 @@ class IdentificationNode(Node):
         result = pipeline.identify_sources(
             problem, sources, loaded=loaded, carrying=carrying, progress=self._progress
         )
+        result = replace(result, warnings=once(result.warnings, unused))
         written, remarks = self._keep(result, folder)
         estimate = result.estimate
         response.base, response.standard = self._messages()
@@ -176,7 +176,7 @@ class IdentificationNode(Node):
         response.condition_number = float(estimate.condition_number)
         response.rank = int(result.structure.n_base)
         response.result_path = str(folder) if written else ''
-        return '; '.join([_summary(result), *remarks])
+        return '; '.join([_summary(result), *unused, *remarks])
 
     def _check_consistency(
         self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response

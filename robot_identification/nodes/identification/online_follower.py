@@ -29,20 +29,9 @@ from ...data.joint_state import (
 from ...data.sampling import GAP
 from ...errors import RecordingError
 from ...estimation import EffortDelay, RecursiveEstimate
-from ...online import (
-    Change,
-    ChangeDetector,
-    DelayWatch,
-    OnlineIdentifier,
-    StreamCounts,
-    Update,
-)
+from ...online import Change, ChangeDetector, DelayWatch, OnlineIdentifier, StreamCounts, Update
 from ...online.resampler import BEYOND
-from .online_options import (
-    online_signals,
-    OnlineTask,
-    require_live,
-)
+from .online_options import online_signals, OnlineTask, require_live
 
 _SHORTEST, _LONGEST = 1e-7, 1e2  # [s]
 _BINS_PER_FACTOR_OF_E = 50  # edges 2 % apart

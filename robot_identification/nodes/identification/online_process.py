@@ -32,11 +32,7 @@ from std_msgs.msg import Header
 
 from ...errors import IdentificationError
 from ...online import DelayWatch
-from ..common import (
-    explain,
-    LATCHED,
-    run,
-)
+from ..common import explain, LATCHED, run
 from ..common.joint_states import enlarge_receive_buffers, prefer_sockets
 from ..common.motion_messages import time_message
 from ..common.node_main import EXIT_USER_ERROR

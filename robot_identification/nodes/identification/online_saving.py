@@ -14,12 +14,8 @@ from ...errors import collected_warnings, IdentificationError
 from ...estimation import body_scale, standard
 from ...estimation.elimination import ACCEPTED, WEAK
 from ...model.parameters import ParameterSet
-from ...results.result_yaml import (
-    dump,
-    plain,
-    write_together,
-)
-from ...results.saving import told_failures
+from ...results.result_yaml import dump, plain, write_together
+from ...results.saving import reported_failures
 from ...results.urdf_export import identified_urdf
 from .online_follower import Snapshot
 
@@ -56,7 +52,7 @@ def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) 
             failures.append(f'identified.urdf is not written: {error}')
     remarks = [*warnings, *failures]
     files[folder / 'online.yaml'] = dump(plain(_document(snapshot, problem, nearest, remarks)))
-    with told_failures(folder, remedy=_REMEDY):
+    with reported_failures(folder, remedy=_REMEDY):
         write_together(files)
     identified = int((snapshot.estimate.flags == ACCEPTED).sum())
     return '; '.join(
@@ -79,7 +75,7 @@ def fresh_folder(folder: Path) -> Path:
     while fresh.exists():
         number += 1
         fresh = folder.with_name(f'{folder.name}_{number}')
-    with told_failures(fresh, remedy=_REMEDY):
+    with reported_failures(fresh, remedy=_REMEDY):
         fresh.mkdir(parents=True)
     return fresh
 

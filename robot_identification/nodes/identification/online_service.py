@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from multiprocessing import Pipe
-import os
 from pathlib import Path
 import queue
 import shutil
 import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -27,18 +25,10 @@ from ...config.problem import IdentificationProblem
 from ...errors import IdentificationError, ModelError
 from ...estimation import EffortDelay
 from ...online import DelayRows
-from ..common import (
-    declare_options,
-    LATCHED,
-    serve,
-)
-from ..common.processes import die_with_parent
+from ..common import declare_options, LATCHED, serve
+from ..common.processes import start_module
 from .messages import diagnostic
-from .online_options import (
-    OnlineOptions,
-    OnlineTask,
-    require_live,
-)
+from .online_options import OnlineOptions, OnlineTask, require_live
 from .online_saving import fresh_folder, save_live
 
 ANSWER_SECONDS = 10.0
@@ -70,16 +60,9 @@ class OnlineProcess:
         self._stopping = False
         self._asking, self._sending = threading.Lock(), threading.Lock()
         self._pipe, other = Pipe()
-        command = [sys.executable, '-m', f'{__package__}.online_process', str(other.fileno())]
         with other:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-                pass_fds=[other.fileno()],
-                # a session of its own: Ctrl-C reaches the node alone, which stops this process
-                start_new_session=True,
-                preexec_fn=die_with_parent(),
+            self._process = start_module(
+                f'{__package__}.online_process', other.fileno(), end_with_parent=True
             )
         self._pipe.send(task)
         threading.Thread(target=self._listen, name='online', daemon=True).start()

@@ -24,28 +24,17 @@ from ...data.drives import EFFORT_KINDS
 from ...data.recognition import require_kind
 from ...data.recording_config import RecordingEntry, unusable
 from ...data.table import MotorSide
-from ...errors import (
-    RecordingError,
-    SettingsError,
-)
+from ...errors import RecordingError, SettingsError
 from ...estimation.settings import EstimationSettings
 from ...model.packages import resolve_package_path
 from ...model.robot import Robot
 from ...options.document import read_document
 from ...options.fields import option
-from ...options.keys import (
-    override,
-    set_key,
-    to_mapping,
-)
+from ...options.keys import override, set_key, to_mapping
 from ...regressor.settings import ModelSettings
 from ...signals.settings import SignalSettings
-from ..common import (
-    declare_options,
-    given_path,
-    read_options,
-)
-from ..common.data_directories import DataDirectories, FileOptions
+from ..common import declare_options, given_path, read_options
+from ..common.requests import DataDirectories, FileOptions
 from ..common.robot_description import RobotDescription, RobotOptions
 
 

@@ -37,13 +37,9 @@ from ..common import (
     run,
     serve,
 )
-from ..common.data_directories import DataDirectories, FileOptions
-from ..common.joint_states import (
-    enlarge_receive_buffers,
-    overflowed_packets,
-    prefer_sockets,
-)
+from ..common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
 from ..common.processes import prioritise
+from ..common.requests import DataDirectories, FileOptions
 from .repair import RepairProcess
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'

@@ -16,11 +16,7 @@ import subprocess
 import sys
 import threading
 
-from ...data.bag_repair import (
-    is_complete,
-    recordings_in,
-    repair_bag,
-)
+from ...data.bag_repair import is_complete, recordings_in, repair_bag
 from ...errors import RecordingError
 
 LIMIT = 600.0

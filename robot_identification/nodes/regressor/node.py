@@ -30,28 +30,11 @@ from ...data.recording import Motion
 from ...errors import IdentificationError, RecordingError
 from ...model.robot import Robot
 from ...options.fields import option
-from ...regressor import (
-    build,
-    ModelSettings,
-    Regressor,
-)
-from ...signals.local_fit import (
-    FEWEST_SAMPLES,
-    LocalFit,
-    LocalState,
-)
-from ..common import (
-    declare_options,
-    JOINT_STATES,
-    run,
-    serve,
-)
+from ...regressor import build, ModelSettings, Regressor
+from ...signals.online import FEWEST_SAMPLES, LocalFit, LocalState
+from ..common import declare_options, JOINT_STATES, run, serve
 from ..common.conversions import regressor_message
-from ..common.motion_messages import (
-    joint_sample,
-    require_finite,
-    time_message,
-)
+from ..common.motion_messages import joint_sample, require_finite, time_message
 from ..common.robot_description import RobotDescription
 
 MOST_VALUES = 5_000_000

@@ -24,17 +24,8 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from ...errors import ExcitationError, IdentificationError
 from ...simulation import SimulatedSample
 from ..common import explain
-from ..common.motion_messages import (
-    duration_message,
-    seconds,
-    time_message,
-)
-from .command_inputs import (
-    SimulatedRobot,
-    START,
-    start_of,
-    waypoints_of,
-)
+from ..common.motion_messages import duration_message, seconds, time_message
+from .command_inputs import SimulatedRobot, START, start_of, waypoints_of
 
 MONITOR_SECONDS = 0.05
 """Time between two messages of feedback, and most delay of a result [s]."""

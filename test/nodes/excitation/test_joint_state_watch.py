@@ -229,27 +229,27 @@ def bounded(driver, clock, monkeypatch):
 
 def test_a_leap_is_not_accepted_and_several_end_the_trust(bounded, clock):
     bounded.drive(2, off=lambda i: 1.0)
-    assert bounded.refused == 2 and not bounded.flawless and not bounded.distrust
+    assert bounded.refused == 2 and not bounded.flawless and not bounded.contradiction
     assert bounded.sample().position < 0.2 and 'farther than its limits' in bounded.fault
     bounded.drive(20)
-    assert bounded.refused == 0 and not bounded.distrust and bounded.fault == ''
+    assert bounded.refused == 0 and not bounded.contradiction and bounded.fault == ''
     bounded.drive(20, off=lambda i: 0.4 * (i % 7 == 0))
-    assert 'contradict' in bounded.distrust and bounded.refused == 0
+    assert 'contradict' in bounded.contradiction and bounded.refused == 0
     # what was of the motion before is forgotten
     clock[0] += 0.5
     bounded.begin()
-    assert not bounded.distrust and bounded.flawless
+    assert not bounded.contradiction and bounded.flawless
 
 
 def test_messages_of_two_publishers_are_told_by_their_numbers(bounded):
     bounded.drive(20)
-    assert bounded.flawless and not bounded.distrust
+    assert bounded.flawless and not bounded.contradiction
     # a driver that is started anew counts from the beginning, once
     bounded.drive(20, sequence=lambda i: 1 + i)
-    assert not bounded.flawless and not bounded.distrust
+    assert not bounded.flawless and not bounded.contradiction
     bounded.drive(8, sequence=lambda i: (30 if i % 2 else 9000) + i)
-    assert 'several publishers' in bounded.distrust
-    assert '/arm/one, /arm/two' in bounded.distrust
+    assert 'several publishers' in bounded.contradiction
+    assert '/arm/one, /arm/two' in bounded.contradiction
 
 
 def test_during_a_motion_time_is_kept_whatever_the_stamps_say(bounded, driver, clock):

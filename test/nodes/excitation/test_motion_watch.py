@@ -41,7 +41,7 @@ def path():
 class States:
     """A robot that does what a path says, and takes the efforts predicted unless told."""
 
-    fault, distrust, age, jump, refused = '', '', 0.0, 0.0, 0
+    fault, contradiction, age, jump, refused = '', '', 0.0, 0.0, 0
     joints = ('joint_1', 'joint_2')
 
     def __init__(self, path):
@@ -96,8 +96,8 @@ def test_nothing_ends_a_motion_that_goes_as_planned(path):
         ({'more': np.array([-600.0, 0.0])}, 'EFFORT_EXCEEDED', OffPathError, 'limit of 400 N m'),
         ({'age': 0.25, 'fault': 'no names'}, 'STALE_STATE', MotionError, 'no names'),
         ({'jump': -3.0}, 'STALE_STATE', NoMoreCommandsError, 'jump by -3 s'),
-        ({'distrust': 'two of them'}, 'UNTRUSTED_STATE', MotionError, 'two of them'),
-        ({'distrust': 'far', 'refused': 3}, 'UNTRUSTED_STATE', NoMoreCommandsError, 'far'),
+        ({'contradiction': 'two of them'}, 'UNTRUSTED_STATE', MotionError, 'two of them'),
+        ({'contradiction': 'far', 'refused': 3}, 'UNTRUSTED_STATE', NoMoreCommandsError, 'far'),
     ],
 )
 def test_past_a_bound_the_motion_ends_with_its_code(path, change, code, kind, words):

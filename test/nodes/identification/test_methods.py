@@ -65,6 +65,7 @@ def test_methods_are_parameters_of_the_node(ros, identify, arm, tmp_path):
         'estimation.method': 'irls',
         'estimation.irls.loss': 'tukey',
         'estimation.physical.weight': 4.0,
+        'estimation.physical.total_mass': 9.0,
         'signals.polynomial_approximation.stride': 3,
         'robot.friction': ['viscous', 'stiction', 'offset'],
         'robot.stiction_slope': [100.0, 200.0, 300.0],
@@ -75,6 +76,8 @@ def test_methods_are_parameters_of_the_node(ros, identify, arm, tmp_path):
     answer = identify(ros, arm.bags['short'], namespace='/set')
     assert answer.success, answer.message
     assert answer.result_path.endswith('short_irls')
+    unused = "'estimation.physical.total_mass' is not used: method irls does not keep it"
+    assert unused in answer.message
     settings = yaml.safe_load((Path(answer.result_path) / 'result.yaml').read_text())['settings']
     assert settings['model']['stiction_slope'] == [100.0, 200.0, 300.0]
     assert settings['signals']['polynomial_approximation']['stride'] == 3

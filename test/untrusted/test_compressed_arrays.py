@@ -13,7 +13,7 @@ from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.errors import IdentificationError, RecordingError
 from robot_identification.options.fields import from_mapping
 from robot_identification.results.factor_file import unpack
-from robot_identification.untrusted.archives import DAMAGED, open_archive
+from robot_identification.untrusted.compressed import DAMAGED, open_archive
 
 SIZE = 32 << 20
 

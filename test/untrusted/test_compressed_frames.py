@@ -14,7 +14,7 @@ import pytest
 from robot_identification.data.bag import joint_state_messages
 from robot_identification.data.mcap_records import records_of
 from robot_identification.errors import IdentificationWarning, RecordingError
-from robot_identification.untrusted.decompression import (
+from robot_identification.untrusted.compressed import (
     decompress,
     decompress_file,
     decompress_message,

@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-from robot_identification.config.fleet import FleetSettings
+from robot_identification.config.sections import FleetSettings
 from robot_identification.errors import RecordingError, SettingsError
-from robot_identification.fleet.recordings import (
+from robot_identification.fleet.factors import (
     find_recordings,
     key_of,
     serial_of,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies
 import numpy as np
 import pytest
-from robot_identification.signals.local_fit import LocalFit
+from robot_identification.signals.online import LocalFit
 
 numbers = strategies.floats(-10.0, 10.0)
 

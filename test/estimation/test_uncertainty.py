@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.estimation.block_covariance import (
+from robot_identification.estimation.uncertainty import (
     sum_covariance,
     variance_inflation,
 )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-NumPy arrays in ZIP archives (``.npz``), none larger than the archive declares.
+Compressed data: frames of lz4 and zstd, and NumPy arrays in ZIP archives (``.npz``).
 
-The size of a member in the directory is checked against its compressed size and against the shape
-in the array's header, before memory is allocated.
+None expands to more than it declares; the declared size is checked against the compressed size,
+and that of an array against the shape in its header, before memory is allocated.
 """
 
 from __future__ import annotations
@@ -12,13 +12,110 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 import io
 import math
-from typing import IO
+from pathlib import Path
+from typing import Any, IO
 import zipfile
 import zlib
 
 import numpy as np
 
-MAX_RATIO = 1100
+from .files import open_regular
+
+MAX_BLOCK = 256 << 20
+"""Largest size of a frame, such as a chunk of mcap [bytes]."""
+
+MAX_FRAME_RATIO = 2000
+"""Largest ratio of decompressed to compressed size, beyond a few kilobytes."""
+
+_SMALL = 1 << 16
+_PIECE = 1 << 20
+
+
+def _require_plausible(size: int, stored: int) -> None:
+    """Raise ValueError for a size above `MAX_BLOCK`, or too large for the stored one."""
+    if size > MAX_BLOCK:
+        raise ValueError(f'a chunk declares {size} bytes, more than {MAX_BLOCK}')
+    if size > _SMALL + MAX_FRAME_RATIO * stored:
+        raise ValueError(f'a chunk declares {size} bytes in {stored} compressed ones')
+
+
+def decompress(compression: str, data: memoryview, size: int) -> bytes | memoryview:
+    """
+    Decompress one frame; return uncompressed data as they are.
+
+    Parameters
+    ----------
+    compression:
+        ``lz4``, ``zstd`` or empty.
+    data:
+        One frame.
+    size:
+        Declared size [bytes].
+
+    Raises
+    ------
+    ValueError
+        for an unknown compression, another size, or one above a limit.  Damaged data raises errors
+        of lz4 and zstd.
+
+    """
+    if compression == '':
+        return data
+    _require_plausible(size, len(data))
+    stream = _decompressor(compression)
+    found: bytes = stream.decompress(data, size + 1)
+    if len(found) != size or not stream.eof:
+        more = 'more' if len(found) > size else 'fewer'
+        raise ValueError(f'a chunk has {more} than the {size} bytes that it declares')
+    return found
+
+
+def _decompressor(compression: str) -> Any:
+    """Return a streaming decompressor; raises ValueError for an unknown compression."""
+    if compression == 'lz4':
+        from lz4.frame import LZ4FrameDecompressor
+
+        return LZ4FrameDecompressor()
+    if compression == 'zstd':
+        return _zstd().ZstdDecompressor()
+    raise ValueError(f"compression '{compression}' is not known")
+
+
+def decompress_message(data: bytes) -> bytes:
+    """Decompress a message that is one zstd frame; raises as `decompress`."""
+    stream = _decompressor('zstd')
+    limit = min(MAX_BLOCK, _SMALL + MAX_FRAME_RATIO * len(data))
+    found: bytes = stream.decompress(data, limit)
+    if not stream.eof:
+        raise ValueError(f'a message of {len(data)} compressed bytes has no end')
+    return found
+
+
+def decompress_file(source: Path, target: Path) -> None:
+    """Decompress a file of zstd frames; raises OSError, or ValueError above `MAX_FRAME_RATIO`."""
+    zstd = _zstd()
+    total, stored = 0, source.stat().st_size
+    with (
+        open_regular(source) as compressed,
+        zstd.open(compressed, 'rb') as stream,
+        target.open('wb') as out,
+    ):
+        while piece := stream.read(_PIECE):
+            total += len(piece)
+            if total > _SMALL + MAX_FRAME_RATIO * stored:
+                raise ValueError(f'it expands to more than {total} bytes from {stored}')
+            out.write(piece)
+
+
+def _zstd() -> Any:
+    try:  # Python 3.14 has it
+        from compression import zstd
+    except ImportError:
+        from backports import zstd
+    return zstd
+
+
+MAX_MEMBER_RATIO = 1100
 """Largest ratio of a member's size to its compressed size; deflate reaches 1032."""
 
 MAX_EXPANSION = 1 << 30
@@ -76,7 +173,7 @@ class ArrayArchive:
             raise ValueError(f"'{member}' is compressed in a way that NumPy does not write")
         if info.compress_type == zipfile.ZIP_DEFLATED:
             self._expanded += info.file_size
-            if info.file_size > MAX_RATIO * info.compress_size + 1024:
+            if info.file_size > MAX_MEMBER_RATIO * info.compress_size + 1024:
                 raise ValueError(
                     f"'{member}' declares {info.file_size} bytes in {info.compress_size} "
                     'compressed ones'
