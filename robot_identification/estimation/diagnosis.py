@@ -348,16 +348,24 @@ class Trial:
             square = self._held_out(change, fit) ** 2
             data = 0.5 * ROWS * np.log(square + FLOOR**2).sum()
             costs.append(data + self._model(change).prior_cost(fit.chi))
-        return bool(costs[0] - costs[1] > 0.5 * _decisive(explanation))
+        gained = costs[0] - costs[1] if np.isfinite(costs).all() else -np.inf
+        return bool(gained > 0.5 * _decisive(explanation))
 
     def _held_out(self, change: Change, fit: HypothesisFit) -> np.ndarray:
-        """Return (n,) relative residuals of stretches of time that the fit has not seen."""
+        """
+        Return (n,) relative residuals of stretches of time that the fit has not seen.
+
+        Infinite where stretches alone do not determine a fit.
+        """
         fold, effort = self.observed.fold, change.efforts(self.observed)
         whole = _normalised(self._grams(change, slice(None)), effort)
         square = np.zeros(len(whole))
         for k in range(int(fold.max()) + 1):
             part = _normalised(self._grams(change, fold == k), effort)
-            chi = self._model(change).refit(whole - part, fit)
+            try:
+                chi = self._model(change).refit(whole - part, fit)
+            except np.linalg.LinAlgError:
+                return np.full(len(whole), np.inf)
             square += residual_squares(part, chi)
         return np.sqrt(square)
 
