@@ -38,7 +38,7 @@ SCHEMA = 1
 GOOD, USABLE, DO_NOT_USE = LEVELS = ('good', 'usable', 'do_not_use')
 
 _NAMED = 2
-"""Reasons that the sentence names."""
+"""Reasons that a sentence names at most; one where nothing is left."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,24 @@ class Verdict:
         if self.level == GOOD:
             return f'Good for {fit}; {self.scope}.'
         if self.level == DO_NOT_USE:
-            return f'Do not use, because {_because(self.against, 1)}.'
-        because = _because(self.against, _NAMED)
+            return f'Do not use, because {self._because}.'
+        because = self._because
         out = [USES[use] for use in USES if use not in self.uses]
         if not out:
             return f'Usable for {fit}, with a reservation: {because}; {self.scope}.'
         return f'Usable for {fit}, not for {_listed(out, "or")}, because {because}; {self.scope}.'
+
+    @property
+    def _named(self) -> tuple[Reason, ...]:
+        """The reasons that the sentence names."""
+        chosen = [reason for reason in self.against if reason.rules_out] or self.against
+        return tuple(chosen[: 1 if self.level == DO_NOT_USE else _NAMED])
+
+    @property
+    def _because(self) -> str:
+        texts = [reason.text for reason in self._named]
+        more = len(self.against) - len(texts)
+        return '; '.join([*texts, *([f'and {more} more, below'] if more else [])])
 
     @property
     def next_steps(self) -> tuple[Reason, ...]:
@@ -98,9 +110,8 @@ class Verdict:
     def summary(self, title: str = 'Verdict') -> str:
         """Return the sentence, the reasons and the next steps, 100 columns wide."""
         lines = [rule(title, '='), *wrapped(self.sentence, '')]
-        named = 1 if self.level == DO_NOT_USE else _NAMED
         for head, chosen in (
-            ('because', self.against if len(self.against) > named else ()),
+            ('because', self.against if len(self.against) > len(self._named) else ()),
             ('remarks', tuple(reason for reason in self.reasons if reason.remark)),
         ):
             if chosen:
@@ -187,13 +198,6 @@ def verdict_document(result: Result) -> dict[str, Any]:
 def verdict_json(result: Result) -> str:
     """Return the text of ``verdict.json``, strict JSON."""
     return json.dumps(verdict_document(result), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _because(against: Sequence[Reason], named: int) -> str:
-    """Name the first reasons, and count the others."""
-    texts = [reason.text for reason in against[:named]]
-    more = len(against) - len(texts)
-    return '; '.join([*texts, *([f'and {more} more, below'] if more else [])])
 
 
 def _listed(texts: Sequence[str], word: str = 'and') -> str:

@@ -188,7 +188,7 @@ def scope(speeds: np.ndarray, validations: Sequence[Validation]) -> str:
     known = ratios[np.isfinite(ratios)]
     if not known.size:
         return 'validated at speeds that are not known'
-    low, high = (f'{value:.2g}' for value in (known.min(), known.max()))
+    low, high = (_times(value) for value in (known.min(), known.max()))
     least = '' if low == high else f' ({low} times at the joint where that is least)'
     return f'validated up to {high} times the identified speeds{least}'
 
@@ -335,15 +335,15 @@ def validation_reasons(
         name = ', '.join(Path(source).name for source in seen.sources) or 'the validation'
         where, way, of = name, step, key
         if faster:
-            where = f'{name} (up to {ratio.max():.2g} times the identified speeds)'
+            where = f'{name} (up to {_times(ratio.max())} times the identified speeds)'
             way, of = 'identify from a motion as fast as that of the use', 'data.identification'
         found = list(_errors(seen.fit, 'validation', where, way, of))
         more = seen.relative_error / max(fitted.relative_error, 1e-9)
         if not found and seen.relative_error > SMALL_ERROR and more > OVERFIT:
             yield Reason(
                 'validation',
-                f'the error on {where} is {seen.relative_error:.3g} %, {more:.2g} times that of '
-                f'the fit ({fitted.relative_error:.3g} %)',
+                f'the error on {where} is {seen.relative_error:.3g} %, {_times(more)} times that '
+                f'of the fit ({fitted.relative_error:.3g} %)',
                 value=more,
                 threshold=OVERFIT,
                 next_step=way if faster else SEVERAL,
@@ -365,7 +365,7 @@ def speed(result: Result) -> Iterator[Reason]:
         low = float(np.nanmin(ratios))
         yield Reason(
             'speed',
-            f'validated at no more than {low:.2g} times the identified speed: {one_of(slow)}',
+            f'validated at no more than {_times(low)} times the identified speed: {one_of(slow)}',
             joints=tuple(slow),
             value=low,
             threshold=SLOWER,
@@ -469,8 +469,8 @@ def residuals(result: Result) -> Iterator[Reason]:
         most = float(np.sqrt(np.nanmax(rows)))
         yield Reason(
             'residuals',
-            f'residuals are coloured: classical standard deviations are up to {most:.2g} times '
-            'too small',
+            f'residuals are coloured: classical standard deviations are up to {_times(most)} '
+            'times too small',
             value=most,
             next_step='take standard deviations by the block bootstrap (estimation.bootstrap)',
             key='estimation.bootstrap',
@@ -492,7 +492,7 @@ def residuals(result: Result) -> Iterator[Reason]:
         most = float(np.nanmax(colour.reversal_ratio))
         yield Reason(
             'residuals',
-            f'residuals near reversals are up to {most:.2g} times as large as elsewhere at '
+            f'residuals near reversals are up to {_times(most)} times as large as elsewhere at '
             f'{one_of(back)}: friction at rest is not modelled',
             joints=tuple(back),
             value=most,
@@ -568,6 +568,10 @@ def _errors(fitted: Fit, criterion: str, where: str, step: str, key: str) -> Ite
             next_step=step,
             key=key,
         )
+
+
+def _times(ratio: float) -> str:
+    return f'{ratio:.1f}' if ratio >= 0.95 else f'{ratio:.2g}'
 
 
 def _share(error: float) -> str:

@@ -24,6 +24,7 @@ from robot_identification.results.result import read_result, write_result
 from robot_identification.results.verdict import (
     DO_NOT_USE,
     GOOD,
+    judged,
     USABLE,
     validation_verdict,
     verdict,
@@ -349,7 +350,7 @@ def test_coloured_residuals_alone_are_a_remark(good):
 def test_classical_deviations_beside_coloured_residuals_are_told(good):
     classical = replace(good, estimate=replace(good.estimate, growth=None))
     (reason,) = reasons(replace(classical, residuals=colour(9.0, 1.0)), 'residuals')
-    assert reason.key == 'estimation.bootstrap' and '3 times too small' in reason.text
+    assert reason.key == 'estimation.bootstrap' and '3.0 times too small' in reason.text
 
 
 def test_gains_of_currents_that_nothing_confirms_are_a_remark(good):
@@ -370,12 +371,14 @@ def test_results_of_factors_have_a_verdict_without_rows(good):
 def test_a_step_is_named_once_and_the_gravest_reason_first(good):
     reason = Reason('fit', 'a', ('simulation',), next_step='do this')
     others = [replace(reason, text='b', rules_out=ALL), replace(reason, text='c', remark=True)]
-    from robot_identification.results.verdict import judged
-
     found = judged([reason, *others], 'not validated')
     assert [r.text for r in found.reasons] == ['b', 'a', 'c']
     assert len(found.next_steps) == 1
     assert found.sentence == 'Do not use, because b; and 1 more, below.'
+    assert '  - a\n' in found.summary()
+    some = judged([replace(reason, text='d', rules_out=()), reason], 'not validated')
+    assert 'not for simulation, because a; and 1 more' in some.sentence
+    assert '  - d\n' in some.summary()
     assert max(map(len, found.summary().splitlines())) <= 100
 
 
