@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+import json
 import os
 from pathlib import Path
 import signal
@@ -397,6 +398,8 @@ class Demonstration:
     def _compare(self, result_folder: str) -> None:
         truth = yaml.safe_load(self.truth_file.read_text(encoding='utf-8'))
         result = read_result(Path(result_folder) / 'result.yaml')
+        judged = json.loads((Path(result_folder) / 'verdict.json').read_text(encoding='utf-8'))
+        _print(f'\nVerdict:\n\n{textwrap.fill(judged["sentence"], WIDTH)}')
         masses = MassComparison.of(result, truth)
         _print('\nTrue and identified masses of the links:\n')
         _print(masses.table())

@@ -37,8 +37,8 @@ from .estimation import (
     RowBlock,
     standard,
     standard_base_columns,
+    standard_covariance,
     standard_essential,
-    standard_std,
     Task,
 )
 from .estimation.diagnosis import diagnose
@@ -47,6 +47,7 @@ from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import payload
 from .estimation.payload_result import Payload
 from .estimation.recording_faults import estimate_faults
+from .estimation.residuals import residual_colour, ResidualColour
 from .estimation.settings import require_bounds_kept
 from .estimation.validation import (
     validate,
@@ -239,9 +240,9 @@ def identify_sources(
         estimate=estimate,
         essential=reduced,
         standard=closest,
-        standard_std=standard_std(estimate, base)
-        if estimate.standard_std is None
-        else estimate.standard_std,
+        standard_covariance=standard_covariance(estimate, base)
+        if estimate.standard_covariance is None
+        else estimate.standard_covariance,
         consistency=check(closest),
         plausibility=plausibility(
             closest,
@@ -261,6 +262,7 @@ def identify_sources(
             clock for s in (*sources, *validation) if (clock := getattr(s, 'clock', None))
         ),
         effort_delay=late,
+        residuals=_colour(task.system, estimate),
         diagnosis=findings,
         warnings=once(
             remarks,
@@ -391,6 +393,14 @@ def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
     if not len(system.trace) or ENERGY in system.joints:
         return None
     return effort_delay(system.trace, estimate.base.values, system.joints, system.independent_rows)
+
+
+def _colour(system: LinearSystem, estimate: Estimate) -> ResidualColour | None:
+    """Find the colour of the residuals, where there are samples that tell."""
+    if not len(system.trace):
+        return None
+    base = estimate.base
+    return residual_colour(system.trace, base.values, system.joints, base.layout.names)
 
 
 def _share(sources: Sequence[Source], validation: Sequence[Source], done: int) -> float:

@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> None:
         epilog="""
             The folder afterwards holds:
               recordings/       rosbag2 folders of both motions
-              results/          result.yaml, identified.urdf, report.html
+              results/          result.yaml, verdict.json, identified.urdf, report.html
               truth.yaml        the simulated robot's true parameters
               logs/             what each node printed
             """,

@@ -32,8 +32,10 @@ def add_parser(commands: Any) -> None:
             standard deviations, find the standard parameters nearest to the prior, check whether a
             physical body can have them, and predict the recordings kept for validation.
 
-            Writes into the output folder:
+            Print a verdict first, which states what the result is good for, and a table of the
+            links before and after. Write into the output folder:
               result.yaml       everything that was found, for programs
+              verdict.json      the verdict, its reasons and next steps, and the links
               identified.urdf   the robot's URDF with the identified inertials and joint dynamics
               report.html       plots and tables, for people
             """,
@@ -84,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
     from ..results.factor_file import read_factor, SUFFIX
     from ..results.link_table import link_table
     from ..results.saving import require_writable, save
+    from ..results.verdict import verdict
 
     overrides = overrides_of(options.overrides)
     if options.no_auto:
@@ -103,13 +106,14 @@ def run(options: argparse.Namespace) -> int:
         result = run(progress=progress)
     saved = save(result, folder)
     if not options.quiet:
+        print(f'{verdict(result).summary()}\n')
+        if links := link_table(result).summary():
+            print(f'{links}\n')
         if result.selection is not None:
             print(f'{result.selection.summary()}\n')
         print(result.estimate.summary())
         for validation in result.validations:
             print(f'\n{validation.summary()}')
-        if links := link_table(result):
-            print(f'\n{links}')
         print(f'\n{result.consistency.summary()}')
         print(f'\n{result.plausibility.summary()}')
         if result.drive_gains is not None:
@@ -120,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
     shown = () if options.quiet else result.estimate.warnings
     warn(text for text in result.warnings if text not in shown)
     warn(text for text in saved.warnings if text not in saved.failures)
-    for path in (saved.result, saved.urdf, saved.report):
+    for path in (saved.result, saved.verdict, saved.urdf, saved.report):
         if path is not None:
             print(f'wrote {path}')
     code = require(

@@ -27,7 +27,8 @@ def add_parser(commands: Any) -> None:
         'predict the effort of other recordings with identified parameters',
         description="""
             Predict the effort of recordings that the identification has not seen, and print by how
-            much the prediction misses what was measured, joint by joint.
+            much the prediction misses what was measured, joint by joint, after a verdict by these
+            errors, those of the fit and the speeds alone.
             """,
         epilog="""
             examples:
@@ -67,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
     """Do ``validate`` and return the exit code."""
     from ..results.prediction_file import write_predictions
     from ..results.result import read_result
+    from ..results.verdict import validation_verdict
     from ..revalidation import predict_stored, validate_stored
 
     result = read_result(options.result)
@@ -74,6 +76,8 @@ def run(options: argparse.Namespace) -> int:
     files = _prediction_files(options, sources)
     with progress_bar(enabled=not options.quiet) as progress:
         validations = validate_stored(result, sources, signals=signals, progress=progress)
+    verdict = validation_verdict(result, validations)
+    print(f'{verdict.summary("Verdict by the validation alone")}\n')
     print('\n\n'.join(validation.summary() for validation in validations))
     for file, source in zip(files, sources, strict=False):
         write_predictions(file, predict_stored(result, source))

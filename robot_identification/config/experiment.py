@@ -259,7 +259,7 @@ class Experiment:
         'left out are chosen from the identification recordings; false takes their defaults',
     )
     output: str | None = option(
-        None, doc='Folder for result.yaml, identified.urdf and report.html'
+        None, doc='Folder for result.yaml, verdict.json, identified.urdf and report.html'
     )
     path: Path | None = field(default=None)
     base: Path = field(default=Path())

@@ -51,8 +51,8 @@ from .prior import (
     choose_prior,
     standard,
     standard_base_columns,
+    standard_covariance,
     standard_essential,
-    standard_std,
 )
 from .qr_accumulator import accumulate, from_rows
 from .recursive import RecursiveLeastSquares, RecursiveSettings
@@ -120,7 +120,7 @@ __all__ = [
     'standard',
     'standard_base_columns',
     'standard_essential',
-    'standard_std',
+    'standard_covariance',
     'system_of',
     'Task',
     'wls',

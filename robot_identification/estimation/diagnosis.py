@@ -356,7 +356,8 @@ class Trial:
             square = self._held_out(change, fit) ** 2
             data = 0.5 * ROWS * np.log(square + FLOOR**2).sum()
             costs.append(data + self._model(change).prior_cost(fit.chi))
-        return bool(costs[0] - costs[1] > 0.5 * _decisive(explanation))
+        gained = costs[0] - costs[1] if np.isfinite(costs).all() else -np.inf
+        return bool(gained > 0.5 * _decisive(explanation))
 
     def _held_out(self, change: Change, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""

@@ -374,8 +374,8 @@ class Estimate:
         The robot's name, where known.
     standard:
         The standard parameters where the method itself finds them (``physical``), else None.
-    standard_std:
-        (p,) their standard deviations; None where the method does not find them.
+    standard_covariance:
+        (p, p) of their errors; None where the method does not find them.
     notes:
         In words, what the method found out by the way, such as the share of outliers.
     factor:
@@ -413,7 +413,7 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     robot: str = ''
     standard: ParameterSet | None = None
-    standard_std: np.ndarray | None = None
+    standard_covariance: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     factor: np.ndarray | None = None
     bootstrap: Bootstrap | None = None
@@ -457,6 +457,12 @@ class Estimate:
     def estimated(self) -> np.ndarray:
         """(b,) bool, which parameters were free in the estimation."""
         return np.isfinite(self.std)
+
+    @property
+    def standard_std(self) -> np.ndarray | None:
+        """(p,) standard deviations of ``standard``; None where the method does not find them."""
+        covariance = self.standard_covariance
+        return None if covariance is None else np.sqrt(np.diag(covariance))
 
     def __iter__(self) -> Iterator[ParameterEstimate]:
         layout, drawn = self.base.layout, self.bootstrap

@@ -51,6 +51,9 @@ class QRFactor:
         recordings the largest.
     driven:
         (n,) bool, which joints have an effort; the rows of the others are an equilibrium.
+    highest_speed:
+        Of each joint of the robot over the rows [rad/s or m/s]; of several recordings the largest;
+        NaN where it is not known.
 
     """
 
@@ -65,10 +68,14 @@ class QRFactor:
     raw_rows: int
     position_range: np.ndarray
     driven: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    highest_speed: np.ndarray = field(default=None)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         if self.driven is None:
             object.__setattr__(self, 'driven', np.ones(self.n_joints, dtype=bool))
+        if self.highest_speed is None:
+            unknown = np.full(len(self.position_range), np.nan)
+            object.__setattr__(self, 'highest_speed', unknown)
         object.__setattr__(self, 'triangles', _with_signs(self.triangles))
         read_only(self)
 
@@ -127,6 +134,7 @@ class QRFactor:
             raw_rows=0,
             position_range=np.zeros(n_positions or n),
             driven=driven,  # type: ignore[arg-type]
+            highest_speed=np.zeros(n_positions or n),
         )
 
     def stacked(self, weights: np.ndarray | None = None) -> np.ndarray:
@@ -198,6 +206,7 @@ class QRFactor:
             raw_rows=self.raw_rows + other.raw_rows,
             position_range=np.maximum(self.position_range, other.position_range),
             driven=self.driven,
+            highest_speed=np.maximum(self.highest_speed, other.highest_speed),
         )
 
 

@@ -210,9 +210,8 @@ class HypothesisModel:
     def prior_cost(self, chi: np.ndarray) -> float:
         """Return what the distance of the links from the prior's costs."""
         bodies = np.einsum('ni,niab->nab', chi[self.places], self.units)
-        # inside of the cone, but rounding may put an eigenvalue outside
-        values = np.maximum(np.linalg.eigvalsh(bodies), np.finfo(float).tiny)
-        return 0.5 * float((np.log(values) ** 2).sum())
+        values = np.linalg.eigvalsh(bodies)
+        return 0.5 * float((np.log(values) ** 2).sum()) if values.min() > 0.0 else np.inf
 
     def _solve(self, total: np.ndarray, start: np.ndarray) -> np.ndarray:
         p = len(total) - 1
@@ -316,7 +315,10 @@ class _Problem:
         )
         scaled = self.positive / margins[:, None]
         hessian += _BARRIER * scaled.T @ scaled
-        scale = 1.0 / np.sqrt(np.diag(hessian))
+        diagonal = np.diag(hessian)
+        if not (diagonal > 0.0).all():
+            raise np.linalg.LinAlgError('rounding left the bodies singular')
+        scale = 1.0 / np.sqrt(diagonal)
         hessian *= scale[:, None] * scale
         hessian[np.diag_indices_from(hessian)] += 1e-12
         factor = scipy.linalg.cho_factor(hessian, check_finite=False)

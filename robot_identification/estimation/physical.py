@@ -92,7 +92,7 @@ def physical(
     Returns
     -------
     Estimate
-        with ``standard`` and ``standard_std``, the parameters found and their standard deviations;
+        with ``standard`` and ``standard_covariance``, the parameters found and their covariance;
         ``base`` and its covariance, what they amount to.
 
     Raises
@@ -226,7 +226,7 @@ def _estimate(
         residual_std=1.0 / scales.max(),
         method='physical',
         standard=found,
-        standard_std=np.sqrt(np.diag(covariance)),
+        standard_covariance=covariance,
     )
     moved = np.linalg.norm(system.stacked(scales)[:, :-1] @ (base.values - free.base.values))
     return replace(

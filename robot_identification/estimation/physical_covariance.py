@@ -147,6 +147,6 @@ def constrained(
         relative_std=relative(std, base),
         classical_std=estimate.std,
         growth=growth_of(drawn, free),
-        standard_std=np.sqrt(np.diag(covariance)),
+        standard_covariance=covariance,
         bootstrap=replace(drawn, std=std, low=base - reach, high=base + reach, covariance=of_base),
     )

@@ -112,31 +112,30 @@ def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
     return scale
 
 
-def standard_std(estimate: Estimate, structure: BaseStructure) -> np.ndarray:
+def standard_covariance(estimate: Estimate, structure: BaseStructure) -> np.ndarray:
     """
-    Return the standard deviations of the standard parameters that the data alone determine.
+    Return the covariance of the standard parameters that the data alone determine.
 
     Returns
     -------
     np.ndarray
-        (p,) in the units of the layout; NaN for parameters that depend on the prior: the ones that
-        cannot be told from any motion, or only in combination, or not from this recording.
+        (p, p) in the units of the layout; NaN in rows and columns of parameters that depend on the
+        prior: the ones that cannot be told from any motion, or only in combination, or not from
+        this recording.
 
     """
     inverse = _regrouping_inverse(structure, None)
     projector = inverse @ structure.regrouping
     p = len(structure.layout)
     alone = np.abs(projector - np.eye(p)).max(axis=1) < _TOLERANCE
-    std = np.full(p, np.nan)
     known = estimate.estimated
     covariance = np.where(known[:, None] & known, estimate.covariance, 0.0)
-    for i in np.flatnonzero(alone):
-        row = inverse[i]
-        used = np.abs(row) > _TOLERANCE * np.abs(row).max()
-        if (used & ~known).any():
-            continue
-        std[i] = np.sqrt(row @ covariance @ row)
-    return std
+    sizes = np.abs(inverse)
+    used = sizes > _TOLERANCE * sizes.max(axis=1, keepdims=True)
+    told = alone & ~(used & ~known).any(axis=1)
+    found = np.full((p, p), np.nan)
+    found[np.ix_(told, told)] = inverse[told] @ covariance @ inverse[told].T
+    return found
 
 
 def standard_base_columns(

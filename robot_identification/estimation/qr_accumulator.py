@@ -97,13 +97,14 @@ def from_rows(
 
     samples, n = effort.shape
     time = np.arange(samples, dtype=float) if time is None else time
-    # nothing is known of the motion, so no joint may be taken for one that stands still
+    # nothing is known of the motion: no joint may be taken for one that stands still, and speeds
+    # are not known
     position = np.linspace(0.0, 1.0, samples)[:, None] * np.ones(n)
     block = RowBlock.of(
         matrix,
         time=time,
         position=position,
-        velocity=np.ones((samples, n)),
+        velocity=np.full((samples, n), np.nan),
         effort=effort,
         keep=np.ones((samples, n), dtype=bool) if keep is None else keep,
         raw_effort=effort,
@@ -127,6 +128,7 @@ class _Builder:
         self.raw_apart = False
         self.lowest = np.full(n, np.inf)
         self.highest = np.full(n, -np.inf)
+        self.fastest = np.zeros(n)
         self.trace = TraceCollector(trace_points)
 
     def push(self, block: RowBlock) -> None:
@@ -146,6 +148,7 @@ class _Builder:
             self._push_rows(block)
             self.lowest = np.minimum(self.lowest, block.position.min(axis=0))
             self.highest = np.maximum(self.highest, block.position.max(axis=0))
+            self.fastest = np.maximum(self.fastest, np.abs(block.velocity).max(axis=0))
             self.trace.push(block)
         self.raw_rows += len(block.raw_effort)
         self._push_raw(block)
@@ -212,6 +215,7 @@ class _Builder:
             raw_rows=self.raw_rows,
             position_range=self.highest - self.lowest if moved else np.zeros(self.n),
             driven=driven,  # type: ignore[arg-type]
+            highest_speed=self.fastest if moved else np.zeros(self.n),
         )
         trace = self.trace.trace() if moved else EMPTY_TRACE
         return LinearSystem(factor, structure, trace, (source,))

@@ -103,6 +103,11 @@ class LinearSystem:
         return self.factor.position_range
 
     @property
+    def highest_speed(self) -> np.ndarray:
+        """Of each joint of the robot [rad/s or m/s], see `QRFactor`."""
+        return self.factor.highest_speed
+
+    @property
     def driven(self) -> np.ndarray:
         """(n,) bool, see `QRFactor`."""
         return self.factor.driven

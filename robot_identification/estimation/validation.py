@@ -173,6 +173,9 @@ class Validation:
         Measured and predicted effort, evenly thinned, for plots.
     sources:
         Names of the recordings.
+    highest_speed:
+        Of each joint of the robot [rad/s or m/s]; NaN where it is not known, empty where no
+        recording was asked for it.
 
     """
 
@@ -181,6 +184,7 @@ class Validation:
     raw_relative_error: float
     trace: FitTrace
     sources: tuple[str, ...] = ()
+    highest_speed: tuple[float, ...] = ()
 
     @property
     def fit(self) -> Fit:
@@ -196,7 +200,11 @@ class Validation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in the shape of the result file's ``validation``."""
-        return {'sources': list(self.sources), **self.fit.to_dict()}
+        return {
+            'sources': list(self.sources),
+            'highest_speed': list(self.highest_speed),
+            **self.fit.to_dict(),
+        }
 
 
 def validate(
@@ -249,4 +257,5 @@ def validation_of(estimate: Estimate | ParameterSet, system: LinearSystem) -> Va
         raw_relative_error=fit.raw_relative_error,
         trace=system.trace.fit(np.asarray(base.values)),
         sources=system.sources,
+        highest_speed=tuple(system.highest_speed.tolist()),
     )

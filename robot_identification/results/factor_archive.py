@@ -60,6 +60,7 @@ def write_archive(
         'raw_gram': _upper(factor.raw_gram, seen),
         'column_sums': factor.column_sums[seen[:, :-1]],
         'position_range': factor.position_range,
+        'highest_speed': factor.highest_speed,
         **{name: getattr(factor, name) for name in _PER_JOINT},
         **(more or {}),
     }
@@ -163,8 +164,21 @@ def factor_of(
         raw_gram=gram + np.swapaxes(strict, 1, 2),
         raw_rows=int(header['raw_rows']),
         position_range=_shaped(arrays, 'position_range', None, float),
+        highest_speed=_speeds(arrays),  # type: ignore[arg-type]
         **per_joint,
     )
+
+
+def _speeds(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Return the highest speeds of the joints, NaN where not known; None in earlier files."""
+    if 'highest_speed' not in arrays:
+        return None
+    speeds = np.asarray(arrays['highest_speed'])
+    if speeds.shape != arrays['position_range'].shape or speeds.dtype.kind != 'f':
+        raise ValueError(f'highest_speed has shape {speeds.shape}')
+    if (speeds < 0.0).any() or np.isinf(speeds).any():
+        raise ValueError('highest_speed holds something else than speeds')
+    return speeds
 
 
 def _shaped(

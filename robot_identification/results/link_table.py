@@ -1,58 +1,267 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table of links: mass and centre of mass before and after, in kilograms and metres."""
+"""
+Links before and after an identification, in kilograms and metres, with standard deviations.
+
+Masses, centres of mass c = h / m and principal moments of I_c = I - (h'h 1 - h h') / m come from
+the parameters m, h, I at the joint's frame, their standard deviations from the covariance of these
+to first order: a principal moment with the direction v changes by v' dI_c v.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from ..estimation.tables import number, rule
+from ..estimation.tables import rule, WIDTH
 from ..model.parameters import body_links, ParameterSet
 from .result import Result
 
+_ENTRIES = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))
+"""Where Ixx, Ixy, Iyy, Ixz, Iyz, Izz are in the matrix."""
 
-def link_table(result: Result) -> str:
-    """
-    Return the links' masses and centres of mass as text of 100 columns.
+_NUMBERS = (9, 9, 9, 9, 9, 10, 10, 10)
+"""Widths of mass and change, and of three columns each of centre of mass and principal moments."""
 
-    Beside each mass stand its standard deviation, where the method gives one, the prior's mass and
-    the change in per cent; centres of mass are in the joints' frames.  Masses that the recordings
-    do not determine are the prior's.  Empty where no link has all ten inertial parameters.
+_KIND = 6
+"""Width of `before`."""
+
+
+@dataclass(frozen=True)
+class Body:
     """
-    links = body_links(result.standard.layout)
-    if not links:
-        return ''
-    deviations = result.standard_std
-    lines = [rule('Links')]
-    heads = ('mass kg', 'std', 'prior kg', 'change %', 'centre of mass m', '', '')
-    width = max(24, *map(len, links))
-    lines.append(f'{"link":<{width}}' + _cells(heads))
+    A link in kilograms and metres.
+
+    Attributes
+    ----------
+    mass:
+        [kg].
+    centre:
+        (3,) centre of mass in the joint's frame [m]; NaN without a mass.
+    moments:
+        (3,) principal moments of inertia at the centre of mass, ascending [kg m^2]; NaN without.
+
+    """
+
+    mass: float
+    centre: np.ndarray
+    moments: np.ndarray
+
+    @classmethod
+    def of(cls, inertial: np.ndarray) -> Body:
+        """Make it of the ten inertial parameters of a link."""
+        return cls(float(inertial[0]), *_shape(np.asarray(inertial, dtype=float)))
+
+    @classmethod
+    def deviations(cls, inertial: np.ndarray, covariance: np.ndarray) -> Body:
+        """Return first-order standard deviations; NaN where the covariance has NaN."""
+        inertial = np.asarray(inertial, dtype=float)
+        if not inertial[0] > 0.0:
+            return cls(np.nan, np.full(3, np.nan), np.full(3, np.nan))
+        mass, first = inertial[0], inertial[1:4]
+        centre = np.empty(3)
+        for k, lever in enumerate(first / mass):
+            part = covariance[np.ix_((0, k + 1), (0, k + 1))]
+            centre[k] = _deviation(np.array([-lever, 1.0]) / mass, part)
+        moments = [_deviation(row, covariance) for row in _moment_slopes(inertial)]
+        return cls(float(np.sqrt(covariance[0, 0])), centre, np.array(moments))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers."""
+        return {
+            'mass': self.mass,
+            'centre_of_mass': self.centre.tolist(),
+            'principal_inertias': self.moments.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class LinkChange:
+    """
+    A link before and after.
+
+    Attributes
+    ----------
+    link:
+        Its name.
+    before, after:
+        By the prior, and as identified.
+    std:
+        Standard deviations of ``after``; NaN where the recordings do not determine it.
+
+    """
+
+    link: str
+    before: Body
+    after: Body
+    std: Body
+
+    @property
+    def change(self) -> float:
+        """Change of the mass [%]; NaN where there was none before."""
+        return _change(self.before.mass, self.after.mass)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers."""
+        return {
+            'link': self.link,
+            'before': self.before.to_dict(),
+            'after': self.after.to_dict(),
+            'std': self.std.to_dict(),
+            'change': self.change,
+        }
+
+
+@dataclass(frozen=True)
+class LinkTable:
+    """
+    The links of a robot before and after.
+
+    Attributes
+    ----------
+    links:
+        Those with all ten inertial parameters.
+    before, after, std:
+        Their mass together, and its standard deviation, NaN where not determined [kg].
+
+    """
+
+    links: tuple[LinkChange, ...]
+    before: float
+    after: float
+    std: float
+
+    @property
+    def change(self) -> float:
+        """Change of the total mass [%]."""
+        return _change(self.before, self.after)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows and the total as plain numbers."""
+        names = ('before', 'after', 'std', 'change')
+        return {
+            'links': [link.to_dict() for link in self.links],
+            'total_mass': {name: getattr(self, name) for name in names},
+        }
+
+    def summary(self) -> str:
+        """Return the table as text of 100 columns; empty where there is no whole link."""
+        if not self.links:
+            return ''
+        width = max(WIDTH - _KIND - 1 - sum(_NUMBERS), *(len(link.link) for link in self.links))
+        blank = ' ' * (width + _KIND + 1)
+        lines = [
+            rule('Links: before, after, standard deviation'),
+            f'{blank}{"mass":>9}{"change":>9}{"centre of mass":>27}{"principal inertias":>30}',
+            f'{"link":<{width + _KIND + 1}}{"kg":>9}{"%":>9}{"m":>27}{"kg m^2":>30}',
+        ]
+        for link in self.links:
+            lines += [
+                _line(link.link, 'before', link.before, width),
+                _line('', 'after', link.after, width, _percent(link.change)),
+                _line('', 'std', link.std, width),
+            ]
+        total = (('before', self.before, ''), ('after', self.after, _percent(self.change)))
+        for kind, mass, change in (*total, ('std', self.std, '')):
+            name = 'all links' if kind == 'before' else ''
+            lines.append(_cells(name, kind, width, (_number(mass), change)))
+        return '\n'.join(line.rstrip() for line in lines)
+
+
+def link_table(result: Result) -> LinkTable:
+    """
+    Return the links before and after an identification.
+
+    Standard deviations are NaN where no motion determines a value, or the method has none; such
+    values are the prior's, or depend on it.  That of the total mass counts the prior's spread, if
+    the method does.
+    """
+    layout, covariance = result.standard.layout, result.standard_covariance
+    links = body_links(layout)
+    if covariance is None:
+        covariance = np.full((len(layout), len(layout)), np.nan)
+    unknown = np.array(result.structure.categories) == 'unidentifiable'
+    told = np.where(unknown | unknown[:, None], np.nan, covariance)
+    changes = []
     for link in links:
-        place = result.standard.layout.index(f'{link}.m')
-        std = float('nan') if deviations is None else float(deviations[place])
-        mass, before = result.standard[f'{link}.m'], result.prior[f'{link}.m']
-        centre = _centre(result.standard, link)
-        cells = (number(mass), number(std), number(before), _change(mass, before))
-        lines.append(f'{link:<{width}}' + _cells((*cells, *(f'{x:.4f}' for x in centre))))
-    total, prior = (
-        sum(parameters[f'{link}.m'] for link in links)
-        for parameters in (result.standard, result.prior)
+        part = told[layout.of(link), layout.of(link)]
+        before, after = (values.inertial(link) for values in (result.prior, result.standard))
+        deviations = Body.deviations(after, part)
+        changes.append(LinkChange(link, Body.of(before), Body.of(after), deviations))
+    masses = layout.indices([f'{link}.m' for link in links])
+    return LinkTable(
+        links=tuple(changes),
+        before=_total(result.prior, links),
+        after=_total(result.standard, links),
+        std=float(np.sqrt(covariance[np.ix_(masses, masses)].sum())),
     )
-    cells = (number(total), '', number(prior), _change(total, prior))
-    lines.append(f'{"all links":<{width}}' + _cells(cells))
-    return '\n'.join(line.rstrip() for line in lines)
 
 
-def _centre(parameters: ParameterSet, link: str) -> np.ndarray:
-    mass, *moments = parameters.inertial(link)[:4]
-    return np.array(moments) / mass if mass else np.full(3, np.nan)
+def _total(parameters: ParameterSet, links: Sequence[str]) -> float:
+    return float(sum(parameters[f'{link}.m'] for link in links))
 
 
-def _change(value: float, before: float) -> str:
-    return f'{100.0 * (value / before - 1.0):+.1f}' if before > 0.0 else '-'
+def _shape(inertial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return centre of mass and principal moments; NaN without a mass."""
+    if not inertial[0] > 0.0:
+        return np.full(3, np.nan), np.full(3, np.nan)
+    return inertial[1:4] / inertial[0], np.linalg.eigvalsh(_central(inertial))
 
 
-def _cells(texts: tuple[str, ...]) -> str:
-    widths = (10, 10, 10, 10, 18, 9, 9)
-    return ''.join(
-        f'{text:>{width}}' for text, width in zip(texts, widths[: len(texts)], strict=True)
-    )
+def _central(inertial: np.ndarray) -> np.ndarray:
+    """Return the inertia matrix at the centre of mass, (3, 3)."""
+    matrix, first = np.zeros((3, 3)), inertial[1:4]
+    for value, (i, j) in zip(inertial[4:], _ENTRIES, strict=True):
+        matrix[i, j] = matrix[j, i] = value
+    return np.asarray(matrix - (first @ first * np.eye(3) - np.outer(first, first)) / inertial[0])
+
+
+def _moment_slopes(inertial: np.ndarray) -> np.ndarray:
+    """Return the derivatives of the principal moments by the ten parameters, (3, 10)."""
+    mass, first = inertial[0], inertial[1:4]
+    directions = np.linalg.eigh(_central(inertial))[1].T
+    slopes = np.zeros((3, 10))
+    for row, v in zip(slopes, directions, strict=True):
+        along = first @ v
+        # v' I_c v = v' I v - (h'h - (h'v)^2) / m
+        row[0] = (first @ first - along**2) / mass**2
+        row[1:4] = -2.0 * (first - along * v) / mass
+        row[4:] = [v[i] * v[j] * (1.0 if i == j else 2.0) for i, j in _ENTRIES]
+    return slopes
+
+
+def _deviation(slopes: np.ndarray, covariance: np.ndarray) -> float:
+    """Return a standard deviation to first order; NaN where the covariance has NaN."""
+    return float(np.sqrt(np.maximum(slopes @ covariance @ slopes, 0.0)))
+
+
+def _change(before: float, after: float) -> float:
+    return 100.0 * (after / before - 1.0) if before > 0.0 else float('nan')
+
+
+def _line(name: str, kind: str, body: Body, width: int, change: str = '') -> str:
+    centre = ['-' if np.isnan(value) else f'{value + 0.0:.4f}' for value in body.centre.round(4)]
+    moments = [_number(value) for value in body.moments]
+    return _cells(name, kind, width, (_number(body.mass), change, *centre, *moments))
+
+
+def _cells(name: str, kind: str, width: int, cells: Sequence[str]) -> str:
+    columns = ''.join(f'{text:>{w}}' for text, w in zip(cells, _NUMBERS, strict=False))
+    return f'{name:<{width}} {kind:<{_KIND}}{columns}'
+
+
+def _number(value: float) -> str:
+    """Return a number with four significant digits in at most 8 characters."""
+    if np.isnan(value):
+        return '-'
+    if value == 0.0:
+        return '0'
+    if 1.0 <= abs(value) < 9999.5:
+        return f'{value:#.4g}'
+    return f'{value:.4f}' if 9.5e-4 <= abs(value) < 1.0 else f'{value:.1e}'
+
+
+def _percent(value: float) -> str:
+    return '-' if np.isnan(value) else f'{round(value, 1) + 0.0:+.1f}'

@@ -22,10 +22,11 @@ from ..data.drives import Drives
 from ..errors import IdentificationError, SettingsError
 from ..estimation.delay import EffortDelay
 from ..estimation.drive_gains_result import DriveGains
-from ..estimation.estimate import Estimate
+from ..estimation.estimate import Estimate, Fit, JointFit
 from ..estimation.hypotheses import Finding
 from ..estimation.model_selection import ModelSelection
 from ..estimation.payload_result import Payload
+from ..estimation.residuals import ResidualColour
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
@@ -76,8 +77,8 @@ class Result:
         The same with the parameters that the data hardly tell dropped; None where not asked.
     standard:
         Standard parameters nearest to the prior.
-    standard_std:
-        (p,) their standard deviations, NaN where the data alone do not tell; or None.
+    standard_covariance:
+        (p, p) of their errors, NaN where the data alone do not tell; or None.
     consistency:
         Whether ``standard`` can belong to a real body.
     plausibility:
@@ -101,6 +102,8 @@ class Result:
         What the stamps of each recording say, those for the validation included.
     effort_delay:
         How much later efforts were recorded than positions; None where there are no rows to tell.
+    residuals:
+        How long residuals stay alike, joint by joint; None where there are no rows to tell.
     selection:
         What was chosen from the recordings; None where nothing was.
     experiment:
@@ -121,7 +124,7 @@ class Result:
     estimate: Estimate
     essential: Estimate | None
     standard: ParameterSet
-    standard_std: np.ndarray | None
+    standard_covariance: np.ndarray | None
     consistency: ConsistencyReport
     validations: tuple[Validation, ...] = ()
     recordings: tuple[str, ...] = ()
@@ -133,10 +136,16 @@ class Result:
     payload: Payload | None = None
     clocks: tuple[Clock, ...] = ()
     effort_delay: EffortDelay | None = None
+    residuals: ResidualColour | None = None
     selection: ModelSelection | None = None
     experiment: Mapping[str, Any] | None = None
     plausibility: PlausibilityReport = field(default_factory=PlausibilityReport)
     diagnosis: tuple[Finding, ...] = ()
+
+    @property
+    def standard_std(self) -> np.ndarray:
+        """(p,) standard deviations of ``standard``; NaN where the data alone do not tell."""
+        return _deviations(self.standard_covariance, len(self.standard.layout))
 
     @property
     def plausible(self) -> bool:
@@ -195,6 +204,36 @@ class StoredResult:
     drives: Drives | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def fit(self) -> Fit:
+        """Fit of the identification, with NaN for what the file does not have."""
+        known = self.document['identification']
+        joints = tuple(
+            JointFit(joint, *(_figure(values.get(name)) for name in _FIGURES))  # type: ignore[arg-type]
+            for joint, values in known['joints'].items()
+        )
+        errors = (_figure(known.get(name)) for name in ('relative_error', 'raw_relative_error'))
+        return Fit(joints, *errors)
+
+    @property
+    def highest_speed(self) -> np.ndarray:
+        """Highest speed of each joint in the identification [rad/s or m/s]; NaN for unknown."""
+        known = self.document['identification'].get('highest_speed')
+        return np.array([_figure(v) for v in known or [None] * len(self.robot.joints)])
+
+
+_FIGURES = ('rows', 'rmse', 'relative_error', 'raw_relative_error', 'bias')
+
+
+def _figure(value: Any) -> float:
+    """Return a number of a file; NaN for what is none."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if number else math.nan
+
+
+def _deviations(covariance: np.ndarray | None, p: int) -> np.ndarray:
+    return np.full(p, np.nan) if covariance is None else np.sqrt(np.diag(covariance))
+
 
 def result_document(result: Result) -> dict[str, Any]:
     """
@@ -213,7 +252,9 @@ def result_document(result: Result) -> dict[str, Any]:
             'essential': None if essential is None else essential.rank,
             'gap': structure.gap,
         },
-        'identification': _identification(estimate, result.recordings),
+        'identification': _identification(
+            estimate, result.recordings, highest_speed=result.system.highest_speed.tolist()
+        ),
         'essential_identification': None
         if essential is None
         else _identification(essential, result.recordings),
@@ -226,6 +267,7 @@ def result_document(result: Result) -> dict[str, Any]:
         'payload': None if result.payload is None else result.payload.to_dict(),
         'clock': [clock.to_dict() for clock in result.clocks],
         'effort_delay': None if result.effort_delay is None else result.effort_delay.to_dict(),
+        'residuals': None if result.residuals is None else result.residuals.to_dict(),
         'selection': [] if result.selection is None else result.selection.to_list(),
         'experiment': result.experiment,
         'diagnosis': [finding.to_dict() for finding in result.diagnosis],
@@ -301,14 +343,14 @@ def _checked(document: Any, path: Path) -> Mapping[str, Any]:
     return document
 
 
-def _identification(estimate: Estimate, recordings: Sequence[str]) -> dict[str, Any]:
+def _identification(estimate: Estimate, recordings: Sequence[str], **more: Any) -> dict[str, Any]:
     values = estimate.to_dict()
     # they stand at the top level, where people look for them
     del values['parameters'], values['warnings']
     joints = values.pop('joints')
     for joint, weight in values.pop('weights').items():
         joints[joint]['weight'] = weight
-    return {'recordings': list(recordings), **values, 'joints': joints}
+    return {'recordings': list(recordings), **more, **values, 'joints': joints}
 
 
 def _essential(estimate: Estimate) -> list[dict[str, Any]]:
@@ -319,7 +361,7 @@ def _essential(estimate: Estimate) -> list[dict[str, Any]]:
 
 def _standard(result: Result) -> list[dict[str, Any]]:
     layout = result.standard.layout
-    std = np.full(len(layout), np.nan) if result.standard_std is None else result.standard_std
+    std = result.standard_std
     return [
         {
             'name': name,

@@ -19,6 +19,7 @@ from .report import html
 from .result import Result, result_document
 from .result_yaml import dump, write_whole
 from .urdf_export import identified_urdf
+from .verdict import verdict_json
 
 _NOT_WRITTEN = ' is not written: '
 
@@ -32,8 +33,9 @@ class SavedFiles:
     ----------
     result:
         ``result.yaml``.
-    report, urdf:
-        ``report.html`` and ``identified.urdf``; None for one that could not be made or written.
+    report, urdf, verdict:
+        ``report.html``, ``identified.urdf`` and ``verdict.json``; None for one that could not be
+        made or written.
     warnings:
         One remark for each thing that could not be written or drawn.
 
@@ -42,6 +44,7 @@ class SavedFiles:
     result: Path
     report: Path | None
     urdf: Path | None
+    verdict: Path | None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -52,7 +55,7 @@ class SavedFiles:
 
 def save(result: Result, folder: Path | str) -> SavedFiles:
     """
-    Write ``result.yaml``, ``identified.urdf`` and ``report.html`` into ``folder``.
+    Write ``result.yaml``, ``verdict.json``, ``identified.urdf`` and ``report.html`` to ``folder``.
 
     The numbers are written first.  What fails after that, an URDF that cannot express the
     parameters, a figure, a disk that is full, is a remark, and is added to ``result.yaml``.  Where
@@ -73,22 +76,24 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
 
     """
     folder = Path(folder)
-    names = ('result.yaml', 'identified.urdf', 'report.html')
-    saved, urdf, report = (folder / name for name in names)
+    names = ('result.yaml', 'verdict.json', 'identified.urdf', 'report.html')
+    saved, judged, urdf, report = (folder / name for name in names)
     with reported_failures(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(saved, dump(result_document(result)))
-        for earlier in (urdf, report):
+        for earlier in (judged, urdf, report):
             earlier.unlink(missing_ok=True)
     exported = partial(identified_urdf, result.robot, result.standard, result.model)
-    notes = _write(urdf, exported)
+    notes = once(_write(judged, partial(verdict_json, result)), _write(urdf, exported))
     result = replace(result, warnings=once(result.warnings, notes))
     notes = once(notes, _write(report, partial(html, result)))
     if notes:
         result = replace(result, warnings=once(result.warnings, notes))
         notes = once(notes, _write(saved, lambda: dump(result_document(result))))
-    made_report, made_urdf = (path if path.exists() else None for path in (report, urdf))
-    return SavedFiles(saved, made_report, made_urdf, notes)
+    made_report, made_urdf, made_verdict = (
+        path if path.exists() else None for path in (report, urdf, judged)
+    )
+    return SavedFiles(saved, made_report, made_urdf, made_verdict, notes)
 
 
 def require_writable(folder: Path | str) -> None:

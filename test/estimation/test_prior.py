@@ -19,8 +19,8 @@ from robot_identification.estimation import (
     ols,
     standard,
     standard_base_columns,
+    standard_covariance,
     standard_essential,
-    standard_std,
 )
 from robot_identification.estimation.bounds import read_boxes
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
@@ -124,7 +124,7 @@ def test_std_is_given_where_the_data_alone_tell(tx40):
     joints = tuple(f'joint_{i}' for i in range(1, 7))
     effort = matrix @ base_structure.project(prior).values + rng.normal(size=(100, 6))
     estimate = ols(from_rows(base_structure, joints, matrix, effort))
-    std = standard_std(estimate, base_structure)
+    std = np.sqrt(np.diag(standard_covariance(estimate, base_structure)))
     for name, value in zip(base_structure.layout.names, std, strict=True):
         category = base_structure.category(name)
         assert np.isfinite(value) == (category == 'alone'), name

@@ -49,6 +49,13 @@ def test_exact_model_predicts_another_motion(estimate):
     assert seen.joints[0].joint == 'joint' and seen.sources == ('a.csv',)
 
 
+def test_highest_speeds_are_those_of_the_motion(estimate):
+    pieces = [recording(f, source=f'{f}.csv') for f in (0.4, 0.8, 0.6)]
+    seen = validate(estimate, pieces, Wheel(), STRUCTURE, SIGNALS)
+    assert seen.highest_speed == pytest.approx([2.0 * np.pi * 0.8], rel=1e-2)
+    assert seen.to_dict()['highest_speed'] == list(seen.highest_speed)
+
+
 def test_figures_are_those_of_the_effort_that_was_measured(estimate):
     off = ParameterSet(LAYOUT, TRUTH + [0.0, 0.0, 0.5])
     seen = validate(off, recording(0.8), Wheel(), STRUCTURE, SIGNALS)

@@ -224,6 +224,15 @@ def test_file_from_before_a_setting_was_there_merges(stored):
     assert old.merge(stored).factor.raw_rows == 2 * stored.factor.raw_rows
 
 
+def test_highest_speeds_come_back_and_are_unknown_in_earlier_files(stored):
+    speeds = np.array([0.5, 1.5, np.nan])[:N]
+    known = replace(stored, factor=replace(stored.factor, highest_speed=speeds))
+    assert np.array_equal(unpack(pack(known)).factor.highest_speed, speeds, equal_nan=True)
+    old = unpack(changed(pack(known), 'highest_speed.npy', lambda _: None))
+    assert np.isnan(old.factor.highest_speed).all()
+    assert np.isnan(old.merge(known).factor.highest_speed).all()
+
+
 def test_damaged_bytes_are_never_taken_for_numbers(stored):
     data = pack(stored)
     outcomes = {'refused': 0, 'harmless': 0}
@@ -290,6 +299,8 @@ def test_file_of_a_later_version_is_named(stored):
         ('triangles.npy', lambda _: npy(np.ones(5)), 'triangles has shape'),
         ('raw_gram.npy', lambda c: c[:-8] + np.array(np.nan).tobytes(), 'raw_gram holds'),
         ('columns.npy', lambda _: npy(np.ones((N, B + 1))), 'columns holds something else'),
+        ('highest_speed.npy', lambda _: npy(-np.ones(N)), 'highest_speed holds something'),
+        ('highest_speed.npy', lambda _: npy(np.ones(N + 1)), 'highest_speed has shape'),
         ('effort_sums.npy', lambda _: npy(np.array([{}] * N), allow_pickle=True),
          'not an array of numbers'),
     ],

@@ -17,7 +17,7 @@ from robot_identification.estimation import (
     EstimationSettings,
     from_rows,
     standard,
-    standard_std,
+    standard_covariance,
     wls,
 )
 from robot_identification.estimation.validation import Validation
@@ -74,7 +74,7 @@ def result() -> Result:
         estimate=replace(estimate, essential=reduced.essential, notes=('3 outliers: "odd"',)),
         essential=reduced,
         standard=found,
-        standard_std=standard_std(estimate, base),
+        standard_covariance=standard_covariance(estimate, base),
         consistency=check(found),
         validations=(seen,),
         recordings=('a.csv',),
@@ -156,7 +156,10 @@ def test_file_is_plain_yaml_that_people_can_read(result, tmp_path):
 
 def test_without_essential_parameters(result, tmp_path):
     plain = replace(
-        result, essential=None, standard_std=None, estimation=EstimationSettings(essential=None)
+        result,
+        essential=None,
+        standard_covariance=None,
+        estimation=EstimationSettings(essential=None),
     )
     write_result(plain, tmp_path / 'r.yaml')
     stored = read_result(tmp_path / 'r.yaml')

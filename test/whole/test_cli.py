@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -22,15 +23,19 @@ def identified(workspace):
     return workspace
 
 
-def test_identify_prints_the_summary_and_writes_three_files(workspace):
+def test_identify_prints_a_verdict_the_links_and_the_summary_and_writes_four_files(workspace):
     done = workspace.run('identify', 'experiment.yaml')
-    assert 'weighted least squares' in done.stdout
+    heads = ('== Verdict ==', '-- Links: before, after', 'weighted least squares')
+    places = [done.stdout.index(head) for head in heads]
+    assert places[0] == 0 and places == sorted(places)
     assert re.search(r'joint_3\s+\d+', done.stdout)
     assert 'Validation on second.csv' in done.stdout
     written = re.findall(r'^wrote (.*)$', done.stdout, re.MULTILINE)
-    assert len(written) == 3
+    assert len(written) == 4
     for path in written:
         assert (workspace.folder / path).stat().st_size > 1000
+    judged = json.loads((workspace.folder / 'results' / 'verdict.json').read_text())
+    assert judged['sentence'] in ' '.join(done.stdout.split())
     document = yaml.safe_load((workspace.folder / 'results' / 'result.yaml').read_text())
     assert document['structure']['base'] == len(document['parameters'])
     assert document['identification']['relative_error'] < 3.0
@@ -59,12 +64,13 @@ def test_out_and_set_replace_what_the_file_says(workspace):
 
 def test_quiet_prints_only_what_was_written(workspace):
     done = workspace.run('identify', 'experiment.yaml', '--quiet')
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ['wrote'] * 3
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ['wrote'] * 4
 
 
 def test_validate_takes_an_experiment_file(identified):
     done = identified.run('validate', 'results/result.yaml', 'experiment.yaml')
     assert 'joint_2' in done.stdout
+    assert done.stdout.startswith('== Verdict by the validation alone')
 
 
 def test_validate_takes_the_results_own_settings_for_keys_that_the_file_leaves_out(identified):

@@ -2,7 +2,7 @@
 """
 The report: one HTML file that needs nothing beside it, no network and no script.
 
-What a reader has to know first stands first: the figures of merit, then the warnings.
+It opens with the verdict and the links before and after; the figures of merit follow.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ from ...estimation.estimate import METHOD_TITLES, NOT_COVERED
 from ...model.robot import Robot
 from ...options.keys import to_mapping
 from ...version import __version__
+from ..link_table import link_table
 from ..result import Result
 from ..result_yaml import write_whole
+from ..verdict import USES, verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,6 +80,9 @@ def html(result: Result) -> str:
         result=result,
         not_covered=NOT_COVERED,
         method=METHOD_TITLES.get(result.estimate.method, result.estimate.method),
+        verdict=verdict(result),
+        uses=USES,
+        bodies=link_table(result),
         tiles=list(_tiles(result)),
         notes=collect_notes(result),
         warnings=once(collect_warnings(result), failures),
@@ -109,7 +114,14 @@ def render(name: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, percent=percent, seconds=seconds, unit=unit)
+    environment.filters.update(
+        number=number,
+        percent=percent,
+        seconds=seconds,
+        signed=signed,
+        spread=spread,
+        unit=unit,
+    )
     return environment.get_template(name).render(
         style=Markup(_resource(environment, 'style.css')),
         libraries=list(_libraries()),
@@ -191,6 +203,16 @@ def percent(value: float | None) -> str:
     return f'{value:.2f}' if value < 100.0 else f'{value:.0f}'
 
 
+def signed(value: float) -> str:
+    """Return a change in per cent with its sign and one decimal."""
+    return '–' if math.isnan(value) else f'{round(value, 1) + 0.0:+.1f}'.replace('-', '−')
+
+
+def spread(std: float) -> str:
+    """Return a standard deviation with its sign; a dash where there is none."""
+    return '–' if math.isnan(std) else f'± {number(std, 2)}'
+
+
 def seconds(value: float) -> str:
     """Return a duration in a unit that suits it."""
     return f'{1e3 * value:.0f} ms' if value < 1.0 else f'{value:.2f} s'
@@ -235,18 +257,6 @@ def _tiles(result: Result) -> Iterator[Tile]:
         yield Tile('excited', str(reached), f'{missing} are not reached by the recording', 'poor')
     note = f'column-scaled; {number(estimate.raw_condition_number, 3)} raw'
     yield Tile('condition number', number(estimate.condition_number, 3), note)
-    yield _verdict(result)
-
-
-def _verdict(result: Result) -> Tile:
-    if not result.consistency.physical:
-        word, note, state = 'not physical', 'see the table of links', 'poor'
-    elif not result.plausible:
-        count = len(result.plausibility.findings)
-        word, note, state = 'not plausible', f'{count} findings below the table of links', 'poor'
-    else:
-        word, note, state = 'plausible', 'physical, and like prior and shapes', 'good'
-    return Tile('standard parameters', word, note, state)
 
 
 def _parameters(result: Result) -> Iterator[dict[str, Any]]:
@@ -282,9 +292,8 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
 def _standard(result: Result) -> Iterator[dict[str, Any]]:
     """Rows of the table of standard parameters."""
     layout = result.standard.layout
-    std = result.standard_std
-    std = np.full(len(layout), np.nan) if std is None else std
-    rows = zip(layout.names, layout.units, result.prior.values, result.standard.values, std)
+    values = (result.prior.values, result.standard.values, result.standard_std)
+    rows = zip(layout.names, layout.units, *values)
     for name, unit, prior, value, deviation in rows:
         yield {
             'name': name,

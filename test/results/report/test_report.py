@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 import re
 
+from markupsafe import escape
 import numpy as np
 import pytest
 from robot_identification import pipeline
@@ -19,6 +20,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
+from robot_identification.results.link_table import link_table
 from robot_identification.results.report import html, write_report
 from robot_identification.results.report.html import (
     collect_warnings,
@@ -28,6 +30,7 @@ from robot_identification.results.report.html import (
     seconds,
     settings_text,
 )
+from robot_identification.results.verdict import verdict
 from robot_identification.signals import SignalSettings
 import yaml
 
@@ -163,7 +166,7 @@ def test_not_excited_and_no_validation(result):
         result.estimate, excited=excited, std=std, relative_std=relative, reasons=reasons
     )
     changed = replace(
-        result, estimate=estimate, essential=None, validations=(), standard_std=None,
+        result, estimate=estimate, essential=None, validations=(), standard_covariance=None,
         estimation=replace(result.estimation, essential=None), timing={},
     )  # fmt: skip
     page = html(changed)
@@ -178,8 +181,21 @@ def test_not_physical_is_said(result):
 
     wrong = ParameterSet(result.standard.layout, -np.abs(result.standard.values) - 0.1)
     page = html(replace(result, standard=wrong, consistency=check(wrong)))
-    assert 'not physical' in page
+    assert 'physically inconsistent' in page
     assert 'fails' in page
+
+
+def test_it_opens_with_the_verdict_then_the_links_then_the_figures(result, page):
+    judged = verdict(result)
+    assert escape(judged.sentence) in page
+    for step in judged.next_steps:
+        assert escape(step.next_step) in page
+    places = [page.index(f'id="{name}"') for name in ('verdict', 'links', 'figures', 'fit')]
+    assert places == sorted(places)
+    links = page[places[1] : places[2]]
+    for row in link_table(result).links:
+        assert f'<code>{row.link}</code>' in links
+        assert number(row.after.mass) in links
 
 
 def test_settings_are_those_of_an_experiment_file(result):

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Verdict on a result: good, usable for some uses, or not to be used, with reasons and next steps.
+
+`verdict` collects the reasons of the criteria in `verdict_criteria`.  Each reason rules out the
+uses that it speaks against.  A result without a reason against it is good; one that no use is left
+for is not to be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+import json
+from typing import Any
+
+from ..estimation.tables import rule, wrapped
+from ..estimation.validation import Validation
+from ..version import __version__
+from .link_table import link_table
+from .result import Result, StoredResult
+from .result_yaml import plain
+from .verdict_criteria import (
+    ALL,
+    figures,
+    Reason,
+    reasons,
+    scope,
+    SEVERAL,
+    unseen,
+    USES,
+    validation_reasons,
+)
+
+SCHEMA = 1
+"""Number of the form of ``verdict.json``; it changes when a key changes its meaning or goes."""
+
+GOOD, USABLE, DO_NOT_USE = LEVELS = ('good', 'usable', 'do_not_use')
+
+_NAMED = 2
+"""Reasons that a sentence names at most; one where nothing is left."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """
+    Verdict on a result.
+
+    Attributes
+    ----------
+    level:
+        One of `LEVELS`.
+    uses:
+        Those of `USES` that it is fit for.
+    scope:
+        Up to which speeds it was validated, in words.
+    reasons:
+        Those against it first, the gravest at the top; then remarks.
+
+    """
+
+    level: str
+    uses: tuple[str, ...]
+    scope: str
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def against(self) -> tuple[Reason, ...]:
+        """The reasons that are no mere remarks."""
+        return tuple(reason for reason in self.reasons if not reason.remark)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence."""
+        fit = _listed([USES[use] for use in self.uses])
+        if self.level == GOOD:
+            return f'Good for {fit}; {self.scope}.'
+        if self.level == DO_NOT_USE:
+            return f'Do not use, because {self._because}.'
+        because = self._because
+        out = [USES[use] for use in USES if use not in self.uses]
+        if not out:
+            return f'Usable for {fit}, with a reservation: {because}; {self.scope}.'
+        return f'Usable for {fit}, not for {_listed(out, "or")}, because {because}; {self.scope}.'
+
+    @property
+    def _named(self) -> tuple[Reason, ...]:
+        """The reasons that the sentence names."""
+        chosen = [reason for reason in self.against if reason.rules_out] or self.against
+        return tuple(chosen[: 1 if self.level == DO_NOT_USE else _NAMED])
+
+    @property
+    def _because(self) -> str:
+        texts = [reason.text for reason in self._named]
+        more = len(self.against) - len(texts)
+        return '; '.join([*texts, *([f'and {more} more, below'] if more else [])])
+
+    @property
+    def next_steps(self) -> tuple[Reason, ...]:
+        """
+        The reasons with a step to take, one for each step.
+
+        Where recordings are at fault altogether, mending them comes first: all else follows.
+        """
+        faults = [r for r in self.reasons if r.criterion == 'diagnosis' and r.rules_out == ALL]
+        chosen = {reason.next_step: reason for reason in reversed(faults or self.reasons)}
+        steps = (reason for reason in self.reasons if chosen.get(reason.next_step) is reason)
+        return tuple(reason for reason in steps if reason.next_step)
+
+    def summary(self, title: str = 'Verdict') -> str:
+        """Return the sentence, the reasons and the next steps, 100 columns wide."""
+        lines = [rule(title, '='), *wrapped(self.sentence, '')]
+        for head, chosen in (
+            ('because', self.against if len(self.against) > len(self._named) else ()),
+            ('remarks', tuple(reason for reason in self.reasons if reason.remark)),
+        ):
+            if chosen:
+                lines.append(head)
+                for reason in chosen:
+                    lines += wrapped(reason.text, '  - ')
+        if self.next_steps:
+            lines.append('next')
+            for number, reason in enumerate(self.next_steps, 1):
+                lines += wrapped(reason.next_step, f'  {number}. ')
+        return '\n'.join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            'level': self.level,
+            'sentence': self.sentence,
+            'uses': list(self.uses),
+            'scope': self.scope,
+            'reasons': [reason.to_dict() for reason in self.reasons],
+            'next_steps': [
+                {'criterion': step.criterion, 'text': step.next_step, 'key': step.key or None}
+                for step in self.next_steps
+            ],
+        }
+
+
+def verdict(result: Result) -> Verdict:
+    """Return the verdict on a result."""
+    return judged(reasons(result), scope(result.system.highest_speed, unseen(result)))
+
+
+def judged(found: Iterable[Reason], scope: str) -> Verdict:
+    """
+    Return the verdict that reasons amount to.
+
+    Parameters
+    ----------
+    found:
+        Of the criteria.
+    scope:
+        Up to which speeds the result was validated, in words.
+
+    """
+    found = sorted(found, key=lambda reason: (reason.remark, -len(reason.rules_out)))
+    against = [reason for reason in found if not reason.remark]
+    out = {use for reason in against for use in reason.rules_out}
+    uses = tuple(use for use in USES if use not in out)
+    level = GOOD if not against else USABLE if uses else DO_NOT_USE
+    return Verdict(level, uses, scope, tuple(found))
+
+
+def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) -> Verdict:
+    """
+    Return what validations of a result file amount to, with nothing else counted.
+
+    Parameters
+    ----------
+    stored:
+        The result file.
+    validations:
+        Of its parameters, on recordings that the identification has not seen.
+
+    """
+    speeds = stored.highest_speed
+    found = validation_reasons(stored.fit, speeds, validations, SEVERAL, 'data.identification')
+    return judged(found, scope(speeds, validations))
+
+
+def verdict_document(result: Result) -> dict[str, Any]:
+    """Return the content of ``verdict.json``, see docs/verdict.md; NaN and infinity are None."""
+    document = {
+        'schema': SCHEMA,
+        'version': __version__,
+        'name': result.name,
+        'robot': result.robot.name,
+        **verdict(result).to_dict(),
+        'figures': figures(result),
+        **link_table(result).to_dict(),
+    }
+    return dict(plain(document))
+
+
+def verdict_json(result: Result) -> str:
+    """Return the text of ``verdict.json``, strict JSON."""
+    return json.dumps(verdict_document(result), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _listed(texts: Sequence[str], word: str = 'and') -> str:
+    return f' {word} '.join(filter(None, [', '.join(texts[:-1]), *texts[-1:]]))

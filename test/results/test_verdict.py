@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict on simulated arms, good and broken, and each criterion alone."""
+
+from dataclasses import replace
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation.delay import EffortDelay
+from robot_identification.estimation.hypotheses import Finding
+from robot_identification.estimation.residuals import ResidualColour
+from robot_identification.model.consistency import check
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.plausibility import Finding as Implausible
+from robot_identification.model.plausibility import PlausibilityReport
+from robot_identification.model.robot import Robot
+from robot_identification.pipeline import identify_sources
+from robot_identification.regressor import build, ModelSettings
+from robot_identification.results import verdict_criteria as criteria
+from robot_identification.results.result import read_result, write_result
+from robot_identification.results.verdict import (
+    DO_NOT_USE,
+    GOOD,
+    judged,
+    USABLE,
+    validation_verdict,
+    verdict,
+    verdict_json,
+)
+from robot_identification.results.verdict_criteria import ALL, Reason, USES
+from robot_identification.signals import SignalSettings
+from robot_identification.simulation import SimulationSettings
+from robot_identification.simulation.truth import truth
+
+ROBOT = Robot.from_urdf(Path(__file__).parents[2] / 'urdf' / 'szabo_3r.urdf')
+SIGNALS = SignalSettings(cutoff=10.0, decimate_to=25.0)
+
+
+def run(seed, name='run', *, seconds=20.0, speed=1.0, delay=0.0, scale=1.0, drag=0.0, still=None):
+    """
+    Record an arm whose parameters differ by 15 % from those of its URDF.
+
+    ``speed`` multiplies all frequencies, ``delay`` [s] and ``scale`` are those of the efforts,
+    ``drag`` [N m s^2] is a friction that no model has, ``still`` is a joint that hardly moves.
+    """
+    random = np.random.default_rng(seed)
+    time = np.arange(round(100.0 * seconds)) / 100.0
+    motion = np.zeros((3, time.size, ROBOT.n_joints))
+    for j in range(ROBOT.n_joints):
+        for k in range(1, 6):
+            w, phase, size = 0.2 * np.pi * k * speed, *random.uniform((0.0, 0.1), (6.3, 0.4))
+            size *= 0.01 if j == still else 1.0
+            angle = w * time + phase
+            motion[:, :, j] += size * np.array(
+                [np.sin(angle), w * np.cos(angle), -(w**2) * np.sin(angle)]
+            )
+    q, v, a = motion
+    true = truth(ROBOT, SimulationSettings(seed=3, perturbation=0.15)).values
+    effort = (build(ROBOT, ModelSettings()).rows(Motion(q, v, a)) @ true).reshape(q.shape)
+    effort += drag * v * np.abs(v)
+    late = [np.interp(time - delay, time, column) for column in effort.T]
+    effort = scale * np.stack(late, axis=1)
+    effort += 0.02 * effort.std(axis=0) * random.normal(size=q.shape)
+    return Recording(time, q, effort, ROBOT.joints, source=name)
+
+
+def identified(recording, *validations):
+    problem = IdentificationProblem(ROBOT, signals=SIGNALS)
+    return identify_sources(problem, [recording], validations)
+
+
+@pytest.fixture(scope='module')
+def good():
+    return identified(run(1), run(2, 'second run'))
+
+
+def reasons(result, criterion):
+    return [r for r in verdict(result).reasons if r.criterion == criterion]
+
+
+# ------------------------------------------------------------------------------------ whole ways
+
+
+def test_a_good_arm_is_good_for_everything_and_says_up_to_which_speed(good):
+    found = verdict(good)
+    assert found.level == GOOD and found.uses == tuple(USES)
+    assert not found.against
+    assert found.sentence.startswith('Good for prediction of efforts, computed torque,')
+    assert 'validated up to 1.1 times the identified speeds' in found.sentence
+
+
+def test_without_a_validation_nothing_is_said_for_control():
+    found = verdict(identified(run(1)))
+    assert found.level == USABLE and found.uses == ('effort_prediction', 'simulation')
+    assert 'not validated' in found.sentence
+    assert [step.key for step in found.next_steps] == ['data.validation']
+
+
+def test_a_validation_on_the_same_rows_is_none():
+    found = verdict(identified(run(1), run(1)))
+    assert found.level == USABLE and 'not validated' in found.sentence
+    assert 'computed_torque' not in found.uses
+
+
+def test_efforts_in_other_units_are_not_to_be_used():
+    found = verdict(identified(run(1, scale=0.01), run(2, 'second run', scale=0.01)))
+    assert found.level == DO_NOT_USE
+    assert 'effort_kind' in found.sentence
+    # all else follows from it
+    assert [step.criterion for step in found.next_steps] == ['diagnosis']
+    assert 'robot.effort_kind' in found.next_steps[0].next_step
+
+
+def test_late_efforts_are_not_to_be_used():
+    found = verdict(identified(run(1, delay=0.02), run(2, 'second run', delay=0.02)))
+    assert found.level == DO_NOT_USE
+    assert '20 ms apart' in found.sentence or 'effort_delay' in found.sentence
+
+
+def test_a_very_short_motion_is_not_to_be_used():
+    found = verdict(identified(run(1, seconds=1.5)))
+    assert found.level == DO_NOT_USE
+    assert 'the motion determines' in found.sentence
+    assert any('longer motion' in step.next_step for step in found.next_steps)
+
+
+def test_a_joint_at_rest_rules_out_control():
+    found = verdict(identified(run(1, still=1), run(2, 'second run')))
+    assert found.level == USABLE
+    assert not {'computed_torque', 'collision_detection'} & {*found.uses}
+    (reason,) = (r for r in found.against if r.criterion == 'diagnosis')
+    assert reason.joints == ('joint_2',)
+
+
+def test_a_validation_at_twice_the_speed_says_so():
+    result = identified(run(1, drag=2.0), run(2, 'fast', speed=2.0, drag=2.0))
+    found = verdict(result)
+    assert found.level == USABLE and 'computed_torque' not in found.uses
+    assert 'up to 2.3 times the identified speeds' in found.sentence
+    assert any('as fast as' in step.next_step for step in found.next_steps)
+    # a validation within the speeds shows that it holds there
+    both = replace(result, validations=(*result.validations, *within(result)))
+    assert verdict(both).level == USABLE and verdict(both).uses == tuple(USES)
+
+
+def within(result):
+    """Return a validation as good as the fit, at the speeds of the identification."""
+    (fast,) = result.validations
+    fit, speeds = result.estimate.fit, result.system.highest_speed
+    return (
+        replace(
+            fast,
+            joints=tuple(replace(joint, rows=joint.rows - 1) for joint in fit.joints),
+            relative_error=fit.relative_error,
+            sources=('slow',),
+            highest_speed=tuple(speeds.tolist()),
+        ),
+    )
+
+
+# ------------------------------------------------------------------------------------- criteria
+
+
+def with_finding(result, code, **values):
+    finding = Finding(code, 'what is seen', 'mend this key', 'a change', **values)
+    return replace(result, diagnosis=(finding,))
+
+
+@pytest.mark.parametrize('code', ['degrees', 'effort_sign', 'effort_scale', 'gravity_direction'])
+def test_faults_of_recordings_forbid_every_use(good, code):
+    found = verdict(with_finding(good, code))
+    assert found.level == DO_NOT_USE and code in found.sentence
+    assert [step.next_step for step in found.next_steps] == ['mend this key']
+
+
+@pytest.mark.parametrize(
+    ('code', 'left'),
+    [('late_samples', set(USES)), ('saturation', set(USES) - {'collision_detection'}),
+     ('negative_friction', {'effort_prediction'})],
+)  # fmt: skip
+def test_lesser_faults_leave_some_uses(good, code, left):
+    found = verdict(with_finding(good, code))
+    assert found.level == USABLE and {*found.uses} == left
+
+
+def test_faults_of_one_kind_are_told_once(good):
+    finding = Finding('range', 'too far', 'mend it', 'less')
+    each = tuple(replace(finding, joints=(joint,)) for joint in ROBOT.joints)
+    (reason,) = reasons(replace(good, diagnosis=each), 'diagnosis')
+    assert reason.joints == ROBOT.joints and 'and 2 more' in reason.text
+
+
+def test_a_delay_that_the_settings_make_up_for_is_a_reservation(good):
+    late = with_finding(good, 'effort_delay')
+    assert verdict(late).level == DO_NOT_USE
+    mended = replace(late, signals=replace(SIGNALS, effort_delay=0.03))
+    assert verdict(mended).level == USABLE and verdict(mended).uses == tuple(USES)
+
+
+def with_delay(result, *delays, std=0.001):
+    return replace(
+        result, effort_delay=EffortDelay(ROBOT.joints, np.array(delays), np.full(3, std))
+    )
+
+
+def test_delays_count_where_they_are_sure_and_move_the_effort(good):
+    assert verdict(with_delay(good, 0.001, 0.001, 0.001)).level == GOOD
+    assert verdict(with_delay(good, 0.04, 0.04, 0.04, std=0.02)).level == GOOD
+    assert verdict(with_delay(good, 0.02, 0.02, 0.02)).level == DO_NOT_USE
+    assert verdict(with_delay(good, -0.02, -0.02, 0.0)).level == DO_NOT_USE
+    one = with_delay(good, 0.0, 0.0, 0.06)
+    assert verdict(one).level == USABLE
+    assert reasons(one, 'delay')[0].joints == ('joint_3',)
+    assert verdict(with_delay(good, np.nan, np.nan, np.nan)).level == GOOD
+
+
+def with_errors(thing, error, joint=None):
+    """Return a fit or validation with the relative error of all joints, or of one [%]."""
+    joints = tuple(
+        replace(each, relative_error=error) if joint in (None, each.joint) else each
+        for each in thing.joints
+    )
+    if joint is not None:
+        return replace(thing, joints=joints)
+    return replace(thing, joints=joints, relative_error=error)
+
+
+@pytest.mark.parametrize('criterion', ['fit', 'validation'])
+@pytest.mark.parametrize(
+    ('error', 'joint', 'level', 'lost'),
+    [
+        (14.0, None, GOOD, set()),
+        (16.0, None, USABLE, {'computed_torque', 'collision_detection'}),
+        (51.0, None, DO_NOT_USE, set(USES)),
+        (29.0, 'joint_2', GOOD, set()),
+        (31.0, 'joint_2', USABLE, {'collision_detection'}),
+        (float('nan'), 'joint_2', GOOD, set()),
+    ],
+)
+def test_errors_of_fit_and_validation(good, criterion, error, joint, level, lost):
+    estimate, (seen,) = with_errors(good.estimate, 14.0), good.validations
+    # an error of 14 % is not judged beside one of 1 %
+    result = replace(good, estimate=estimate, validations=(with_errors(seen, 14.0),))
+    if criterion == 'fit':
+        result = replace(result, estimate=with_errors(estimate, error, joint))
+    else:
+        (seen,) = result.validations
+        result = replace(result, validations=(with_errors(seen, error, joint),))
+    found = verdict(result)
+    assert found.level == level
+    assert {*USES} - {*found.uses} == lost
+    assert bool(reasons(result, criterion)) == (level != GOOD)
+
+
+def test_a_validation_much_worse_than_the_fit_is_a_reservation(good):
+    (seen,) = good.validations
+    for fitted, error, level in ((1.0, 4.9, GOOD), (2.0, 5.1, USABLE), (4.0, 7.9, GOOD)):
+        estimate = replace(good.estimate, relative_error=fitted)
+        changed = replace(
+            good, estimate=estimate, validations=(replace(seen, relative_error=error),)
+        )
+        assert verdict(changed).level == level
+
+
+def test_the_step_against_a_large_error_follows_the_residuals(good):
+    large = replace(good, estimate=with_errors(good.estimate, 20.0))
+    for rows, ratio, key in (
+        (1.0, 3.0, 'signals.dead_zone'),
+        (20.0, 1.0, 'robot.drives'),
+        (1.0, 1.0, 'signals.cutoff'),
+    ):
+        (reason,) = reasons(replace(large, residuals=colour(rows, ratio)), 'fit')
+        assert reason.key == key
+
+
+def colour(rows, ratio):
+    return ResidualColour(ROBOT.joints, 0.02, np.full(3, 0.02 * rows), np.full(3, ratio))
+
+
+def test_speeds_below_those_of_the_identification_are_a_remark(good):
+    (seen,) = good.validations
+    speeds = np.array(good.system.highest_speed)
+    speeds[1] *= 0.4
+    slow = replace(good, validations=(replace(seen, highest_speed=tuple(speeds)),))
+    (reason,) = reasons(slow, 'speed')
+    assert reason.joints == ('joint_2',) and reason.value == pytest.approx(0.4)
+    assert verdict(slow).level == GOOD
+    assert '(0.4 times at the joint where that is least)' in verdict(slow).sentence
+
+
+def test_speeds_that_are_not_known_are_not_made_up(good):
+    (seen,) = good.validations
+    unknown = replace(good, validations=(replace(seen, highest_speed=()),))
+    assert 'speeds that are not known' in verdict(unknown).sentence
+
+
+def test_an_excitation_counts_by_condition_and_known_parameters(good):
+    def excited(condition, known):
+        std = np.where(np.arange(len(good.estimate)) < known, 10.0, 50.0)
+        estimate = replace(good.estimate, condition_number=condition, relative_std=std)
+        return replace(good, estimate=estimate)
+
+    count = len(good.estimate)
+    assert verdict(excited(100.0, count)).level == GOOD
+    remark = excited(300.0, count)
+    assert verdict(remark).level == GOOD and reasons(remark, 'excitation')[0].remark
+    for poor in (excited(1001.0, count), excited(100.0, count // 4)):
+        assert verdict(poor).level == USABLE
+        assert verdict(replace(poor, validations=())).level == DO_NOT_USE
+
+
+def test_parameters_that_are_not_excited_are_a_remark(good):
+    excited = np.array(good.estimate.excited)
+    excited[:2] = False
+    some = replace(good, estimate=replace(good.estimate, excited=excited))
+    (reason,) = reasons(some, 'excitation')
+    assert reason.remark and reason.text.startswith('2 of ')
+
+
+def test_bodies_that_cannot_exist_are_for_no_simulator(good):
+    wrong = ParameterSet(good.standard.layout, -np.abs(good.standard.values) - 0.1)
+    found = verdict(replace(good, standard=wrong, consistency=check(wrong)))
+    assert {*USES} - {*found.uses} == {'computed_torque', 'simulation'}
+    assert any('estimation.method: physical' in step.next_step for step in found.next_steps)
+
+
+@pytest.mark.parametrize(
+    ('quantity', 'lost'),
+    [('radius_of_gyration', set()), ('mass', {'simulation'}),
+     ('total_mass', {'simulation', 'computed_torque'})],
+)  # fmt: skip
+def test_implausible_masses_are_for_no_simulator(good, quantity, lost):
+    finding = Implausible('link_1', quantity, 3.0, 1.0, 2.0, 'kg', 'link_1 is too heavy')
+    found = verdict(replace(good, plausibility=PlausibilityReport((finding,))))
+    assert found.level == USABLE and {*USES} - {*found.uses} == lost
+    assert found.reasons[0].threshold == 2.0
+
+
+def test_coloured_residuals_alone_are_a_remark(good):
+    coloured = replace(good, residuals=colour(50.0, 5.0))
+    assert verdict(coloured).level == GOOD
+    texts = [reason.text for reason in reasons(coloured, 'residuals')]
+    assert 'stay alike for up to 1 s' in texts[0] and 'near reversals' in texts[1]
+    assert not reasons(replace(good, residuals=colour(2.0, 1.0)), 'residuals')
+
+
+def test_classical_deviations_beside_coloured_residuals_are_told(good):
+    classical = replace(good, estimate=replace(good.estimate, growth=None))
+    (reason,) = reasons(replace(classical, residuals=colour(9.0, 1.0)), 'residuals')
+    assert reason.key == 'estimation.bootstrap' and '3.0 times too small' in reason.text
+
+
+def test_gains_of_currents_that_nothing_confirms_are_a_remark(good):
+    currents = replace(good, effort_kind='motor_current')
+    (reason,) = reasons(currents, 'gains')
+    assert reason.remark and reason.key == 'data.known_load'
+    assert not reasons(good, 'gains')
+
+
+def test_results_of_factors_have_a_verdict_without_rows(good):
+    bare = replace(good, residuals=None, effort_delay=None)
+    assert verdict(bare).level == GOOD
+
+
+# ----------------------------------------------------------------------------------- the verdict
+
+
+def test_a_step_is_named_once_and_the_gravest_reason_first(good):
+    reason = Reason('fit', 'a', ('simulation',), next_step='do this')
+    others = [replace(reason, text='b', rules_out=ALL), replace(reason, text='c', remark=True)]
+    found = judged([reason, *others], 'not validated')
+    assert [r.text for r in found.reasons] == ['b', 'a', 'c']
+    assert len(found.next_steps) == 1
+    assert found.sentence == 'Do not use, because b; and 1 more, below.'
+    assert '  - a\n' in found.summary()
+    some = judged([replace(reason, text='d', rules_out=()), reason], 'not validated')
+    assert 'not for simulation, because a; and 1 more' in some.sentence
+    assert '  - d\n' in some.summary()
+    assert max(map(len, found.summary().splitlines())) <= 100
+
+
+def test_the_file_is_strict_and_has_the_documented_keys(good):
+    broken = replace(good, effort_delay=EffortDelay(ROBOT.joints, *np.full((2, 3), np.nan)))
+    text = verdict_json(broken)
+    document = json.loads(text, parse_constant=pytest.fail)
+    page = (Path(__file__).parents[2] / 'docs' / 'verdict.md').read_text(encoding='utf-8')
+    nested = [document, document['figures'], document['links'][0], document['total_mass']]
+    nested += [*verdict(with_finding(good, 'degrees')).to_dict()['reasons'][:1]]
+    for keys in nested:
+        for key in keys:
+            assert f'`{key}`' in page, key
+    assert document['schema'] == 1 and document['level'] == 'good'
+    assert document['figures']['delay'] == dict.fromkeys(ROBOT.joints)
+    assert set(document['uses']) == set(USES)
+
+
+def test_every_criterion_is_documented():
+    page = (Path(__file__).parents[2] / 'docs' / 'verdict.md').read_text(encoding='utf-8')
+    for criterion in criteria.CRITERIA:
+        assert f'`{criterion.__name__}`' in page
+    for use in USES:
+        assert f'`{use}`' in page
+
+
+def test_a_stored_result_is_judged_by_its_validation(good, tmp_path):
+    write_result(good, tmp_path / 'result.yaml')
+    stored = read_result(tmp_path / 'result.yaml')
+    found = validation_verdict(stored, good.validations)
+    assert (found.level, found.scope) == (GOOD, verdict(good).scope)
+    (seen,) = good.validations
+    assert validation_verdict(stored, [with_errors(seen, 51.0)]).level == DO_NOT_USE
+    twice = replace(seen, relative_error=6.0)
+    assert validation_verdict(stored, [twice]).level == USABLE
