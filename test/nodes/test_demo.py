@@ -117,7 +117,9 @@ def test_the_whole_way(demo):
         'result.yaml',
         'identified.urdf',
         'report.html',
+        'verdict.json',
     }
+    assert 'Verdict:\n\nGood for' in text or 'Verdict:\n\nUsable for' in text
     assert not any(alive(pid) for pid in running.pids().values())
 
 

@@ -48,10 +48,11 @@ def test_standard_parameters_fit_as_well_and_are_nearer_to_the_prior_than_the_tr
 def test_saved_urdf_predicts_the_torque_of_the_true_robot(workspace):
     result = identify(load_experiment(workspace.experiment))
     saved = save(result, workspace.folder / 'out')
-    assert {path.name for path in (saved.result, saved.report, saved.urdf)} == {
+    assert {path.name for path in (saved.result, saved.verdict, saved.report, saved.urdf)} == {
         'result.yaml',
         'report.html',
         'identified.urdf',
+        'verdict.json',
     }
     identified = pin.buildModelFromUrdf(str(saved.urdf))
     true, nominal = workspace.robot.with_parameters(workspace.truth), workspace.robot.model

@@ -59,7 +59,10 @@ def test_a_figure_that_fails_is_a_remark(result, tmp_path, monkeypatch):
     assert saved.urdf.exists()
 
 
-@pytest.mark.parametrize(('name', 'lost'), [('html', 'report.html'), ('identified_urdf', None)])
+@pytest.mark.parametrize(
+    ('name', 'lost'),
+    [('html', 'report.html'), ('identified_urdf', None), ('verdict_json', 'verdict.json')],
+)
 def test_the_numbers_are_there_whatever_fails_after_them(
     result, tmp_path, monkeypatch, name, lost
 ):

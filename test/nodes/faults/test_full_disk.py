@@ -128,7 +128,7 @@ def test_the_numbers_are_written_first_and_each_file_is_whole_or_not_there(small
     assert first.success, first.message
     results = disk.seen(folder / 'results')
     before = files_in(results)
-    assert set(before) == {'result.yaml', 'report.html', 'identified.urdf'}
+    assert set(before) == {'result.yaml', 'verdict.json', 'report.html', 'identified.urdf'}
     # for the numbers there is room, for the report beside them there is not
     disk.fill(len(before['result.yaml']) + 20_000)
     other = identify(ros, arm.bags['second'])

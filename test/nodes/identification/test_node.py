@@ -39,7 +39,8 @@ def test_whole_round(ros, identify, arm, tmp_path):
     assert len(answer.standard.parameters) == len(truth.layout)
     folder = Path(answer.result_path)
     assert folder == output / 'first_wls'
-    assert {p.name for p in folder.iterdir()} == {'result.yaml', 'identified.urdf', 'report.html'}
+    files = {'result.yaml', 'verdict.json', 'identified.urdf', 'report.html'}
+    assert {p.name for p in folder.iterdir()} == files
 
     # latched: who subscribes after the fact gets them, too
     published = ros.latched(ParameterSet, '/round/identification/parameters')
