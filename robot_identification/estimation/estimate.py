@@ -95,21 +95,22 @@ def _header(estimate: Estimate) -> list[str]:
         left[2] = ('essential', f'{int(estimate.essential.sum())} of {len(estimate)} parameters')
     lines = [rule(title, '=')]
     for (a, b), (c, d) in zip(left, right, strict=True):
-        lines.append(f'{a:<17}{b:<38}{c:<20}{d}'.rstrip())
+        lines.append(f'{a:<17}{b:<40}{c:<20}{d}'.rstrip())
     return lines
 
 
 def _parameter_table(parameters: list[ParameterEstimate]) -> list[str]:
     width = max([len('parameter'), *(len(p.name) for p in parameters)]) if parameters else 9
+    unit = max([10, *(len(p.unit) for p in parameters)]) + 2
     lines = [
         rule('Base parameters'),
-        f'{"parameter":<{width}}{"value":>14}{"std":>13}{"std %":>9}  {"unit":<12}',
+        f'{"parameter":<{width}}{"value":>14}{"std":>13}{"std %":>9}  unit',
     ]
     for p in parameters:
         note = _note(p)
         lines.append(
             f'{p.name:<{width}}{number(p.value):>14}{number(p.std):>13}'
-            f'{percent(p.relative_std):>9}  {p.unit:<12}{note}'.rstrip()
+            f'{percent(p.relative_std):>9}  {p.unit:<{unit}}{note}'.rstrip()
         )
     return lines
 
@@ -142,7 +143,7 @@ def _expressions(parameters: list[ParameterEstimate]) -> list[str]:
     sums = [p for p in parameters if p.expression != p.name]
     if not sums:
         return []
-    lines = [rule('What the sums are made of')]
+    lines = [rule('Definitions of the base parameters')]
     for p in sums:
         lines += wrapped(p.expression, f'{p.name} = ')
     return lines

@@ -36,6 +36,13 @@ from .system import LinearSystem
 _BARRIER = 1e-3
 """Weight of the logarithms that keep rotor inertias, friction and bounds positive."""
 
+LOAD_FRICTION_SPREAD = 0.2
+"""
+Standard deviation of friction by load, as a share of the load, before anything is measured.
+
+Gears lose 2 to 20 %.  A joint that carries next to nothing would have any value otherwise.
+"""
+
 _UNSEEN = 1e-6
 """Share of the largest column of drives below which the recordings do not see another one."""
 
@@ -209,7 +216,11 @@ class PhysicalFit:
 
 
 def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
-    """Return (p,) prior standard deviations of springs: the RMS effort of their joint."""
+    """
+    Return (p,) prior standard deviations of springs and of friction by load.
+
+    That of a spring is the RMS effort of its joint.
+    """
     squares = (system.factors[:, :, -1] ** 2).sum(axis=1) / np.maximum(1, system.rows)
     usual = dict(zip(system.joints, np.sqrt(squares).tolist(), strict=True))
     spreads = np.full(len(layout), np.inf)
@@ -217,6 +228,8 @@ def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
         joint, _, symbol = name.rpartition('.')
         if symbol in SPRING_SYMBOLS and usual.get(joint, 0.0) > 0.0:
             spreads[i] = usual[joint]
+        elif symbol == 'fl':
+            spreads[i] = LOAD_FRICTION_SPREAD
     return spreads
 
 

@@ -60,16 +60,6 @@ def test_finding_says_how_much_better_and_which_key():
     assert diagnosis.to_list()[0]['code'] == 'effort_sign'
 
 
-def test_stretches_that_determine_no_fit_confirm_nothing(monkeypatch):
-    def singular(*_):
-        raise np.linalg.LinAlgError('Singular matrix')
-
-    fault = faulty('sign of an effort', THREE_JOINTS)
-    assert diagnose(fault.robot, [fault.recording]).findings
-    monkeypatch.setattr(HypothesisModel, 'refit', singular)
-    assert diagnose(fault.robot, [fault.recording]).findings == ()
-
-
 def test_sizes_are_found():
     """An angle, a direction and a delay that lie between those that are tried."""
     made = arm(FIVE_JOINTS)

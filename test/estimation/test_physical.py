@@ -206,6 +206,19 @@ def test_what_the_recordings_do_not_see_stays_at_the_prior():
     assert case.physical().standard['joint_1.fv'] == pytest.approx(0.7, rel=1e-3)
 
 
+def test_friction_by_load_is_a_share_where_a_joint_carries_next_to_nothing():
+    """The effort of the last joint is friction, its noise larger than its load."""
+    model = ModelSettings(friction=('viscous', 'coulomb', 'offset', 'load'))
+    changes = {'joint_6.fc': 200.0, 'joint_6.fl': 0.1, 'joint_2.fl': 0.1, 'joint_2.fc': 1.0}
+    case = Case('demo_arm', noise=0.05, seed=3, model=model, changes=changes)
+    estimate = case.physical()
+    std = dict(zip(case.prior.layout, estimate.standard_std, strict=True))
+    assert estimate.standard['joint_6.fl'] < 0.6 and std['joint_6.fl'] <= 0.2
+    assert estimate.standard['joint_6.fc'] == pytest.approx(200.0, rel=0.05)
+    assert estimate.standard['joint_2.fl'] == pytest.approx(0.1, abs=0.03)
+    assert std['joint_2.fl'] < 0.02
+
+
 def test_total_mass_is_kept_within_its_standard_deviation(arm):
     mass = 1.1 * sum(arm.truth[f'{link}.m'] for link in arm.robot.links)
     for std in (None, 0.001):

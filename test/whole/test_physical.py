@@ -49,7 +49,7 @@ def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
         'identify', 'experiment.yaml', '--require-physical', '--set', 'estimation.method=physical'
     )
     assert 'maximum a posteriori over physical bodies' in done.stdout
-    assert 'prior kg' in done.stdout and 'all links' in done.stdout
+    assert 'before' in done.stdout and 'all links' in done.stdout
     assert 'strength of the prior' in done.stdout and 'found by cross-validation' in done.stdout
     stored = read_result(workspace.folder / 'results' / 'result.yaml')
     urdf = (workspace.folder / 'results' / 'identified.urdf').read_text()

@@ -33,7 +33,7 @@ URDF = resolve_package_path('package://robot_identification/urdf/demo_arm.urdf')
 NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
 
 
-class Story(demo.Story):
+class Demonstration(demo.Demonstration):
     """The demonstration, with nodes that a busy machine does not hold up."""
 
     def nodes(self, urdf):
@@ -66,8 +66,8 @@ class Killing:
 
     def __init__(self, folder, environment):
         self.processes = NodeProcesses(folder / 'logs', environment)
-        self.story = Story(folder, self.processes, seed=1, duration=4.0)
-        self.parameters = self.story.nodes(URDF)
+        self.demonstration = Demonstration(folder, self.processes, seed=1, duration=4.0)
+        self.parameters = self.demonstration.nodes(URDF)
 
     def killed_while(self, node, step, ready=lambda: True):
         """Kill a node in a step, as soon as ``ready`` holds; the step has to end at once."""
@@ -102,7 +102,7 @@ class Killing:
 
     def restart(self, node):
         """Start it again, wait until the others know, and check that they have lived."""
-        graph, wait = self.story.caller.node, self.story.caller.wait_for
+        graph, wait = self.demonstration.caller.node, self.demonstration.caller.wait_for
         # what is sent to the dead one is lost, as long as its end is not noticed
         self.processes._processes.pop(node)
         wait(lambda: node not in graph.get_node_names(), 30.0, f'end of {node}')
@@ -125,48 +125,48 @@ def killing(ros_domain, attentive, tmp_path, monkeypatch):
 
 @pytest.mark.timeout(600)
 def test_a_node_is_killed_in_every_step(killing):
-    story, restart = killing.story, killing.restart
+    demonstration, restart = killing.demonstration, killing.restart
     # 1 start the nodes
-    killing.killed_while('recorder', lambda: story.start(URDF), lambda: killing.runs('recorder'))
+    killing.killed_while('recorder', lambda: demonstration.start(URDF), lambda: killing.runs('recorder'))
     restart('recorder')
     # 2 plan
-    killing.killed_while('excitation', lambda: story.plan(1))
+    killing.killed_while('excitation', lambda: demonstration.plan(1))
     restart('excitation')
-    plan = story.plan(1)
+    plan = demonstration.plan(1)
     # 3 play and record: each who takes part
     for node in ('recorder', 'simulation', 'excitation'):
-        bag = story.folder / 'recordings' / node
-        killing.killed_while(node, lambda n=node: story.excite(plan, n), lambda b=bag: begun(b))
+        bag = demonstration.folder / 'recordings' / node
+        killing.killed_while(node, lambda n=node: demonstration.excite(plan, n), lambda b=bag: begun(b))
         restart(node)
         assert begun(bag), 'what was recorded is kept'
     # a recorder records on where the one that asked for it is no more
-    stopped = story.caller.call(StopRecording, 'recorder/stop', mark='excitation was killed')
+    stopped = demonstration.caller.call(StopRecording, 'recorder/stop', mark='excitation was killed')
     assert stopped.messages > 0
-    plan = story.plan(1)
-    recording = story.excite(plan, 'first')
+    plan = demonstration.plan(1)
+    recording = demonstration.excite(plan, 'first')
     # 4 identify
-    killing.killed_while('identification', lambda: story.identify(recording))
+    killing.killed_while('identification', lambda: demonstration.identify(recording))
     restart('identification')
-    result = Path(story.identify(recording))
+    result = Path(demonstration.identify(recording))
     # 5 check: one that it does not need is missed all the same
-    killing.killed_while('regressor', story.check)
+    killing.killed_while('regressor', demonstration.check)
     restart('regressor')
-    story.check()
+    demonstration.check()
     # 6 play and record the second
-    bag = story.folder / 'recordings' / 'second'
-    killing.killed_while('simulation', lambda: story.excite(plan, 'second'), lambda: begun(bag))
+    bag = demonstration.folder / 'recordings' / 'second'
+    killing.killed_while('simulation', lambda: demonstration.excite(plan, 'second'), lambda: begun(bag))
     restart('simulation')
-    second = story.excite(plan, 'second')
+    second = demonstration.excite(plan, 'second')
     # 7 predict
-    killing.killed_while('identification', lambda: story.validate(second))
+    killing.killed_while('identification', lambda: demonstration.validate(second))
     assert (result / 'result.yaml').is_file(), 'what was identified is kept'
     restart('identification')
-    story.identify(recording)
-    story.validate(second)
+    demonstration.identify(recording)
+    demonstration.validate(second)
     # 8 write the URDF
-    killing.killed_while('excitation', story.export)
-    story.processes._processes.pop('excitation')
-    story.export()
+    killing.killed_while('excitation', demonstration.export)
+    demonstration.processes._processes.pop('excitation')
+    demonstration.export()
 
 
 def begun(bag):
