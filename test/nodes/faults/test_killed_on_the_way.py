@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The demonstration with a node killed in the middle of every step.
+The steps with a node killed in the middle of every step.
 
 Each time its client says at once which node it was, and how it ended; the others live.  The node
 is started anew, the step repeated, and the way goes on: so the nodes find each other again, and
-what was recorded and identified before is still there.  That the whole demonstration ends itself,
+what was recorded and identified before is still there.  That the whole steps ends itself,
 and leaves no process behind, is tested in `test_demo`.
 """
 
@@ -34,7 +34,7 @@ NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
 
 
 class Demonstration(demo.Demonstration):
-    """The demonstration, with nodes that a busy machine does not hold up."""
+    """The steps, with nodes that a busy machine does not hold up."""
 
     def nodes(self, urdf):
         nodes = super().nodes(urdf)
@@ -62,12 +62,12 @@ class Demonstration(demo.Demonstration):
 
 
 class Killing:
-    """The demonstration's steps, each of them done again after a node was killed in it."""
+    """The steps's steps, each of them done again after a node was killed in it."""
 
     def __init__(self, folder, environment):
         self.processes = NodeProcesses(folder / 'logs', environment)
-        self.demonstration = Demonstration(folder, self.processes, seed=1, duration=4.0)
-        self.parameters = self.demonstration.nodes(URDF)
+        self.steps = Demonstration(folder, self.processes, seed=1, duration=4.0)
+        self.parameters = self.steps.nodes(URDF)
 
     def killed_while(self, node, step, ready=lambda: True):
         """Kill a node in a step, as soon as ``ready`` holds; the step has to end at once."""
@@ -102,7 +102,7 @@ class Killing:
 
     def restart(self, node):
         """Start it again, wait until the others know, and check that they have lived."""
-        graph, wait = self.demonstration.caller.node, self.demonstration.caller.wait_for
+        graph, wait = self.steps.caller.node, self.steps.caller.wait_for
         # what is sent to the dead one is lost, as long as its end is not noticed
         self.processes._processes.pop(node)
         wait(lambda: node not in graph.get_node_names(), 30.0, f'end of {node}')
@@ -125,48 +125,48 @@ def killing(ros_domain, attentive, tmp_path, monkeypatch):
 
 @pytest.mark.timeout(600)
 def test_a_node_is_killed_in_every_step(killing):
-    demonstration, restart = killing.demonstration, killing.restart
+    steps, restart = killing.steps, killing.restart
     # 1 start the nodes
-    killing.killed_while('recorder', lambda: demonstration.start(URDF), lambda: killing.runs('recorder'))
+    killing.killed_while('recorder', lambda: steps.start(URDF), lambda: killing.runs('recorder'))
     restart('recorder')
     # 2 plan
-    killing.killed_while('excitation', lambda: demonstration.plan(1))
+    killing.killed_while('excitation', lambda: steps.plan(1))
     restart('excitation')
-    plan = demonstration.plan(1)
+    plan = steps.plan(1)
     # 3 play and record: each who takes part
     for node in ('recorder', 'simulation', 'excitation'):
-        bag = demonstration.folder / 'recordings' / node
-        killing.killed_while(node, lambda n=node: demonstration.excite(plan, n), lambda b=bag: begun(b))
+        bag = steps.folder / 'recordings' / node
+        killing.killed_while(node, lambda n=node: steps.excite(plan, n), lambda b=bag: begun(b))
         restart(node)
         assert begun(bag), 'what was recorded is kept'
     # a recorder records on where the one that asked for it is no more
-    stopped = demonstration.caller.call(StopRecording, 'recorder/stop', mark='excitation was killed')
+    stopped = steps.caller.call(StopRecording, 'recorder/stop', mark='excitation was killed')
     assert stopped.messages > 0
-    plan = demonstration.plan(1)
-    recording = demonstration.excite(plan, 'first')
+    plan = steps.plan(1)
+    recording = steps.excite(plan, 'first')
     # 4 identify
-    killing.killed_while('identification', lambda: demonstration.identify(recording))
+    killing.killed_while('identification', lambda: steps.identify(recording))
     restart('identification')
-    result = Path(demonstration.identify(recording))
+    result = Path(steps.identify(recording))
     # 5 check: one that it does not need is missed all the same
-    killing.killed_while('regressor', demonstration.check)
+    killing.killed_while('regressor', steps.check)
     restart('regressor')
-    demonstration.check()
+    steps.check()
     # 6 play and record the second
-    bag = demonstration.folder / 'recordings' / 'second'
-    killing.killed_while('simulation', lambda: demonstration.excite(plan, 'second'), lambda: begun(bag))
+    bag = steps.folder / 'recordings' / 'second'
+    killing.killed_while('simulation', lambda: steps.excite(plan, 'second'), lambda: begun(bag))
     restart('simulation')
-    second = demonstration.excite(plan, 'second')
+    second = steps.excite(plan, 'second')
     # 7 predict
-    killing.killed_while('identification', lambda: demonstration.validate(second))
+    killing.killed_while('identification', lambda: steps.validate(second))
     assert (result / 'result.yaml').is_file(), 'what was identified is kept'
     restart('identification')
-    demonstration.identify(recording)
-    demonstration.validate(second)
+    steps.identify(recording)
+    steps.validate(second)
     # 8 write the URDF
-    killing.killed_while('excitation', demonstration.export)
-    demonstration.processes._processes.pop('excitation')
-    demonstration.export()
+    killing.killed_while('excitation', steps.export)
+    steps.processes._processes.pop('excitation')
+    steps.export()
 
 
 def begun(bag):
