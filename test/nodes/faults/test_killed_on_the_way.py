@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The steps with a node killed in the middle of every step.
+The demonstration with a node killed in the middle of every step.
 
 Each time its client says at once which node it was, and how it ended; the others live.  The node
 is started anew, the step repeated, and the way goes on: so the nodes find each other again, and
-what was recorded and identified before is still there.  That the whole steps ends itself,
+what was recorded and identified before is still there.  That the whole demonstration ends itself,
 and leaves no process behind, is tested in `test_demo`.
 """
 
