@@ -174,15 +174,21 @@ def _loads(stored: StoredResult) -> bool:
 
 
 def _honesty(robot: RealRobot, settings: Mapping[str, Any], folder: Path) -> tuple[float, float]:
-    """Return `judge.deviation_ratio` over the repeats, classical and by the block bootstrap."""
+    """
+    Return `judge.deviation_ratio` over the repeats, classical and by the block bootstrap.
+
+    Of the parameters that are essential in all of them: where the prior decides, runs agree since
+    they share it.
+    """
     if not robot.repeats:
         return np.nan, np.nan
     asked = {**settings, 'estimation': {**settings.get('estimation', {}), 'bootstrap': {}}}
     found = [_identified(robot, asked, run, folder)[0] for run in robot.repeats]
-    common = set.intersection(*(set(stored.base.layout.names) for stored in found))
     tables = [
-        {entry['name']: entry for entry in stored.document['parameters']} for stored in found
+        {entry['name']: entry for entry in stored.document['parameters'] if entry['essential']}
+        for stored in found
     ]
+    common = set.intersection(*map(set, tables))
 
     def column(*keys: str) -> np.ndarray:
         """Return (runs, parameters) of the first of the keys that entries have."""
