@@ -11,6 +11,7 @@ import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import EstimationSettings
+from robot_identification.estimation.model_selection import choose_model
 from robot_identification.estimation.physical_constraints import body_links
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
@@ -81,6 +82,13 @@ def arms() -> dict[str, Robot]:
 def problem(robot: Robot) -> IdentificationProblem:
     """Return the problem that a URDF alone states."""
     return IdentificationProblem(robot)
+
+
+def identified(robot: Robot, recorded: Recording) -> Result:
+    """Return what the command line identifies: settings chosen from the recording, defaults."""
+    plain = problem(robot)
+    chosen = choose_model([recorded], robot, plain.model, plain.signals, frozenset())
+    return identify_sources(plain.with_selection(chosen), [recorded])
 
 
 def true_parameters(robot: Robot, seed: int) -> ParameterSet:
@@ -191,7 +199,7 @@ def section() -> Section:
         physical = 0
         for seed in range(1, SEEDS + 1):
             recorded, masses = recording(robot, seed)
-            result = identify_sources(problem(robot), [recorded])
+            result = identified(robot, recorded)
             held += within(result, masses)
             physical += bool(result.consistency.physical)
         share = 100.0 * float(np.mean(held))

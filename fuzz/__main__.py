@@ -13,6 +13,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 import contextlib
+from itertools import accumulate, pairwise
 from pathlib import Path
 import shutil
 import sys
@@ -32,10 +33,13 @@ SEED_STEP = 1_000_000
 
 def numbers_of(inputs: int, seed: int, names: Sequence[str]) -> dict[str, list[int]]:
     """Return the numbers of the inputs of each target, in proportion to their shares."""
-    total = sum(TARGETS[name].share for name in names)
-    counts = {name: max(1, round(inputs * TARGETS[name].share / total)) for name in names}
+    ends = [0, *accumulate(TARGETS[name].share for name in names)]
+    places = [round(inputs * end / ends[-1]) for end in ends]  # so that counts add up to inputs
     first = seed * SEED_STEP
-    return {name: list(range(first, first + count)) for name, count in counts.items()}
+    return {
+        name: list(range(first, first + max(1, end - begin)))
+        for name, (begin, end) in zip(names, pairwise(places), strict=True)
+    }
 
 
 def prepared(names: Sequence[str]) -> None:

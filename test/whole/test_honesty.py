@@ -19,7 +19,7 @@ def test_defaults_give_a_physical_robot_whose_intervals_hold(name):
     held = []
     for seed in range(1, 5):
         recorded, masses = honesty.recording(robot, seed)
-        result = identify_sources(honesty.problem(robot), [recorded])
+        result = honesty.identified(robot, recorded)
         assert result.estimation.method == 'physical' and result.consistency.physical
         held += honesty.within(result, masses)
     assert np.mean(held) >= 0.9
