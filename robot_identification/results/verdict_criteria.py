@@ -231,7 +231,7 @@ def plausibility(result: Result) -> Iterator[Reason]:
         yield Reason(
             rules_out=(CONTROL, SIMULATION) if first.quantity == 'total_mass' else (SIMULATION,),
             next_step='check the gains of the efforts (robot.effort_kind, data.known_load), or '
-            'state masses that are known in estimation.physical.masses',
+            'state masses that are known in estimation.physical.links',
             key='robot.effort_kind',
             **_implausible(first, len(masses)),
         )

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict on simulated arms, good and broken, and each criterion alone."""
 
+import ast
 from dataclasses import replace
 import json
 from pathlib import Path
+import re
 
 import numpy as np
 import pytest
@@ -414,3 +416,13 @@ def test_a_stored_result_is_judged_by_its_validation(good, tmp_path):
     assert validation_verdict(stored, [with_errors(seen, 51.0)]).level == DO_NOT_USE
     twice = replace(seen, relative_error=6.0)
     assert validation_verdict(stored, [twice]).level == USABLE
+
+
+def test_keys_that_steps_name_are_keys_of_experiment_files():
+    page = (Path(__file__).parents[2] / 'docs' / 'experiment.md').read_text(encoding='utf-8')
+    tree = ast.parse(Path(criteria.__file__).read_text(encoding='utf-8'))
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    named = re.compile(r'\b(?:data|estimation|robot|signals)(?:\.\w+)*\.(\w+)')
+    keys = {key for text in texts if isinstance(text, str) for key in named.findall(text)}
+    assert {'dead_zone', 'known_load', 'links'} <= keys
+    assert [key for key in sorted(keys) if f'| `{key}` |' not in page] == []
