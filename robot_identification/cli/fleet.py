@@ -17,7 +17,7 @@ from .options import (
     overrides_of,
     whole,
 )
-from .output import EXIT_OK, EXIT_SET_ASIDE, EXIT_STOPPED, fail, warn
+from .output import EXIT_OK, EXIT_REJECTED, EXIT_STOPPED, fail, warn
 
 
 def add_parser(commands: Any) -> None:
@@ -147,4 +147,4 @@ def run(options: argparse.Namespace) -> int:
     count = len(result.rejected)
     what = '1 recording is' if count == 1 else f'{count} recordings are'
     warn([f"{what} rejected: see '{folder / 'rejected.yaml'}'"])
-    return EXIT_SET_ASIDE
+    return EXIT_REJECTED

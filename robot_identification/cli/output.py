@@ -12,7 +12,7 @@ import warnings
 
 from ..errors import ConsistencyError, IdentificationWarning
 
-EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_SET_ASIDE = range(5)
+EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED = range(5)
 EXIT_NOT_WRITTEN = 5
 
 REQUIREMENTS = ('physical', 'plausible')

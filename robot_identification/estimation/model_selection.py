@@ -302,7 +302,7 @@ class _Search:
             return
         self.progress(0.63, 'choosing the dead zone')
         costs = [self.rows.cost(zone) for zone in DEAD_ZONES]
-        best = simplest(np.array([cost.mean(axis=1, keepdims=True) for cost in costs])[..., 0])
+        best = simplest(np.array([cost.mean(axis=1) for cost in costs]))
         if best:
             self.signals = replace(self.signals, dead_zone=DEAD_ZONES[best])
             self.zone = np.full(self.robot.n_joints, DEAD_ZONES[best])

@@ -261,15 +261,15 @@ class OnlineIdentifier:
         if now is None:
             return None
         every = np.concatenate((now, state.effort, state.motion.velocity[0]))
-        told = every if self._channel is None else self._channel.push(every)
-        if told is not None:
-            rows, effort, velocity = self._parts(told)
+        delayed = every if self._channel is None else self._channel.push(every)
+        if delayed is not None:
+            rows, effort, velocity = self._parts(delayed)
             moving = np.abs(velocity) >= self._zones
             learned = moving if self._decimator is None else self._none
             residual = self._learn(rows, effort, learned)
         if self._decimator is not None:
             self._learn_decimated(every)
-        if told is None:
+        if delayed is None:
             return None
         return Update(
             row.stamp - self._age,

@@ -115,7 +115,7 @@ def smooth(
     """
     others: list[np.ndarray] = []
     smoothed: np.ndarray = np.empty((0, n_smoothed), dtype=np.longdouble)
-    for part in _forward_backward(_set_aside(blocks, n_smoothed, others), design):
+    for part in _forward_backward(_without_others(blocks, n_smoothed, others), design):
         smoothed = np.concatenate((smoothed, part))
         n_rows = len(smoothed) - 2 * MARGIN
         if n_rows > 0:
@@ -147,7 +147,7 @@ def window_products(
     """
     half = kernels.shape[1] // 2
     others: list[np.ndarray] = []
-    blocks = _set_aside(blocks, n_smoothed, others)
+    blocks = _without_others(blocks, n_smoothed, others)
     head = _at_least(blocks, half + 1)
     if len(head) <= half:
         return
@@ -170,7 +170,7 @@ def window_products(
             rows = rows[n_rows:]
 
 
-def _set_aside(
+def _without_others(
     blocks: Iterator[np.ndarray], n_smoothed: int, others: list[np.ndarray]
 ) -> Iterator[np.ndarray]:
     for block in blocks:

@@ -80,6 +80,7 @@ def _choose(robot, recording, given=(), model=None):
 def test_plain_friction_gets_no_further_terms(arm):
     chosen = _choose(arm, _recording(arm))
     assert chosen.model == ModelSettings()
+    assert chosen.signals.cutoff == 25.0  # exact positions: the highest of equals
     assert not np.any(chosen.signals.effort_delay)
     assert not np.any(chosen.signals.effort_low_pass)
     assert not chosen.tilt.any()
