@@ -183,7 +183,8 @@ def _opened(robot: RealRobot, data: dict[str, Any]) -> list[Case]:
         cases = []
         for source in sources:
             (recording,) = source.blocks(10**7)
-            cases.append((recording.source, problem.robot, problem.model, recording))
+            name = '/'.join(Path(recording.source).parts[-2:])
+            cases.append((name, problem.robot, problem.model, recording))
     return cases
 
 

@@ -251,7 +251,10 @@ def _missing(made: Arm) -> Fault:
     keep = np.ones(len(made.recording), dtype=bool)
     for start in made.random.integers(10, len(keep) - 30, 20):
         keep[start : start + made.random.integers(5, 15)] = False
-    parts = {name: getattr(made.recording, name)[keep] for name in ('time', 'position', 'effort')}
+    signals = {
+        name: getattr(made.recording, name) for name in ('time', 'position', 'velocity', 'effort')
+    }
+    parts = {name: values[keep] for name, values in signals.items() if values is not None}
     return _fault(made, 'missing_samples', (), **parts)
 
 
