@@ -42,7 +42,7 @@ BENCHMARKS = (
     'factors',
     'fleet',
     'filters',
-    'planner',
+    'excitation',
     'energy_tx40',
     'real_robots',
 )

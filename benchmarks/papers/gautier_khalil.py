@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from robot_identification.excitation.criteria import PointCost
+from robot_identification.excitation.point_cost import PointCost
 from robot_identification.excitation.time_scaling import Segment
 
 from .gautier_khalil_robot import (

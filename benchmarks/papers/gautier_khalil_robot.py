@@ -29,8 +29,8 @@ from robot_identification.excitation import (
     PlannerSettings,
     Trajectory,
 )
-from robot_identification.excitation.criteria import equilibrium, PointCost
 from robot_identification.excitation.limits import Limits
+from robot_identification.excitation.point_cost import equilibrium, PointCost
 from robot_identification.excitation.sequence import (
     Bounds,
     EnergyEquations,

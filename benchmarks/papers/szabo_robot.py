@@ -16,8 +16,9 @@ import pinocchio as pin
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Motion
 from robot_identification.excitation.criteria import frobenius_condition_number
+from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.objective import FeasibleSeries, Objective
+from robot_identification.excitation.objective import Objective
 from robot_identification.excitation.trajectories import FourierTrajectory
 from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
@@ -194,37 +195,36 @@ def excitation(
 
     """
     robot = paper.robot
-    series = FeasibleSeries(
-        limits(robot), np.zeros(robot.n_joints), DURATION, 1.0 / DURATION, HARMONICS
-    )
+    basis = FourierBasis(DURATION, 1.0 / DURATION, HARMONICS)
+    joints = np.arange(robot.n_joints)
+    family = MotionFamily(basis, limits(robot), np.zeros(robot.n_joints), joints)
+    n_base = paper.base.n_base
     objective = Objective(
-        series=series,
+        family=family,
         regressor=paper,
-        structure=paper.base,
+        columns=paper.base.independent,
         prior=paper.standard,
         criterion=frobenius_condition_number,
-        measure='frobenius',
-        collisions=None,
-        buffer=0.0,
+        noise=np.ones(robot.n_joints),
+        earlier=np.zeros((n_base, n_base)),
         time=np.arange(0.0, DURATION, 0.05),
+        effort=limits(robot).effort,
     )
 
     def cost(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = objective.gradient(flat.reshape(series.shape))
-        return value.total, gradient.ravel()
+        value, gradient = objective.gradient(flat)
+        return value.total, gradient
 
     random = np.random.default_rng(0)
     best, begun = None, np.empty(starts)
     for start in range(starts):
-        x = series.random(random)
-        begun[start] = objective.value(x).criterion
-        found = minimize(
-            cost, x.ravel(), jac=True, method='L-BFGS-B', options={'maxiter': iterations}
-        )
+        x = family.random(random)
+        begun[start] = np.exp(objective.value(x).criterion)
+        found = minimize(cost, x, jac=True, method='L-BFGS-B', options={'maxiter': iterations})
         if best is None or found.fun < best.fun:
             best = found
     assert best is not None
-    trajectory = series.trajectory(best.x.reshape(series.shape))
+    trajectory = family.trajectory(best.x)
     return trajectory, frobenius_condition(paper, trajectory), begun
 
 

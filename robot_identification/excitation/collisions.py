@@ -15,10 +15,23 @@ import pinocchio as pin
 from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
+from .bounding_spheres import BoundingSpheres
 from .obstacles import FLOOR, Obstacle, reach, set_pairs
 
 RESOLUTION = 1e-4
 """How much closer a pair has to come to be measured again [m]; some keep their distance."""
+
+ALWAYS_NEAR = 0.25
+"""Share of its room above the clearance that a pair has for a buffer which is always near."""
+
+FEW, MANY = 100, 1000
+"""Random positions in which distances are measured, and in which they are bounded."""
+
+FAR_APART = 0.15
+"""Bound of the distance above which a pair is far apart [m]."""
+
+_CULLED = 64
+"""Positions for which the pairs are chosen at once; arrays of more leave the cache."""
 
 _FAR = 1e3
 
@@ -167,10 +180,18 @@ class CollisionModel:
         shapes = self._data(_FAR)
         for kind, bound in enumerate(bounds):
             self._set_margin(shapes, bool(kind), bound)
-        for sample, q in enumerate(self.robot.configuration(np.atleast_2d(position))):
+        position = np.atleast_2d(position)
+        for sample, q in enumerate(self.robot.configuration(position)):
+            if sample % _CULLED == 0:
+                self._activate_near(shapes, position[sample : sample + _CULLED])
             if not pin.computeCollisions(model, data, geometry, shapes, q, False):
                 continue
-            near = [i for i, r in enumerate(shapes.collisionResults) if r.isCollision()]
+            looked_at = zip(shapes.collisionResults, shapes.activeCollisionPairs, strict=True)
+            near = [
+                i
+                for i, (result, active) in enumerate(looked_at)
+                if active and result.isCollision()
+            ]
             for pair in near:
                 found = self._contact(shapes, pair, sample)
                 kind = found.obstacle
@@ -180,6 +201,17 @@ class CollisionModel:
             if any(contact.distance < self.clearance for contact in best.values()):
                 break
         return sorted(best.values(), key=lambda contact: contact.distance)
+
+    def _activate_near(self, shapes: pin.GeometryData, position: np.ndarray) -> None:
+        """Look only at the pairs that can be closer than their margin in these positions."""
+        if self._spheres is None:
+            return
+        lower = self._spheres.distances(position).min(axis=1)
+        for pair, (bound, request) in enumerate(zip(lower, shapes.collisionRequests, strict=True)):
+            if bound < request.security_margin:
+                shapes.activateCollisionPair(pair)
+            else:
+                shapes.deactivateCollisionPair(pair)
 
     def _set_margin(self, shapes: pin.GeometryData, obstacle: bool, best: float) -> None:
         """Look for pairs that are closer than the best so far, by what matters."""
@@ -200,13 +232,67 @@ class CollisionModel:
             request.security_margin = margin
         return shapes
 
+    @cached_property
+    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
+        """
+        Pairs (k,) whose distances a penalty looks at, with bounds of them.
+
+        Pairs that are far apart in all of many random positions are left to the last check.
+        """
+        everyone = np.arange(len(self.pairs))
+        if self._spheres is None:
+            return everyone, None
+        nearest = np.full(everyone.size, np.inf)
+        for part in np.array_split(self._random_positions(MANY), 10):
+            nearest = np.minimum(nearest, self._spheres.distances(part).min(axis=1))
+        near = everyone[nearest < FAR_APART]
+        return near, BoundingSpheres.of(self.robot, self.geometry, near.tolist())
+
+    @cached_property
+    def _spheres(self) -> BoundingSpheres | None:
+        """Bounds of all pairs; none of a mechanism, since no tree places its links."""
+        if self.robot.passive or not self.pairs:
+            return None
+        return BoundingSpheres.of(self.robot, self.geometry, range(len(self.pairs)))
+
+    def _random_positions(self, count: int) -> np.ndarray:
+        low = np.where(np.isfinite(self.robot.limits.lower), self.robot.limits.lower, -np.pi)
+        high = np.where(np.isfinite(self.robot.limits.upper), self.robot.limits.upper, np.pi)
+        # a seed of its own: what comes of it is a property of the robot, not of a plan
+        rng = np.random.default_rng(20130602)
+        return rng.uniform(low, high, (count, self.robot.n_joints))
+
+    def buffers(self, buffer: float) -> np.ndarray:
+        """
+        Return the distance (n_pairs,) from which on each pair counts as close [m].
+
+        Pairs that are always closer than the buffer have one of their own, a little above the
+        clearance: theirs would be a penalty that no motion avoids.  Those of them that always keep
+        the clearance are left to the last check.
+        """
+        nearest, farthest = self._distances
+        own = self.clearance + ALWAYS_NEAR * np.maximum(farthest - self.clearance, 0.0)
+        own[nearest > self.clearance] = 0.0
+        return np.where(farthest < buffer, own, buffer)
+
+    @cached_property
+    def _distances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest distance (n_pairs,) of each pair in random positions [m]."""
+        model, data, shapes = self.robot.model, self.robot.model.createData(), self._data(_FAR)
+        nearest, farthest = np.full((2, len(self.pairs)), [[np.inf], [-np.inf]])
+        for q in self.robot.configuration(self._random_positions(FEW)):
+            pin.computeDistances(model, data, self.geometry, shapes, q)
+            found = [result.min_distance for result in shapes.distanceResults]
+            nearest, farthest = np.minimum(nearest, found), np.maximum(farthest, found)
+        return nearest, farthest
+
     def penalty(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
         r"""
         Return how much the links come closer than ``buffer``, and its gradient.
 
         The sum over positions and pairs of :math:`(1 - d / b)^2` where the distance d is below
-        the buffer b.  A distance changes with the positions as the nearest points move along the
-        line that joins them.
+        the buffer b (`buffers`).  A distance changes with the positions as the nearest points move
+        along the line that joins them.  Only pairs whose bounding spheres are closer are measured.
 
         Parameters
         ----------
@@ -226,21 +312,26 @@ class CollisionModel:
         if not self.pairs:
             return value, gradient
         model, data = self.robot.model, self.robot.model.createData()
-        shapes = self._data(buffer)
-        for sample, q in enumerate(self.robot.configuration(position)):
-            if not pin.computeCollisions(model, data, self.geometry, shapes, q, False):
-                continue
-            pin.computeJointJacobians(model, data, q)
-            for pair, collision in enumerate(shapes.collisionResults):
-                if not collision.isCollision():
-                    continue
-                result = pin.computeDistance(self.geometry, shapes, pair)
-                short = 1.0 - result.min_distance / buffer
-                if short <= 0.0:
-                    continue
+        shapes, buffers = self.geometry.createData(), self.buffers(buffer)
+        watched, spheres = self._watched
+        near = np.ones((len(watched), len(position)), dtype=bool)
+        if spheres is not None and watched.size:
+            near = spheres.distances(position) < buffers[watched, None]
+        near &= (buffers[watched] > 0.0)[:, None]
+        samples, places = np.nonzero(near.T)
+        pairs = watched[places]
+        configurations, last = self.robot.configuration(position), -1
+        for sample, pair in zip(samples.tolist(), pairs.tolist(), strict=True):
+            if sample != last:
+                pin.computeJointJacobians(model, data, configurations[sample])
+                pin.updateGeometryPlacements(model, data, self.geometry, shapes)
+                last = sample
+            result = pin.computeDistance(self.geometry, shapes, pair)
+            short = 1.0 - result.min_distance / buffers[pair]
+            if short > 0.0:
                 value += short**2
                 slope = self._distance_gradient(data, pair, result)
-                gradient[sample] -= 2.0 * short / buffer * slope
+                gradient[sample] -= 2.0 * short / buffers[pair] * slope
         return value, gradient
 
     def _distance_gradient(

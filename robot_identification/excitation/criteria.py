@@ -1,215 +1,171 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
-Criteria of excitation: condition numbers and determinants, with exact gradients.
+Criteria of excitation: functions of the information that a motion gives, with exact gradients.
 
-Gautier and Khalil (1992), section 4.1: the cost of a sequence of points is
-:math:`f = \lambda_1 \mathrm{Cond}(W) + \lambda_2 S`, where S is the ratio of the largest to the
-smallest entry of W, and the condition number is one of three measures.  The logarithm of f, which
-has the same minimum, is what a descent copes with from starts of any condition.
+With W the base regressor along a motion and S the deviations of the efforts' noise, the
+information is :math:`J = \sum W^T S^{-2} W + J_0`, where :math:`J_0` is that of earlier
+recordings.  The covariance of the estimate is :math:`C = J^{-1}`, so what a parameter's standard
+deviation will be, :math:`\sqrt{C_{ii}}`, is known before the robot has moved.
 
-Largest and smallest value of a set change hands as the points move, and where they do, the cost
-has kinks, which is where its minimum tends to be.  Power means put that right:
-
-.. math:: \frac{1}{2p} \log \Big( \sum_i s_i^{2p} \sum_i s_i^{-2p} \Big)
-
-is above the logarithm of the ratio of the extremes, and comes down to it as p grows.  For the
-singular values of W and p = 2 it is half the logarithm of the Frobenius condition number of
-W^T W.  The gradient by W is U diag(dF/ds) V^T with its singular vectors.
-
-With the base regressor W of a motion, ``G = W^T W``.  Columns are scaled to unit length, so that
-the units of the parameters do not count: ``D^-1 G D^-1`` with ``D = diag(G)^(1/2)``; but for the
-Frobenius condition number, which is that of G as it is.
+Other units of a parameter move the logarithms of its deviation and of the determinant by a
+constant.  No other scaling is used: a condition number of columns that are scaled by what the
+motion makes of them can fall while every deviation grows.
 
 References
 ----------
-Gautier, Khalil, "Exciting trajectories for the identification of base inertial parameters of
-robots", Int. J. Robotics Research 11(4), 1992: the condition number as the criterion.
+Swevers, Ganseman, Tükel, De Schutter, Van Brussel, "Optimal robot excitation and identification",
+IEEE Trans. Robotics and Automation 13(5), 1997: the covariance as the criterion.
 Szabó, Szádeczky-Kardoss, "Dynamic parameter identification method for robotic arms with static
-friction modelling", Acta IMEKO 10(3), 2021, eq. (20): its Frobenius form.
+friction modelling", Acta IMEKO 10(3), 2021, eq. (20): the Frobenius condition number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+import scipy
 
-from ..errors import one_of, SettingsError
+from .point_cost import log_spread
 
-Measure = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
-"""Turns W (..., r, b) and a power p into logarithms of condition numbers and their gradients."""
+LEAST = 1e-12
+"""Least eigenvalue of an information matrix with ones on its diagonal: below it is rounding."""
 
-FROBENIUS_POWER = 2.0
-"""The p that gives the Frobenius condition number of W^T W."""
+POWER = 8.0
+"""p of the power mean that stands for the largest eigenvalue of a covariance."""
 
-_LEAST = 1e-14
-"""Relative size below which a singular value is rounding."""
+TARGET_WIDTH = 0.05
+"""Width of the kink where a deviation comes down to its target, in its logarithm."""
+
+_TINY = 1e-200
 
 
-def log_spread(sizes: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+def covariance(information: np.ndarray) -> np.ndarray:
     """
-    Return the logarithm of the ratio of the largest to the smallest size, smoothed from above.
+    Return the inverse of an information matrix (b, b), of the same shape.
+
+    What the motion does not tell has a variance that is very large, not infinite.
+    """
+    size = np.sqrt(np.maximum(np.diagonal(information), _TINY))
+    scaled = information / np.outer(size, size)
+    scaled[np.diag_indices_from(scaled)] += LEAST * len(scaled)
+    factor, failed = scipy.linalg.lapack.dpotrf(scaled, lower=1)
+    if failed:
+        values, vectors = np.linalg.eigh(scaled)
+        inverse = (vectors / np.maximum(values, LEAST)) @ vectors.T
+    else:
+        inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    return inverse / np.outer(size, size)
+
+
+def deviations(chosen: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the mean logarithm of the standard deviations, and its gradient."""
+    variances = np.diagonal(chosen)
+    size = len(chosen)
+    return 0.5 * float(np.log(variances).mean()), np.diag(0.5 / (size * variances))
+
+
+def log_det(chosen: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return half the logarithm of the covariance's determinant by parameter (D), and gradient."""
+    size = len(chosen)
+    length = np.sqrt(np.diagonal(chosen))
+    values, vectors = np.linalg.eigh(chosen / np.outer(length, length))
+    values = np.maximum(values, LEAST)
+    inverse = (vectors / values) @ vectors.T / np.outer(length, length)
+    value = 0.5 * float(np.log(values).sum()) + float(np.log(length).sum())
+    return value / size, 0.5 / size * inverse
+
+
+def trace(chosen: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return half the logarithm of the mean variance (A), in SI units, and its gradient."""
+    total = float(np.trace(chosen))
+    return 0.5 * float(np.log(total / len(chosen))), 0.5 / total * np.eye(len(chosen))
+
+
+def largest(chosen: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return half the logarithm of the largest eigenvalue (E), in SI units, and its gradient."""
+    values, vectors = np.linalg.eigh(chosen)
+    shares = (np.maximum(values, 0.0) / values[-1]) ** POWER
+    value = 0.5 * (np.log(values[-1]) + np.log(shares.sum()) / POWER)
+    slope = 0.5 * shares / shares.sum() / np.maximum(values, _TINY)
+    return float(value), (vectors * slope) @ vectors.T
+
+
+def frobenius(chosen: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return half the logarithm of |C|_F |C^-1|_F, in SI units, and its gradient."""
+    values, vectors = np.linalg.eigh(chosen)
+    values = np.maximum(values, LEAST * values[-1])
+    value, slope = log_spread(values, 1.0)
+    return 0.5 * float(value), (vectors * (0.5 * slope)) @ vectors.T
+
+
+CRITERIA: dict[str, Callable[[np.ndarray], tuple[float, np.ndarray]]] = {
+    'deviations': deviations,
+    'log_det': log_det,
+    'trace': trace,
+    'largest': largest,
+    'frobenius': frobenius,
+}
+"""What can be minimised, functions of the covariance (k, k), by the name in the settings."""
+
+
+def excess(chosen: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
+    """
+    Return the mean excess of the deviations over targets, by logarithms, and its gradient.
 
     Parameters
     ----------
-    sizes:
-        (..., k) positive, or NaN for what does not count.
-    power:
-        p of the module's head; infinity takes the extremes themselves.
+    chosen:
+        (k, k) covariance.
+    targets:
+        (k,) wanted standard deviations.
+
+    """
+    variances, size = np.diagonal(chosen), len(chosen)
+    over = (0.5 * np.log(variances) - np.log(targets)) / TARGET_WIDTH
+    value = TARGET_WIDTH * float(np.logaddexp(0.0, over).mean())
+    return value, np.diag(0.5 * scipy.special.expit(over) / (size * variances))
+
+
+def by_information(
+    information: np.ndarray,
+    places: np.ndarray,
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]],
+) -> tuple[float, np.ndarray]:
+    """
+    Return a function of the covariance and its gradient by the information.
+
+    Parameters
+    ----------
+    information:
+        (b, b).
+    places:
+        (k,) of the parameters whose covariance counts; the others are estimated, too.
+    function:
+        One of `CRITERIA`.
 
     Returns
     -------
-    tuple of np.ndarray
-        Values (...) and gradients (..., k).
+    tuple
+        Value and gradient (b, b).
 
     """
-    largest = np.nanmax(sizes, axis=-1, keepdims=True)
-    smallest = np.nanmin(sizes, axis=-1, keepdims=True)
-    extremes = np.log(largest / smallest)[..., 0]
-    if np.isinf(power):
-        slope = (sizes == largest) / largest - (sizes == smallest) / smallest
-        return extremes, slope
-    up = np.nan_to_num((sizes / largest) ** (2.0 * power))
-    down = np.nan_to_num((smallest / sizes) ** (2.0 * power))
-    above, below = up.sum(axis=-1, keepdims=True), down.sum(axis=-1, keepdims=True)
-    value = extremes + np.log(above * below)[..., 0] / (2.0 * power)
-    return value, np.nan_to_num((up / above - down / below) / sizes)
+    whole = covariance(information)
+    value, slope = function(whole[np.ix_(places, places)])
+    columns = whole[:, places]
+    return value, -(columns @ slope) @ columns.T
 
 
-def spectral(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logarithm of the 2-norm condition number by singular values, eq. (16)."""
-    left, sizes, right = np.linalg.svd(matrix, full_matrices=False)
-    value, slope = log_spread(np.maximum(sizes, _LEAST * sizes[..., :1]), power)
-    return value, (left * slope[..., None, :]) @ right
+def frobenius_condition_number(gram: np.ndarray) -> tuple[float, np.ndarray]:
+    r"""
+    Return the logarithm of the Frobenius condition number, :math:`\|G\|_F \|G^{-1}\|_F`.
 
-
-def frobenius(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logarithm of the Frobenius condition number of W^T W, eqs. (21), (22)."""
-    value, gradient = spectral(matrix, FROBENIUS_POWER)
+    It weighs parameters by their units: a small one in large units counts as little as the paper's
+    friction coefficients make of inertias.
+    """
+    value, gradient = frobenius(gram)
     return 2.0 * value, 2.0 * gradient
-
-
-def pivoted(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Return the logarithm of the estimate |R_11 / R_bb| from the QR factors with column pivoting.
-
-    |R_11| is the norm of the first pivot column, |R_bb| the distance of the last one from the span
-    of the others.
-    """
-    value, gradient = np.empty(matrix.shape[:-2]), np.zeros_like(matrix)
-    for place in np.ndindex(value.shape):
-        W, slope = matrix[place], gradient[place]
-        q, r, order = qr(W, mode='economic', pivoting=True)
-        first, last = abs(r[0, 0]), max(abs(r[-1, -1]), _LEAST * abs(r[0, 0]))
-        share = np.append(-solve_triangular(r[:-1, :-1], r[:-1, -1]), 1.0)
-        slope[:, order[0]] = W[:, order[0]] / first**2
-        slope[:, order] -= np.sign(r[-1, -1]) / last * np.outer(q[:, -1], share)
-        value[place] = np.log(first / last)
-    return value, gradient
-
-
-MEASURES: dict[str, Measure] = {'spectral': spectral, 'qr': pivoted, 'frobenius': frobenius}
-"""The three measures of the condition number that the paper tries, by name."""
-
-
-def equilibrium(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Return the logarithm of S, the ratio of the largest to the smallest entry, eq. (19).
-
-    Entries that are 0 are left out, as in the paper.
-    """
-    size = np.abs(matrix)
-    size[size == 0.0] = np.nan
-    value, slope = log_spread(size.reshape(*matrix.shape[:-2], -1), power)
-    return value, slope.reshape(matrix.shape) * np.sign(matrix)
-
-
-@dataclass(frozen=True)
-class PointCost:
-    """
-    The cost of a matrix of energy equations, eq. (18).
-
-    Attributes
-    ----------
-    measure:
-        Name of the condition number, one of `MEASURES`.
-    condition_weight, equilibrium_weight:
-        lambda_1 and lambda_2.
-
-    """
-
-    measure: str = 'spectral'
-    condition_weight: float = 1.0
-    equilibrium_weight: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise SettingsError(
-                f"the measure of the condition number is '{self.measure}'",
-                key='points.measure',
-                value=self.measure,
-                remedy=f'it has to be one of {one_of(MEASURES)}',
-            )
-        if self.condition_weight + self.equilibrium_weight <= 0.0:
-            raise SettingsError(
-                'condition_weight and equilibrium_weight are both 0',
-                key='points.condition_weight',
-                value=self.condition_weight,
-                remedy='weigh at least one of them',
-            )
-
-    @property
-    def first(self) -> PointCost:
-        """
-        The cost to search by before this one: of a smooth condition number alone.
-
-        Pivots of a QR factorisation change hands all the time, and descents end at these kinks.
-        From random points, the equilibrium, which is large, leads to where the condition is poor;
-        from a good condition, it is had nearly for nothing.
-        """
-        return PointCost('spectral' if self.measure == 'qr' else self.measure)
-
-    def value(self, matrix: np.ndarray, power: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
-        """
-        Return the logarithm of the cost and its gradient by the matrix.
-
-        Parameters
-        ----------
-        matrix:
-            W (..., r, b) with r >= b.
-        power:
-            p of the smoothing; infinity for none.
-
-        Returns
-        -------
-        tuple of np.ndarray
-            Values (...) and gradients (..., r, b).
-
-        """
-        parts = [
-            (np.log(weight), *function(matrix, power))
-            for weight, function in (
-                (self.condition_weight, MEASURES[self.measure]),
-                (self.equilibrium_weight, equilibrium),
-            )
-            if weight > 0.0
-        ]
-        total = np.logaddexp.reduce([weight + log for weight, log, _ in parts])
-        gradient = np.zeros_like(matrix)
-        for weight, log, slope in parts:
-            gradient += np.exp(weight + log - total)[..., None, None] * slope
-        return total, gradient
-
-
-POWER = 4
-"""p of `smooth_condition_number`."""
-
-_TINY = 1e-14
-
-Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]
-"""Turns G (b, b) into the value to be minimised and its gradient (b, b), both symmetric."""
 
 
 def column_scaled_condition_number(matrix: np.ndarray) -> float:
@@ -228,74 +184,3 @@ def column_scaled_condition_number(matrix: np.ndarray) -> float:
     # the singular values of R are those of the matrix, and R is small
     values = np.linalg.svd(np.linalg.qr(matrix / length, mode='r'), compute_uv=False)
     return float(values[0] / values[-1]) if values[-1] > 0.0 else np.inf
-
-
-def smooth_condition_number(gram: np.ndarray) -> tuple[float, np.ndarray]:
-    r"""
-    Return a smooth upper bound of the logarithm of the column-scaled condition number.
-
-    The condition number itself has kinks where singular values cross, which is where its minimum
-    tends to be.  With the eigenvalues :math:`\lambda = s^2` of the scaled normal matrix,
-
-    .. math:: \frac{1}{2p} \log \Big( \sum_i \lambda_i^p \sum_i \lambda_i^{-p} \Big)
-
-    is the logarithm of a condition number in Schatten norms (for p = 1 the Frobenius condition
-    number that Gautier and Khalil found to converge best, for large p the spectral one).
-    """
-    scaled, length = _scaled(gram)
-    values, vectors = np.linalg.eigh(scaled)
-    values = np.maximum(values, _TINY)
-    up, down = (values / values[-1]) ** POWER, (values / values[0]) ** -POWER
-    value = 0.5 * (np.log(values[-1] / values[0]) + np.log(up.sum() * down.sum()) / POWER)
-    slope = 0.5 * (up / up.sum() - down / down.sum()) / values
-    return float(value), _through_scaling((vectors * slope) @ vectors.T, scaled, length)
-
-
-def log_det(gram: np.ndarray) -> tuple[float, np.ndarray]:
-    r"""
-    Return minus the mean logarithm of the eigenvalues of G, :math:`-\log \det G / b`.
-
-    The D-optimal criterion: for equal noise on all rows it minimises the volume of the parameters'
-    confidence ellipsoid.  Units only add a constant to it.
-    """
-    scaled, length = _scaled(gram)
-    values, vectors = np.linalg.eigh(scaled)
-    values = np.maximum(values, _TINY)
-    size = len(gram)
-    value = -(np.log(values).sum() + 2.0 * np.log(length).sum()) / size
-    inverse = (vectors / values) @ vectors.T
-    return float(value), -inverse / np.outer(length, length) / size
-
-
-def frobenius_condition_number(gram: np.ndarray) -> tuple[float, np.ndarray]:
-    r"""
-    Return the logarithm of the Frobenius condition number, :math:`\|G\|_F \|G^{-1}\|_F`.
-
-    It weighs parameters by their units: a small one in large units counts as little as the paper's
-    friction coefficients make of inertias.
-    """
-    values, vectors = np.linalg.eigh(gram)
-    values = np.maximum(values, _TINY * values[-1])
-    value, slope = log_spread(values, 1.0)
-    return float(value), (vectors * slope) @ vectors.T
-
-
-def _scaled(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    length = np.sqrt(np.maximum(np.diagonal(gram), _TINY))
-    return gram / np.outer(length, length), length
-
-
-def _through_scaling(gradient: np.ndarray, scaled: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Turn a gradient with respect to the scaled matrix into one with respect to the matrix."""
-    result = gradient / np.outer(length, length)
-    # the diagonal also scales its row and column
-    result[np.diag_indices_from(result)] -= (gradient * scaled).sum(axis=1) / length**2
-    return result
-
-
-CRITERIA: dict[str, Criterion] = {
-    'condition_number': smooth_condition_number,
-    'log_det': log_det,
-    'frobenius': frobenius_condition_number,
-}
-"""What can be minimised, by the name in the settings."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..data.recording import Motion
-from .criteria import PointCost
 from .descent import Function
 from .limits import Limits
+from .point_cost import PointCost
 from .sequence import Bounds, EnergyEquations, renew_points, Sequence, WaypointProblem
 from .time_scaling import segment_shapes
 

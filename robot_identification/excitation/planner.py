@@ -1,46 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Planning of exciting trajectories: random starts, then descent along the gradient, then checks.
+Planning of exciting trajectories.
 
-What is returned has passed `check_trajectory`, whatever the optimiser did.
+What is returned has passed `check_trajectory`, whatever the search did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 import time
 
 import numpy as np
-import scipy
 
-from ..base_parameters import structure
 from ..model.robot import Robot
 from ..progress import Progress
-from ..regressor import build, ModelSettings, prior
+from ..regressor import ModelSettings
+from .collision_check import CollisionError
 from .collisions import collision_model, CollisionModel
-from .criteria import CRITERIA
+from .constraints import LimitViolation
+from .deviations import EarlierInformation, ROW_RATE
+from .extremes import extremes
+from .families import Basis, FourierBasis, MotionFamily, SplineBasis
 from .limits import Limits
-from .objective import FeasibleSeries, Objective
+from .objective import Objective
 from .plans import (
     BUFFER,
     condition_number,
     largest_motion,
-    limits_and_start,
-    OutOfTime,
     Plan,
     plan_warnings,
     PlanChecks,
+    Planned,
+    PlanningCanceled,
     PlanningWatch,
 )
 from .point_planner import plan_points
+from .search import Feasible, Search, Work
 from .settings import PlannerSettings
+from .start_poses import plan_limits, start_poses
+from .wanted import Wanted, wanted_parameters
 
-RANDOM_STARTS = 24
-"""Random motions from which the best is taken to start from."""
+SAMPLES = 100, 400
+"""Samples of a motion at which the criterion looks, at least and at most."""
 
-ROUNDS = 3
-"""Rounds of optimisation, each with stronger penalties, before a plan is scaled down instead."""
+SAMPLES_PER_PERIOD = 12
+"""Samples for each period of the highest harmonic, between these bounds."""
+
+SMALLER, TRIED = 0.95, 1.03
+"""Share of a motion that is tried where the whole does not pass, and up to which efforts."""
+
+ENOUGH = 1.0 - 1e-6
+"""Share of a limit to which a motion is stretched at the end."""
 
 
 def plan(
@@ -50,8 +61,10 @@ def plan(
     canceled: Callable[[], bool] | None = None,
     *,
     model: ModelSettings | None = None,
+    earlier: EarlierInformation | None = None,
+    targets: dict[str, float] | None = None,
     on_iteration: Callable[[int, float], None] | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = time.thread_time,
 ) -> Plan:
     """
     Plan a trajectory that excites a robot's base parameters.
@@ -65,13 +78,19 @@ def plan(
     progress:
         Called with (share done, words).
     canceled:
-        Asked again and again; True ends the planning.
+        Asked again and again; True ends the planning with the best motion so far.
     model:
         What the regressor holds besides rigid bodies.
+    earlier:
+        Information of earlier recordings, which the motion is to complement; their residuals are
+        its noise.
+    targets:
+        Wanted standard deviations of base parameters by name: what is minimised is the excess over
+        them, in place of the criterion.
     on_iteration:
-        Called with (number of iterations, best criterion).
+        Called with (number of steps, best criterion).
     clock:
-        Gives the time by which ``time_budget`` is counted [s].
+        Gives the time by which ``time_budget`` is counted [s]; the processor's by default.
 
     Returns
     -------
@@ -82,144 +101,163 @@ def plan(
     ------
     ExcitationError
         where no trajectory within the limits is possible or found, naming joint and limit;
-        `PlanningCanceled` where the caller wished it.
+        `PlanningCanceled` where the caller wished the end before there was one.
 
     """
-    settings = settings or PlannerSettings()
-    watch = PlanningWatch(settings, progress, canceled, on_iteration, [], clock)
+    settings, model = settings or PlannerSettings(), model or ModelSettings()
+    watch = PlanningWatch(settings, progress, canceled, on_iteration, clock)
     collisions = (
         collision_model(robot, settings.clearance, settings.all_obstacles)
         if settings.check_collisions
         else None
     )
-    limits, start = limits_and_start(robot, settings, collisions)
+    limits, warnings = plan_limits(robot, settings)
+    starts = start_poses(robot, settings, limits, collisions)
     if settings.method == 'points':
-        return plan_points(
-            robot, settings, model or ModelSettings(), limits, start, collisions, watch
-        )
-    objective = _objective(robot, settings, model or ModelSettings(), limits, start, collisions)
-    checks = PlanChecks(
-        robot, limits, settings.check_rate, collisions, objective.regressor, objective.prior
-    )
-    x = _best_start(objective, watch)
-    for round_ in range(ROUNDS):
-        x, complete = _descend(objective, x, watch, settings.max_iterations // (1 + round_) or 1)
-        trajectory = objective.series.trajectory(x)
-        if checks.passes(trajectory) or not complete or round_ == ROUNDS - 1:
-            break
-        objective = replace(objective, weight=10.0 * objective.weight)
-        x = _retreat(objective, x)
-    amplitude, trajectory = largest_motion(trajectory, checks, lambda: not watch.late)
+        made = plan_points(robot, settings, model, limits, starts[0], collisions, watch)
+    else:
+        wanted = wanted_parameters(robot, settings, model, limits, earlier, targets)
+        made = _plan_family(robot, settings, limits, starts, collisions, wanted, watch)
     if progress is not None:
         progress(1.0, 'checked')
-    return Plan(
-        trajectory=trajectory,
-        limits=limits,
-        condition_number=condition_number(trajectory, objective.regressor, objective.structure),
-        history=tuple(watch.history),
-        amplitude=amplitude,
-        settings=settings,
-        seconds=watch.seconds,
-        warnings=plan_warnings(collisions, settings, amplitude, complete),
-        findings=checks.require(trajectory),
-    )
+    return replace(made, warnings=warnings + made.warnings)
 
 
-# --------------------------------------------------------------------------------- preparation
-
-
-def _objective(
+def _plan_family(
     robot: Robot,
     settings: PlannerSettings,
-    model: ModelSettings,
     limits: Limits,
-    start: np.ndarray,
+    starts: np.ndarray,
     collisions: CollisionModel | None,
-) -> Objective:
-    series = FeasibleSeries(
-        limits, start, settings.duration, settings.frequency, settings.harmonics
-    )
-    regressor = build(robot, model)
-    highest = settings.frequency * settings.harmonics
-    n_samples = int(np.clip(20 * settings.duration * highest, 100, 400))
-    # between the ends, where the robot rests and says nothing new
-    times = (np.arange(n_samples) + 0.5) / n_samples * settings.duration
-    return Objective(
-        series=series,
-        regressor=regressor,
-        structure=structure(regressor, robot, grouping=model.grouping),
-        prior=prior(robot, model),
-        criterion=CRITERIA[settings.criterion],
-        measure=settings.criterion,
+    wanted: Wanted,
+    watch: PlanningWatch,
+) -> Plan:
+    """Plan a motion that is linear in its coefficients."""
+    basis = _basis(settings, limits)
+    moving = np.array([limits.joints.index(name) for name in wanted.moving])
+    family = MotionFamily(basis, limits, starts[0], moving, free_start=not settings.start)
+    highest = 0.5 * family.shape[0] / settings.duration
+    count = int(np.clip(SAMPLES_PER_PERIOD * settings.duration * highest, *SAMPLES))
+    objective = Objective(
+        family=family,
+        regressor=wanted.regressor,
+        columns=wanted.columns,
+        prior=wanted.prior,
+        criterion=wanted.criterion,
+        noise=wanted.noise * np.sqrt(count / (ROW_RATE * settings.duration)),
+        earlier=wanted.earlier,
+        # between the ends, where the robot rests and says nothing new
+        time=(np.arange(count) + 0.5) / count * settings.duration,
+        effort=limits.effort,
         collisions=collisions,
         buffer=settings.clearance + BUFFER,
-        time=times,
     )
+    checks = PlanChecks(
+        robot, limits, settings.check_rate, collisions, wanted.regressor, wanted.prior
+    )
+    judge = _Judge(checks, watch)
+    work = Work(settings.max_iterations, lambda: watch.ended, watch.step)
+    search = Search(
+        objective, starts, np.random.default_rng(settings.seed), work, judge, checks.effort_shares
+    )
+    if not watch.on_request:
+        search.run()
+    found = search.best
+    if found is None:
+        if judge.refused is None or watch.on_request:
+            raise PlanningCanceled('the planning was canceled', remedy='start it again')
+        raise judge.refused
+    findings = checks.require(found.trajectory)
+    made = Plan(
+        trajectory=found.trajectory,
+        limits=limits,
+        condition_number=condition_number(found.trajectory, wanted.regressor, wanted.columns),
+        history=tuple(watch.history),
+        amplitude=found.amplitude,
+        settings=settings,
+        seconds=watch.seconds,
+        findings=findings,
+        deviations=wanted.deviations(found.trajectory),
+    )
+    complete = work.done >= work.evaluations
+    return replace(made, warnings=plan_warnings(made, collisions, watch, complete))
 
 
-# -------------------------------------------------------------------------------- optimisation
+def _basis(settings: PlannerSettings, limits: Limits) -> Basis:
+    harmonics = settings.harmonics or _harmonics(settings, limits)
+    if settings.method == 'spline':
+        return SplineBasis(settings.duration, 2 * harmonics)
+    return FourierBasis(settings.duration, settings.frequency, harmonics)
 
 
-def _best_start(objective: Objective, watch: PlanningWatch) -> np.ndarray:
-    rng = np.random.default_rng(watch.settings.seed)
-    best, least = None, np.inf
-    for _ in range(RANDOM_STARTS):
-        watch.look()
-        x = _retreat(objective, objective.series.random(rng))
-        value = objective.value(x)
-        if value.total < least or best is None:
-            best, least, criterion = x, value.total, value.criterion
-    watch.iteration(criterion)
-    assert best is not None
-    return best
-
-
-def _retreat(objective: Objective, x: np.ndarray) -> np.ndarray:
+def _harmonics(settings: PlannerSettings, limits: Limits) -> int:
     """
-    Scale a motion down until no penalty is left.
+    Return as many harmonics as the acceleration limits allow.
 
-    A penalty's gradient leads out of a shallow overlap, but not always out of a deep one: the way
-    out can lie across the motion.  Grown from a free motion, links meet the buffer first.
+    Above the frequency at which a sine that uses up the velocity limit uses up the acceleration
+    limit, too, speed is lost.
     """
-    x = objective.series.saturated(x)
-    for factor in (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1):
-        if objective.value(factor * x).penalty <= 1e-3 * objective.weight:
-            break
-    return factor * x
+    crossing = float(np.median(limits.acceleration / limits.velocity)) / (2.0 * np.pi)
+    count = 1.25 * crossing / settings.frequency
+    return int(np.clip(np.round(count), 5, 32))
 
 
 @dataclass
-class _Best:
-    """The best variables so far, with what they are worth."""
+class _Judge:
+    """Makes motions feasible, and remembers why the last one was refused."""
 
-    x: np.ndarray
-    total: float = np.inf
-    criterion: float = np.inf
+    checks: PlanChecks
+    watch: PlanningWatch
+    refused: Exception | None = None
+    any_passed: bool = field(default=False)
+
+    def __call__(self, objective: Objective, x: np.ndarray) -> Feasible | None:
+        found = objective.family.trajectory(x)
+        trials: list[tuple[float, Planned]] = []
+        excess = float(self.checks.effort_shares(found).max())
+        if excess <= 1.0:
+            trials = [(1.0, stretched(found, self.checks.limits)), (1.0, found)]
+        if excess <= TRIED:
+            trials.append((SMALLER, found.scaled(SMALLER)))
+        for share, trajectory in trials:
+            if self.checks.passes(trajectory):
+                return self._feasible(objective, x, trajectory, share)
+        if self.any_passed:
+            return None
+        try:
+            amplitude, trajectory = largest_motion(
+                found, self.checks, lambda: not self.watch.ended
+            )
+        except (LimitViolation, CollisionError) as error:
+            self.refused = error
+            return None
+        return self._feasible(objective, x, trajectory, amplitude)
+
+    def _feasible(
+        self, objective: Objective, x: np.ndarray, trajectory: Planned, amplitude: float
+    ) -> Feasible:
+        self.any_passed = True
+        rows = objective.rows(trajectory.sample(objective.time))
+        criterion, _ = objective.criterion(objective.information(rows)[0])
+        return Feasible(trajectory, float(np.exp(criterion)), amplitude, x)
 
 
-def _descend(
-    objective: Objective, x: np.ndarray, watch: PlanningWatch, iterations: int
-) -> tuple[np.ndarray, bool]:
-    """Return the best variables found, and whether the time sufficed."""
-    best = _Best(x)
-
-    def function(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        watch.look()
-        x_now = flat.reshape(x.shape)
-        value, gradient = objective.gradient(x_now)
-        if value.total < best.total:
-            best.x, best.total, best.criterion = x_now.copy(), value.total, value.criterion
-        return value.total, gradient.ravel()
-
-    try:
-        scipy.optimize.minimize(
-            function,
-            x.ravel(),
-            jac=True,
-            method='L-BFGS-B',
-            callback=lambda _: watch.iteration(best.criterion),
-            options={'maxiter': iterations, 'maxcor': 30, 'ftol': 1e-6, 'gtol': 1e-6},
-        )
-    except OutOfTime:
-        return best.x, False
-    return best.x, True
+def stretched(trajectory: Planned, limits: Limits) -> Planned:
+    """Return the motion with each joint's excursions scaled to use up one of its limits."""
+    reached = extremes(trajectory, 500.0)
+    start = trajectory.sample(np.zeros(1)).position[0]
+    with np.errstate(divide='ignore', invalid='ignore'):
+        shares = [
+            (reached.highest[0] - start) / (limits.upper - start),
+            (start - reached.lowest[0]) / (start - limits.lower),
+            *(
+                np.abs(reached.largest(order)[0]) / limit
+                for order, limit in (
+                    (1, limits.velocity),
+                    (2, limits.acceleration),
+                    (3, limits.jerk),
+                )
+            ),
+        ]
+    use = np.nanmax(shares, axis=0)
+    return trajectory.scaled(np.where(use > 0.0, ENOUGH / np.maximum(use, 1e-12), 1.0))

@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that all planners share: limits and start, the plan, its checks, and the time budget."""
+"""Parts that all planners share: the plan, its checks, and the watch over time and progress."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-import time
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from ..base_parameters import BaseStructure
 from ..data.recording import Motion
 from ..errors import ExcitationError
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..progress import Progress
-from ..regressor import build, predict, prior, Regressor
-from .collision_check import CollisionError, Nearest, too_close
+from ..regressor import predict, Regressor
+from .collision_check import CollisionError
 from .collisions import CollisionModel
 from .constraints import check_trajectory, Findings, LimitViolation
 from .criteria import column_scaled_condition_number
-from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
+from .deviations import PredictedDeviations, UNKNOWN
+from .extremes import largest_efforts
+from .limits import Limits
 from .points import PointTrajectory
 from .settings import PlannerSettings
 from .trajectories import FourierTrajectory, Trajectory
@@ -31,15 +30,12 @@ BUFFER = 0.03
 """How much more than the clearance the optimisers keep links apart [m]."""
 
 
-Scalable = TypeVar('Scalable', FourierTrajectory, PointTrajectory)
+Planned = FourierTrajectory | PointTrajectory
+"""Trajectories that are planned; their excursions can be scaled."""
 
 
 class PlanningCanceled(ExcitationError):
-    """The caller canceled the planning."""
-
-
-class OutOfTime(Exception):
-    """The time budget is used up."""
+    """The caller canceled the planning before any motion had passed the checks."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +52,9 @@ class Plan:
     condition_number:
         Of the column-scaled base regressor along it [-].
     history:
-        Best value of the criterion after each iteration.
+        Best value of the criterion after each step of the search.
     amplitude:
-        Share of the optimiser's amplitude that efforts and collisions left, mostly 1 [-].
+        Share of the motion found that efforts and collisions left, mostly 1 [-].
     settings:
         Of the planner.
     seconds:
@@ -69,10 +65,12 @@ class Plan:
         Of the energy equations of the points, where there are such, in the columns' units [-].
     findings:
         Of the last check: shares of the limits, efforts included, and smallest distances.
+    deviations:
+        Predicted standard deviations of the base parameters.
 
     """
 
-    trajectory: FourierTrajectory | PointTrajectory
+    trajectory: Planned
     limits: Limits
     condition_number: float
     history: tuple[float, ...]
@@ -82,6 +80,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     points_condition_number: float | None = None
     findings: Findings | None = None
+    deviations: PredictedDeviations | None = None
 
     def summary(self) -> str:
         """Return a few lines on the plan, with the share of each limit that it uses."""
@@ -89,7 +88,7 @@ class Plan:
         motion = trajectory.sample(np.linspace(0.0, trajectory.duration, 2001))
         lines = [
             f'{trajectory.duration:.4g} s, {_kind(trajectory)}, condition number '
-            f'{self.condition_number:.1f} after {len(self.history)} iterations in '
+            f'{self.condition_number:.1f} in '
             f'{self.seconds:.1f} s',
             f'{"joint":<24}{"position":>22}{"velocity":>20}{"acceleration":>20}',
         ]
@@ -104,10 +103,12 @@ class Plan:
             )
         if self.findings is not None:
             lines.append(self.findings.summary())
+        if self.deviations is not None:
+            lines.append(self.deviations.summary())
         return '\n'.join([*lines, *(f'warning: {text}' for text in self.warnings)])
 
 
-def _kind(trajectory: FourierTrajectory | PointTrajectory) -> str:
+def _kind(trajectory: Planned) -> str:
     if isinstance(trajectory, PointTrajectory):
         return f'{trajectory.time.size} points'
     return f'{trajectory.harmonics} harmonics of {trajectory.frequency:.4g} Hz'
@@ -115,33 +116,30 @@ def _kind(trajectory: FourierTrajectory | PointTrajectory) -> str:
 
 @dataclass
 class PlanningWatch:
-    """Count of iterations and time, which ends the planning on demand or when time is up."""
+    """Watch over the planning: reports the progress, and ends it on demand or when time is up."""
 
     settings: PlannerSettings
     progress: Progress | None
     canceled: Callable[[], bool] | None
     on_iteration: Callable[[int, float], None] | None
-    history: list[float]
-    clock: Callable[[], float] = time.monotonic
-    expected: int = 0
+    clock: Callable[[], float]
+    history: list[float] = field(default_factory=list)
     label: str = ''
     begin: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.begin = self.clock()
-        self.expected = self.expected or self.settings.max_iterations
         self.label = self.label or self.settings.criterion
 
-    def look(self) -> None:
-        """Raise `PlanningCanceled` or `OutOfTime` where the work is to end."""
-        self.look_for_cancel()
-        if self.history and self.late:
-            raise OutOfTime
+    @property
+    def ended(self) -> bool:
+        """True where the caller wishes the end, or the time budget is used up."""
+        return self.on_request or self.late
 
-    def look_for_cancel(self) -> None:
-        """Raise `PlanningCanceled` where the caller wishes it."""
-        if self.canceled is not None and self.canceled():
-            raise PlanningCanceled('the planning was canceled', remedy='start it again')
+    @property
+    def on_request(self) -> bool:
+        """True where the caller wishes the end."""
+        return self.canceled is not None and self.canceled()
 
     @property
     def late(self) -> bool:
@@ -154,16 +152,14 @@ class PlanningWatch:
         """Time since the beginning [s]."""
         return self.clock() - self.begin
 
-    def iteration(self, criterion: float) -> None:
-        """Count an iteration, and report the best criterion."""
+    def step(self, share: float, criterion: float) -> None:
+        """Report a step of the search: the share of the work and the best criterion."""
         best = min(criterion, self.history[-1]) if self.history else criterion
         self.history.append(best)
-        count = len(self.history)
         if self.on_iteration is not None:
-            self.on_iteration(count, best)
+            self.on_iteration(len(self.history), best)
         if self.progress is not None:
-            share = min(1.0, count / self.expected)
-            self.progress(0.95 * share, f'{self.label} {best:.4g}')
+            self.progress(0.95 * min(1.0, share), f'{self.label} {best:.4g}')
 
 
 @dataclass(frozen=True)
@@ -206,13 +202,18 @@ class PlanChecks:
             self._last[:] = trajectory, outcome
         return self._last[1]
 
+    def effort_shares(self, trajectory: Trajectory) -> np.ndarray:
+        """Return the shares (n_joints,) of the effort limits that a motion takes."""
+        efforts, _ = largest_efforts(trajectory, self._effort, self.limits.effort, self.rate)
+        return np.abs(efforts) / self.limits.effort
+
     def _effort(self, motion: Motion) -> np.ndarray:
         return predict(self.regressor, motion, self.prior)
 
 
 def largest_motion(
-    trajectory: Scalable, checks: PlanChecks, go_on: Callable[[], bool]
-) -> tuple[float, Scalable]:
+    trajectory: Planned, checks: PlanChecks, go_on: Callable[[], bool]
+) -> tuple[float, Planned]:
     """
     Return the largest share of the excursions that passes the checks, by bisection.
 
@@ -250,7 +251,7 @@ def largest_motion(
     return low, passing
 
 
-def _share_within(trajectory: Scalable, limits: Limits) -> float:
+def _share_within(trajectory: Planned, limits: Limits) -> float:
     """Return the share of the excursions, up to a half, that keeps the limits at samples."""
     motion = trajectory.sample(np.linspace(0.0, trajectory.duration, 2001))
     start = motion.position[0]
@@ -265,104 +266,38 @@ def _share_within(trajectory: Scalable, limits: Limits) -> float:
     return min(0.5, 0.97 * min(float(np.nanmin(share)) for share in shares))
 
 
-# --------------------------------------------------------------------------------------- the start
-
-
-def limits_and_start(
-    robot: Robot, settings: PlannerSettings, collisions: CollisionModel | None
-) -> tuple[Limits, np.ndarray]:
-    """
-    Return the limits of a plan, finite for positions, and where it starts (n_joints,).
-
-    Without a ``collisions`` model distances are left aside.
-
-    Raises
-    ------
-    ExcitationError
-        where limits leave no room, or the start touches something or is too heavy to hold.
-
-    """
-    limits = motion_limits(robot, settings)
-    start = start_position(robot, settings, limits)
-    limits = replace(
-        limits,
-        lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
-        upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
-    )
-    contact = None if collisions is None else next(collisions.contacts(start[None]), None)
-    if collisions is not None and contact is not None:
-        if settings.start:
-            raise too_close(collisions, Nearest.of(contact, 0.0, start))
-        start = _free_start(robot, limits, start, collisions, settings.seed)
-    _require_static_effort(robot, limits, start)
-    return limits, start
-
-
-def _free_start(
-    robot: Robot, limits: Limits, middle: np.ndarray, collisions: CollisionModel, seed: int
-) -> np.ndarray:
-    """Return the random position free of collision that is nearest to the middle of the ranges."""
-    half = 0.5 * (limits.upper - limits.lower)
-    rng = np.random.default_rng(seed)
-    candidates = middle + rng.uniform(-0.8, 0.8, (500, robot.n_joints)) * half
-    order = np.argsort(np.linalg.norm((candidates - middle) / half, axis=1))
-    in_the_way: Counter[str] = Counter()
-    for i in order:
-        contacts = collisions.contacts(candidates[i][None])
-        touching = {collisions.in_words(c.first, c.second) for c in contacts}
-        if not touching:
-            return candidates[i]
-        in_the_way.update(touching)
-    (words, count), *_ = in_the_way.most_common(1)
-    raise ExcitationError(
-        f'no position free of collision was found to start from: {words} are too close in '
-        f'{count} of {len(candidates)} positions',
-        key='start',
-        remedy="correct the obstacle or the shapes, or give a free 'start'",
-    )
-
-
-def _require_static_effort(robot: Robot, limits: Limits, start: np.ndarray) -> None:
-    rest = np.zeros((1, robot.n_joints))
-    # gravity alone: rest has no friction
-    effort = predict(build(robot), Motion(start[None], rest, rest), prior(robot))[0]
-    for j, joint in enumerate(robot.joints):
-        if abs(effort[j]) > limits.effort[j]:
-            raise ExcitationError(
-                f'gravity takes {abs(effort[j]):.6g} {limits.unit("effort", j)} at the start of '
-                f"joint '{joint}', beyond its limit of {limits.effort[j]:.6g} (margin included)",
-                joint=joint,
-                key='effort',
-                value=float(effort[j]),
-                remedy='start elsewhere, lower the margin, or correct effort limit and inertias',
-            )
-
-
-# ---------------------------------------------------------------------------------------- a result
-
-
 def plan_warnings(
-    collisions: CollisionModel | None, settings: PlannerSettings, amplitude: float, complete: bool
+    plan: Plan, collisions: CollisionModel | None, watch: PlanningWatch, complete: bool
 ) -> tuple[str, ...]:
-    """Return the warnings of a plan."""
+    """Return the warnings of a plan, of those of the ``collisions`` model too."""
     remarks = list(collisions.warnings) if collisions else []
-    if not complete:
+    if watch.on_request:
+        remarks.append('the search ended early on request: with more time the plan may be better')
+    elif not complete:
         remarks.append(
-            f'the search ended after time_budget ({settings.time_budget:g} s): with more time the '
-            'plan would be better, and the same each time'
+            f'the search ended after time_budget ({plan.settings.time_budget:g} s): with more '
+            'time the plan may be better, and is the same each time'
         )
-    if amplitude < 0.7:
+    if plan.amplitude < 0.7:
         remarks.append(
-            f'efforts or collisions leave {100.0 * amplitude:.0f} % of the motion: another start '
-            'or smaller position limits may allow more'
+            f'efforts or collisions leave {100.0 * plan.amplitude:.0f} % of the motion: another '
+            'start or smaller position limits may allow more'
         )
+    if plan.deviations is not None:
+        unsure = plan.deviations.relative >= UNKNOWN
+        known = plan.deviations.values != 0.0
+        if 2 * (unsure & known).sum() > known.sum() > 0:
+            remarks.append(
+                f'of little use: {(unsure & known).sum()} of {known.sum()} parameters keep a '
+                'standard deviation above their value in the URDF; allow more time, speed or room'
+            )
     return tuple(remarks)
 
 
 def condition_number(
-    trajectory: Trajectory, regressor: Regressor, base: BaseStructure, n_samples: int = 1000
+    trajectory: Trajectory, regressor: Regressor, columns: np.ndarray, n_samples: int = 1000
 ) -> float:
     """Return the condition number of the column-scaled base regressor along a trajectory."""
     time_ = (np.arange(n_samples) + 0.5) / n_samples * trajectory.duration
     rows = regressor.rows(trajectory.sample(time_))
-    return column_scaled_condition_number(rows[:, base.independent])
+    return column_scaled_condition_number(rows[:, columns])

@@ -16,12 +16,12 @@ from ..data.recording import Motion
 from ..errors import SettingsError
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict, prior
+from ..regressor.adjoint import pull_back
 from ..regressor.energy import energy_of
 from .collisions import CollisionModel
-from .criteria import PointCost
-from .descent import descend_all, Function
+from .descent import descend_all
 from .limits import Limits
-from .objective import distance_penalty, effort_penalty, through_motion
+from .objective import distance_penalty, effort_penalty
 from .path import Obstacles, Path, PathProblem
 from .plans import (
     BUFFER,
@@ -32,8 +32,9 @@ from .plans import (
     PlanChecks,
     PlanningWatch,
 )
+from .point_cost import PointCost
 from .points import PointTrajectory
-from .sequence import Bounds, EnergyEquations, search, Sequence, WaypointProblem
+from .sequence import Bounds, EnergyEquations, search, Sequence
 from .settings import PlannerSettings
 from .time_scaling import shortest_times, through
 
@@ -42,6 +43,9 @@ FINAL_WEIGHT = 1e3
 
 FINAL_POWER = 100.0
 """p of the smoothing then."""
+
+EVALUATIONS = 150
+"""Evaluations of each descent of a sequence that does not pass."""
 
 _TYPICAL_POINTS = 2000
 
@@ -95,16 +99,16 @@ def plan_points(
     )
     checks = PlanChecks(robot, limits, settings.check_rate, collisions, regressor, values)
     rounds = settings.points.rounds
-    watch.expected, watch.label = 6 + 3 * rounds, 'cost of the points'
-    in_time = _InTime(watch)
+    watch.label = 'cost of the points'
+    in_time = _InTime(watch, 6 + 3 * rounds)
     found = search(
-        in_time.guarded(replace(problem, cost=problem.cost.first).problem()),
+        replace(problem, cost=problem.cost.first).problem(),
         random,
         starts=settings.points.starts,
         rounds=rounds,
         look=in_time.look,
         go_on=in_time.left,
-        then=None if problem.cost == problem.cost.first else in_time.guarded(problem.problem()),
+        then=None if problem.cost == problem.cost.first else problem.problem(),
     )
 
     def obstacles(motion: Motion) -> tuple[float, list[np.ndarray]]:
@@ -112,31 +116,30 @@ def plan_points(
         too_much, by_effort = effort_penalty(effort, limits.effort)
         slopes = [np.zeros_like(motion.position) for _ in range(3)]
         if too_much > 0.0:
-            slopes = through_motion(
-                lambda moved: predict(regressor, moved, values), motion, effort, by_effort
-            )
-        close, by_position = distance_penalty(collisions, motion, settings.clearance + BUFFER)
+            slopes = list(pull_back(regressor, motion, by_effort[:, :, None] * values.values))
+        close, by_position = distance_penalty(
+            collisions, motion.position, settings.clearance + BUFFER
+        )
         slopes[0] += by_position
         return too_much + close, slopes
 
-    trajectory = _passable(problem, obstacles, found.x, checks, settings, in_time)
-    amplitude, trajectory = largest_motion(trajectory, checks, lambda: not watch.late)
-    if watch.progress is not None:
-        watch.progress(1.0, 'checked')
+    passable = _passable(problem, obstacles, found.x, checks, settings, in_time)
+    amplitude, trajectory = largest_motion(passable, checks, lambda: not watch.ended)
+    assert isinstance(trajectory, PointTrajectory)
     points = Sequence(trajectory.position[1:-1], trajectory.velocity[1:-1])
     base = structure(regressor, robot, grouping=model.grouping)
-    return Plan(
+    made = Plan(
         trajectory=trajectory,
         limits=limits,
-        condition_number=condition_number(trajectory, regressor, base),
+        condition_number=condition_number(trajectory, regressor, base.independent),
         history=tuple(watch.history),
         amplitude=amplitude,
         settings=settings,
         seconds=watch.seconds,
-        warnings=plan_warnings(collisions, settings, amplitude, in_time.complete),
         points_condition_number=float(np.linalg.cond(equations.matrix(points))),
         findings=checks.require(trajectory),
     )
+    return replace(made, warnings=plan_warnings(made, collisions, watch, in_time.complete))
 
 
 def energy_equations(
@@ -214,8 +217,8 @@ def _passable(
         for power in powers:
             if free or not in_time.left():
                 return trajectory
-            function = in_time.guarded(penalised.problem()).function(power)
-            iterations = settings.max_iterations
+            function = penalised.problem().function(power)
+            iterations = min(EVALUATIONS, settings.max_iterations)
             begin = descend_all(function, begin, iterations, go_on=in_time.left).x
         trajectory, free = _timed(penalised.path(begin[0]), problem.limits, checks, in_time)
     return trajectory
@@ -244,30 +247,17 @@ def _timed(
 
 @dataclass
 class _InTime:
-    """Ends a search between its steps when time is up, and anywhere when it is canceled."""
+    """Ends a search between its steps when it has to end."""
 
     watch: PlanningWatch
+    expected: int
     complete: bool = True
 
     def look(self, cost: float) -> bool:
-        self.watch.iteration(cost)
+        self.watch.step((len(self.watch.history) + 1) / self.expected, cost)
         return self.left()
 
     def left(self) -> bool:
         """Tell whether there is time left, and remember where there is not."""
-        self.complete = self.complete and not self.watch.late
+        self.complete = self.complete and not self.watch.ended
         return self.complete
-
-    def guarded(self, problem: WaypointProblem) -> WaypointProblem:
-        """Return the problem with a look at the watch before each evaluation."""
-
-        def smoothed(power: float) -> Function:
-            function = problem.function(power)
-
-            def watched(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-                self.watch.look_for_cancel()
-                return function(x)
-
-            return watched
-
-        return replace(problem, function=smoothed)

@@ -199,8 +199,8 @@ class PointTrajectory:
             self.joints, self.time / speed, self.position, speed * self.velocity, acceleration
         )
 
-    def scaled(self, factor: float) -> PointTrajectory:
-        """Return the motion with the excursions from its first position scaled, in equal time."""
+    def scaled(self, factor: float | np.ndarray) -> PointTrajectory:
+        """Return the motion with excursions multiplied by a factor, or by one of each joint."""
         start = self.position[0]
         acceleration = None if self.acceleration is None else factor * self.acceleration
         return PointTrajectory(

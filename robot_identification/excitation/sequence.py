@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..regressor.energy import EnergyRegressor
-from .criteria import PointCost
 from .descent import descend_all, Function
+from .point_cost import PointCost
 
 SELECTION = ((2.0, 60, 3), (2.0, 100, 2), (8.0, 150, 1), (40.0, 200, 1))
 """

@@ -65,9 +65,10 @@ class PlannerSettings:
 
     method: str = option(
         'fourier',
-        doc='Kind of trajectory: fourier, periodic series of a given duration; points, quintics '
-        'through points that condition the energy equations well, in the shortest time',
-        choices=('fourier', 'points'),
+        doc='Kind of trajectory: fourier, periodic series of a given duration; spline, splines of '
+        'degree 5; points, quintics through points that condition the energy equations well, in '
+        'the shortest time',
+        choices=('fourier', 'spline', 'points'),
     )
     points: PointSettings = option(
         doc='What the sequence of points is like, where method is points', factory=PointSettings
@@ -86,17 +87,41 @@ class PlannerSettings:
         minimum=0.0,
         maximum=1000.0,
     )
-    harmonics: int = option(8, doc='Harmonics in the series of each joint', minimum=3, maximum=100)
+    harmonics: int = option(
+        0,
+        doc='Harmonics in the series of each joint, half the intervals of a spline; 0 takes as '
+        'many as the acceleration limits allow',
+        minimum=0,
+        maximum=100,
+    )
     criterion: str = option(
-        'condition_number',
-        doc='What is minimised along the trajectory: the condition number of the column-scaled '
-        'base regressor, minus the log-determinant of its normal matrix, or the Frobenius '
-        'condition number of that matrix, units as they are',
-        choices=('condition_number', 'log_det', 'frobenius'),
+        'deviations',
+        doc='What is minimised: the geometric mean of the predicted standard deviations, the '
+        "covariance's determinant (log_det), its trace, its largest eigenvalue or its Frobenius "
+        'condition number; units count for the last three',
+        choices=('deviations', 'log_det', 'trace', 'largest', 'frobenius'),
+    )
+    parameters: tuple[str, ...] = option(
+        (),
+        doc='Parameters that count: base parameters by name, links, joints, friction, or payload '
+        'alone, a load at the last link of a robot that is known; empty: all base parameters',
+    )
+    moving: tuple[str, ...] = option(
+        (), doc='Joints that move; empty: all, for a payload the last four'
+    )
+    effort_noise: tuple[float, ...] = option(
+        (),
+        doc='Standard deviation of the efforts at 100 independent samples a second; empty: that '
+        'of the residuals of earlier recordings, or 1 % of each effort limit',
+        unit='N m or N',
+        minimum=0.0,
     )
     seed: int = option(0, doc='Seed of the random start values', minimum=0)
     max_iterations: int = option(
-        150, doc='Bound on the iterations of the optimiser', minimum=1, maximum=100_000
+        1500,
+        doc='Bound on the evaluations of the criterion with its gradient',
+        minimum=1,
+        maximum=1_000_000,
     )
     margin: float = option(
         0.1,
@@ -185,8 +210,8 @@ class PlannerSettings:
     )
     time_budget: float = option(
         60.0,
-        doc='Time after which the best plan so far is taken; 0 for none. A plan that ends by '
-        'its iterations is the same each time, one that ends by this time need not be',
+        doc='Time of the processor after which the best plan so far is taken; 0 for none. A plan '
+        'that ends by its evaluations is the same each time, one that ends by this need not be',
         unit='s',
         minimum=0.0,
         maximum=86_400.0,

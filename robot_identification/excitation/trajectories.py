@@ -281,8 +281,8 @@ class FourierTrajectory:
         c = self.coefficients
         return resting(self.start + q @ c, v @ c, a @ c, outside)
 
-    def scaled(self, factor: float) -> FourierTrajectory:
-        """Return the motion with all excursions from the start multiplied by ``factor``."""
+    def scaled(self, factor: float | np.ndarray) -> FourierTrajectory:
+        """Return the motion with excursions multiplied by a factor, or by one of each joint."""
         return FourierTrajectory(
             self.joints, self.duration, self.frequency, self.start, factor * self.coefficients
         )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Machine code of the inverse dynamics regressor's rows.
+Machine code of the inverse dynamics regressor's rows, and of their adjoint.
 
 The formulas are those of `rigid` and `friction`, written out joint by joint for blocks of
 `BLOCK` samples.  A block's quantities are vectors of consecutive samples: component c of a motion
@@ -253,3 +253,199 @@ def evaluate(
             write_rows(entries, places, out, start, count)
         else:
             write_entries(entries, places, out, start, count)
+
+
+@compiled()
+def multiply_inertia(
+    values: np.ndarray, motion: np.ndarray, force: np.ndarray, count: int
+) -> None:
+    """Write the spatial inertia of ten parameters times a motion, as a force (moment, force)."""
+    for t in range(count):
+        wx, wy, wz = motion[t], motion[BLOCK + t], motion[2 * BLOCK + t]
+        lx, ly, lz = motion[3 * BLOCK + t], motion[4 * BLOCK + t], motion[5 * BLOCK + t]
+        m, x, y, z = values[t], values[BLOCK + t], values[2 * BLOCK + t], values[3 * BLOCK + t]
+        xx, xy, yy = values[4 * BLOCK + t], values[5 * BLOCK + t], values[6 * BLOCK + t]
+        xz, yz, zz = values[7 * BLOCK + t], values[8 * BLOCK + t], values[9 * BLOCK + t]
+        force[t] = xx * wx + xy * wy + xz * wz + y * lz - z * ly
+        force[BLOCK + t] = xy * wx + yy * wy + yz * wz + z * lx - x * lz
+        force[2 * BLOCK + t] = xz * wx + yz * wy + zz * wz + x * ly - y * lx
+        force[3 * BLOCK + t] = m * lx + wy * z - wz * y
+        force[4 * BLOCK + t] = m * ly + wz * x - wx * z
+        force[5 * BLOCK + t] = m * lz + wx * y - wy * x
+
+
+@compiled()
+def cross_motion(one: np.ndarray, other: np.ndarray, out: np.ndarray, count: int) -> None:
+    """Write the cross product of two motions, (w, l) x (n, u) = (w x n, l x n + w x u)."""
+    for t in range(count):
+        wx, wy, wz = one[t], one[BLOCK + t], one[2 * BLOCK + t]
+        lx, ly, lz = one[3 * BLOCK + t], one[4 * BLOCK + t], one[5 * BLOCK + t]
+        nx, ny, nz = other[t], other[BLOCK + t], other[2 * BLOCK + t]
+        ux, uy, uz = other[3 * BLOCK + t], other[4 * BLOCK + t], other[5 * BLOCK + t]
+        out[t] = wy * nz - wz * ny
+        out[BLOCK + t] = wz * nx - wx * nz
+        out[2 * BLOCK + t] = wx * ny - wy * nx
+        out[3 * BLOCK + t] = ly * nz - lz * ny + wy * uz - wz * uy
+        out[4 * BLOCK + t] = lz * nx - lx * nz + wz * ux - wx * uz
+        out[5 * BLOCK + t] = lx * ny - ly * nx + wx * uy - wy * ux
+
+
+@compiled()
+def add_cross_force(
+    motion: np.ndarray, force: np.ndarray, sign: float, out: np.ndarray, count: int
+) -> None:
+    """Add the dual cross product, (w, l) x* (n, f) = (w x n + l x f, w x f), times a sign."""
+    for t in range(count):
+        wx, wy, wz = sign * motion[t], sign * motion[BLOCK + t], sign * motion[2 * BLOCK + t]
+        lx, ly = sign * motion[3 * BLOCK + t], sign * motion[4 * BLOCK + t]
+        lz = sign * motion[5 * BLOCK + t]
+        nx, ny, nz = force[t], force[BLOCK + t], force[2 * BLOCK + t]
+        fx, fy, fz = force[3 * BLOCK + t], force[4 * BLOCK + t], force[5 * BLOCK + t]
+        out[t] += wy * nz - wz * ny + ly * fz - lz * fy
+        out[BLOCK + t] += wz * nx - wx * nz + lz * fx - lx * fz
+        out[2 * BLOCK + t] += wx * ny - wy * nx + lx * fy - ly * fx
+        out[3 * BLOCK + t] += wy * fz - wz * fy
+        out[4 * BLOCK + t] += wz * fx - wx * fz
+        out[5 * BLOCK + t] += wx * fy - wy * fx
+
+
+@compiled()
+def transform_back(force: np.ndarray, frame: np.ndarray, parent: np.ndarray, count: int) -> None:
+    """Add a force in a joint's frame to one in its parent's: the transpose of `transform`."""
+    for t in range(count):
+        xx, xy, xz = frame[t], frame[BLOCK + t], frame[2 * BLOCK + t]
+        yx, yy, yz = frame[3 * BLOCK + t], frame[4 * BLOCK + t], frame[5 * BLOCK + t]
+        zx, zy, zz = frame[6 * BLOCK + t], frame[7 * BLOCK + t], frame[8 * BLOCK + t]
+        rx, ry, rz = frame[9 * BLOCK + t], frame[10 * BLOCK + t], frame[11 * BLOCK + t]
+        nx, ny, nz = force[t], force[BLOCK + t], force[2 * BLOCK + t]
+        gx, gy, gz = force[3 * BLOCK + t], force[4 * BLOCK + t], force[5 * BLOCK + t]
+        fx = xx * gx + yx * gy + zx * gz
+        fy = xy * gx + yy * gy + zy * gz
+        fz = xz * gx + yz * gy + zz * gz
+        parent[t] += xx * nx + yx * ny + zx * nz + ry * fz - rz * fy
+        parent[BLOCK + t] += xy * nx + yy * ny + zy * nz + rz * fx - rx * fz
+        parent[2 * BLOCK + t] += xz * nx + yz * ny + zz * nz + rx * fy - ry * fx
+        parent[3 * BLOCK + t] += fx
+        parent[4 * BLOCK + t] += fy
+        parent[5 * BLOCK + t] += fz
+
+
+@compiled()
+def add_product(one: np.ndarray, other: np.ndarray, out: np.ndarray, count: int) -> None:
+    """Add the product of a motion and a force to ``out``."""
+    for c in range(6):
+        for t in range(count):
+            out[t] += one[c * BLOCK + t] * other[c * BLOCK + t]
+
+
+@compiled(
+    constant(int64, 2),
+    constant(float64, 3),
+    constant(float64, 2),
+    constant(float64, 1),
+    constant(int64, 1),
+    constant(float64, 2),
+    constant(float64, 3),
+    float64[:, :, ::1],
+)
+def pull_back(
+    joints: np.ndarray,
+    frames: np.ndarray,
+    axes: np.ndarray,
+    gravity: np.ndarray,
+    rows: np.ndarray,
+    states: np.ndarray,
+    by_rows: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """
+    Turn a gradient by the rigid bodies' entries into one by the motion.
+
+    An entry of link i and joint k is linear in the unit motion s that joint k gives the link: with
+    the gradient g by the ten entries taken for inertial parameters, their sum is s . (I(g) a +
+    v x* I(g) v).  Its derivatives by s, a and v are forces, which go back up the tree as wrenches
+    do.  Turning joint i takes a motion m in its frame to m - S x m dq, S being its unit motion.
+
+    Parameters
+    ----------
+    joints, frames, axes, gravity:
+        As in `KernelData`.
+    rows:
+        (pairs,) column of the joint of each link and joint on its path (`carried_links`).
+    states:
+        (f, m) functions of the state.
+    by_rows:
+        (m, n, >= 10 n) gradient by the rows.
+    out:
+        (3, n, m) for the gradient by positions, velocities and accelerations, by column.
+
+    """
+    n, m = joints.shape[0], states.shape[1]
+    out[:] = 0.0
+    most = 2 + joints[:, 1].max()
+    motions, adjoints = np.empty((n + 1, most, 6 * BLOCK)), np.empty((n + 1, most, 6 * BLOCK))
+    motions[0] = 0.0
+    for c in range(3):
+        motions[0, 1, (3 + c) * BLOCK : (4 + c) * BLOCK] = -gravity[c]
+    frame, arrived = np.empty((n, 12 * BLOCK)), np.empty((n, 6 * BLOCK))
+    values, crossed, force = np.empty(10 * BLOCK), np.empty(6 * BLOCK), np.empty(6 * BLOCK)
+    turned = np.empty(6 * BLOCK)
+    for begin in range(0, m, BLOCK):
+        end = min(begin + BLOCK, m)
+        count = end - begin
+        adjoints[:] = 0.0
+        pair = 0
+        for i in range(n):
+            parent, known, own = motions[joints[i, 0]], joints[i, 1], motions[i + 1]
+            one, other = states[joints[i, 2], begin:end], states[joints[i, 3], begin:end]
+            place_frame(frames[i], one, other, frame[i], count)
+            for k in range(1 + known):
+                transform(parent[k], frame[i], own[k], count)
+            arrived[i] = own[1]
+            dq, ddq = states[joints[i, 4], begin:end], states[joints[i, 5], begin:end]
+            add_joint(own[0], own[1], axes[i], dq, ddq, count)
+            for c in range(6):
+                own[1 + known, c * BLOCK : (c + 1) * BLOCK] = axes[i, c]
+            column, adjoint = 10 * (joints[i, 4] - 3 * n), adjoints[i + 1]
+            for k in range(known):
+                for t in range(count):
+                    gradient = by_rows[begin + t, rows[pair + k]]
+                    for c in range(10):
+                        values[c * BLOCK + t] = gradient[column + c]
+                unit = own[2 + k]
+                multiply_inertia(values, own[0], force, count)
+                add_cross_force(own[0], force, 1.0, adjoint[2 + k], count)
+                add_cross_force(unit, force, -1.0, adjoint[0], count)
+                multiply_inertia(values, own[1], force, count)
+                adjoint[2 + k] += force
+                multiply_inertia(values, unit, force, count)
+                adjoint[1] += force
+                cross_motion(own[0], unit, crossed, count)
+                multiply_inertia(values, crossed, force, count)
+                adjoint[0] -= force
+            pair += known
+        for i in range(n - 1, -1, -1):
+            known, own, adjoint = joints[i, 1], motions[i + 1], adjoints[i + 1]
+            column = joints[i, 4] - 3 * n
+            unit = own[1 + known]
+            by_q, by_dq = out[0, column, begin:end], out[1, column, begin:end]
+            by_ddq = out[2, column, begin:end]
+            add_product(unit, adjoint[1], by_ddq, count)
+            cross_motion(own[0], unit, crossed, count)
+            add_product(crossed, adjoint[1], by_dq, count)
+            add_product(unit, adjoint[0], by_dq, count)
+            # the acceleration holds v x S dq
+            turned[:] = 0.0
+            add_cross_force(unit, adjoint[1], 1.0, turned, count)
+            dq = states[joints[i, 4], begin:end]
+            for c in range(6):
+                for t in range(count):
+                    adjoint[0, c * BLOCK + t] += turned[c * BLOCK + t] * dq[t]
+            add_product(arrived[i], turned, by_q, count)
+            for k in range(1 + known):
+                if k != 1:
+                    turned[:] = 0.0
+                    add_cross_force(unit, adjoint[k], 1.0, turned, count)
+                    add_product(own[k], turned, by_q, count)
+            for k in range(1 + known):
+                transform_back(adjoint[k], frame[i], adjoints[joints[i, 0], k], count)

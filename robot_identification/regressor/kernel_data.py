@@ -113,13 +113,13 @@ class KernelData:
             self.functions,
             self.weights,
             self.places,
-            self._states(motion, slice(start, start + PART)),
+            self.states(motion, slice(start, start + PART)),
             out,
             start,
             self.dense,
         )
 
-    def _states(self, motion: Motion, part: slice) -> np.ndarray:
+    def states(self, motion: Motion, part: slice) -> np.ndarray:
         """Return (f, m) values of the functions of the state, in the order above."""
         motion = motion.rows(part.start, part.stop)
         q, dq, ddq = motion.position.T, motion.velocity.T, motion.acceleration.T

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.excitation.criteria import (
+from robot_identification.excitation.point_cost import (
     equilibrium,
     log_spread,
     MEASURES,

@@ -16,9 +16,9 @@ from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.obstacles import Obstacle, with_floor
 from robot_identification.excitation.planner import plan
-from robot_identification.excitation.plans import limits_and_start
 from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings, PointSettings
+from robot_identification.excitation.start_poses import plan_limits, start_poses
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 
@@ -262,12 +262,12 @@ def test_an_obstacle_at_the_start_is_named():
     chosen = PlannerSettings(start=(0.0,) * 6, obstacles=(crate,))
     model = collision_model(arm, chosen.clearance, chosen.all_obstacles)
     with pytest.raises(CollisionError, match="obstacle 'crate' .* at the start"):
-        limits_and_start(arm, chosen, model)
+        start_poses(arm, chosen, plan_limits(arm, chosen)[0], model)
     everywhere = Obstacle('cloud', 'sphere', (9.0,))
     chosen = PlannerSettings(obstacles=(everywhere,))
     model = collision_model(arm, chosen.clearance, chosen.all_obstacles)
-    with pytest.raises(ExcitationError, match="no position free .*obstacle 'cloud'.* 500 of 500"):
-        limits_and_start(arm, chosen, model)
+    with pytest.raises(ExcitationError, match="no position free .*obstacle 'cloud'.* 501 of 501"):
+        start_poses(arm, chosen, plan_limits(arm, chosen)[0], model)
 
 
 @pytest.mark.parametrize('method', ['fourier', 'points'])

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.excitation.criteria import PointCost
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.path import PathProblem
+from robot_identification.excitation.point_cost import PointCost
 from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.sequence import (
     Bounds,

@@ -216,7 +216,12 @@ class ExcitationNode(Node):
             made = await self._make_plan(goal, robot, settings)
             self._require_still(robot)
             result = self._keep(made, goal.request.return_points)
-            goal.succeed()
+            if goal.is_cancel_requested:
+                result.error_code = PlanExcitation.Result.CANCELED
+                result.error_msg = f'canceled; {result.plan_id} is the best motion so far'
+                _end_early(goal)
+            else:
+                goal.succeed()
             return result
         except PlanningCanceled as error:
             _end_early(goal)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Lower bounds of the distances between shapes, for many positions at once.
+
+Each shape is covered by a row of spheres along the longest side of its box.  What the spheres are
+apart, the shapes are at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from ..model.robot import Robot
+from ..regressor.kinematics import cross_matrix, Tree, tree_of
+
+MOST = 10
+"""Spheres of a shape at most."""
+
+FINENESS = 1.5
+"""Spheres in a length of a shape that is its breadth."""
+
+
+@dataclass(frozen=True)
+class BoundingSpheres:
+    """
+    Spheres around the shapes of a robot and of obstacles.
+
+    Attributes
+    ----------
+    tree:
+        The kinematics.
+    owners:
+        (k,) place in ``tree.joints`` of the joint that carries each sphere, plus 1; 0 is the base.
+    centres, radii:
+        (k, 3) in the owner's frame and (k,) [m].
+    first, second:
+        (e,) spheres whose distances are looked at, those of a pair together.
+    begins:
+        (p,) place of the first of each pair among these.
+    planes:
+        Pair, sphere of the other shape, normal and offset of each half space that stands still.
+
+    """
+
+    tree: Tree
+    owners: np.ndarray
+    centres: np.ndarray
+    radii: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    begins: np.ndarray
+    planes: tuple[tuple[int, np.ndarray, np.ndarray, float], ...]
+
+    @classmethod
+    def of(
+        cls, robot: Robot, geometry: pin.GeometryModel, pairs: Sequence[int]
+    ) -> BoundingSpheres:
+        """Cover the shapes of a geometry model; bounds are those of some of its pairs."""
+        tree = tree_of(robot)
+        order = sorted(robot.joint_ids)
+        places = {index: i + 1 for i, index in enumerate(order)} | {0: 0}
+        owners: list[int] = []
+        centres: list[np.ndarray] = []
+        radii: list[float] = []
+        of_shape = []
+        for shape in geometry.geometryObjects:
+            covered = _cover(shape)
+            of_shape.append(np.arange(len(radii), len(radii) + len(covered)))
+            for centre, radius in covered:
+                owners.append(places[shape.parentJoint])
+                centres.append(centre)
+                radii.append(radius)
+        first: list[int] = []
+        second: list[int] = []
+        begins, planes = [], []
+        for number, place in enumerate(pairs):
+            pair = geometry.collisionPairs[int(place)]
+            begins.append(len(first))
+            one, other = (geometry.geometryObjects[i] for i in (pair.first, pair.second))
+            spheres = of_shape[pair.first], of_shape[pair.second]
+            for i in spheres[0]:
+                first += [i] * len(spheres[1])
+                second += list(spheres[1])
+            if not (len(spheres[0]) and len(spheres[1])):
+                # a sphere's distance from itself holds the place
+                first.append(0)
+                second.append(0)
+                plane, others = (one, spheres[1]) if len(spheres[1]) else (other, spheres[0])
+                planes.append((number, others, plane.geometry.n, plane.geometry.d))
+        return cls(
+            tree,
+            np.array(owners, dtype=int),
+            np.array(centres).reshape(-1, 3),
+            np.array(radii),
+            np.array(first, dtype=int),
+            np.array(second, dtype=int),
+            np.array(begins, dtype=int),
+            tuple(planes),
+        )
+
+    def distances(self, position: np.ndarray) -> np.ndarray:
+        """
+        Return lower bounds of the distances.
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) [rad or m].
+
+        Returns
+        -------
+        np.ndarray
+            (n_pairs, n_samples) [m].
+
+        """
+        centres = self._centres(position)
+        away = np.zeros((self.first.size, len(position)))
+        for axis in range(3):
+            component = np.ascontiguousarray(centres[:, axis])
+            between = component[self.first]
+            between -= component[self.second]
+            between *= between
+            away += between
+        np.sqrt(away, out=away)
+        away -= (self.radii[self.first] + self.radii[self.second])[:, None]
+        bounds = np.minimum.reduceat(away, self.begins, axis=0)
+        for pair, spheres, normal, offset in self.planes:
+            height = np.einsum('ksn,s->kn', centres[spheres], normal) - offset
+            bounds[pair] = (height - self.radii[spheres, None]).min(axis=0)
+        return bounds
+
+    def _centres(self, position: np.ndarray) -> np.ndarray:
+        """Return the spheres' centres in the base frame, (k, 3, n_samples)."""
+        n = len(position)
+        rotations, origins = [np.eye(3)[:, :, None]], [np.zeros((3, 1))]
+        for joint in self.tree.joints:
+            q = position[:, joint.column]
+            parent, at = rotations[joint.parent + 1], origins[joint.parent + 1]
+            turn = joint.rotation
+            origin = at + np.einsum('ijn,j->in', parent, joint.translation)
+            if joint.revolute:
+                cross = cross_matrix(joint.axis)
+                turn = (
+                    turn[:, :, None]
+                    + (turn @ cross)[:, :, None] * np.sin(q)
+                    + (turn @ cross @ cross)[:, :, None] * (1.0 - np.cos(q))
+                )
+                rotation = np.einsum('ijn,jkn->ikn', np.broadcast_to(parent, (3, 3, n)), turn)
+            else:
+                rotation = np.einsum('ijn,jk->ikn', parent, turn)
+                origin = origin + np.einsum('ijn,j->in', rotation, joint.axis) * q
+            rotations.append(rotation)
+            origins.append(origin)
+        centres = np.empty((len(self.owners), 3, n))
+        for owner in np.unique(self.owners):
+            mine = self.owners == owner
+            moved = np.einsum('ijn,kj->kin', rotations[owner], self.centres[mine])
+            centres[mine] = moved + origins[owner]
+        return centres
+
+
+def _cover(shape: pin.GeometryObject) -> list[tuple[np.ndarray, float]]:
+    """Return centres in the joint's frame and radii of spheres; none for a half space."""
+    geometry = shape.geometry
+    if isinstance(geometry, coal.Halfspace):
+        return []
+    if isinstance(geometry, coal.Sphere):
+        return [(shape.placement.translation, geometry.radius)]
+    geometry.computeLocalAABB()
+    middle, box = geometry.aabb_center.copy(), geometry.aabb_local
+    half = 0.5 * np.array([box.width(), box.height(), box.depth()])
+    longest = int(np.argmax(half))
+    radius = _radius(geometry, middle, half, longest)
+    count = int(np.clip(np.ceil(FINENESS * half[longest] / max(radius, 1e-6)), 1, MOST))
+    piece = half[longest] / count
+    size = float(np.hypot(radius, piece))
+    covered = []
+    for i in range(count):
+        centre = middle.copy()
+        centre[longest] += (2 * i + 1 - count) * piece
+        covered.append((shape.placement.act(centre), size))
+    return covered
+
+
+def _radius(
+    geometry: coal.CollisionGeometry, middle: np.ndarray, half: np.ndarray, axis: int
+) -> float:
+    """Return how far a shape reaches from the line through its middle along an axis [m]."""
+    if isinstance(geometry, coal.ConvexBase):
+        # the distance from a line is convex: no point of a hull is farther than its corners
+        away = np.delete(geometry.points() - middle, axis, axis=1)
+        return float(np.linalg.norm(away, axis=1).max())
+    if isinstance(geometry, (coal.Cylinder, coal.Capsule, coal.Cone)) and axis == 2:
+        return float(geometry.radius)
+    return float(np.linalg.norm(np.delete(half, axis)))

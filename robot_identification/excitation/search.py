@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Search for the motion of a family with the least value of an objective.
+
+Descents start from the best of some random motions, then from perturbations of the best one.  A
+motion whose efforts exceed their limits is sought again under limits that are lowered by the
+excess, since a motion that is scaled down as a whole loses most of what it told.  Work is counted
+in evaluations, so that a search is the same for a seed whatever the load of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy
+
+from .objective import Objective
+from .plans import Planned
+
+RANDOM_STARTS = 16
+"""Random motions from which the best are taken to start from."""
+
+FIRST = 3
+"""Motions from which the first descents start."""
+
+FIRST_EVALUATIONS = 50
+"""Evaluations of each of these."""
+
+ROUNDS = 150, 300
+"""Evaluations of the descent after these, and of each later one."""
+
+MEMORY = 40
+"""Steps that a descent takes the curvature from."""
+
+REPAIRS = 4
+"""Descents under lowered effort limits or with heavier penalties, before a motion is scaled."""
+
+HEAVIER = 3.0
+"""Factor of the weight of the penalties from one of these to the next."""
+
+WIDER = 1.3
+"""Factor of the distance from which on links count as close, likewise."""
+
+SHARPER = 2
+"""Factor of the sharpness of the limits after the first refined motion."""
+
+COARSE = 4
+"""Samples from one look at distances to the next, in the first descents."""
+
+PERTURBATION = 0.25
+"""Size of a perturbation beside that of the variables."""
+
+NEARLY = 1e-3
+"""Penalty up to which a motion may pass the checks."""
+
+
+class Stopped(Exception):
+    """The search has to end."""
+
+
+@dataclass
+class Work:
+    """
+    Count of the evaluations, which ends the search.
+
+    Attributes
+    ----------
+    evaluations:
+        How many there may be.
+    stopped:
+        Asked before each; True ends the search.
+    report:
+        Called with the share of the work that is done and the best value of the criterion.
+
+    """
+
+    evaluations: int
+    stopped: Callable[[], bool]
+    report: Callable[[float, float], None]
+    done: int = 0
+    best: float = np.inf
+
+    def count(self) -> None:
+        """Count an evaluation; raise `Stopped` where the search has to end."""
+        if self.done >= self.evaluations or self.stopped():
+            raise Stopped
+        self.done += 1
+
+    @property
+    def share(self) -> float:
+        """Share of the work that is done."""
+        return min(1.0, self.done / self.evaluations)
+
+
+@dataclass(frozen=True)
+class Feasible:
+    """
+    A motion that has passed the checks.
+
+    Attributes
+    ----------
+    trajectory:
+        The motion.
+    criterion:
+        Its value.
+    amplitude:
+        Share of the excursions that was left of what the search had found; 1 for all.
+    x:
+        (size,) variables of the search.
+
+    """
+
+    trajectory: Planned
+    criterion: float
+    amplitude: float
+    x: np.ndarray
+
+
+Judge = Callable[[Objective, np.ndarray], Feasible | None]
+"""Checks the motion of variables, made small enough to pass if need be; None if none passes."""
+
+Excess = Callable[[Planned], np.ndarray]
+"""Gives the shares (n_joints,) of the effort limits that a motion takes."""
+
+
+@dataclass
+class Search:
+    """
+    State of a search; `run` ends with the best feasible motion so far.
+
+    Attributes
+    ----------
+    objective:
+        What is minimised.
+    starts:
+        Poses (k, n_joints) that motions may start from, if the start is free.
+    rng:
+        Source of random motions.
+    work:
+        Counts the evaluations.
+    judge:
+        Makes a feasible motion out of variables.
+    effort_shares:
+        Of a motion, as the checks find them.
+
+    """
+
+    objective: Objective
+    starts: np.ndarray
+    rng: np.random.Generator
+    work: Work
+    judge: Judge
+    effort_shares: Excess
+    best: Feasible | None = None
+    history: list[float] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Search until the work is done; `best` is None where no motion passes the checks."""
+        usual = self.objective
+        self.objective = replace(usual, every=COARSE)
+        try:
+            first = self._first()
+            self._offer(first[0])
+            found = [self._descend(x, FIRST_EVALUATIONS) for x in first]
+            found.sort(key=lambda x: self.objective.value(x).total)
+            self.objective = usual
+            best = self._refined(found[0], ROUNDS[0])
+            sharper = self.objective.family.sharpened(SHARPER)
+            self.objective = replace(self.objective, family=sharper)
+            best = self._refined(best, ROUNDS[1])
+            while True:
+                scale = PERTURBATION * np.abs(best).mean()
+                moved = best + scale * self.rng.standard_normal(best.size)
+                trial = self._refined(moved, ROUNDS[1])
+                if self.objective.value(trial).total < self.objective.value(best).total:
+                    best = trial
+        except Stopped:
+            return
+
+    def _first(self) -> list[np.ndarray]:
+        """Return the best random motions, made so small that no penalty is left."""
+        trials: list[tuple[float, np.ndarray]] = []
+        try:
+            for number in range(RANDOM_STARTS):
+                start = self.starts[number % len(self.starts)]
+                x = self._retreat(self.objective.family.random(self.rng, start))
+                trials.append((self.objective.value(x).total, x))
+                self.work.count()
+        except Stopped:
+            # there is always a first one
+            pass
+        trials.sort(key=lambda trial: trial[0])
+        return [x for _, x in trials[:FIRST]]
+
+    def _retreat(self, x: np.ndarray) -> np.ndarray:
+        """
+        Scale a motion down until no penalty is left.
+
+        A penalty's gradient leads out of a shallow overlap, but not always out of a deep one: the
+        way out can lie across the motion.  Grown from a free motion, links meet the buffer first.
+        """
+        for factor in (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1):
+            smaller = self.objective.family.scaled(x, factor)
+            if self.objective.value(smaller).penalty <= NEARLY * self.objective.weight:
+                break
+        return smaller
+
+    def _refined(self, x: np.ndarray, evaluations: int) -> np.ndarray:
+        """Descend from x, then until efforts and distances are kept; offer what is found."""
+        x = self._descend(x, evaluations)
+        usual = self.objective
+        try:
+            for _ in range(REPAIRS):
+                found = self._offer(x)
+                if found is None or found.amplitude < 1.0:
+                    self._tighten(x)
+                    x = self._descend(x, FIRST_EVALUATIONS)
+                else:
+                    break
+            else:
+                self._offer(x)
+        finally:
+            # the next motion will have peaks like these between the samples
+            self.objective = replace(usual, effort=self.objective.effort)
+        return x
+
+    def _tighten(self, x: np.ndarray) -> None:
+        """Tighten what the motion does not keep: efforts by their excess, else distances."""
+        shares = self.effort_shares(self.objective.family.trajectory(x))
+        tighter = replace(self.objective, weight=HEAVIER * self.objective.weight, every=1)
+        if shares.max() > 1.0:
+            lower = self.objective.effort * np.minimum(1.0, 0.995 / shares)
+            self.objective = replace(tighter, effort=lower)
+        else:
+            self.objective = replace(tighter, buffer=WIDER * self.objective.buffer)
+
+    def _offer(self, x: np.ndarray) -> Feasible | None:
+        """Check a motion, and keep it if it is the best so far."""
+        found = self.judge(self.objective, x)
+        if found is not None and (self.best is None or found.criterion < self.best.criterion):
+            self.best = found
+            self.work.best = found.criterion
+        if self.best is not None:
+            self.history.append(self.best.criterion)
+            self.work.report(self.work.share, self.best.criterion)
+        return found
+
+    def _descend(self, x: np.ndarray, evaluations: int) -> np.ndarray:
+        """Return the best variables that a descent finds."""
+        best, least, objective = x, np.inf, self.objective
+        ends = self.work.done + evaluations
+
+        def function(trial: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal best, least
+            if self.work.done >= ends:
+                raise _Enough
+            self.work.count()
+            value, gradient = objective.gradient(trial)
+            if value.total < least:
+                best, least = trial.copy(), value.total
+            return value.total, gradient
+
+        try:
+            scipy.optimize.minimize(
+                function,
+                x,
+                jac=True,
+                method='L-BFGS-B',
+                options={'maxiter': evaluations, 'maxcor': MEMORY, 'ftol': 1e-7, 'gtol': 1e-7},
+            )
+        except _Enough:
+            pass
+        except Stopped:
+            self._offer(best)
+            raise
+        return best
+
+
+class _Enough(Exception):
+    """A descent has had its evaluations."""

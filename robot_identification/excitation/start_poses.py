@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of a plan, and poses that gravity and collisions allow it to start from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pinocchio as pin
+
+from ..data.recording import Motion
+from ..errors import ExcitationError
+from ..model.robot import Robot
+from ..regressor import build, predict, prior
+from .collision_check import Nearest, too_close
+from .collisions import CollisionModel
+from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
+from .settings import PlannerSettings
+
+POSES = 24
+"""Poses that a search may start from."""
+
+CANDIDATES = 500
+"""Random poses among which they are sought."""
+
+INNER = 0.8
+"""Share of the ranges in which these lie."""
+
+BEYOND = 3.0
+"""Times what the effort limit allows from which on an acceleration limit says nothing."""
+
+
+def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[str, ...]]:
+    """
+    Return the limits of a plan, finite for positions, and warnings.
+
+    Acceleration limits that are made of velocity limits are lowered where the effort limit allows
+    far less, and velocity limits with them: some URDFs have speeds that no drive reaches.
+
+    Raises
+    ------
+    ExcitationError
+        where limits leave no room.
+
+    """
+    limits = motion_limits(robot, settings)
+    start = start_position(robot, settings, limits)
+    limits = replace(
+        limits,
+        lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
+        upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
+    )
+    if settings.acceleration_limits or robot.passive:
+        return limits, ()
+    reachable = BEYOND * _reachable(robot, limits)
+    share = np.minimum(1.0, reachable / limits.acceleration)
+    warnings = tuple(
+        f"the velocity limit of joint '{joint}', {velocity:.4g} {limits.unit('velocity', j)}, is "
+        f'far beyond what its effort limit allows: planned with {part * velocity:.4g}'
+        for j, (joint, velocity, part) in enumerate(
+            zip(limits.joints, limits.velocity, share, strict=True)
+        )
+        if part < 1.0
+    )
+    lowered = replace(
+        limits,
+        velocity=share * limits.velocity,
+        acceleration=share * limits.acceleration,
+        jerk=share * limits.jerk,
+    )
+    return lowered, warnings
+
+
+def _reachable(robot: Robot, limits: Limits) -> np.ndarray:
+    """Return the accelerations (n_joints,) that the effort limits allow in the median pose."""
+    # a seed of its own: the limits are a property of the robot, not of a plan
+    rng = np.random.default_rng(20130602)
+    poses = rng.uniform(limits.lower, limits.upper, (64, robot.n_joints))
+    model, data = robot.model, robot.model.createData()
+    inertia = np.array(
+        [np.diagonal(pin.crba(model, data, q)) for q in robot.configuration(poses)]
+    )[:, robot.columns]
+    free = np.maximum(limits.effort - np.abs(_gravity(robot, poses)), 0.0)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        return np.asarray(np.nanmedian(free / inertia, axis=0))
+
+
+def _gravity(robot: Robot, poses: np.ndarray) -> np.ndarray:
+    """Return the efforts (k, n_joints) that hold poses; rest has no friction."""
+    rest = np.zeros_like(poses)
+    return predict(build(robot), Motion(poses, rest, rest), prior(robot))
+
+
+def start_poses(
+    robot: Robot, settings: PlannerSettings, limits: Limits, collisions: CollisionModel | None
+) -> np.ndarray:
+    """
+    Return poses (k, n_joints) that a plan may start from, the usual one first.
+
+    That is the pose of the settings, and then the only one, or the allowed one that is nearest to
+    the middle of the ranges.
+
+    Raises
+    ------
+    ExcitationError
+        where the pose of the settings touches something or is too heavy to hold, or no pose is
+        allowed.
+
+    """
+    start = start_position(robot, settings, limits)
+    if settings.start:
+        contact = None if collisions is None else next(collisions.contacts(start[None]), None)
+        if collisions is not None and contact is not None:
+            raise too_close(collisions, Nearest.of(contact, 0.0, start))
+        _require_held(robot, limits, start)
+        return start[None]
+    half = 0.5 * (limits.upper - limits.lower)
+    rng = np.random.default_rng(settings.seed)
+    candidates = start + INNER * rng.uniform(-1.0, 1.0, (CANDIDATES, robot.n_joints)) * half
+    candidates = np.clip(candidates, limits.lower, limits.upper)
+    nearest_first = np.argsort(np.linalg.norm((candidates - start) / half, axis=1))
+    candidates = np.concatenate([start[None], candidates[nearest_first]])
+    held = np.flatnonzero((np.abs(_gravity(robot, candidates)) <= limits.effort).all(axis=1))
+    in_the_way: Counter[str] = Counter()
+    for number, i in enumerate(held):
+        words = _touching(collisions, candidates[i])
+        if not words:
+            others = (j for j in rng.permutation(held[number + 1 :]))
+            free = (candidates[j] for j in others if not _touching(collisions, candidates[j]))
+            return np.array([candidates[i], *islice(free, POSES - 1)])
+        in_the_way.update(words)
+    if not held.size:
+        _require_held(robot, limits, start)
+    (words_of_most, count), *_ = in_the_way.most_common(1)
+    raise ExcitationError(
+        f'no position free of collision was found to start from: {words_of_most} are too close in '
+        f'{count} of {held.size} positions',
+        key='start',
+        remedy="correct the obstacle or the shapes, or give a free 'start'",
+    )
+
+
+def _touching(collisions: CollisionModel | None, pose: np.ndarray) -> set[str]:
+    if collisions is None:
+        return set()
+    contacts = collisions.contacts(pose[None])
+    return {collisions.in_words(c.first, c.second) for c in contacts}
+
+
+def _require_held(robot: Robot, limits: Limits, pose: np.ndarray) -> None:
+    effort = _gravity(robot, pose[None])[0]
+    for j, joint in enumerate(robot.joints):
+        if abs(effort[j]) > limits.effort[j]:
+            raise ExcitationError(
+                f'gravity takes {abs(effort[j]):.6g} {limits.unit("effort", j)} at the start of '
+                f"joint '{joint}', beyond its limit of {limits.effort[j]:.6g} (margin included)",
+                joint=joint,
+                key='effort',
+                value=float(effort[j]),
+                remedy='start elsewhere, lower the margin, or correct effort limit and inertias',
+            )
