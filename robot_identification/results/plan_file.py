@@ -90,10 +90,16 @@ class _StoredTrajectory:
                 self.duration,
                 self.frequency,
                 np.array(self.start),
-                np.array(self.coefficients),
+                self._table('coefficients'),
             )
-        arrays = (np.array(getattr(self, name)) for name in QUANTITIES)
+        arrays = (self._table(name) for name in QUANTITIES)
         return PointTrajectory(joints, np.array(self.time), *arrays)
+
+    def _table(self, name: str) -> np.ndarray:
+        rows = getattr(self, name)
+        if len({len(row) for row in rows}) > 1:
+            raise ValueError(f"rows of 'trajectory.{name}' have different lengths")
+        return np.array(rows, dtype=float).reshape(len(rows), -1 if len(rows) else 0)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def test_rows_of_different_lengths_are_refused(tmp_path, robot):
     document = yaml.safe_load(path.read_text())
     document['trajectory']['coefficients'][3].pop()
     path.write_text(yaml.safe_dump(document))
-    with pytest.raises(SettingsError, match='cannot read plan'):
+    with pytest.raises(SettingsError, match="rows of 'trajectory.coefficients' have different"):
         read_plan(path)
 
 
