@@ -11,6 +11,7 @@ import sys
 from ..errors import ConsistencyError, IdentificationError
 from ..version import __version__
 from . import (
+    calibrate,
     check,
     demo,
     diagnose,
@@ -42,6 +43,7 @@ COMMANDS = (
     fleet,
     plan,
     preview,
+    calibrate,
     play,
     wait,
     repair,

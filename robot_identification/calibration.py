@@ -1,0 +1,493 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Motions until the parameters are known well enough: plan, execute, identify, look, plan the next.
+
+`calibrate` knows neither ROS nor a simulator: it is given what plans and what executes.  Each
+motion has a folder of its own with plan, page, recording and factor, so that a calibration that
+was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from .config.problem import IdentificationProblem
+from .errors import ExcitationError
+from .excitation.collisions import collision_model, CollisionModel
+from .excitation.constraints import check_trajectory, Findings
+from .excitation.limits import motion_limits
+from .excitation.planner import plan
+from .excitation.plans import Plan
+from .excitation.points import PointTrajectory
+from .excitation.settings import PlannerSettings
+from .options.fields import option
+from .options.keys import to_mapping
+from .pipeline import identify_factors, identify_sources
+from .progress import Progress
+from .reduction import FactorBuilder, Source
+from .results.factor_file import read_factor, StoredFactor, write_factor
+from .results.plan_file import as_points, read_plan
+from .results.result import Result
+from .results.result_yaml import dump, plain, write_whole
+from .results.saving import reported_failures, save, save_plan
+
+MET, UNREACHABLE, SPENT, DECLINED = 'met', 'unreachable', 'spent', 'declined'
+"""Ends of a calibration."""
+
+HOPELESS = 1.5
+"""A deviation that stays above the target by this factor at the end of the budget is given up."""
+
+PlanMotion = Callable[
+    [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan
+]
+"""Plans a motion as `next_motion` does."""
+
+Choose = Callable[[IdentificationProblem, Source], IdentificationProblem]
+"""Fills in settings of the problem from the first recording."""
+
+Execute = Callable[[PointTrajectory, Path], Source]
+"""
+Executes a motion and returns its recording, kept in the folder; returns the one that is there
+already without moving.
+"""
+
+
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """Goal and budget of a calibration."""
+
+    target: float = option(
+        5.0,
+        doc='Wanted standard deviation of every essential parameter, relative to its value',
+        unit='%',
+        minimum=0.01,
+        maximum=100.0,
+    )
+    least_share: float = option(
+        0.5,
+        doc='A base parameter is essential if its part of the effort of some joint (root mean '
+        'square over all motions) has at least this share of the whole',
+        unit='%',
+        minimum=0.0,
+        maximum=100.0,
+    )
+    prediction_error: float | None = option(
+        None,
+        doc='Wanted relative error of the efforts predicted for a motion that is executed for '
+        'validation alone, in place of target; null executes none',
+        unit='%',
+        minimum=0.0,
+    )
+    motions: int = option(8, doc='Motions to identify from, at most', minimum=1, maximum=1000)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """
+    What is known after a number of motions.
+
+    Attributes
+    ----------
+    names:
+        Of the b base parameters.
+    values, std:
+        (b,) estimates and standard deviations; NaN for parameters that were not excited.
+    share:
+        (b,) of the effort, as `CalibrationSettings.least_share` [%].
+    prediction_error:
+        On the validation motion [%]; None where there is none.
+    settings:
+        Goal.
+
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    std: np.ndarray
+    share: np.ndarray
+    prediction_error: float | None
+    settings: CalibrationSettings
+
+    @classmethod
+    def of(cls, result: Result, settings: CalibrationSettings) -> Standing:
+        """Return what a result says."""
+        estimate, triangles = result.estimate, result.system.factor.triangles
+        values = estimate.base.values
+        lengths = np.linalg.norm(triangles, axis=1)
+        whole = np.maximum(lengths[:, -1:], np.finfo(float).tiny)
+        share = (lengths[:, :-1] * np.abs(values) / whole).max(axis=0)
+        error = result.validations[0].relative_error if result.validations else None
+        return cls(result.structure.names, values, estimate.std, 100.0 * share, error, settings)
+
+    @property
+    def essential(self) -> np.ndarray:
+        """(b,) bool, parameters that the goal is about."""
+        return np.asarray(self.share >= self.settings.least_share)
+
+    @property
+    def relative_std(self) -> np.ndarray:
+        """(b,) 100 std / |value|, infinite where it is not known [%]."""
+        with np.errstate(divide='ignore', invalid='ignore'):
+            relative = 100.0 * self.std / np.abs(self.values)
+        return np.where(np.isfinite(relative), relative, np.inf)
+
+    @property
+    def open(self) -> np.ndarray:
+        """(b,) bool, essential parameters whose deviation is above the target."""
+        return self.essential & (self.relative_std > self.settings.target)
+
+    @property
+    def met(self) -> bool:
+        """Whether the goal is reached."""
+        if self.settings.prediction_error is None:
+            return not self.open.any()
+        error = self.prediction_error
+        return error is not None and error <= self.settings.prediction_error
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """Wanted standard deviations of the open parameters, in their units."""
+        wanted = 0.01 * self.settings.target * np.abs(self.values)
+        return {self.names[i]: float(wanted[i]) for i in np.flatnonzero(self.open)}
+
+    def summary(self) -> str:
+        """Return a line."""
+        essential, relative = self.essential, self.relative_std
+        good = int((essential & ~self.open).sum())
+        text = (
+            f'{good} of {int(essential.sum())} essential parameters within '
+            f'{self.settings.target:g} %'
+        )
+        if self.open.any():
+            worst = int(np.argmax(np.where(self.open, relative, 0.0)))
+            text += f', the worst is {self.names[worst]} ({relative[worst]:.3g} %)'
+        if self.prediction_error is not None:
+            text += f'; prediction error {self.prediction_error:.3g} %'
+        return text
+
+
+def hopeless(standings: Sequence[Standing]) -> np.ndarray:
+    """
+    Return (b,) bool, open parameters whose target the rest of the budget will not reach.
+
+    Information is 1 / std^2 and adds up; each motion to come is taken to bring as much of it as
+    the latest one, which was planned for the open parameters, or as the mean of all.  After one
+    motion nothing is hopeless.
+    """
+    last = standings[-1]
+    if len(standings) < 2:
+        return np.zeros(len(last.names), dtype=bool)
+    left = last.settings.motions - len(standings)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        now, before = (np.nan_to_num(1.0 / s.std**2) for s in (last, standings[-2]))
+        at_end = now + left * np.maximum(now - before, now / len(standings))
+        relative = 100.0 / (np.sqrt(at_end) * np.abs(last.values))
+    return np.asarray(last.open & ~(relative <= HOPELESS * last.settings.target))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """
+    End of a calibration.
+
+    Attributes
+    ----------
+    outcome:
+        `MET`, `UNREACHABLE`, `SPENT` or `DECLINED`.
+    standings:
+        One a motion.
+    result:
+        From all motions; None where there was none.
+    duration:
+        Of all motions together [s].
+    reasons:
+        Why the goal is not reached: parameters and limits.
+
+    """
+
+    outcome: str
+    standings: tuple[Standing, ...]
+    result: Result | None
+    duration: float
+    reasons: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return the end in a few lines."""
+        count = len(self.standings)
+        words = {
+            MET: 'the goal is reached',
+            UNREACHABLE: 'the goal cannot be reached with the motions of the budget',
+            SPENT: 'the budget of motions is spent',
+            DECLINED: 'stopped before the next motion',
+        }
+        lines = [f'{words[self.outcome]}: {count} motion(s), {self.duration:.4g} s']
+        return '\n'.join([*lines, *(f'  {reason}' for reason in self.reasons)])
+
+
+@dataclass
+class _Motion:
+    """A motion that was executed, with what identifies from it."""
+
+    trajectory: PointTrajectory
+    source: Source
+    factor: StoredFactor
+
+
+@dataclass
+class _Run:
+    """Folder and tools of a calibration."""
+
+    folder: Path
+    problem: IdentificationProblem
+    planner: PlannerSettings
+    settings: CalibrationSettings
+    plan_motion: PlanMotion
+    execute: Execute
+    choose: Choose | None
+    confirm: Callable[[Path], bool]
+    report: Callable[[str], None]
+    standings: list[Standing] = field(default_factory=list)
+    motions: list[_Motion] = field(default_factory=list)
+
+    @cached_property
+    def collisions(self) -> CollisionModel | None:
+        """Collision model of all checks."""
+        planner = self.planner
+        if not planner.check_collisions:
+            return None
+        return collision_model(self.problem.robot, planner.clearance, planner.all_obstacles)
+
+    @cached_property
+    def builder(self) -> FactorBuilder:
+        """Builder of the factors."""
+        return FactorBuilder.of(self.problem)
+
+    def check(self, trajectory: PointTrajectory) -> Findings:
+        """Check a motion by the limits that count at execution; raises `ExcitationError`."""
+        limits = motion_limits(self.problem.robot, self.planner, margin=0.0)
+        return check_trajectory(
+            self.problem.robot,
+            trajectory,
+            limits,
+            rate=self.planner.check_rate,
+            collisions=self.collisions,
+        )
+
+    def plan(self, number: int, targets: Mapping[str, float]) -> Plan:
+        """Plan a motion, from where the robot is after the one before."""
+        planner = replace(self.planner, seed=self.planner.seed + number)
+        if self.motions:
+            start = tuple(self.motions[-1].trajectory.position[-1].tolist())
+            planner = replace(planner, start=start)
+        factors = [motion.factor for motion in self.motions]
+        return self.plan_motion(self.problem, planner, factors, targets)
+
+    def motion(self, name: str, number: int, targets: Mapping[str, float]) -> _Motion | None:
+        """Plan, check and execute a motion, as far as its folder has it not; None if declined."""
+        folder = self.folder / name
+        if not (folder / 'plan.yaml').exists():
+            self.report(f'{name}: planning')
+            made = self.plan(number, targets)
+            save_plan(folder, made, self.problem.robot, self.problem.model, self.collisions)
+        stored = read_plan(folder / 'plan.yaml')
+        if not stored.is_of(self.problem.robot) or stored.joints != self.problem.robot.joints:
+            raise ExcitationError(
+                f"'{folder}' is of a calibration of another robot",
+                value=str(folder),
+                remedy='choose another folder, or take the URDF that it began with',
+            )
+        trajectory = as_points(stored.trajectory)
+        archive = folder / 'motion.factor'
+        if not archive.exists():
+            self.check(trajectory)
+            if not self.confirm(folder):
+                return None
+            self.report(f'{name}: executing {trajectory.duration:.4g} s')
+        source = self.execute(trajectory, folder)
+        if not archive.exists():
+            if self.choose is not None:
+                self.problem = self.choose(self.problem, source)
+            with reported_failures(folder):
+                write_factor(self.builder.reduce(source), archive)
+        factor = read_factor(archive)
+        if self.choose is not None:
+            self.problem, self.choose = _as_reduced(self.problem, factor), None
+        return _Motion(trajectory, source, factor)
+
+    def standing(self, validation: Sequence[Source]) -> Standing:
+        """Identify from all motions so far."""
+        factors = [motion.factor for motion in self.motions]
+        result = identify_factors(factors, self.problem.estimation, validation=validation)
+        return Standing.of(result, self.settings)
+
+    def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:
+        """Write ``calibration.yaml``."""
+        rows = [
+            {
+                'duration': motion.trajectory.duration,
+                'essential': int(standing.essential.sum()),
+                'open': list(standing.targets),
+                'prediction_error': standing.prediction_error,
+            }
+            for motion, standing in zip(self.motions, self.standings, strict=True)
+        ]
+        document = {
+            'robot': self.problem.robot.name,
+            'settings': to_mapping(self.settings),
+            'outcome': outcome,
+            'reasons': list(reasons),
+            'motions': rows,
+        }
+        with reported_failures(self.folder):
+            write_whole(self.folder / 'calibration.yaml', dump(plain(document)))
+
+    def reasons(self, given_up: np.ndarray) -> tuple[str, ...]:
+        """Say for each parameter that stays open how uncertain it is, and what limits it."""
+        last, robot = self.standings[-1], self.problem.robot
+        use = self.check(self.motions[-1].trajectory).use.quantities
+        texts = []
+        for i in np.flatnonzero(given_up):
+            owner = last.names[i].rpartition('.')[0]
+            names = robot.links if owner in robot.links else robot.joints
+            text = f'{last.names[i]}: {last.relative_std[i]:.3g} %'
+            if owner in names:
+                joint = names.index(owner)
+                worst = max(use, key=lambda name: use[name][joint])
+                share = 100.0 * use[worst][joint]
+                text += f'; {robot.joints[joint]} uses {share:.0f} % of its {worst} limit'
+            texts.append(text)
+        return tuple(texts)
+
+
+def _as_reduced(problem: IdentificationProblem, factor: StoredFactor) -> IdentificationProblem:
+    """Return the problem with the settings that a factor was made with."""
+    robot = problem.robot.with_gravity(factor.robot['gravity'])
+    return replace(
+        problem, robot=robot, model=factor.settings.model, signals=factor.settings.signals
+    )
+
+
+def next_motion(
+    problem: IdentificationProblem,
+    settings: PlannerSettings,
+    factors: Sequence[StoredFactor],
+    targets: Mapping[str, float],
+    *,
+    progress: Progress | None = None,
+) -> Plan:
+    """
+    Plan a motion that complements earlier ones.
+
+    Parameters
+    ----------
+    problem:
+        Robot and terms of its regressor.
+    settings:
+        Of the planner.
+    factors:
+        Of the recordings of earlier motions.
+    targets:
+        Wanted standard deviations by base parameter, in its unit; empty for all alike.
+    progress:
+        Told about the progress.
+
+    """
+    return plan(problem.robot, settings, progress, model=problem.model)
+
+
+def calibrate(
+    folder: Path | str,
+    problem: IdentificationProblem,
+    execute: Execute,
+    settings: CalibrationSettings | None = None,
+    *,
+    planner: PlannerSettings | None = None,
+    plan_motion: PlanMotion = next_motion,
+    choose: Choose | None = None,
+    confirm: Callable[[Path], bool] = lambda folder: True,
+    report: Callable[[str], None] = lambda text: None,
+) -> Calibration:
+    """
+    Plan, execute and identify until the parameters are known as well as wanted.
+
+    Parameters
+    ----------
+    folder:
+        Receives the folders ``motion_1``, ``motion_2``, ..., ``validation`` and ``results``, and
+        ``calibration.yaml``.  What it has of a calibration that was interrupted is taken over.
+    problem:
+        Robot and methods; the method of the estimation has to be one that factors are enough for.
+    execute:
+        Executes a motion.
+    settings:
+        Goal and budget; defaults where None.
+    planner:
+        Of the planner, and of the check before each execution; defaults where None.
+    plan_motion:
+        Plans a motion; it starts where the one before ended, with another seed.
+    choose:
+        Fills in settings of signals and model from the first recording; None leaves them.
+    confirm:
+        Asked before each motion, with the folder that has its page; False ends the calibration.
+    report:
+        Called with what happens, a line each.
+
+    Raises
+    ------
+    IdentificationError
+        of the kind that fits, where a motion is refused or a recording cannot be used.
+
+    """
+    settings = settings or CalibrationSettings()
+    run = _Run(
+        Path(folder), problem, planner or PlannerSettings(), settings, plan_motion, execute,
+        choose, confirm, report,
+    )  # fmt: skip
+    validation: list[Source] = []
+    if settings.prediction_error is not None:
+        held_out = run.motion('validation', 0, {})
+        if held_out is None:
+            return Calibration(DECLINED, (), None, 0.0)
+        validation.append(held_out.factor)
+    given_up: set[str] = set()
+    outcome = SPENT
+    while len(run.motions) < settings.motions:
+        number = len(run.motions) + 1
+        targets = run.standings[-1].targets if run.standings else {}
+        wanted = {name: std for name, std in targets.items() if name not in given_up}
+        motion = run.motion(f'motion_{number}', number, wanted)
+        if motion is None:
+            outcome = DECLINED
+            break
+        run.motions.append(motion)
+        run.standings.append(run.standing(validation))
+        last = run.standings[-1]
+        report(f'motion_{number}: {last.summary()}')
+        given_up = {last.names[i] for i in np.flatnonzero(hopeless(run.standings))}
+        run.write(None)
+        if last.met:
+            outcome = MET
+            break
+        if settings.prediction_error is None and set(last.targets) <= given_up:
+            outcome = UNREACHABLE
+            break
+    return _ended(run, outcome, validation)
+
+
+def _ended(run: _Run, outcome: str, validation: Sequence[Source]) -> Calibration:
+    """Identify from all recordings, write the results, and say how it ended."""
+    duration = sum(motion.trajectory.duration for motion in run.motions)
+    if not run.motions:
+        return Calibration(outcome, (), None, duration)
+    reasons = () if outcome == MET else run.reasons(run.standings[-1].open)
+    run.write(outcome, reasons)
+    sources = [motion.source for motion in run.motions]
+    result = identify_sources(run.problem, sources, validation)
+    result = replace(result, name=result.name or run.problem.robot.name)
+    save(result, run.folder / 'results')
+    return Calibration(outcome, tuple(run.standings), result, duration, reasons)
