@@ -84,6 +84,9 @@ def add_parser(commands: Any) -> None:
         metavar='SHARE',
         help='share of the planned speed, without --simulation (default: %(default)s)',
     )
+    parser.add_argument(
+        '--namespace', default='', help="namespace of the robot's nodes, without --simulation"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -166,7 +169,7 @@ def _executor(options: argparse.Namespace, problem: IdentificationProblem) -> It
             f'moving a robot needs ROS 2 ({error})',
             remedy='source your ROS 2 workspace, or try it with --simulation',
         ) from error
-    with executing(problem, options.speed) as execute:
+    with executing(problem, options.speed, options.namespace) as execute:
         yield execute
 
 

@@ -90,12 +90,13 @@ class ActionExecutor:
 
 @contextmanager
 def executing(
-    problem: IdentificationProblem, speed: float
+    problem: IdentificationProblem, speed: float, namespace: str = ''
 ) -> Iterator[Callable[[PointTrajectory, Path], Source]]:
-    """Give an `ActionExecutor` with a ROS node of its own."""
+    """Give an `ActionExecutor` with a ROS node of its own, in the namespace of the robot's."""
     # Ctrl-C is to reach the caller, which cancels the goal: the robot comes to rest then
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     try:
-        yield ActionExecutor(ServiceCaller(rclpy.create_node('calibration')), problem, speed)
+        node = rclpy.create_node('calibration', namespace=namespace)
+        yield ActionExecutor(ServiceCaller(node), problem, speed)
     finally:
         rclpy.try_shutdown()
