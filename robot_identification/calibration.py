@@ -89,7 +89,7 @@ class CalibrationSettings:
 @dataclass(frozen=True)
 class Standing:
     """
-    What is known after a number of motions.
+    State of knowledge after a number of motions.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Standing:
 
     @property
     def met(self) -> bool:
-        """Whether the goal is reached."""
+        """True if the goal is reached."""
         if self.settings.prediction_error is None:
             return not self.open.any()
         error = self.prediction_error
