@@ -29,12 +29,6 @@ class PredictedDeviations:
     std: np.ndarray
     values: np.ndarray
 
-    @property
-    def relative(self) -> np.ndarray:
-        """(b,) 100 std / |value|; infinite where the URDF gives 0 [%]."""
-        with np.errstate(divide='ignore', invalid='ignore'):
-            return np.where(self.values == 0.0, np.inf, 100.0 * self.std / np.abs(self.values))
-
     def repetitions(self, target: np.ndarray) -> np.ndarray:
         """
         Return how often the motion has to be executed for wanted standard deviations.

@@ -132,14 +132,19 @@ class StoredPlan:
         return bool(robot_document(robot)['sha256'] == self.sha256)
 
 
-def plan_text(plan: Plan, robot: Robot, model: ModelSettings) -> str:
+def plan_text(
+    plan: Plan,
+    robot: Robot,
+    model: ModelSettings,
+    deviations: PredictedDeviations | None = None,
+) -> str:
     """Return the content of ``plan.yaml``; all but the trajectory is for the reader's use."""
     stored = robot_document(robot)
     limits = {
         name: getattr(plan.limits, name)
         for name in ('lower', 'upper', 'velocity', 'acceleration', 'jerk', 'effort')
     }
-    document = {
+    document: dict[str, Any] = {
         'format': FORMAT,
         'robot': {key: stored[key] for key in ('name', 'joints', 'locked', 'gravity', 'sha256')},
         'trajectory': _trajectory_document(plan.trajectory),
@@ -152,14 +157,12 @@ def plan_text(plan: Plan, robot: Robot, model: ModelSettings) -> str:
             'warnings': list(plan.warnings),
         },
     }
+    if deviations is not None:
+        columns = (deviations.names, deviations.units, deviations.values, deviations.std)
+        keys = ('parameter', 'unit', 'urdf', 'std')
+        rows = [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
+        document['deviations'] = rows
     return dump(plain(document))
-
-
-def deviations_document(deviations: PredictedDeviations) -> list[dict[str, Any]]:
-    """Return predicted deviations as plain data, one mapping a base parameter."""
-    columns = (deviations.names, deviations.units, deviations.values, deviations.std)
-    keys = ('parameter', 'unit', 'urdf', 'std')
-    return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _trajectory_document(trajectory: Trajectory) -> dict[str, Any]:

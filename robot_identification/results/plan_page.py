@@ -227,12 +227,13 @@ def _deviation_rows(deviations: PredictedDeviations | None) -> list[dict[str, An
     wanted = np.maximum(0.05 * np.abs(deviations.values), np.finfo(float).tiny)
     with np.errstate(over='ignore'):
         repetitions = deviations.repetitions(wanted)
+        relative = 5.0 * deviations.std / wanted
     rows = zip(
         deviations.names,
         deviations.units,
         deviations.values.tolist(),
         deviations.std.tolist(),
-        deviations.relative.tolist(),
+        relative.tolist(),
         repetitions.tolist(),
         strict=True,
     )

@@ -163,7 +163,7 @@ def save_plan(
         settings=dump(to_mapping(plan.settings)),
     )
     files: dict[Path, str | bytes] = {
-        folder / 'plan.yaml': plan_text(plan, robot, model),
+        folder / 'plan.yaml': plan_text(plan, robot, model, deviations),
         folder / 'trajectory.csv': points_csv(to_points(plan.trajectory, CSV_RATE)),
         folder / 'trajectory.yaml': points_message(_sent(plan, robot, collisions)),
         folder / 'plan.html': plan_html(page),

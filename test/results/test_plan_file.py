@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError, SettingsError
+from robot_identification.excitation.deviations import PredictedDeviations
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.plans import Plan
 from robot_identification.excitation.points import (
@@ -152,6 +153,17 @@ def test_the_message_is_a_joint_trajectory_in_yaml(robot):
     ):
         rows = np.array([p[key] for p in found])
         assert rows == pytest.approx(getattr(points, name), abs=1e-6)
+
+
+def test_predicted_deviations_are_listed_by_parameter(robot):
+    deviations = PredictedDeviations(
+        ('a', 'b'), ('kg', 'N m'), np.array([0.1, np.inf]), np.array([2.0, 0.0])
+    )
+    text = plan_text(plan_of(robot, series(robot)), robot, MODEL, deviations)
+    assert yaml.safe_load(text)['deviations'] == [
+        {'parameter': 'a', 'unit': 'kg', 'urdf': 2.0, 'std': 0.1},
+        {'parameter': 'b', 'unit': 'N m', 'urdf': 0.0, 'std': None},
+    ]
 
 
 @pytest.mark.parametrize('name', ['a, b', 'x: y', '"q"', "it's", '[1]', 'é'])
