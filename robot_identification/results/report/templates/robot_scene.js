@@ -157,7 +157,7 @@ function robotScene(canvas, data) {
       canvas.height = height;
     }
     const share = Math.min(Math.max(time / data.duration, 0), 1);
-    const distance = 1.8 * data.radius / eye.zoom;
+    const distance = 1.5 * data.radius / eye.zoom;
     gl.viewport(0, 0, width, height);
     gl.clearColor(...colourOf('--sky'), 1);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
