@@ -42,6 +42,9 @@ MET, UNREACHABLE, SPENT, DECLINED = 'met', 'unreachable', 'spent', 'declined'
 HOPELESS = 1.5
 """A deviation that stays above the target by this factor at the end of the budget is given up."""
 
+SHORTEST = 0.3
+"""Share of the planner's duration that a motion takes at least."""
+
 PlanMotion = Callable[
     [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan
 ]
@@ -171,6 +174,29 @@ class Standing:
         return text
 
 
+def needed_duration(standing: Standing, spent: float, longest: float) -> float:
+    """
+    Return how long the next motion has to be by what the motions so far brought [s].
+
+    Deviations fall with the root of the time, so the worst open parameter tells what is missing.
+
+    Parameters
+    ----------
+    standing:
+        After the motions so far.
+    spent:
+        Their duration [s].
+    longest:
+        Longest motion [s]; the shortest is `SHORTEST` of it.
+
+    """
+    if standing.settings.prediction_error is not None:
+        return longest
+    worst = float(np.max(standing.relative_std[standing.open], initial=0.0))
+    missing = spent * ((worst / standing.settings.target) ** 2 - 1.0)
+    return float(np.clip(missing, SHORTEST * longest, longest))
+
+
 def hopeless(standings: Sequence[Standing]) -> np.ndarray:
     """
     Return (b,) bool, open parameters whose target the rest of the budget will not reach.
@@ -279,11 +305,13 @@ class _Run:
         )
 
     def plan(self, number: int, targets: Mapping[str, float]) -> Plan:
-        """Plan a motion, from where the robot is after the one before."""
+        """Plan a motion, from where the robot is after the one before, as long as is needed."""
         planner = replace(self.planner, seed=self.planner.seed + number)
         if self.motions:
+            spent = sum(motion.trajectory.duration for motion in self.motions)
+            length = needed_duration(self.standings[-1], spent, planner.duration)
             start = tuple(self.motions[-1].trajectory.position[-1].tolist())
-            planner = replace(planner, start=start)
+            planner = replace(planner, start=start, duration=length)
         factors = [motion.factor for motion in self.motions]
         return self.plan_motion(self.problem, planner, factors, targets)
 
@@ -427,7 +455,8 @@ def calibrate(
     settings:
         Goal and budget; defaults where None.
     planner:
-        Of the planner, and of the check before each execution; defaults where None.
+        Of the planner, and of the check before each execution; defaults where None.  Motions are
+        shorter than ``duration`` where less is expected to suffice.
     plan_motion:
         Plans a motion; it starts where the one before ended, with another seed.
     choose:

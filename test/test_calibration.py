@@ -16,6 +16,7 @@ from robot_identification.calibration import (
     DECLINED,
     hopeless,
     MET,
+    needed_duration,
     next_motion,
     SPENT,
     Standing,
@@ -107,7 +108,7 @@ def test_motions_follow_until_the_goal_is_reached_and_its_deviations_are_true(
     assert ended.outcome == MET
     count = len(ended.standings)
     assert [name for name, _ in moves.made] == [f'motion_{i + 1}' for i in range(count)]
-    assert ended.duration == pytest.approx(3.0 * count)
+    assert ended.duration <= 3.0 * count
     last = ended.standings[-1]
     known = last.essential
     assert known.sum() >= 5 and (last.relative_std[known] <= 10.0).all()
@@ -267,6 +268,21 @@ def standings(std, target=5.0, motions=4):
 def test_a_parameter_is_given_up_where_the_budget_does_not_suffice(first, second, expected):
     found = hopeless(standings([[first], [second]]))
     assert found.tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ('std', 'expected'),
+    [
+        # deviations fall with the root of the time: sqrt(2) times too large after 6 s takes 6 s
+        ([0.05 * np.sqrt(2.0), 0.01], 6.0),
+        ([0.05 * np.sqrt(1.1)], 3.0),
+        ([0.5], 10.0),
+        ([np.nan], 10.0),
+    ],
+)
+def test_the_next_motion_is_as_long_as_is_needed(std, expected):
+    (standing,) = standings(std)
+    assert needed_duration(standing, 6.0, 10.0) == pytest.approx(expected)
 
 
 def test_nothing_is_given_up_after_one_motion():
