@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         options.urdf, stored.joints, locked=stored.locked, gravity=stored.gravity
     )
     own = {obstacle.name for obstacle in settings.all_obstacles}
-    added = tuple(o for o in stored.settings.all_obstacles if o.name not in own)
+    added = tuple(o for o in stored.obstacles if o.name not in own)
     settings = replace(settings, obstacles=(*settings.obstacles, *added))
     trajectory = as_points(stored.trajectory).slower(options.speed)
     limits = motion_limits(robot, settings, margin=0.0)

@@ -22,6 +22,7 @@ import yaml
 
 from ..errors import ExcitationError, IdentificationError, reading_failure, SettingsError
 from ..excitation.deviations import PredictedDeviations
+from ..excitation.obstacles import Obstacle
 from ..excitation.plans import Plan
 from ..excitation.points import PointTrajectory, to_points
 from ..excitation.settings import PlannerSettings
@@ -109,12 +110,12 @@ class StoredPlan:
 
     Attributes
     ----------
-    name, joints, locked, gravity:
-        Of the robot that it was made for (`Robot.from_urdf`).
+    name, joints, locked, gravity, sha256:
+        Of the robot that it was made for (`Robot.from_urdf`), the last one of its URDF.
     trajectory:
         The motion.
-    settings, model:
-        Of the planner and of its regressor, as the file has them.
+    obstacles:
+        The floor among them.
 
     """
 
@@ -124,8 +125,7 @@ class StoredPlan:
     gravity: tuple[float, float, float]
     sha256: str
     trajectory: Trajectory
-    settings: PlannerSettings
-    model: ModelSettings
+    obstacles: tuple[Obstacle, ...]
 
     def is_of(self, robot: Robot) -> bool:
         """Tell whether the plan was made with the very URDF of a robot."""
@@ -227,19 +227,24 @@ def read_plan(path: str | os.PathLike) -> StoredPlan:
     try:
         robot = from_mapping(_StoredRobot, document.get('robot'), 'robot')
         motion = from_mapping(_StoredTrajectory, document.get('trajectory'), 'trajectory')
-        settings = document.get('settings')
-        settings = settings if isinstance(settings, dict) else {}
-        planner = from_mapping(PlannerSettings, settings.get('planner'), 'settings.planner')
-        model = from_mapping(ModelSettings, settings.get('robot'), 'settings.robot')
+        around = _around(document.get('settings'))
         trajectory = motion.trajectory(robot.joints)
-        if len(planner.obstacles) > MOST_OBSTACLES:
-            raise ValueError(f'{len(planner.obstacles)} obstacles, {MOST_OBSTACLES} are the most')
     except (IdentificationError, ValueError) as error:
         raise _wrong(path, getattr(error, 'message', str(error))) from error
     return StoredPlan(
-        robot.name, robot.joints, robot.locked, robot.gravity, robot.sha256,
-        trajectory, planner, model,
-    )  # fmt: skip
+        robot.name, robot.joints, robot.locked, robot.gravity, robot.sha256, trajectory, around
+    )
+
+
+def _around(settings: Any) -> tuple[Obstacle, ...]:
+    """Return the obstacles of a plan's settings; what else these say need not be understood."""
+    planner = settings.get('planner') if isinstance(settings, dict) else None
+    given = planner if isinstance(planner, dict) else {}
+    known = {key: given[key] for key in ('floor', 'obstacles') if key in given}
+    obstacles = from_mapping(PlannerSettings, known, 'settings.planner').all_obstacles
+    if len(obstacles) > MOST_OBSTACLES:
+        raise ValueError(f'{len(obstacles)} obstacles, {MOST_OBSTACLES} are the most')
+    return obstacles
 
 
 def _wrong(path: Path, reason: str) -> SettingsError:
