@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from .config.problem import IdentificationProblem
-from .errors import ExcitationError
+from .errors import ExcitationError, RecordingError
 from .excitation.collisions import collision_model, CollisionModel
 from .excitation.constraints import check_trajectory, Findings
 from .excitation.limits import motion_limits
@@ -53,11 +54,15 @@ PlanMotion = Callable[
 Choose = Callable[[IdentificationProblem, Source], IdentificationProblem]
 """Fills in settings of the problem from the first recording."""
 
-Execute = Callable[[PointTrajectory, Path], Source]
-"""
-Executes a motion and returns its recording, kept in the folder; returns the one that is there
-already without moving.
-"""
+
+class Executor(Protocol):
+    """Executor of motions, which keeps their recordings in the motions' folders."""
+
+    def find(self, folder: Path) -> Source | None:
+        """Return the recording of a motion that was executed before; None where there is none."""
+
+    def execute(self, trajectory: PointTrajectory, folder: Path) -> Source:
+        """Move the robot and return the recording."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +278,7 @@ class _Run:
     planner: PlannerSettings
     settings: CalibrationSettings
     plan_motion: PlanMotion
-    execute: Execute
+    executor: Executor
     choose: Choose | None
     confirm: Callable[[Path], bool]
     report: Callable[[str], None]
@@ -331,12 +336,20 @@ class _Run:
             )
         trajectory = as_points(stored.trajectory)
         archive = folder / 'motion.factor'
-        if not archive.exists():
+        source = self.executor.find(folder)
+        if source is None and archive.exists():
+            raise RecordingError(
+                f"'{folder}' has a factor, but not the recording that it is of",
+                file=str(folder),
+                remedy='restore the recording, go on with the robot (or simulation) that the '
+                'folder began with, or choose another folder',
+            )
+        if source is None:
             self.check(trajectory)
             if not self.confirm(folder):
                 return None
             self.report(f'{name}: executing {trajectory.duration:.4g} s')
-        source = self.execute(trajectory, folder)
+            source = self.executor.execute(trajectory, folder)
         if not archive.exists():
             if self.choose is not None:
                 self.problem = self.choose(self.problem, source)
@@ -431,7 +444,7 @@ def next_motion(
 def calibrate(
     folder: Path | str,
     problem: IdentificationProblem,
-    execute: Execute,
+    executor: Executor,
     settings: CalibrationSettings | None = None,
     *,
     planner: PlannerSettings | None = None,
@@ -450,8 +463,8 @@ def calibrate(
         ``calibration.yaml``.  What it has of a calibration that was interrupted is taken over.
     problem:
         Robot and methods; the method of the estimation has to be one that factors are enough for.
-    execute:
-        Executes a motion.
+    executor:
+        Executes motions and finds their recordings.
     settings:
         Goal and budget; defaults where None.
     planner:
@@ -474,7 +487,7 @@ def calibrate(
     """
     settings = settings or CalibrationSettings()
     run = _Run(
-        Path(folder), problem, planner or PlannerSettings(), settings, plan_motion, execute,
+        Path(folder), problem, planner or PlannerSettings(), settings, plan_motion, executor,
         choose, confirm, report,
     )  # fmt: skip
     validation: list[Source] = []

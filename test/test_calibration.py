@@ -23,7 +23,11 @@ from robot_identification.calibration import (
     UNREACHABLE,
 )
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.errors import ExcitationError, IdentificationWarning
+from robot_identification.errors import (
+    ExcitationError,
+    IdentificationWarning,
+    RecordingError,
+)
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
@@ -64,12 +68,14 @@ class Moves:
         self.executor = SimulatedExecutor(robot, SIMULATION)
         self.made, self.failing_at = [], failing_at
 
-    def __call__(self, trajectory, folder):
-        if not (folder / 'recording.npz').exists():
-            if folder.name == self.failing_at:
-                raise KeyboardInterrupt
-            self.made.append((folder.name, trajectory))
-        return self.executor(trajectory, folder)
+    def find(self, folder):
+        return self.executor.find(folder)
+
+    def execute(self, trajectory, folder):
+        if folder.name == self.failing_at:
+            raise KeyboardInterrupt
+        self.made.append((folder.name, trajectory))
+        return self.executor.execute(trajectory, folder)
 
 
 @pytest.fixture
@@ -195,6 +201,23 @@ def test_a_plan_that_was_changed_on_disk_does_not_move_the_robot(run, robot, tmp
     with pytest.raises(ExcitationError, match='beyond its limit'):
         run(moves)
     assert not moves.made
+
+
+def test_a_recording_that_is_lost_is_told_and_no_reason_to_move(run, robot, tmp_path):
+    run(target=0.05, motions=1)
+    (tmp_path / 'calibration' / 'motion_1' / 'recording.npz').unlink()
+    moves = Moves(robot)
+    with pytest.raises(RecordingError, match='not the recording'):
+        run(moves, target=0.05, motions=1)
+    assert not moves.made
+
+
+def test_a_recording_without_a_factor_is_used_and_nobody_asked(run, robot, tmp_path):
+    run(target=0.05, motions=1)
+    (tmp_path / 'calibration' / 'motion_1' / 'motion.factor').unlink()
+    moves, asked = Moves(robot), []
+    ended = run(moves, target=0.05, motions=1, confirm=asked.append)
+    assert ended.outcome == SPENT and not moves.made and not asked
 
 
 def test_a_folder_of_another_robot_is_refused(run, problem, robot):

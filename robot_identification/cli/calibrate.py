@@ -17,7 +17,7 @@ from .output import EXIT_OK, EXIT_REJECTED, fail, warn
 from .plan import add_planning
 
 if TYPE_CHECKING:
-    from ..calibration import Execute
+    from ..calibration import Executor
     from ..config.problem import IdentificationProblem
     from ..reduction import Source
 
@@ -70,7 +70,9 @@ def add_parser(commands: Any) -> None:
         help='wanted error of the efforts predicted for a validation motion, in place of --target',
     )
     parser.add_argument('--motions', type=count, metavar='N', help='motions at most (default: 8)')
-    parser.add_argument('--duration', type=positive, metavar='S', help='length of each motion')
+    parser.add_argument(
+        '--duration', type=positive, metavar='S', help='length of a motion, at most'
+    )
     parser.add_argument(
         '--confirm', action='store_true', help='show each motion and ask before it is executed'
     )
@@ -106,11 +108,11 @@ def run(options: argparse.Namespace) -> int:
     require_writable(options.out)
     with collected_warnings() as notes:
         problem, choose = _problem(options.robot, planning)
-        with progress_bar() as progress, _executor(options, problem) as execute:
+        with progress_bar() as progress, _executor(options, problem) as executor:
             ended = calibrate(
                 options.out,
                 problem,
-                execute,
+                executor,
                 settings,
                 planner=planning.planner,
                 plan_motion=partial(next_motion, progress=progress),
@@ -154,7 +156,7 @@ def _problem(source: str, planning: Any) -> tuple[IdentificationProblem, Any]:
 
 
 @contextmanager
-def _executor(options: argparse.Namespace, problem: IdentificationProblem) -> Iterator[Execute]:
+def _executor(options: argparse.Namespace, problem: IdentificationProblem) -> Iterator[Executor]:
     """Give what moves the robot, or the simulated one."""
     if options.simulation:
         from ..simulation.executor import SimulatedExecutor
@@ -169,8 +171,8 @@ def _executor(options: argparse.Namespace, problem: IdentificationProblem) -> It
             f'moving a robot needs ROS 2 ({error})',
             remedy='source your ROS 2 workspace, or try it with --simulation',
         ) from error
-    with executing(problem, options.speed, options.namespace) as execute:
-        yield execute
+    with executing(problem, options.speed, options.namespace) as executor:
+        yield executor
 
 
 def _ask(folder: Path) -> bool:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,9 +52,20 @@ class ActionExecutor:
     problem: IdentificationProblem
     speed: float
 
-    def __call__(self, trajectory: PointTrajectory, folder: Path) -> Source:
+    def find(self, folder: Path) -> Source | None:
+        """Return the recording of a motion that was executed before."""
+        kept = folder / RECORDING
+        if not kept.exists():
+            return None
+        entry = from_mapping(RecordingEntry, read_document(kept).content)
+        problem = self.problem
+        return open_recording(
+            entry, problem.robot.joints, problem.drives, folder, elastic=problem.model.elastic
+        )
+
+    def execute(self, trajectory: PointTrajectory, folder: Path) -> Source:
         """
-        Return the recording of a motion, which is executed if there is none yet.
+        Execute a motion and return its recording.
 
         Raises
         ------
@@ -62,36 +73,28 @@ class ActionExecutor:
             where the excitation node refuses the motion, or ends it.
 
         """
-        kept = folder / RECORDING
-        if not kept.exists():
-            done = self.caller.act(
-                Excite,
-                'excitation/excite',
-                PATIENCE + 10.0 * trajectory.duration / self.speed,
-                plan_id='',
-                trajectory=message_of(trajectory),
-                speed=self.speed,
-                record=True,
-                recording_name=f'{folder.name}_{datetime.now():%Y%m%d_%H%M%S}',
-            )
-            with reported_failures(folder):
-                document = {'file': str(Path(done.recording_path).absolute()), 'format': 'rosbag2'}
-                write_whole(kept, dump(document))
-        entry = from_mapping(RecordingEntry, read_document(kept).content)
-        problem = self.problem
-        return open_recording(
-            entry,
-            problem.robot.joints,
-            problem.drives,
-            folder,
-            elastic=problem.model.elastic,
+        done = self.caller.act(
+            Excite,
+            'excitation/excite',
+            PATIENCE + 10.0 * trajectory.duration / self.speed,
+            plan_id='',
+            trajectory=message_of(trajectory),
+            speed=self.speed,
+            record=True,
+            recording_name=f'{folder.name}_{datetime.now():%Y%m%d_%H%M%S}',
         )
+        document = {'file': str(Path(done.recording_path).absolute()), 'format': 'rosbag2'}
+        with reported_failures(folder):
+            write_whole(folder / RECORDING, dump(document))
+        found = self.find(folder)
+        assert found is not None
+        return found
 
 
 @contextmanager
 def executing(
     problem: IdentificationProblem, speed: float, namespace: str = ''
-) -> Iterator[Callable[[PointTrajectory, Path], Source]]:
+) -> Iterator[ActionExecutor]:
     """Give an `ActionExecutor` with a ROS node of its own, in the namespace of the robot's."""
     # Ctrl-C is to reach the caller, which cancels the goal: the robot comes to rest then
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)

@@ -20,8 +20,9 @@ from .following import Waypoints
 from .settings import SimulationSettings
 from .simulator import simulate
 
+FILE = 'recording.npz'
 RECORDING = RecordingEntry(
-    file='recording.npz', time='time', position='position', velocity='velocity', effort='effort'
+    file=FILE, time='time', position='position', velocity='velocity', effort='effort'
 )
 """File of a recording in its motion's folder, and the arrays in it."""
 
@@ -43,22 +44,25 @@ class SimulatedExecutor:
     robot: Robot
     settings: SimulationSettings
 
-    def __call__(self, trajectory: PointTrajectory, folder: Path) -> Source:
-        """Return the recording of a motion in its folder, which is simulated if there is none."""
-        assert RECORDING.file is not None
-        path = folder / RECORDING.file
-        if not path.exists():
-            points = Waypoints(
-                trajectory.joints,
-                trajectory.time,
-                trajectory.position,
-                trajectory.velocity,
-                trajectory.acceleration,
-            )
-            recorded = simulate(self.robot, points, self.settings)
-            names = ('time', 'position', 'velocity', 'effort')
-            stream = io.BytesIO()
-            np.savez(stream, **{name: getattr(recorded, name) for name in names})
-            with reported_failures(folder):
-                write_whole(path, stream.getvalue())
+    def find(self, folder: Path) -> Source | None:
+        """Return the recording of a motion that was simulated before."""
+        if not (folder / FILE).exists():
+            return None
+        return open_recording(RECORDING, self.robot.joints, base=folder)
+
+    def execute(self, trajectory: PointTrajectory, folder: Path) -> Source:
+        """Simulate a motion and return its recording."""
+        points = Waypoints(
+            trajectory.joints,
+            trajectory.time,
+            trajectory.position,
+            trajectory.velocity,
+            trajectory.acceleration,
+        )
+        recorded = simulate(self.robot, points, self.settings)
+        names = ('time', 'position', 'velocity', 'effort')
+        stream = io.BytesIO()
+        np.savez(stream, **{name: getattr(recorded, name) for name in names})
+        with reported_failures(folder):
+            write_whole(folder / FILE, stream.getvalue())
         return open_recording(RECORDING, self.robot.joints, base=folder)
