@@ -41,7 +41,7 @@ import yaml
 
 URDF = Path(__file__).resolve().parents[1] / 'urdf'
 SIMULATION = SimulationSettings(rate=250.0, perturbation=0.2)
-PLANNER = PlannerSettings(duration=3.0, harmonics=4, max_iterations=10)
+PLANNER = PlannerSettings(duration=3.0, harmonics=4, max_iterations=60)
 
 
 @pytest.fixture(scope='module')

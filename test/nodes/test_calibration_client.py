@@ -32,7 +32,7 @@ def calibrate(ros, tmp_path):
         command = [
             sys.executable, '-m', 'robot_identification.cli', 'calibrate', str(URDF),
             '--out', str(tmp_path / 'out'), '--duration', '3', '--motions', '1',
-            '--set', 'planner.max_iterations=5', *options,
+            '--set', 'planner.max_iterations=60', *options,
         ]  # fmt: skip
         return subprocess.run(
             command,

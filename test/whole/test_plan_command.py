@@ -12,7 +12,7 @@ import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
 FILES = ('plan.yaml', 'trajectory.csv', 'trajectory.yaml', 'plan.html')
-QUICK = ('--duration', '6', '--set', 'planner.max_iterations=5', '--set', 'planner.floor=0.0')
+QUICK = ('--duration', '6', '--set', 'planner.max_iterations=60', '--set', 'planner.floor=0.0')
 
 
 @pytest.fixture(scope='module')
