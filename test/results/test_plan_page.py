@@ -221,7 +221,7 @@ def reports(page, tmp_path_factory):
     return {s: json.loads(match[1].replace('&gt;', '>')) for s, match in found.items()}
 
 
-@pytest.mark.parametrize(('scheme', 'sky'), [('light', '#e9edf2'), ('dark', '#101215')])
+@pytest.mark.parametrize(('scheme', 'sky'), [('light', '#e9edf2'), ('dark', '#22262d')])
 def test_the_browser_draws_plays_and_turns_without_an_error(reports, scheme, sky):
     report = reports[scheme]
     assert report['faults'] == []
