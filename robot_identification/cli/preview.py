@@ -106,7 +106,11 @@ def run(options: argparse.Namespace) -> int:
     with reported_failures(path.parent, remedy='choose another file'):
         write_whole(path, plan_html(page))
     warn(notes[-1:] if not stored.is_of(robot) else ())
-    print(f'{trajectory.duration:.4g} s of {", ".join(robot.joints)}')
+    print(
+        f'{trajectory.duration:.4g} s of {", ".join(robot.joints)}; gravity {list(stored.gravity)}'
+    )
+    for joint, position in robot.locked.items():
+        print(f'held: {joint} at {position:g}')
     if findings is not None:
         print(findings.summary())
     print(f'wrote {path}')
