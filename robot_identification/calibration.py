@@ -105,6 +105,8 @@ class Standing:
         Of the b base parameters.
     values, std:
         (b,) estimates and standard deviations; NaN for parameters that were not excited.
+    inflation:
+        (b,) of the deviations by the noise's colour: the bootstrap's over the classical ones.
     share:
         (b,) of the effort, as `CalibrationSettings.least_share` [%].
     prediction_error:
@@ -117,6 +119,7 @@ class Standing:
     names: tuple[str, ...]
     values: np.ndarray
     std: np.ndarray
+    inflation: np.ndarray
     share: np.ndarray
     prediction_error: float | None
     settings: CalibrationSettings
@@ -129,8 +132,19 @@ class Standing:
         lengths = np.linalg.norm(triangles, axis=1)
         whole = np.maximum(lengths[:, -1:], np.finfo(float).tiny)
         share = (lengths[:, :-1] * np.abs(values) / whole).max(axis=0)
+        classical = estimate.std if estimate.classical_std is None else estimate.classical_std
+        with np.errstate(divide='ignore', invalid='ignore'):
+            inflation = np.nan_to_num(estimate.std / classical, nan=1.0, posinf=1.0)
         error = result.validations[0].relative_error if result.validations else None
-        return cls(result.structure.names, values, estimate.std, 100.0 * share, error, settings)
+        return cls(
+            result.structure.names,
+            values,
+            estimate.std,
+            inflation,
+            100.0 * share,
+            error,
+            settings,
+        )
 
     @property
     def essential(self) -> np.ndarray:
@@ -159,8 +173,11 @@ class Standing:
 
     @property
     def targets(self) -> dict[str, float]:
-        """Wanted standard deviations of the open parameters, in their units."""
-        wanted = 0.01 * self.settings.target * np.abs(self.values)
+        """Wanted classical standard deviations of the open parameters, in their units."""
+        # a planner predicts classical ones
+        wanted = (
+            0.01 * self.settings.target * np.abs(self.values) / np.maximum(self.inflation, 1.0)
+        )
         return {self.names[i]: float(wanted[i]) for i in np.flatnonzero(self.open)}
 
     def summary(self) -> str:

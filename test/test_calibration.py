@@ -165,7 +165,8 @@ def test_the_planner_is_told_what_is_still_uncertain(run):
     places = [first.names.index(name) for name in targets]
     assert targets and first.essential[places].all()
     assert (first.std[places] > list(targets.values())).all()
-    assert list(targets.values()) == pytest.approx(0.002 * np.abs(first.values[places]))
+    wanted = 0.002 * np.abs(first.values[places]) / np.maximum(first.inflation[places], 1.0)
+    assert list(targets.values()) == pytest.approx(wanted)
 
 
 def test_the_end_of_the_budget_names_parameters_and_limits(run):
@@ -271,7 +272,7 @@ def standings(std, target=5.0, motions=4):
     std = np.atleast_2d(std)
     names = tuple('abcdefgh'[: std.shape[1]])
     one = np.ones(std.shape[1])
-    return [Standing(names, one, row, 100.0 * one, None, settings) for row in std]
+    return [Standing(names, one, row, one, 100.0 * one, None, settings) for row in std]
 
 
 @pytest.mark.parametrize(
@@ -315,10 +316,14 @@ def test_nothing_is_given_up_after_one_motion():
 def test_small_parameters_are_not_essential():
     settings = CalibrationSettings(least_share=1.0)
     share, std = np.array([50.0, 0.9, 1.1]), np.array([0.04, 9.0, 0.2])
-    standing = Standing(('a', 'b', 'c'), np.ones(3), std, share, None, settings)
+    one = np.ones(3)
+    standing = Standing(('a', 'b', 'c'), one, std, one, share, None, settings)
     assert standing.essential.tolist() == [True, False, True]
     assert list(standing.targets) == ['c'] and not standing.met
     assert standing.targets['c'] == pytest.approx(0.05)
+    # where coloured noise doubles the deviations, the classical ones have to be half as large
+    coloured = replace(standing, inflation=2.0 * one)
+    assert coloured.targets['c'] == pytest.approx(0.025)
     assert '1 of 2 essential parameters' in standing.summary() and 'c (20 %)' in standing.summary()
 
 
