@@ -30,7 +30,7 @@ class CalibrationSettings:
         maximum=100.0,
     )
     least_share: float = option(
-        0.5,
+        1.0,
         doc='A base parameter is essential if its part of the effort of some joint (root mean '
         'square over all motions) has at least this share of the whole',
         unit='%',

@@ -12,7 +12,7 @@ from typing import Any, TYPE_CHECKING
 
 from ..errors import collected_warnings, IdentificationError
 from ..progress import progress_bar
-from .options import add_command, count, overrides_of, positive
+from .options import add_command, count, not_negative, overrides_of, positive
 from .output import EXIT_OK, EXIT_REJECTED, fail, warn
 from .plan import add_planning
 
@@ -64,6 +64,12 @@ def add_parser(commands: Any) -> None:
         help='wanted standard deviation of every essential parameter (default: 5)',
     )
     parser.add_argument(
+        '--least-share',
+        type=not_negative,
+        metavar='PERCENT',
+        help="least share of a joint's effort that makes a parameter essential (default: 1)",
+    )
+    parser.add_argument(
         '--prediction-error',
         type=positive,
         metavar='PERCENT',
@@ -102,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
     if options.duration is not None:
         overrides['planner.duration'] = options.duration
     planning = load_planning(options.settings, overrides)
-    names = ('target', 'prediction_error', 'motions')
+    names = ('target', 'least_share', 'prediction_error', 'motions')
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     settings = from_mapping(CalibrationSettings, given)
     require_writable(options.out)
