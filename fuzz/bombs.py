@@ -25,6 +25,9 @@ from .seeds import (
     npz_file,
     PIPE,
 )
+from .seeds import (
+    plans as sound_plans,
+)
 
 LARGE = 400 << 20
 """Size that frames of lz4 and zstd expand to [bytes]."""
@@ -259,3 +262,24 @@ def results() -> Sequence[Case]:
     contents += [b'\n'.join(lines[:at]) for at in range(0, len(lines), 12)]
     contents += [text.replace(b'-9.81', b'1e308'), text.replace(b'expression', b'name', 3)]
     return [Case({'result.yaml': data}, 'result.yaml') for data in (*contents, PIPE, DEVICE)]
+
+
+def plans() -> Sequence[Case]:
+    """Return plans that take long to check, or that name what there is not."""
+    series, points = sound_plans()
+    contents = [*YAMLS, *(b'format: robot_identification plan 1\nrobot: ' + each for each in DEEP)]
+    for old, new in (
+        (b'frequency: 0.2', b'frequency: 1.0e+90'),
+        (b'frequency: 0.2', b'frequency: 1.0e-90'),
+        (b'frequency: 0.2', b'frequency: 900.0'),
+        (b'duration: 5.0', b'duration: 3600.0'),
+        (b'duration: 5.0', b'duration: 1.0e-90'),
+        (b'coefficients:', b'coefficients:' + 100_000 * b'\n  - [1.0, 1.0]'),
+        (b'coefficients:', b'coefficients:' + 100_000 * b'\n  - []'),
+        (b'joint_1', b'joint_9'),
+        (b'-9.81', b'1.0e+99'),
+    ):
+        assert old in series
+        contents.append(series.replace(old, new, 1))
+    contents += [points.replace(b'time: [0.0, ', b'time: [1.0e-90, '), points[: len(points) // 2]]
+    return [Case({'plan.yaml': data}, 'plan.yaml') for data in (*contents, PIPE, DEVICE)]

@@ -19,6 +19,13 @@ from robot_identification import (
     Robot,
     write_factor,
 )
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.plans import Plan
+from robot_identification.excitation.points import to_points
+from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.trajectories import FourierTrajectory, rest_to_rest
+from robot_identification.regressor import ModelSettings
+from robot_identification.results.plan_file import plan_text
 from robot_identification.results.result import write_result
 
 URDF = Path(__file__).resolve().parents[1] / 'urdf'
@@ -247,3 +254,19 @@ def identified() -> dict[str, bytes]:
 def robot() -> Robot:
     """Return the robot of two joints."""
     return Robot.from_urdf(urdf().decode())
+
+
+@cache
+def plans() -> tuple[bytes, bytes]:
+    """Return plans of the robot, a Fourier series and points, as files."""
+    settings = PlannerSettings(duration=5.0, jerk_time=None)
+    limits = motion_limits(robot(), settings)
+    free = rest_to_rest(5.0, 0.2, 3)
+    coefficients = 0.1 * free @ np.random.default_rng(1).normal(size=(free.shape[1], 2))
+    series = FourierTrajectory(robot().joints, 5.0, 0.2, np.zeros(2), coefficients)
+    made = (
+        Plan(trajectory, limits, 10.0, (), 1.0, settings, 1.0)
+        for trajectory in (series, to_points(series, 2.0))
+    )
+    first, second = (plan_text(plan, robot(), ModelSettings()).encode() for plan in made)
+    return first, second

@@ -30,9 +30,13 @@ from robot_identification.data.recording import Motion
 from robot_identification.estimation.bounds import read_boxes
 from robot_identification.estimation.prior import choose_prior
 from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.constraints import check_trajectory
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.fleet.store import open_store
 from robot_identification.model.consistency import check
 from robot_identification.regressor import build, prior
+from robot_identification.results.plan_file import as_points, read_plan
 
 from . import attacks, bombs, messages
 from .mutations import mutate_bytes, mutate_text
@@ -46,6 +50,7 @@ from .seeds import (
     identified,
     METHODS,
     npz_file,
+    plans,
     robot,
     SETTINGS,
     urdf,
@@ -181,6 +186,13 @@ def _result(folder: Path, random: Random) -> None:
     choose_prior('result.yaml', prior(stored.robot, stored.model), folder)
 
 
+def _plan(folder: Path, random: Random) -> None:
+    stored = read_plan(folder / 'plan.yaml')
+    moved = robot().from_urdf(robot().urdf, stored.joints, locked=stored.locked)
+    points = as_points(stored.trajectory)
+    check_trajectory(moved, points, motion_limits(moved, PlannerSettings(), margin=0.0))
+
+
 def _parameters(folder: Path, random: Random) -> None:
     if (folder / 'prior.yaml').exists():
         choose_prior('prior.yaml', _standard(), folder)
@@ -265,6 +277,10 @@ def _identified_seeds(name: str) -> Sequence[Case]:
     return [Case({name: identified()[name]}, name)]
 
 
+def _plan_seeds() -> Sequence[Case]:
+    return [Case({'plan.yaml': text}, 'plan.yaml') for text in plans()]
+
+
 def _prior_seeds() -> Sequence[Case]:
     return [
         Case({'prior.yaml': b'joint_1.fv: 1.0\nlink_1.m: 2.5\n'}, 'prior.yaml'),
@@ -323,6 +339,7 @@ TARGETS = {
                _mutate_either, 0.07),
         Target('result', lambda: _identified_seeds('result.yaml'), bombs.results, _result,
                mutate_text, 0.06),
+        Target('plan', _plan_seeds, bombs.plans, _plan, mutate_text, 0.02),
         Target('parameters', _prior_seeds, attacks.priors, _parameters, mutate_text, 0.02),
         Target('requests', messages.no_files, tuple, messages.request_input, mutate_text, 0.06,
                messages.prepare),

@@ -29,6 +29,7 @@ ROOMS = (
     'gains',
     'pipeline',
     'revalidation',
+    'calibration',
     'simulation',
     'fleet',
     'nodes',

@@ -11,6 +11,7 @@ import sys
 from ..errors import ConsistencyError, IdentificationError
 from ..version import __version__
 from . import (
+    calibrate,
     check,
     demo,
     diagnose,
@@ -18,7 +19,9 @@ from . import (
     filters,
     fleet,
     identify,
+    plan,
     play,
+    preview,
     reduce,
     repair,
     structure,
@@ -38,6 +41,9 @@ COMMANDS = (
     structure,
     filters,
     fleet,
+    plan,
+    preview,
+    calibrate,
     play,
     wait,
     repair,

@@ -72,7 +72,11 @@ def count(text: str) -> int:
     return number
 
 
-def add_overrides(parser: argparse.ArgumentParser) -> None:
+def add_overrides(
+    parser: argparse.ArgumentParser,
+    summary: str = 'replace a setting of the experiment file, for example signals.cutoff=20; may '
+    'be given several times',
+) -> None:
     """Add ``--set``."""
     parser.add_argument(
         '--set',
@@ -80,8 +84,7 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         metavar='KEY=VALUE',
-        help='replace a setting of the experiment file, for example signals.cutoff=20; may be '
-        'given several times',
+        help=summary,
     )
 
 

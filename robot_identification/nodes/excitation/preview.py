@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from io import StringIO
 from pathlib import Path
 import time
 from typing import Any
@@ -29,6 +28,7 @@ from ...excitation.obstacles import Obstacle
 from ...excitation.points import PointTrajectory, to_points
 from ...excitation.preview_path import Outline, outline
 from ...excitation.trajectories import Trajectory
+from ...results.plan_file import points_csv, QUANTITIES
 from ...results.result_yaml import write_whole
 from ..common import declare_options, explain, LATCHED, read_options
 from ..common.requests import SERVICES
@@ -42,8 +42,6 @@ PREFIX = 'preview'
 
 PAUSE = 1.0
 """Rest between two rounds of a motion that is shown again and again [s]."""
-
-QUANTITIES = ('position', 'velocity', 'acceleration')
 
 
 class PreviewService:
@@ -212,9 +210,8 @@ def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
     """
     Write a plan's points below the node's parameter ``output``.
 
-    Columns are ``time`` [s] and ``<joint>.position``, ``.velocity`` and ``.acceleration`` of every
-    joint [rad, rad/s, rad/s^2; m for a prismatic joint].  A file that cannot be written is logged:
-    the plan is good without it.
+    The columns are those of `points_csv`.  A file that cannot be written is logged: the plan is
+    good without it.
 
     Returns
     -------
@@ -228,7 +225,7 @@ def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
     path = Path(folder).expanduser().absolute() / f'{name}_{datetime.now():%Y%m%d_%H%M%S}.csv'
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_points(path, trajectory)
+        write_whole(path, points_csv(trajectory))
     except OSError as error:
         node.get_logger().warning(
             f"{name} is not on disk: cannot write '{path}': {error.strerror}; correct the "
@@ -236,15 +233,6 @@ def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
         )
         return ''
     return str(path)
-
-
-def _write_points(path: Path, trajectory: PointTrajectory) -> None:
-    """Write the points to a CSV file, whole or not at all."""
-    text = StringIO()
-    header = ['time', *(f'{joint}.{name}' for name in QUANTITIES for joint in trajectory.joints)]
-    rows = np.column_stack([trajectory.time, *(getattr(trajectory, name) for name in QUANTITIES)])
-    np.savetxt(text, rows, fmt='%.9g', delimiter=',', header=','.join(header), comments='')
-    write_whole(path, text.getvalue())
 
 
 # ---------------------------------------------------------------------------------------- markers

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _MOST_VERTICES = 28_000
 """A drawing whose lines have more, some 700 kB, is embedded as a bitmap instead."""
 
+_LOADER = jinja2.PackageLoader('robot_identification.results.report', 'templates')
+
 _LIBRARIES = ('numpy', 'scipy', 'pin', 'matplotlib')
 
 
@@ -108,7 +110,7 @@ def render(name: str, **values: Any) -> str:
 
     """
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader('robot_identification.results.report', 'templates'),
+        loader=_LOADER,
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -123,7 +125,7 @@ def render(name: str, **values: Any) -> str:
         unit=unit,
     )
     return environment.get_template(name).render(
-        style=Markup(_resource(environment, 'style.css')),
+        style=Markup(resource('style.css')),
         libraries=list(_libraries()),
         version=__version__,
         **values,
@@ -220,7 +222,7 @@ def seconds(value: float) -> str:
 
 def unit(text: str) -> str:
     """Return a unit with its exponents raised."""
-    return text.replace('^2', '²')
+    return text.replace('^2', '²').replace('^3', '³')
 
 
 # ------------------------------------------------------------------------------------------ parts
@@ -394,6 +396,6 @@ def _libraries() -> Iterator[tuple[str, str]]:
             continue
 
 
-def _resource(environment: jinja2.Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+def resource(name: str) -> str:
+    """Return the text of a file beside the templates."""
+    return _LOADER.get_source(jinja2.Environment(autoescape=True), name)[0]

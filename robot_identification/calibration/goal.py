@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goal of a calibration: how well parameters are to be known, and whether that can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..options.fields import option
+from ..results.result import Result
+
+HOPELESS = 1.5
+"""A deviation that stays above the target by this factor at the end of the budget is given up."""
+
+SHORTEST = 0.3
+"""Share of the planner's duration that a motion takes at least."""
+
+
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """Goal and budget of a calibration."""
+
+    target: float = option(
+        5.0,
+        doc='Wanted standard deviation of every essential parameter, relative to its value',
+        unit='%',
+        minimum=0.01,
+        maximum=100.0,
+    )
+    least_share: float = option(
+        1.0,
+        doc='A base parameter is essential if its part of the effort of some joint (root mean '
+        'square over all motions) has at least this share of the whole',
+        unit='%',
+        minimum=0.0,
+        maximum=100.0,
+    )
+    prediction_error: float | None = option(
+        None,
+        doc='Wanted relative error of the efforts predicted for a motion that is executed for '
+        'validation alone, in place of target; null executes none',
+        unit='%',
+        minimum=0.0,
+    )
+    motions: int = option(8, doc='Motions to identify from, at most', minimum=1, maximum=1000)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """
+    State of knowledge after a number of motions.
+
+    Attributes
+    ----------
+    names:
+        Of the b base parameters.
+    values, std:
+        (b,) estimates and standard deviations; NaN for parameters that were not excited.
+    inflation:
+        (b,) of the deviations by the noise's colour: the bootstrap's over the classical ones.
+    share:
+        (b,) of the effort, as `CalibrationSettings.least_share` [%].
+    prediction_error:
+        On the validation motion [%]; None where there is none.
+    settings:
+        Goal.
+
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    std: np.ndarray
+    inflation: np.ndarray
+    share: np.ndarray
+    prediction_error: float | None
+    settings: CalibrationSettings
+
+    @classmethod
+    def of(cls, result: Result, settings: CalibrationSettings) -> Standing:
+        """Return what a result says."""
+        estimate, triangles = result.estimate, result.system.factor.triangles
+        values = estimate.base.values
+        lengths = np.linalg.norm(triangles, axis=1)
+        whole = np.maximum(lengths[:, -1:], np.finfo(float).tiny)
+        share = (lengths[:, :-1] * np.abs(values) / whole).max(axis=0)
+        classical = estimate.std if estimate.classical_std is None else estimate.classical_std
+        with np.errstate(divide='ignore', invalid='ignore'):
+            inflation = np.nan_to_num(estimate.std / classical, nan=1.0, posinf=1.0)
+        error = result.validations[0].relative_error if result.validations else None
+        return cls(
+            result.structure.names,
+            values,
+            estimate.std,
+            inflation,
+            100.0 * share,
+            error,
+            settings,
+        )
+
+    @property
+    def essential(self) -> np.ndarray:
+        """(b,) bool, parameters that the goal is about."""
+        return np.asarray(self.share >= self.settings.least_share)
+
+    @property
+    def relative_std(self) -> np.ndarray:
+        """(b,) 100 std / |value|, infinite where it is not known [%]."""
+        with np.errstate(divide='ignore', invalid='ignore'):
+            relative = 100.0 * self.std / np.abs(self.values)
+        return np.where(np.isfinite(relative), relative, np.inf)
+
+    @property
+    def open(self) -> np.ndarray:
+        """(b,) bool, essential parameters whose deviation is above the target."""
+        return self.essential & (self.relative_std > self.settings.target)
+
+    @property
+    def met(self) -> bool:
+        """True if the goal is reached."""
+        if self.settings.prediction_error is None:
+            return not self.open.any()
+        error = self.prediction_error
+        return error is not None and error <= self.settings.prediction_error
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """Wanted classical standard deviations of the open parameters, in their units."""
+        # a planner predicts classical ones
+        wanted = (
+            0.01 * self.settings.target * np.abs(self.values) / np.maximum(self.inflation, 1.0)
+        )
+        return {self.names[i]: float(wanted[i]) for i in np.flatnonzero(self.open)}
+
+    def summary(self) -> str:
+        """Return a line."""
+        essential, relative = self.essential, self.relative_std
+        good = int((essential & ~self.open).sum())
+        text = (
+            f'{good} of {int(essential.sum())} essential parameters within '
+            f'{self.settings.target:g} %'
+        )
+        if self.open.any():
+            worst = int(np.argmax(np.where(self.open, relative, 0.0)))
+            text += f', the worst is {self.names[worst]} ({relative[worst]:.3g} %)'
+        if self.prediction_error is not None:
+            text += f'; prediction error {self.prediction_error:.3g} %'
+        return text
+
+
+def needed_duration(standing: Standing, spent: float, longest: float) -> float:
+    """
+    Return how long the next motion has to be by what the motions so far brought [s].
+
+    Deviations fall with the root of the time, so the worst open parameter tells what is missing.
+
+    Parameters
+    ----------
+    standing:
+        After the motions so far.
+    spent:
+        Their duration [s].
+    longest:
+        Longest motion [s]; the shortest is `SHORTEST` of it.
+
+    """
+    if standing.settings.prediction_error is not None:
+        return longest
+    worst = float(np.max(standing.relative_std[standing.open], initial=0.0))
+    missing = spent * ((worst / standing.settings.target) ** 2 - 1.0)
+    return float(np.clip(missing, SHORTEST * longest, longest))
+
+
+def hopeless(standings: Sequence[Standing]) -> np.ndarray:
+    """
+    Return (b,) bool, open parameters whose target the rest of the budget will not reach.
+
+    Information is 1 / std^2 and adds up; each motion to come is taken to bring as much of it as
+    the latest one, which was planned for the open parameters, or as the mean of all.  After one
+    motion nothing is hopeless.
+    """
+    last = standings[-1]
+    if len(standings) < 2:
+        return np.zeros(len(last.names), dtype=bool)
+    left = last.settings.motions - len(standings)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        now, before = (np.nan_to_num(1.0 / s.std**2) for s in (last, standings[-2]))
+        at_end = now + left * np.maximum(now - before, now / len(standings))
+        relative = 100.0 / (np.sqrt(at_end) * np.abs(last.values))
+    return np.asarray(last.open & ~(relative <= HOPELESS * last.settings.target))

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Motions until the parameters are known well enough: plan, execute, identify, look, plan the next.
+
+`calibrate` knows neither ROS nor a simulator: it is given what plans and what executes.  Each
+motion has a folder of its own with plan, page, recording and factor, so that a calibration that
+was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from ..config.problem import IdentificationProblem
+from ..errors import ExcitationError, RecordingError
+from ..excitation.collisions import collision_model, CollisionModel
+from ..excitation.constraints import check_trajectory, Findings
+from ..excitation.limits import motion_limits
+from ..excitation.planner import plan
+from ..excitation.plans import Plan
+from ..excitation.points import PointTrajectory
+from ..excitation.settings import PlannerSettings
+from ..options.keys import to_mapping
+from ..pipeline import identify_factors, identify_sources
+from ..progress import Progress
+from ..reduction import FactorBuilder, Source
+from ..results.factor_file import read_factor, StoredFactor, write_factor
+from ..results.plan_file import as_points, read_plan
+from ..results.result import Result
+from ..results.result_yaml import dump, plain, write_whole
+from ..results.saving import reported_failures, save, save_plan
+from .goal import CalibrationSettings, hopeless, needed_duration, Standing
+
+MET, UNREACHABLE, SPENT, DECLINED = 'met', 'unreachable', 'spent', 'declined'
+"""Ends of a calibration."""
+
+PlanMotion = Callable[
+    [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan
+]
+"""Plans a motion as `next_motion` does."""
+
+Choose = Callable[[IdentificationProblem, Source], IdentificationProblem]
+"""Fills in settings of the problem from the first recording."""
+
+
+class Executor(Protocol):
+    """Executor of motions, which keeps their recordings in the motions' folders."""
+
+    def find(self, folder: Path) -> Source | None:
+        """Return the recording of a motion that was executed before; None where there is none."""
+
+    def execute(self, trajectory: PointTrajectory, folder: Path) -> Source:
+        """Move the robot and return the recording."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """
+    End of a calibration.
+
+    Attributes
+    ----------
+    outcome:
+        `MET`, `UNREACHABLE`, `SPENT` or `DECLINED`.
+    standings:
+        One a motion.
+    result:
+        From all motions; None where there was none.
+    duration:
+        Of all motions together [s].
+    reasons:
+        Why the goal is not reached: parameters and limits.
+
+    """
+
+    outcome: str
+    standings: tuple[Standing, ...]
+    result: Result | None
+    duration: float
+    reasons: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return the end in a few lines."""
+        count = len(self.standings)
+        words = {
+            MET: 'the goal is reached',
+            UNREACHABLE: 'the goal cannot be reached with the motions of the budget',
+            SPENT: 'the budget of motions is spent',
+            DECLINED: 'stopped before the next motion',
+        }
+        lines = [f'{words[self.outcome]}: {count} motion(s), {self.duration:.4g} s']
+        return '\n'.join([*lines, *(f'  {reason}' for reason in self.reasons)])
+
+
+@dataclass
+class _Motion:
+    """A motion that was executed, with what identifies from it."""
+
+    trajectory: PointTrajectory
+    source: Source
+    factor: StoredFactor
+
+
+@dataclass
+class _Run:
+    """Folder and tools of a calibration."""
+
+    folder: Path
+    problem: IdentificationProblem
+    planner: PlannerSettings
+    settings: CalibrationSettings
+    plan_motion: PlanMotion
+    executor: Executor
+    choose: Choose | None
+    confirm: Callable[[Path], bool]
+    report: Callable[[str], None]
+    standings: list[Standing] = field(default_factory=list)
+    motions: list[_Motion] = field(default_factory=list)
+
+    @cached_property
+    def collisions(self) -> CollisionModel | None:
+        """Collision model of all checks."""
+        planner = self.planner
+        if not planner.check_collisions:
+            return None
+        return collision_model(self.problem.robot, planner.clearance, planner.all_obstacles)
+
+    @cached_property
+    def builder(self) -> FactorBuilder:
+        """Builder of the factors."""
+        return FactorBuilder.of(self.problem)
+
+    def check(self, trajectory: PointTrajectory) -> Findings:
+        """Check a motion by the limits that count at execution; raises `ExcitationError`."""
+        limits = motion_limits(self.problem.robot, self.planner, margin=0.0)
+        return check_trajectory(
+            self.problem.robot,
+            trajectory,
+            limits,
+            rate=self.planner.check_rate,
+            collisions=self.collisions,
+        )
+
+    def plan(self, number: int, targets: Mapping[str, float]) -> Plan:
+        """Plan a motion, from where the robot is after the one before, as long as is needed."""
+        planner = replace(self.planner, seed=self.planner.seed + number)
+        if self.motions:
+            spent = sum(motion.trajectory.duration for motion in self.motions)
+            length = needed_duration(self.standings[-1], spent, planner.duration)
+            start = tuple(self.motions[-1].trajectory.position[-1].tolist())
+            planner = replace(planner, start=start, duration=length)
+        factors = [motion.factor for motion in self.motions]
+        return self.plan_motion(self.problem, planner, factors, targets)
+
+    def motion(self, name: str, number: int, targets: Mapping[str, float]) -> _Motion | None:
+        """Plan, check and execute a motion, as far as its folder has it not; None if declined."""
+        folder = self.folder / name
+        if not (folder / 'plan.yaml').exists():
+            self.report(f'{name}: planning')
+            made = self.plan(number, targets)
+            save_plan(folder, made, self.problem.robot, self.problem.model, self.collisions)
+        stored = read_plan(folder / 'plan.yaml')
+        if not stored.is_of(self.problem.robot) or stored.joints != self.problem.robot.joints:
+            raise ExcitationError(
+                f"'{folder}' is of a calibration of another robot",
+                value=str(folder),
+                remedy='choose another folder, or take the URDF that it began with',
+            )
+        trajectory = as_points(stored.trajectory)
+        archive = folder / 'motion.factor'
+        source = self.executor.find(folder)
+        if source is None and archive.exists():
+            raise RecordingError(
+                f"'{folder}' has a factor, but not the recording that it is of",
+                file=str(folder),
+                remedy='restore the recording, go on with the robot (or simulation) that the '
+                'folder began with, or choose another folder',
+            )
+        if source is None:
+            self.check(trajectory)
+            if not self.confirm(folder):
+                return None
+            self.report(f'{name}: executing {trajectory.duration:.4g} s')
+            source = self.executor.execute(trajectory, folder)
+        if not archive.exists():
+            if self.choose is not None:
+                self.problem = self.choose(self.problem, source)
+            with reported_failures(folder):
+                write_factor(self.builder.reduce(source), archive)
+        factor = read_factor(archive)
+        if self.choose is not None:
+            self.problem, self.choose = _as_reduced(self.problem, factor), None
+        return _Motion(trajectory, source, factor)
+
+    def standing(self, validation: Sequence[Source]) -> Standing:
+        """Identify from all motions so far."""
+        factors = [motion.factor for motion in self.motions]
+        result = identify_factors(factors, self.problem.estimation, validation=validation)
+        return Standing.of(result, self.settings)
+
+    def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:
+        """Write ``calibration.yaml``."""
+        rows = [
+            {
+                'duration': motion.trajectory.duration,
+                'essential': int(standing.essential.sum()),
+                'open': list(standing.targets),
+                'prediction_error': standing.prediction_error,
+            }
+            for motion, standing in zip(self.motions, self.standings, strict=True)
+        ]
+        document = {
+            'robot': self.problem.robot.name,
+            'settings': to_mapping(self.settings),
+            'outcome': outcome,
+            'reasons': list(reasons),
+            'motions': rows,
+        }
+        with reported_failures(self.folder):
+            write_whole(self.folder / 'calibration.yaml', dump(plain(document)))
+
+    def reasons(self, given_up: np.ndarray) -> tuple[str, ...]:
+        """Say for each parameter that stays open how uncertain it is, and what limits it."""
+        last, robot = self.standings[-1], self.problem.robot
+        use = self.check(self.motions[-1].trajectory).use.quantities
+        texts = []
+        for i in np.flatnonzero(given_up):
+            owner = last.names[i].rpartition('.')[0]
+            names = robot.links if owner in robot.links else robot.joints
+            text = f'{last.names[i]}: {last.relative_std[i]:.3g} %'
+            if owner in names:
+                joint = names.index(owner)
+                worst = max(use, key=lambda name: use[name][joint])
+                share = 100.0 * use[worst][joint]
+                text += f'; {robot.joints[joint]} uses {share:.0f} % of its {worst} limit'
+            texts.append(text)
+        return tuple(texts)
+
+
+def _as_reduced(problem: IdentificationProblem, factor: StoredFactor) -> IdentificationProblem:
+    """Return the problem with the settings that a factor was made with."""
+    robot = problem.robot.with_gravity(factor.robot['gravity'])
+    return replace(
+        problem, robot=robot, model=factor.settings.model, signals=factor.settings.signals
+    )
+
+
+def next_motion(
+    problem: IdentificationProblem,
+    settings: PlannerSettings,
+    factors: Sequence[StoredFactor],
+    targets: Mapping[str, float],
+    *,
+    progress: Progress | None = None,
+) -> Plan:
+    """
+    Plan a motion that complements earlier ones.
+
+    Parameters
+    ----------
+    problem:
+        Robot and terms of its regressor.
+    settings:
+        Of the planner.
+    factors:
+        Of the recordings of earlier motions.
+    targets:
+        Wanted standard deviations by base parameter, in its unit; empty for all alike.
+    progress:
+        Told about the progress.
+
+    """
+    return plan(problem.robot, settings, progress, model=problem.model)
+
+
+def calibrate(
+    folder: Path | str,
+    problem: IdentificationProblem,
+    executor: Executor,
+    settings: CalibrationSettings | None = None,
+    *,
+    planner: PlannerSettings | None = None,
+    plan_motion: PlanMotion = next_motion,
+    choose: Choose | None = None,
+    confirm: Callable[[Path], bool] = lambda folder: True,
+    report: Callable[[str], None] = lambda text: None,
+) -> Calibration:
+    """
+    Plan, execute and identify until the parameters are known as well as wanted.
+
+    Parameters
+    ----------
+    folder:
+        Receives the folders ``motion_1``, ``motion_2``, ..., ``validation`` and ``results``, and
+        ``calibration.yaml``.  What it has of a calibration that was interrupted is taken over.
+    problem:
+        Robot and methods; the method of the estimation has to be one that factors are enough for.
+    executor:
+        Executes motions and finds their recordings.
+    settings:
+        Goal and budget; defaults where None.
+    planner:
+        Of the planner, and of the check before each execution; defaults where None.  Motions are
+        shorter than ``duration`` where less is expected to suffice.
+    plan_motion:
+        Plans a motion; it starts where the one before ended, with another seed.
+    choose:
+        Fills in settings of signals and model from the first recording; None leaves them.
+    confirm:
+        Asked before each motion, with the folder that has its page; False ends the calibration.
+    report:
+        Called with what happens, a line each.
+
+    Raises
+    ------
+    IdentificationError
+        of the kind that fits, where a motion is refused or a recording cannot be used.
+
+    """
+    settings = settings or CalibrationSettings()
+    run = _Run(
+        Path(folder), problem, planner or PlannerSettings(), settings, plan_motion, executor,
+        choose, confirm, report,
+    )  # fmt: skip
+    validation: list[Source] = []
+    if settings.prediction_error is not None:
+        held_out = run.motion('validation', 0, {})
+        if held_out is None:
+            return Calibration(DECLINED, (), None, 0.0)
+        validation.append(held_out.factor)
+    given_up: set[str] = set()
+    outcome = SPENT
+    while len(run.motions) < settings.motions:
+        number = len(run.motions) + 1
+        targets = run.standings[-1].targets if run.standings else {}
+        wanted = {name: std for name, std in targets.items() if name not in given_up}
+        motion = run.motion(f'motion_{number}', number, wanted)
+        if motion is None:
+            outcome = DECLINED
+            break
+        run.motions.append(motion)
+        run.standings.append(run.standing(validation))
+        last = run.standings[-1]
+        report(f'motion_{number}: {last.summary()}')
+        given_up = {last.names[i] for i in np.flatnonzero(hopeless(run.standings))}
+        run.write(None)
+        if last.met:
+            outcome = MET
+            break
+        if settings.prediction_error is None and set(last.targets) <= given_up:
+            outcome = UNREACHABLE
+            break
+    return _ended(run, outcome, validation)
+
+
+def _ended(run: _Run, outcome: str, validation: Sequence[Source]) -> Calibration:
+    """Identify from all recordings, write the results, and say how it ended."""
+    duration = sum(motion.trajectory.duration for motion in run.motions)
+    if not run.motions:
+        return Calibration(outcome, (), None, duration)
+    reasons = () if outcome == MET else run.reasons(run.standings[-1].open)
+    run.write(outcome, reasons)
+    sources = [motion.source for motion in run.motions]
+    result = identify_sources(run.problem, sources, validation)
+    result = replace(result, name=result.name or run.problem.robot.name)
+    save(result, run.folder / 'results')
+    return Calibration(outcome, tuple(run.standings), result, duration, reasons)

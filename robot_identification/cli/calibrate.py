@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command ``calibrate``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+
+from ..errors import collected_warnings, IdentificationError
+from ..progress import progress_bar
+from .options import add_command, count, not_negative, overrides_of, positive
+from .output import EXIT_OK, EXIT_REJECTED, fail, warn
+from .plan import add_planning
+
+if TYPE_CHECKING:
+    from ..calibration import Executor
+    from ..config.problem import IdentificationProblem
+    from ..reduction import Source
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``calibrate`` to the commands."""
+    parser = add_command(
+        commands,
+        'calibrate',
+        run,
+        'move and identify until the parameters are known well enough',
+        description="""
+            Plan a motion, check it, execute and record it, identify, compare the standard
+            deviations with the goal, and plan the next motion for what is still uncertain: until
+            the goal is reached, cannot be reached, or the motions are spent. Every step is kept in
+            the folder; the same command again goes on where it was interrupted.
+
+            With --simulation a robot in MuJoCo moves, whose parameters differ from the URDF.
+            Without it, the excitation node does (parameter execute: true), with its checks, its
+            watch and the recorder; the bags have to be on this machine.
+            """,
+        epilog="""
+            examples:
+              robot-identification calibrate robot.urdf --simulation --set planner.floor=0.0
+              robot-identification calibrate experiment.yaml --settings nodes.yaml --confirm
+              robot-identification calibrate experiment.yaml --prediction-error 5
+            """,
+    )
+    parser.add_argument(
+        'robot', help='an experiment file, or a URDF or xacro file for default settings'
+    )
+    add_planning(parser)
+    parser.add_argument(
+        '--out',
+        type=Path,
+        default=Path('calibration'),
+        metavar='DIR',
+        help='folder for motions, recordings and results (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--target',
+        type=positive,
+        metavar='PERCENT',
+        help='wanted standard deviation of every essential parameter (default: 5)',
+    )
+    parser.add_argument(
+        '--least-share',
+        type=not_negative,
+        metavar='PERCENT',
+        help="least share of a joint's effort that makes a parameter essential (default: 1)",
+    )
+    parser.add_argument(
+        '--prediction-error',
+        type=positive,
+        metavar='PERCENT',
+        help='wanted error of the efforts predicted for a validation motion, in place of --target',
+    )
+    parser.add_argument('--motions', type=count, metavar='N', help='motions at most (default: 8)')
+    parser.add_argument(
+        '--duration', type=positive, metavar='S', help='length of a motion, at most'
+    )
+    parser.add_argument(
+        '--confirm', action='store_true', help='show each motion and ask before it is executed'
+    )
+    parser.add_argument(
+        '--simulation', action='store_true', help='move a robot simulated in MuJoCo'
+    )
+    parser.add_argument(
+        '--speed',
+        type=positive,
+        default=1.0,
+        metavar='SHARE',
+        help='share of the planned speed, without --simulation (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--namespace', default='', help="namespace of the robot's nodes, without --simulation"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do ``calibrate`` and return the exit code."""
+    from ..calibration import calibrate, CalibrationSettings, MET, next_motion
+    from ..config.planning import load_planning
+    from ..options.fields import from_mapping
+    from ..results.saving import require_writable
+
+    overrides = overrides_of(options.overrides)
+    if options.duration is not None:
+        overrides['planner.duration'] = options.duration
+    planning = load_planning(options.settings, overrides)
+    names = ('target', 'least_share', 'prediction_error', 'motions')
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    settings = from_mapping(CalibrationSettings, given)
+    require_writable(options.out)
+    with collected_warnings() as notes:
+        problem, choose = _problem(options.robot, planning)
+        with progress_bar() as progress, _executor(options, problem) as executor:
+            ended = calibrate(
+                options.out,
+                problem,
+                executor,
+                settings,
+                planner=planning.planner,
+                plan_motion=partial(next_motion, progress=progress),
+                choose=choose,
+                confirm=_ask if options.confirm else lambda folder: True,
+                report=lambda text: print(text, flush=True),
+            )
+    warn(dict.fromkeys(notes))
+    print(ended.summary())
+    if ended.result is not None:
+        print(f'wrote {options.out / "results"}')
+    return EXIT_OK if ended.outcome == MET else fail('the goal is not reached', EXIT_REJECTED)
+
+
+def _problem(source: str, planning: Any) -> tuple[IdentificationProblem, Any]:
+    """Return the problem, and what chooses the settings that are not given."""
+    from ..config.experiment_file import load_experiment
+    from ..config.planning import planned_robot
+    from ..config.problem import IdentificationProblem
+    from ..estimation.model_selection import can_choose, choose_model
+    from ..reduction import recordings_among
+
+    keys: frozenset[str] = frozenset()
+    if Path(source).suffix in ('.yaml', '.yml'):
+        experiment = load_experiment(source, check_data=False)
+        problem, automatic = IdentificationProblem.of(experiment), experiment.auto
+        keys = frozenset(experiment.given)
+    else:
+        robot, model = planned_robot(source, planning)
+        problem, automatic = IdentificationProblem(robot, model), True
+    if not (automatic and can_choose(problem.model, problem.signals, keys)):
+        return problem, None
+
+    def choose(problem: IdentificationProblem, source: Source) -> IdentificationProblem:
+        recordings = recordings_among([source])
+        return problem.with_selection(
+            choose_model(recordings, problem.robot, problem.model, problem.signals, keys)
+        )
+
+    return problem, choose
+
+
+@contextmanager
+def _executor(options: argparse.Namespace, problem: IdentificationProblem) -> Iterator[Executor]:
+    """Give what moves the robot, or the simulated one."""
+    if options.simulation:
+        from ..simulation.executor import SimulatedExecutor
+        from ..simulation.settings import SimulationSettings
+
+        yield SimulatedExecutor(problem.robot, SimulationSettings())
+        return
+    try:
+        from ..nodes.calibration_client import executing
+    except ImportError as error:
+        raise IdentificationError(
+            f'moving a robot needs ROS 2 ({error})',
+            remedy='source your ROS 2 workspace, or try it with --simulation',
+        ) from error
+    with executing(problem, options.speed, options.namespace) as executor:
+        yield executor
+
+
+def _ask(folder: Path) -> bool:
+    """Ask whether a motion is to be executed; no answer is no."""
+    try:
+        answer = input(f'see {folder / "plan.html"}; execute this motion? [y/N] ')
+    except EOFError:
+        return False
+    return answer.strip().lower() in ('y', 'yes')

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Page of a planned motion: curves against limits, smallest distances, and the robot moving in 3D.
+
+One HTML file that needs nothing beside it; its script is in it and no network is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import json
+from typing import Any
+
+from markupsafe import Markup
+import numpy as np
+import pinocchio as pin
+
+from ..excitation.collisions import CollisionModel
+from ..excitation.constraints import Findings
+from ..excitation.deviations import PredictedDeviations
+from ..excitation.extremes import Effort, nominal_effort
+from ..excitation.limits import Limits
+from ..excitation.obstacles import Obstacle
+from ..excitation.trajectories import Trajectory
+from ..model.robot import Robot
+from .report.html import number, render, resource, Tile
+from .robot_scene import obstacle_shapes, packed, scene, scene_robot
+
+MOST_SAMPLES = 900
+"""Samples of the curves and of the motion in 3D."""
+
+RATE = 30.0
+"""Samples per second, as far as `MOST_SAMPLES` allows [Hz]."""
+
+DISTANCE_SAMPLES = 400
+"""Instants at which distances are measured for the page."""
+
+_HEIGHT = 1000
+_JERK_STEP = 1e-4
+
+
+@dataclass(frozen=True)
+class MotionPage:
+    """
+    Contents of a page of a motion.
+
+    Attributes
+    ----------
+    robot, trajectory, limits:
+        The robot, its motion, and the limits that the curves are held against.
+    findings:
+        Of the check; None where it refused the motion.
+    refusal:
+        Why it was refused; empty where it was not.
+    refusal_time:
+        When the motion breaks the rule [s]; None where that is not known.
+    collisions:
+        Model for the distances; None leaves them out.
+    obstacles:
+        Drawn around the robot.
+    deviations:
+        Predicted standard deviations, where they are known.
+    effort:
+        Prediction of the efforts; None takes the URDF's parameters.
+    condition_number:
+        Of the base regressor along the motion; None where it is not known.
+    warnings, settings:
+        For the user: texts, and the settings as YAML.
+
+    """
+
+    robot: Robot
+    trajectory: Trajectory
+    limits: Limits
+    findings: Findings | None
+    refusal: str = ''
+    refusal_time: float | None = None
+    collisions: CollisionModel | None = None
+    obstacles: tuple[Obstacle, ...] = ()
+    deviations: PredictedDeviations | None = None
+    effort: Effort | None = None
+    condition_number: float | None = None
+    warnings: tuple[str, ...] = ()
+    settings: str = ''
+
+
+def plan_html(page: MotionPage) -> str:
+    """Return the page as the text of an HTML document."""
+    time = _times(page.trajectory)
+    position = page.trajectory.sample(time).position
+    distances, lines = _distances(page)
+    moving = scene_robot(page.robot, position, page.obstacles)
+    drawn = scene([moving], page.trajectory.duration, obstacle_shapes(page.obstacles), lines)
+    data = {'scene': drawn, 'distances': distances, 'refusal_time': page.refusal_time}
+    return render(
+        'plan.html',
+        page=page,
+        tiles=_tiles(page),
+        rows=_curves(page, time),
+        distances=distances,
+        deviations=_deviation_rows(page.deviations),
+        scene_script=Markup(resource('robot_scene.js')),
+        # no text of the robot's can end the script
+        data=Markup(json.dumps(data, separators=(',', ':')).replace('<', '\\u003c')),
+    )
+
+
+def _times(trajectory: Trajectory) -> np.ndarray:
+    count = int(np.clip(np.ceil(trajectory.duration * RATE) + 1, 2, MOST_SAMPLES))
+    return np.linspace(0.0, trajectory.duration, count)
+
+
+def _tiles(page: MotionPage) -> list[Tile]:
+    tiles = [Tile('duration', f'{page.trajectory.duration:.4g} s')]
+    if page.condition_number is not None:
+        note = 'of the base regressor, columns scaled'
+        tiles.append(Tile('condition number', number(page.condition_number, 3), note))
+    if page.findings is None:
+        return tiles
+    for name, shares in page.findings.use.quantities.items():
+        joint = int(np.argmax(shares))
+        note = f'of the limit, by {page.robot.joints[joint]}'
+        tiles.append(Tile(f'largest {name}', f'{100.0 * shares[joint]:.0f} %', note))
+    for near in page.findings.nearest[:1]:
+        note = f'{near.first} to {near.second} at {near.time:.1f} s'
+        tiles.append(Tile('smallest distance', f'{1e3 * near.distance:.0f} mm', note))
+    return tiles
+
+
+# ---------------------------------------------------------------------------------------- curves
+
+
+def _curves(page: MotionPage, time: np.ndarray) -> list[dict[str, Any]]:
+    """Return a row for each joint, with a curve and its limits for each quantity."""
+    motion = page.trajectory.sample(time)
+    # inside of the motion: outside the trajectory rests, a jump that is none
+    inner = np.clip(time, _JERK_STEP, page.trajectory.duration - _JERK_STEP)
+    after = page.trajectory.sample(inner + _JERK_STEP).acceleration
+    before = page.trajectory.sample(inner - _JERK_STEP).acceleration
+    limits = page.limits
+    series = {
+        'position': (motion.position, limits.lower, limits.upper),
+        'velocity': (motion.velocity, -limits.velocity, limits.velocity),
+        'acceleration': (motion.acceleration, -limits.acceleration, limits.acceleration),
+        'jerk': ((after - before) / (2.0 * _JERK_STEP), -limits.jerk, limits.jerk),
+        'effort': (
+            (page.effort or nominal_effort(page.robot))(motion), -limits.effort, limits.effort,
+        ),
+    }  # fmt: skip
+    return [
+        {
+            'joint': joint,
+            'curves': [
+                _curve(values[:, j], low[j], high[j], limits.unit(name, j))
+                for name, (values, low, high) in series.items()
+            ],
+        }
+        for j, joint in enumerate(limits.joints)
+    ]
+
+
+def _curve(values: np.ndarray, low: float, high: float, unit: str) -> dict[str, Any]:
+    """Return a curve as points of an SVG of height 1000; limits as heights, None if infinite."""
+    ends = [end for end in (low, high) if np.isfinite(end)]
+    bottom, top = min([*ends, values.min()]), max([*ends, values.max()])
+    room = 0.05 * max(top - bottom, 1e-9)
+    bottom, top = bottom - room, top + room
+
+    def height(value: Any) -> Any:
+        return np.round(_HEIGHT * (top - value) / (top - bottom)).astype(int)
+
+    finite = np.isfinite(low) and np.isfinite(high)
+    middle, half = (0.5 * (low + high), 0.5 * (high - low)) if finite else (0.0, np.inf)
+    return {
+        'points': ' '.join(f'{i},{y}' for i, y in enumerate(height(values))),
+        'last': len(values) - 1,
+        'limits': [int(height(end)) for end in ends],
+        'zero': int(height(0.0)) if bottom < 0.0 < top else None,
+        'used': 100.0 * float(np.abs(values - middle).max()) / half if finite else None,
+        'low': float(bottom),
+        'high': float(top),
+        'unit': unit,
+    }
+
+
+# ------------------------------------------------------------------------------------- distances
+
+
+def _distances(page: MotionPage) -> tuple[dict[str, Any] | None, np.ndarray | None]:
+    """Return the smallest distances over time with their pairs, and the line that joins them."""
+    model = page.collisions
+    if model is None or not model.pairs:
+        return None, None
+    count = min(DISTANCE_SAMPLES, int(np.ceil(page.trajectory.duration * RATE)) + 1)
+    time = np.linspace(0.0, page.trajectory.duration, max(count, 2))
+    configurations = model.robot.configuration(page.trajectory.sample(time).position)
+    data, shapes = model.robot.model.createData(), model.geometry.createData()
+    obstacle = np.array(model.with_obstacle)
+    values = np.empty((time.size, len(model.pairs)))
+    lines = np.empty((time.size, 2, 3))
+    for row, q in enumerate(configurations):
+        pin.computeDistances(model.robot.model, data, model.geometry, shapes, q)
+        values[row] = [result.min_distance for result in shapes.distanceResults]
+        nearest = shapes.distanceResults[int(values[row].argmin())]
+        lines[row] = nearest.getNearestPoint1(), nearest.getNearestPoint2()
+    curves = {
+        kind: _curve(values[:, mask].min(axis=1), model.clearance, np.inf, 'm')
+        for kind, mask in (('links', ~obstacle), ('obstacles', obstacle))
+        if mask.any()
+    }
+    near = values.argmin(axis=1)
+    used = sorted({int(pair) for pair in near})
+    return {
+        'curves': curves,
+        'pairs': [model.in_words(*model.pairs[pair]) for pair in used],
+        'nearest': [used.index(int(pair)) for pair in near],
+        'values': packed(values.min(axis=1)),
+    }, lines
+
+
+# ------------------------------------------------------------------------------------ deviations
+
+
+def _deviation_rows(deviations: PredictedDeviations | None) -> list[dict[str, Any]]:
+    if deviations is None:
+        return []
+    wanted = np.maximum(0.05 * np.abs(deviations.values), np.finfo(float).tiny)
+    with np.errstate(over='ignore'):
+        repetitions = deviations.repetitions(wanted)
+        relative = 5.0 * deviations.std / wanted
+    rows = zip(
+        deviations.names,
+        deviations.units,
+        deviations.values.tolist(),
+        deviations.std.tolist(),
+        relative.tolist(),
+        repetitions.tolist(),
+        strict=True,
+    )
+    names = ('name', 'unit', 'value', 'std', 'relative', 'repetitions')
+    return [dict(zip(names, row, strict=True)) for row in rows]

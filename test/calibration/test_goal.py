@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goals of a calibration by closed form: information adds up, deviations fall with its root."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from robot_identification.calibration import (
+    CalibrationSettings,
+    hopeless,
+    needed_duration,
+    Standing,
+)
+
+
+def standings(std, target=5.0, motions=4):
+    """Return standings of parameters of value 1 that make up all of the effort."""
+    settings = CalibrationSettings(target=target, motions=motions)
+    std = np.atleast_2d(std)
+    names = tuple('abcdefgh'[: std.shape[1]])
+    one = np.ones(std.shape[1])
+    return [Standing(names, one, row, one, 100.0 * one, None, settings) for row in std]
+
+
+@pytest.mark.parametrize(
+    ('first', 'second', 'expected'),
+    [
+        # 4 equal motions halve the deviation of the first
+        (0.1, 0.1 / np.sqrt(2.0), False),
+        (0.2, 0.2 / np.sqrt(2.0), True),
+        # the second motion brought much more than the first
+        (0.4, 0.08, False),
+        # nothing came with the second, but the mean of both suffices, and then it does not
+        (0.1, 0.1, False),
+        (0.2, 0.2, True),
+        (np.nan, np.nan, True),
+    ],
+)
+def test_a_parameter_is_given_up_where_the_budget_does_not_suffice(first, second, expected):
+    found = hopeless(standings([[first], [second]]))
+    assert found.tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ('std', 'expected'),
+    [
+        # deviations fall with the root of the time: sqrt(2) times too large after 6 s takes 6 s
+        ([0.05 * np.sqrt(2.0), 0.01], 6.0),
+        ([0.05 * np.sqrt(1.1)], 3.0),
+        ([0.5], 10.0),
+        ([np.nan], 10.0),
+    ],
+)
+def test_the_next_motion_is_as_long_as_is_needed(std, expected):
+    (standing,) = standings(std)
+    assert needed_duration(standing, 6.0, 10.0) == pytest.approx(expected)
+
+
+def test_nothing_is_given_up_after_one_motion():
+    assert not hopeless(standings([[1.0]])).any()
+
+
+def test_small_parameters_are_not_essential():
+    settings = CalibrationSettings(least_share=1.0)
+    share, std = np.array([50.0, 0.9, 1.1]), np.array([0.04, 9.0, 0.2])
+    one = np.ones(3)
+    standing = Standing(('a', 'b', 'c'), one, std, one, share, None, settings)
+    assert standing.essential.tolist() == [True, False, True]
+    assert list(standing.targets) == ['c'] and not standing.met
+    assert standing.targets['c'] == pytest.approx(0.05)
+    # where coloured noise doubles the deviations, the classical ones have to be half as large
+    coloured = replace(standing, inflation=2.0 * one)
+    assert coloured.targets['c'] == pytest.approx(0.025)
+    assert '1 of 2 essential parameters' in standing.summary() and 'c (20 %)' in standing.summary()
