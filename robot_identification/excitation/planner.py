@@ -113,10 +113,11 @@ def plan(
     )
     limits, warnings = plan_limits(robot, settings)
     starts = start_poses(robot, settings, limits, collisions)
+    wanted = wanted_parameters(robot, settings, model, limits, earlier, targets)
     if settings.method == 'points':
         made = plan_points(robot, settings, model, limits, starts[0], collisions, watch)
+        made = replace(made, deviations=wanted.deviations(made.trajectory))
     else:
-        wanted = wanted_parameters(robot, settings, model, limits, earlier, targets)
         made = _plan_family(robot, settings, limits, starts, collisions, wanted, watch)
     if progress is not None:
         progress(1.0, 'checked')

@@ -21,7 +21,6 @@ import numpy as np
 import yaml
 
 from ..errors import ExcitationError, IdentificationError, reading_failure, SettingsError
-from ..excitation.deviations import PredictedDeviations
 from ..excitation.obstacles import Obstacle
 from ..excitation.plans import Plan
 from ..excitation.points import PointTrajectory, to_points
@@ -132,12 +131,7 @@ class StoredPlan:
         return bool(robot_document(robot)['sha256'] == self.sha256)
 
 
-def plan_text(
-    plan: Plan,
-    robot: Robot,
-    model: ModelSettings,
-    deviations: PredictedDeviations | None = None,
-) -> str:
+def plan_text(plan: Plan, robot: Robot, model: ModelSettings) -> str:
     """Return the content of ``plan.yaml``; all but the trajectory is for the reader's use."""
     stored = robot_document(robot)
     limits = {
@@ -157,6 +151,7 @@ def plan_text(
             'warnings': list(plan.warnings),
         },
     }
+    deviations = plan.deviations
     if deviations is not None:
         columns = (deviations.names, deviations.units, deviations.values, deviations.std)
         keys = ('parameter', 'unit', 'urdf', 'std')

@@ -18,7 +18,6 @@ from ..errors import (
 )
 from ..excitation.collisions import CollisionModel
 from ..excitation.constraints import check_trajectory
-from ..excitation.deviations import PredictedDeviations
 from ..excitation.limits import motion_limits
 from ..excitation.plans import Plan
 from ..excitation.points import PointTrajectory, to_points
@@ -120,7 +119,6 @@ def save_plan(
     robot: Robot,
     model: ModelSettings,
     collisions: CollisionModel | None = None,
-    deviations: PredictedDeviations | None = None,
 ) -> tuple[Path, ...]:
     """
     Write ``plan.yaml``, ``trajectory.csv``, ``trajectory.yaml`` and ``plan.html`` to a folder.
@@ -133,8 +131,6 @@ def save_plan(
         The plan, its robot, and the terms of its regressor.
     collisions:
         For the distances on the page; None leaves them out.
-    deviations:
-        Predicted by the planner.
 
     Returns
     -------
@@ -156,14 +152,14 @@ def save_plan(
         plan.findings,
         collisions=collisions,
         obstacles=plan.settings.all_obstacles,
-        deviations=deviations,
+        deviations=plan.deviations,
         effort=lambda motion: predict(regressor, motion, values),
         condition_number=plan.condition_number,
         warnings=plan.warnings,
         settings=dump(to_mapping(plan.settings)),
     )
     files: dict[Path, str | bytes] = {
-        folder / 'plan.yaml': plan_text(plan, robot, model, deviations),
+        folder / 'plan.yaml': plan_text(plan, robot, model),
         folder / 'trajectory.csv': points_csv(to_points(plan.trajectory, CSV_RATE)),
         folder / 'trajectory.yaml': points_message(_sent(plan, robot, collisions)),
         folder / 'plan.html': plan_html(page),

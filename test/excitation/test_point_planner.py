@@ -156,7 +156,7 @@ def test_a_weak_robot_is_planned_for_within_its_efforts(planar):
     check_trajectory(weak, made.trajectory, motion_limits(weak, QUICK))
 
 
-def test_progress_is_told_and_planning_can_be_canceled(planar):
+def test_progress_is_told_and_a_canceled_planning_has_the_best_so_far(planar):
     told = []
     plan(planar, QUICK, progress=lambda share, text: told.append((share, text)))
     shares = [share for share, _ in told]
@@ -164,9 +164,10 @@ def test_progress_is_told_and_planning_can_be_canceled(planar):
     assert shares[-1] == 1.0
     assert 'cost of the points' in told[0][1]
     asked = []
-    with pytest.raises(PlanningCanceled):
-        plan(planar, QUICK, canceled=lambda: asked.append(1) or len(asked) > 5)
-    assert len(asked) == 6
+    made = plan(planar, QUICK, canceled=lambda: asked.append(1) or len(asked) > 5)
+    assert any('on request' in note for note in made.warnings)
+    check_trajectory(planar, made.trajectory, made.limits)
+    assert (made.deviations.std > 0.0).all()
 
 
 def test_the_time_budget_ends_the_search_with_a_plan(planar):

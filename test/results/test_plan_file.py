@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan files: read back as they were written, refused by name where they are no plans."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +167,8 @@ def test_predicted_deviations_are_listed_by_parameter(robot):
     deviations = PredictedDeviations(
         ('a', 'b'), ('kg', 'N m'), np.array([0.1, np.inf]), np.array([2.0, 0.0])
     )
-    text = plan_text(plan_of(robot, series(robot)), robot, MODEL, deviations)
+    plan = replace(plan_of(robot, series(robot)), deviations=deviations)
+    text = plan_text(plan, robot, MODEL)
     assert yaml.safe_load(text)['deviations'] == [
         {'parameter': 'a', 'unit': 'kg', 'urdf': 2.0, 'std': 0.1},
         {'parameter': 'b', 'unit': 'N m', 'urdf': 0.0, 'std': None},
