@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import option
+from ..untrusted.compressed import COMPRESSED_TEXT
 from ..untrusted.files import user_path
 from .drives import Drives
 from .table import Column, Counts, FACTOR, FORMATS, MotorSide, Signal, SignalColumns
@@ -108,6 +109,8 @@ class RecordingEntry:
         file = base / self.name
         if os.path.isdir(file):  # unlike Path.is_dir, it holds where one may not look
             return 'rosbag2'
+        if file.suffix.lower() in COMPRESSED_TEXT:
+            file = file.with_suffix('')
         try:
             return _SUFFIXES[file.suffix.lower()]
         except KeyError:
