@@ -2,8 +2,8 @@
 """
 Experiments on recordings of real robots.
 
-UR10e: motor currents with published gains, from the public repository dynamic_calibration; they lie
-in a folder ``shared`` beside the repository.  TX-40: see examples/tx40/README.md.
+UR10e: motor currents with published gains, from the public repository dynamic_calibration, in a
+folder ``shared`` beside the repository.  TX-40: see examples/tx40/README.md.
 """
 
 from __future__ import annotations

@@ -18,9 +18,11 @@ from . import (
     filters,
     fleet,
     identify,
+    init,
     play,
     reduce,
     repair,
+    schema,
     structure,
     validate,
     wait,
@@ -29,6 +31,7 @@ from .options import Parser
 from .output import EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_STOPPED, fail, plain_warnings
 
 COMMANDS = (
+    init,
     identify,
     diagnose,
     reduce,
@@ -41,6 +44,7 @@ COMMANDS = (
     play,
     wait,
     repair,
+    schema,
     demo,
 )
 """In the order of the help text."""

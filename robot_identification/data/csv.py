@@ -142,6 +142,26 @@ def read_csv(
         row += n_rows
 
 
+def read_head(file: Path, rows: int) -> tuple[tuple[Column, ...], np.ndarray | None]:
+    """
+    Return the names (or indices) of all columns, and the first rows, None if any is no number.
+
+    Raises
+    ------
+    RecordingError
+        as `read_csv`.
+
+    """
+    layout = _layout(file, None)
+    labels = tuple(range(layout.width)) if layout.header is None else layout.header
+    wanted = [index for index, label in enumerate(labels) if label != '']
+    try:
+        head = next(_blocks(layout, wanted, rows), None)
+    except RecordingError:
+        head = None
+    return tuple(labels[index] for index in wanted), head
+
+
 def estimated_rows(file: Path) -> float:
     """Estimate the number of rows of a text file from its size and its first lines."""
     with _named(file), open_text_file(file) as stream:
