@@ -12,6 +12,7 @@ from ..errors import ConsistencyError, IdentificationError
 from ..version import __version__
 from . import (
     check,
+    compare,
     demo,
     diagnose,
     export,
@@ -20,6 +21,7 @@ from . import (
     identify,
     init,
     play,
+    plot,
     reduce,
     repair,
     schema,
@@ -28,7 +30,14 @@ from . import (
     wait,
 )
 from .options import Parser
-from .output import EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_STOPPED, fail, plain_warnings
+from .output import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_PHYSICAL,
+    EXIT_STOPPED,
+    fail,
+    plain_warnings,
+)
 
 COMMANDS = (
     init,
@@ -36,6 +45,8 @@ COMMANDS = (
     diagnose,
     reduce,
     validate,
+    compare,
+    plot,
     check,
     export,
     structure,
@@ -65,7 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
 
     """
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    if '_ARGCOMPLETE' in os.environ:  # the shell asks for completions
+        complete(parser)
+    options = parser.parse_args(arguments)
     # small matrices: threads of the linear algebra cost more than they give (read by NumPy later)
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
@@ -77,11 +91,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except IdentificationError as error:
         return fail(error, EXIT_BAD_INPUT)
     except KeyboardInterrupt:
-        return fail('stopped', EXIT_STOPPED)
+        return fail('interrupted', EXIT_INTERRUPTED)
     except BrokenPipeError:
         # the reader of our output has gone (as `| head` does): nothing is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_STOPPED
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell's question for completions by argcomplete, if that is installed."""
+    try:
+        from argcomplete import autocomplete
+    except ImportError:
+        return
+    autocomplete(parser)
 
 
 def build_parser() -> argparse.ArgumentParser:
