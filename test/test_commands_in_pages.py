@@ -9,8 +9,10 @@ only parsed, like commands that need ROS.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import glob
+import importlib.util
 import os
 from pathlib import Path
 import re
@@ -87,13 +89,24 @@ def run(folder, *words):
     )  # fmt: skip
 
 
+def require_parsed(words):
+    """Require that a command and its options exist, those of the nodes where ROS is."""
+    parsed = build_parser().parse_args(words)
+    if words[0] == 'node' and words[1] != 'watch' and importlib.util.find_spec('rclpy'):
+        from robot_identification.nodes.client import add_fields, VERBS
+
+        parser = argparse.ArgumentParser()
+        add_fields(parser, VERBS[parsed.verb])
+        parser.parse_args(parsed.fields)
+
+
 @pytest.mark.parametrize(
     'page', [p for p in PAGES if commands(p)], ids=lambda p: str(p.relative_to(ROOT))
 )
 def test_commands_of_a_page_run_in_a_bare_clone(page, clone):
     for words, runs in commands(page):
         if Path(words[0]).name == 'robot-identification':
-            build_parser().parse_args(words[1:])
+            require_parsed(words[1:])
         if runs and page not in ELSEWHERE:
             done = run(clone, *words)
             assert done.returncode == 0, f'{shlex.join(words)}\n{done.stderr}'

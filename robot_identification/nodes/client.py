@@ -91,6 +91,7 @@ VERBS: Mapping[str, Interface] = {
 """Requests by the verbs of the command line."""
 
 TOPICS: Mapping[str, Interface] = {
+    'joint_states': Interface('sensor_msgs/msg/JointState', 'joint_states'),
     'recorder': Interface(f'{_OWN}/msg/RecorderStatus', 'recorder/status'),
     'online': Interface(f'{_OWN}/msg/OnlineStatus', 'identification/online/status'),
     'parameters': Interface(f'{_OWN}/msg/ParameterSet', 'identification/online/parameters'),
@@ -143,7 +144,9 @@ def comments(kind: str) -> dict[str, str]:
     if path is None:
         return {}
     found, lines = {}, []
-    for line in path.read_text(encoding='utf-8').partition('\n---')[0].splitlines():
+    # the request is what comes before the first line of dashes
+    text = '\n' + path.read_text(encoding='utf-8')
+    for line in text.partition('\n---')[0].splitlines():
         if line.startswith('#'):
             lines.append(line.strip('# '))
             continue

@@ -18,7 +18,7 @@ from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
 from robot_identification.cli.node import VERBS as TOLD
-from robot_identification.nodes.client import add_fields, plain, share_of, VERBS
+from robot_identification.nodes.client import add_fields, comments, plain, share_of, VERBS
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Identify
 import yaml
@@ -68,6 +68,20 @@ def test_wrong_fields_are_refused(words, capsys):
     with pytest.raises(SystemExit):
         parsed(*words)
     assert words[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('verb', VERBS)
+def test_every_request_has_its_help(verb):
+    parser = argparse.ArgumentParser()
+    add_fields(parser, VERBS[verb])
+    assert parser.format_help()
+    known = VERBS[verb].request.get_fields_and_field_types()
+    # std_srvs is not installed with its comments everywhere
+    if (
+        VERBS[verb].kind.startswith('robot_identification_msgs')
+        and comments('std_srvs/srv/X') == {}
+    ):
+        assert set(known) <= {*comments(VERBS[verb].kind), 'structure_needs_at_least_one_member'}
 
 
 def test_feedback_becomes_a_share_and_a_text():
