@@ -125,7 +125,8 @@ def _asked() -> str:
         print('\nWhat is the effort in the recordings?')
         for number, kind in enumerate(KINDS, 1):
             print(f'  {number}  {kind}')
-        answer = input('number: ').strip()
+        print('number: ', end='', flush=True)
+        answer = sys.stdin.readline().strip()
         if answer in map(str, range(1, len(KINDS) + 1)):
             return KINDS[int(answer) - 1]
         if answer in KINDS:

@@ -114,8 +114,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog='robot-identification',
         description="""
-            Find out what a robot weighs: identify the dynamic parameters of its model from
-            recordings of positions and efforts.
+            Dynamic parameter identification for robots: from excitation trajectories and
+            recordings to a validated, physically consistent URDF.
             """,
         epilog="'robot-identification COMMAND --help' explains a command.",
     )
