@@ -107,7 +107,10 @@ def test_measured_columns_are_taken_before_commanded_ones():
 def test_commanded_columns_give_way_to_those_without_a_word():
     names = [name for p in ('q_des_{}', 'q_{}', 'tau_cmd_{}', 'tau_{}') for name in several(p, 7)]
     columns = guess_by_name(names, ARM).columns
-    assert columns == {'position': tuple(several('q_{}', 7)), 'effort': tuple(several('tau_{}', 7))}
+    assert columns == {
+        'position': tuple(several('q_{}', 7)),
+        'effort': tuple(several('tau_{}', 7)),
+    }
 
 
 def test_columns_that_name_joints_alone_take_the_signal_of_the_file():

@@ -150,10 +150,3 @@ def test_the_experiment_file_chooses_the_version(result):
     np.testing.assert_allclose(chosen.standard.values, expected, rtol=1e-9, atol=1e-12)
     counts = gautier_venture.positive(chosen.standard)
     assert counts[0.0] >= gautier_venture.positive(result.prior)[0.0] == 4
-
-
-def test_without_the_recording_the_page_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(gautier_venture, 'DATA', tmp_path / 'nothing')
-    page = gautier_venture.page()
-    assert 'not on this machine' in page.text
-    assert len(page.tables) == 1 and not page.missed
