@@ -54,7 +54,16 @@ setup(
     license='Apache-2.0',
     packages=find_packages(include=[NAME, f'{NAME}.*']),
     package_data={
-        '': ['py.typed', '**/*.css', '**/*.html', '**/*.j2', '**/*.js', '**/*.xml', '**/*.yaml']
+        '': [
+            'py.typed',
+            '**/*.css',
+            '**/*.html',
+            '**/*.j2',
+            '**/*.js',
+            '**/*.json',
+            '**/*.xml',
+            '**/*.yaml',
+        ]
     },
     data_files=shared_files(),
     zip_safe=False,

@@ -24,11 +24,10 @@ are medians of the rounds' ratios. Linear algebra runs on one thread.
 _REAL_ROBOTS = """\
 # Real robots
 
-What `make bench ARGS=real_robots` finds on recordings of two robots that are not in this
-repository: a UR10e by its motor currents and published gains (N m/A at the joint: 14.87 13.26
-11.13 10.62 11.03 11.47; recordings of the public repository dynamic_calibration), and a Staeubli
-TX-40 by its motors ([where to get it](../examples/tx40/README.md)). They are looked for in a
-folder `shared/data` beside the repository's.
+What `make bench ARGS=real_robots` finds on recordings of two robots: a UR10e by its motor currents
+and published gains (N m/A at the joint: 14.87 13.26 11.13 10.62 11.03 11.47; recordings of the
+public repository dynamic_calibration, looked for in a folder `shared/data` beside this
+repository's), and a Staeubli TX-40 by its motors ([recording](../examples/tx40/README.md)).
 
 Three kinds of settings are compared:
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Experiments on recordings of real robots, which lie in a folder ``shared`` beside the repository.
+Experiments on recordings of real robots.
 
-UR10e: motor currents with published gains, from the public repository dynamic_calibration.
-TX-40: see examples/tx40/README.md.
+UR10e: motor currents with published gains, from the public repository dynamic_calibration, in a
+folder ``shared`` beside the repository.  TX-40: see examples/tx40/README.md.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def tx40() -> RealRobot:
         del robot[key]
     return RealRobot(
         name='TX-40',
-        folder=DATA / 'tx40',
+        folder=_TX40.parent,
         robot=robot,
         identification={**entry, 'time_range': [0.06, 5.2]},
         held_out={'last moves': {**entry, 'time_range': [5.2, 7.7]}},

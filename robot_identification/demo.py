@@ -191,7 +191,7 @@ def _short(text: str, width: int) -> str:
     return text if len(text) <= width else f'{text[: width - 3]}...'
 
 
-EXIT_OK, EXIT_STOPPED = 0, 1
+EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 
 VALIDATION_BOUND = 3.0
 """What the relative error of each joint on the second motion is held against [%]."""
@@ -217,7 +217,8 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
     Returns
     -------
     int
-        0 if all steps were done, 1 if something stopped them (printed in one line).
+        0 if all steps were done, 1 if something stopped them (printed in one line), 130 after
+        Ctrl-C.
 
     """
     folder = Path(folder).resolve()
@@ -233,7 +234,7 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
     except OSError as error:
         return _stopped(f"cannot write to '{folder}': {error.strerror}", folder)
     except KeyboardInterrupt:
-        return _stopped('interrupted', folder)
+        return _stopped('interrupted', folder, EXIT_INTERRUPTED)
     finally:
         rclpy.try_shutdown()
         signal.signal(signal.SIGTERM, previous)
@@ -444,12 +445,12 @@ def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def _stopped(reason: str, folder: Path) -> int:
+def _stopped(reason: str, folder: Path, code: int = EXIT_STOPPED) -> int:
     _print(f'error: {reason}', sys.stderr)
     recordings = sorted((folder / 'recordings').glob('*')) if folder.is_dir() else []
     if recordings:
         _print(f'kept: {", ".join(map(str, recordings))}', sys.stderr)
-    return EXIT_STOPPED
+    return code
 
 
 def _print(text: str, stream: Any = None) -> None:

@@ -119,10 +119,11 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     result = identify_sources(
         problem, sources, validation, loaded=loaded, carrying=carrying, progress=progress
     )
-    if selection is not None:
+    if experiment.content:
         found = {} if gains is None else {'robot.drives': to_mapping(experiment.robot.drives)}
-        chosen = repeated(experiment, {**selection.settings(), **found})
-        result = replace(result, selection=selection, experiment=chosen)
+        chosen = {} if selection is None else selection.settings()
+        repeating = repeated(experiment, {**chosen, **found})
+        result = replace(result, selection=selection, experiment=repeating)
     return replace(
         result,
         drive_gains=gains or result.drive_gains,

@@ -62,6 +62,9 @@ Imported where it is needed and without a rosdep key, so that package.xml cannot
 Where one is missing there is another way (the regressor without Numba, a fleet without Dask).
 """
 
+COMPLETION = {'argcomplete'}
+"""Imported if the shell asks for completions, which it does only where this is installed."""
+
 UNIMPORTED = {'action_msgs', 'ros2bag', 'rosbag2_storage_mcap'}
 """Depended on without an import: part of every action's messages, and playing a bag."""
 
@@ -84,7 +87,7 @@ def imported_modules(folder):
                 names |= {alias.name.split('.')[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 names.add(node.module.split('.')[0])
-    return names - set(sys.stdlib_module_names) - {'robot_identification'}
+    return names - set(sys.stdlib_module_names) - {'robot_identification'} - COMPLETION
 
 
 def started_packages():

@@ -27,7 +27,6 @@ from .page import figure, Page, Row, Table
 
 ROOT = Path(__file__).resolve().parents[2]
 TX40 = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
-DATA = ROOT.parent / 'shared' / 'data' / 'tx40'
 SIGNALS = SignalSettings(cutoff=15.0, decimate_to=50.0, dead_zone=0.05)
 LOAD = pin.Inertia(2.0, np.array([0.02, -0.01, 0.08]), np.diag([0.008, 0.009, 0.005]))
 
@@ -102,8 +101,6 @@ def simulated(name: str, *, duration: float = 20.0, **settings: object) -> dict[
 
 
 def _tx40_rows() -> list[Row]:
-    if not DATA.is_dir():
-        return [figure('TX-40', None, 'its recording is not beside the repository')]
     free, found = tx40()
     before, after = free.estimate.relative_error, found.estimate.relative_error
     urdf = identified_urdf(found.robot, found.standard)

@@ -15,7 +15,6 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENT = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
-DATA = ROOT.parent / 'shared' / 'data' / 'tx40'
 
 COLUMNS = ('chi_ref', 'chi_0b', 'chi_0e')
 """A priori values; the estimates with base columns and with essential columns."""

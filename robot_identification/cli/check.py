@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import IdentificationError
 from .options import add_command
-from .output import add_requirement, require
+from .output import add_requirement, require, show
 
 
 def add_parser(commands: Any) -> None:
@@ -76,8 +76,7 @@ def run(options: argparse.Namespace) -> int:
         robot, prior, parameters = result.robot, result.prior, result.standard
     report = check(parameters, options.tolerance)
     likeness = plausibility(parameters, prior, robot_shapes(robot))
-    print(report.summary())
-    print(f'\n{likeness.summary()}')
+    show(f'{report.summary()}\n\n{likeness.summary()}')
     plausible = report.physical and likeness.plausible
     return require(options.require, physical=report.physical, plausible=plausible)
 

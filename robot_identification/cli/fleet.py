@@ -17,7 +17,7 @@ from .options import (
     overrides_of,
     whole,
 )
-from .output import EXIT_OK, EXIT_REJECTED, EXIT_STOPPED, fail, warn
+from .output import EXIT_INTERRUPTED, EXIT_OK, EXIT_REJECTED, fail, warn
 
 
 def add_parser(commands: Any) -> None:
@@ -49,7 +49,8 @@ def add_parser(commands: Any) -> None:
             was made: its bag's first message, or fleet.stamp, or the file's last change.
             """,
         epilog="""
-            exit codes: 0 all recordings were used; 4 some were rejected; 2 bad input; 1 stopped
+            exit codes: 0 all recordings were used; 4 some were rejected; 2 bad input;
+            130 interrupted
 
             examples:
               robot-identification fleet recordings/ --experiment arm.yaml --out fleet
@@ -134,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
                 progress=progress,
             )
     except KeyboardInterrupt:
-        return fail('stopped; the same command goes on with what is left', EXIT_STOPPED)
+        return fail('interrupted; the same command goes on with what is left', EXIT_INTERRUPTED)
     saved = save_fleet(result, folder)
     if options.quiet:
         warn(result.warnings)

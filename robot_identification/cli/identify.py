@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..errors import once
 from ..progress import progress_bar
 from .options import (
     add_command,
@@ -16,7 +18,7 @@ from .options import (
     output_folder,
     overrides_of,
 )
-from .output import add_requirement, EXIT_NOT_WRITTEN, fail, require, warn
+from .output import add_requirement, EXIT_NOT_WRITTEN, fail, require, show, warn
 
 
 def add_parser(commands: Any) -> None:
@@ -104,26 +106,26 @@ def run(options: argparse.Namespace) -> int:
     require_writable(folder)
     with progress_bar(enabled=not options.quiet) as progress:
         result = run(progress=progress)
-    saved = save(result, folder)
+        progress(1.0, 'writing the results')
+        saved = save(result, folder)
     if not options.quiet:
-        print(f'{verdict(result).summary()}\n')
-        if links := link_table(result).summary():
-            print(f'{links}\n')
-        if result.selection is not None:
-            print(f'{result.selection.summary()}\n')
-        print(result.estimate.summary())
-        for validation in result.validations:
-            print(f'\n{validation.summary()}')
-        print(f'\n{result.consistency.summary()}')
-        print(f'\n{result.plausibility.summary()}')
-        if result.drive_gains is not None:
-            print(f'\n{result.drive_gains.summary()}')
-        if result.payload is not None:
-            print(f'\n{result.payload.summary()}')
-    # the summary has those of the estimate
-    shown = () if options.quiet else result.estimate.warnings
-    warn(text for text in result.warnings if text not in shown)
-    warn(text for text in saved.warnings if text not in saved.failures)
+        # warnings are printed in one place, below
+        estimate = replace(result.estimate, warnings=())
+        parts = [
+            verdict(result),
+            link_table(result),
+            result.selection,
+            estimate,
+            *result.validations,
+            result.consistency,
+            result.plausibility,
+            result.drive_gains,
+            result.payload,
+        ]
+        texts = [part.summary() for part in parts if part is not None]
+        show('\n\n'.join(text for text in texts if text))
+    warnings = once(result.warnings, result.estimate.warnings, saved.warnings)
+    warn(text for text in warnings if text not in saved.failures)
     for path in (saved.result, saved.verdict, saved.urdf, saved.report):
         if path is not None:
             print(f'wrote {path}')

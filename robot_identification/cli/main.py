@@ -13,29 +13,44 @@ from ..version import __version__
 from . import (
     calibrate,
     check,
+    compare,
     demo,
     diagnose,
     export,
     filters,
     fleet,
     identify,
+    init,
+    node,
     plan,
     play,
+    plot,
     preview,
     reduce,
     repair,
+    schema,
     structure,
     validate,
     wait,
 )
 from .options import Parser
-from .output import EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_STOPPED, fail, plain_warnings
+from .output import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_PHYSICAL,
+    EXIT_STOPPED,
+    fail,
+    plain_warnings,
+)
 
 COMMANDS = (
+    init,
     identify,
     diagnose,
     reduce,
     validate,
+    compare,
+    plot,
     check,
     export,
     structure,
@@ -44,9 +59,11 @@ COMMANDS = (
     plan,
     preview,
     calibrate,
+    node,
     play,
     wait,
     repair,
+    schema,
     demo,
 )
 """In the order of the help text."""
@@ -67,7 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
 
     """
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    if '_ARGCOMPLETE' in os.environ:  # the shell asks for completions
+        complete(parser)
+    options = parser.parse_args(arguments)
     # small matrices: threads of the linear algebra cost more than they give (read by NumPy later)
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
@@ -79,11 +99,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except IdentificationError as error:
         return fail(error, EXIT_BAD_INPUT)
     except KeyboardInterrupt:
-        return fail('stopped', EXIT_STOPPED)
+        return fail('interrupted', EXIT_INTERRUPTED)
     except BrokenPipeError:
         # the reader of our output has gone (as `| head` does): nothing is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_STOPPED
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell's question for completions by argcomplete, if that is installed."""
+    try:
+        from argcomplete import autocomplete
+    except ImportError:
+        return
+    autocomplete(parser)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -91,8 +120,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog='robot-identification',
         description="""
-            Find out what a robot weighs: identify the dynamic parameters of its model from
-            recordings of positions and efforts.
+            Dynamic parameter identification for robots: from excitation trajectories and
+            recordings to a validated, physically consistent URDF.
             """,
         epilog="'robot-identification COMMAND --help' explains a command.",
     )

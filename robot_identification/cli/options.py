@@ -7,12 +7,11 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-import sys
 import textwrap
 from typing import Any
 
 from ..errors import SettingsError
-from .output import EXIT_BAD_INPUT
+from .output import EXIT_BAD_INPUT, fail
 
 Run = Callable[[argparse.Namespace], int]
 """Carries out a command and returns the exit code."""
@@ -30,8 +29,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         """End the program."""
-        sys.stderr.write(f"error: {message} (see '{self.prog} --help')\n")
-        raise SystemExit(EXIT_BAD_INPUT)
+        raise SystemExit(fail(f"{message} (see '{self.prog} --help')", EXIT_BAD_INPUT))
 
 
 def add_command(commands: Any, name: str, run: Run, summary: str, **texts: str) -> Any:

@@ -6,14 +6,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 import warnings
 
 from ..errors import ConsistencyError, IdentificationWarning
 
 EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED = range(5)
 EXIT_NOT_WRITTEN = 5
+EXIT_INTERRUPTED = 130
 
 REQUIREMENTS = ('physical', 'plausible')
 """Demands on parameters, the latter includes the former."""
@@ -77,13 +79,36 @@ def plain_warnings() -> Iterator[None]:
         yield
 
 
+_BOLD, _RED, _GREEN, _YELLOW = '1', '31;1', '32;1', '33;1'
+_VERDICTS = {'Good': _GREEN, 'Usable': _YELLOW, 'Do not use': _RED}
+
+
+def coloured(stream: TextIO) -> bool:
+    """Return true for a terminal, unless ``NO_COLOR`` is set or it has no colours."""
+    plain = os.environ.get('NO_COLOR') or os.environ.get('TERM', '') in ('', 'dumb')
+    return stream.isatty() and not plain
+
+
+def paint(text: str, style: str, stream: TextIO) -> str:
+    """Return a text in a style (numbers of ANSI's SGR), if the stream has colours."""
+    return f'\033[{style}m{text}\033[0m' if coloured(stream) else text
+
+
+def show(text: str) -> None:
+    """Print tables and verdicts to standard output, with headings and verdict set off."""
+    for line in text.split('\n'):
+        style = _BOLD if line.startswith(('== ', '-- ')) else ''
+        style = next((s for word, s in _VERDICTS.items() if line.startswith(f'{word} ')), style)
+        print(paint(line, style, sys.stdout) if style else line)
+
+
 def warn(texts: Iterable[str]) -> None:
     """Print warnings to standard error, one a line."""
     for text in texts:
-        print(f'warning: {text}', file=sys.stderr)
+        print(f'{paint("warning:", _YELLOW, sys.stderr)} {text}', file=sys.stderr)
 
 
 def fail(reason: object, code: int) -> int:
     """Print why the command failed, in one line, and return the exit code."""
-    print(f'error: {reason}', file=sys.stderr)
+    print(f'{paint("error:", _RED, sys.stderr)} {reason}', file=sys.stderr)
     return code

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import IdentificationError
 from ..progress import progress_bar
 from .options import add_command, not_negative, positive
-from .output import EXIT_OK, EXIT_STOPPED, fail, warn
+from .output import EXIT_OK, warn
 
 LISTENER_WAIT, FOLLOWER_WAIT = 5.0, 60.0
 """How long to wait for a subscriber, and for a live identification to be ready [s]."""
@@ -105,24 +105,21 @@ def run(options: argparse.Namespace) -> int:
             f'playing a recording needs ROS 2 ({error})',
             remedy="run 'make setup' in the sources, or source your ROS 2 workspace",
         ) from error
-    try:
-        with progress_bar() as progress:
-            played = play(
-                options.recording,
-                topic=options.topic,
-                to=options.to,
-                rate=options.rate,
-                clock_rate=options.clock,
-                clock_topic=options.clock_topic,
-                wait=usual if options.wait is None else options.wait,
-                follower=options.follower,
-                start_offset=options.start_offset,
-                duration=options.playback_duration,
-                loop=options.loop,
-                progress=progress,
-            )
-    except KeyboardInterrupt:
-        return fail('stopped', EXIT_STOPPED)
+    with progress_bar() as progress:
+        played = play(
+            options.recording,
+            topic=options.topic,
+            to=options.to,
+            rate=options.rate,
+            clock_rate=options.clock,
+            clock_topic=options.clock_topic,
+            wait=usual if options.wait is None else options.wait,
+            follower=options.follower,
+            start_offset=options.start_offset,
+            duration=options.playback_duration,
+            loop=options.loop,
+            progress=progress,
+        )
     if not played.subscribers:
         warn(['there was no subscriber when the recording began'])
     print(

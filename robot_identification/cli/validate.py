@@ -15,7 +15,7 @@ from .options import (
     add_quiet,
     recordings_of,
 )
-from .output import EXIT_OK
+from .output import EXIT_OK, show
 
 
 def add_parser(commands: Any) -> None:
@@ -77,8 +77,8 @@ def run(options: argparse.Namespace) -> int:
     with progress_bar(enabled=not options.quiet) as progress:
         validations = validate_stored(result, sources, signals=signals, progress=progress)
     verdict = validation_verdict(result, validations)
-    print(f'{verdict.summary("Verdict by the validation alone")}\n')
-    print('\n\n'.join(validation.summary() for validation in validations))
+    verdict_text = verdict.summary('Verdict by the validation alone')
+    show('\n\n'.join([verdict_text, *(validation.summary() for validation in validations)]))
     for file, source in zip(files, sources, strict=False):
         write_predictions(file, predict_stored(result, source))
         print(f'wrote {file}')

@@ -113,6 +113,30 @@ def bag_duration(bag: Path) -> float:
         return 0.0
 
 
+def joint_state_topics(bag: Path) -> tuple[str, ...]:
+    """
+    Return the topics with joint states in a bag.
+
+    Raises
+    ------
+    RecordingError
+        as `joint_state_messages`.
+
+    """
+    topics: dict[str, str] = {}
+    try:
+        recording = _recording(bag)
+        topics.update(dict(recording.counts.keys()))
+        for file in recording.files[:1]:
+            for _ in _messages(file, recording.compression, lambda *_: False, topics):
+                pass
+    except RecordingError:
+        raise
+    except Exception as error:  # as in joint_state_messages
+        raise _damaged(bag, error) from error
+    return tuple(name for name, kind in topics.items() if kind == JOINT_STATE)
+
+
 def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     """
     Iterate over the serialised joint states of a bag by receive time, some thousand at a time.

@@ -17,12 +17,16 @@ from typing import Any
 import numpy as np
 
 from .recording import Recording, source_name
+from .table import TIME_UNITS
 
 GAP_FACTOR = 1.5
 """A step longer than this many periods skips a sample."""
 
 LATE = 0.1
 """Share of a period by which a late sample exceeds one period after the last one."""
+
+_SLOWEST = 2.0
+"""Rate below which time stamps are hardly in the unit that they are taken to be in [Hz]."""
 
 _ENOUGH = 1000
 """Steps from which the period is found."""
@@ -151,6 +155,11 @@ class ClockWatch:
         self._late += int(np.count_nonzero(relative > 1.0 + LATE))
         self._gaps += int(np.count_nonzero(relative > GAP_FACTOR))
         self._longest = max(self._longest, float(steps.max()))
+
+
+def likely_unit(step: float) -> str:
+    """Return the largest of `TIME_UNITS` in which steps come at a likely rate; ``s`` for none."""
+    return next((name for name, unit in TIME_UNITS.items() if step * unit < 1.0 / _SLOWEST), 's')
 
 
 def clock_of(stamps: Iterable[np.ndarray], source: str = 'recording') -> Clock:

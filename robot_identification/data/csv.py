@@ -3,7 +3,7 @@
 Recordings in text files with one sample a line.
 
 Columns are named by the header, or counted from 0 without one.  The delimiter is detected; empty
-lines and lines that start with ``#`` do not count as rows.
+lines and lines that start with ``#`` do not count as rows.  Files may be compressed by gzip or xz.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import one_of, RecordingError
-from ..untrusted.files import open_regular
+from ..untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
 from .recording_config import Column, RecordingEntry, Signal
 from .table import columns_of, Counts, Table
 
 MAX_LINE = 1 << 20
 """Largest length of a line [characters]."""
+
+_COMPRESSION = 4.0
+"""Usual ratio of the size of a table of numbers to its compressed size."""
 
 _COMMENT = '#'
 _QUOTE = '"'
@@ -139,11 +142,31 @@ def read_csv(
         row += n_rows
 
 
+def read_head(file: Path, rows: int) -> tuple[tuple[Column, ...], np.ndarray | None]:
+    """
+    Return the names (or indices) of all columns, and the first rows, None if any is no number.
+
+    Raises
+    ------
+    RecordingError
+        as `read_csv`.
+
+    """
+    layout = _layout(file, None)
+    labels = tuple(range(layout.width)) if layout.header is None else layout.header
+    wanted = [index for index, label in enumerate(labels) if label != '']
+    try:
+        head = next(_blocks(layout, wanted, rows), None)
+    except RecordingError:
+        head = None
+    return tuple(labels[index] for index in wanted), head
+
+
 def estimated_rows(file: Path) -> float:
     """Estimate the number of rows of a text file from its size and its first lines."""
-    with _named(file), open_regular(file) as stream:
+    with _named(file), open_text_file(file) as stream:
         lines = stream.read(1 << 16).splitlines(keepends=True)[1:]
-        size = stream.seek(0, 2)
+        size = file.stat().st_size * (_COMPRESSION if file.suffix in COMPRESSED_TEXT else 1.0)
     length = sum(map(len, lines)) / len(lines) if lines else 0.0
     return size / length if length else 0.0
 
@@ -183,7 +206,7 @@ def _in_step(readers: list[Iterator[np.ndarray]], files: list[Path]) -> Iterator
 @contextmanager
 def _lines(file: Path) -> Iterator[Iterator[str]]:
     """Open a file and iterate over its lines; one longer than `MAX_LINE` is an error."""
-    with _named(file), TextIOWrapper(open_regular(file), 'utf-8-sig', 'replace') as stream:
+    with _named(file), TextIOWrapper(open_text_file(file), 'utf-8-sig', 'replace') as stream:
         yield map(partial(_checked, file), iter(partial(stream.readline, MAX_LINE), ''))
 
 
@@ -192,11 +215,12 @@ def _named(file: Path) -> Iterator[None]:
     """Turn errors of the system into one that names the file."""
     try:
         yield
-    except OSError as error:
+    except DAMAGED_TEXT as error:
+        reason = getattr(error, 'strerror', None)
         raise RecordingError(
-            f'{file}: cannot be read ({error.strerror})',
+            f'{file}: cannot be read ({reason or error})',
             file=str(file),
-            remedy='check path and permissions',
+            remedy='check path and permissions' if reason else 'compress it again',
         ) from error
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,12 @@ def read_npz(
         )
 
 
+def array_shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays of a file by name; raises `RecordingError` naming it."""
+    with _damage_named(file), open_regular(file) as stream, open_archive(stream) as archive:
+        return {name: archive.array(name).shape for name in archive.arrays}
+
+
 def _signal(
     file: Path, signal: Signal, name: str, count: int
 ) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -80,25 +87,31 @@ def _signal(
 
 
 def _array(file: Path, key: Column) -> np.ndarray:
+    with _damage_named(file), open_regular(file) as stream, open_archive(stream) as archive:
+        if key not in archive.arrays:
+            raise RecordingError(
+                f"{file}: there is no array '{key}'",
+                file=str(file),
+                value=key,
+                remedy=f'its arrays are {one_of(archive.arrays)}',
+            )
+        array = archive.array(str(key))
+        if array.dtype.kind == 'U':
+            raise ValueError(f"'{key}' is text")
+    return np.asarray(array, dtype=float)
+
+
+@contextmanager
+def _damage_named(file: Path) -> Iterator[None]:
+    """Turn errors of a damaged archive into one that names the file."""
     try:
-        with open_regular(file) as stream, open_archive(stream) as archive:
-            if key not in archive.arrays:
-                raise RecordingError(
-                    f"{file}: there is no array '{key}'",
-                    file=str(file),
-                    value=key,
-                    remedy=f'its arrays are {one_of(archive.arrays)}',
-                )
-            array = archive.array(str(key))
-            if array.dtype.kind == 'U':
-                raise ValueError(f"'{key}' is text")
+        yield
     except DAMAGED as error:
         raise RecordingError(
             f'{file}: cannot be read as npz ({getattr(error, "strerror", None) or error})',
             file=str(file),
             remedy='write it with numpy.savez, numbers only',
         ) from error
-    return np.asarray(array, dtype=float)
 
 
 def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -> RecordingError:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from .csv import read_csv
 from .npz import read_npz
 from .recording_config import RecordingEntry
 from .rosbag import read_rosbag
-from .table import Counts, Table
+from .table import Counts, Table, TIME_UNITS
 
 READERS: dict[str, Callable[..., Iterator[Table]]] = {
     'csv': read_csv,
@@ -51,8 +52,10 @@ def read_tables(
         naming the file and what in it cannot be read.
 
     """
-    reader = READERS[entry.kind(base)]
-    yield from _cut(reader(entry, joints, counts, base, size), entry)
+    tables = READERS[entry.kind(base)](entry, joints, counts, base, size)
+    if (unit := TIME_UNITS[entry.time_unit]) != 1.0 and entry.time is not None:
+        tables = (replace(table, time=table.time * unit) for table in tables)
+    yield from _cut(tables, entry)
 
 
 def no_samples(entry: RecordingEntry) -> RecordingError:

@@ -13,9 +13,10 @@ import numpy as np
 
 from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import option
+from ..untrusted.compressed import COMPRESSED_TEXT
 from ..untrusted.files import user_path
 from .drives import Drives
-from .table import Column, Counts, FACTOR, FORMATS, MotorSide, Signal, SignalColumns
+from .table import Column, Counts, FACTOR, FORMATS, MotorSide, Signal, SignalColumns, TIME_UNITS
 
 _SUFFIXES = {
     '.csv': 'csv',
@@ -47,8 +48,9 @@ class RecordingEntry:
     topic: str = option(
         '/joint_states', doc='Topic with sensor_msgs/msg/JointState messages (rosbag2)'
     )
-    time: Column | None = option(
-        None, doc='Column or array with the time stamps in seconds (csv, npz)'
+    time: Column | None = option(None, doc='Column or array with the time stamps (csv, npz)')
+    time_unit: str = option(
+        's', doc='Unit of the time stamps (csv, npz)', choices=tuple(TIME_UNITS)
     )
     rate: float | None = option(
         None,
@@ -78,7 +80,7 @@ class RecordingEntry:
     )
     time_range: tuple[float | None, float | None] | None = option(
         None,
-        doc='First and last time to use, in the time of the file (rosbag2: since the first '
+        doc='First and last time to use, by the stamps of the file (rosbag2: since the first '
         'message); null for an open end',
         unit='s',
     )
@@ -108,6 +110,8 @@ class RecordingEntry:
         file = base / self.name
         if os.path.isdir(file):  # unlike Path.is_dir, it holds where one may not look
             return 'rosbag2'
+        if file.suffix.lower() in COMPRESSED_TEXT:
+            file = file.with_suffix('')
         try:
             return _SUFFIXES[file.suffix.lower()]
         except KeyError:

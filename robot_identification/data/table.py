@@ -14,6 +14,9 @@ from ..options.fields import option
 FORMATS = ('csv', 'npz', 'rosbag2')
 """Kinds of recording files."""
 
+TIME_UNITS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9}
+"""Units of time stamps in tables [s]."""
+
 FACTOR = 'factor'
 """Kind of files with a QR factor (`results.factor_file`)."""
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..data.clock import clock_of
+from ..data.clock import clock_of, likely_unit
 from ..data.recording import Recording, RecordingSource, source_name
+from ..data.table import TIME_UNITS
 from ..errors import one_of
 from ..model.robot import Robot
 from ..regressor.kinematics import tree_of
@@ -23,9 +24,6 @@ ROWS = 60_000
 
 _FEWEST = 2_000
 """Rows that are looked at of each recording, at least."""
-
-_SLOWEST = 2.0
-"""Rate below which time stamps are hardly in seconds [Hz]."""
 
 BEYOND = 1.1
 """Share of a joint's range of positions that a recording may cover, with limits that are rough."""
@@ -63,18 +61,15 @@ def in_seconds(
     right, found = [], {}
     for recording in recordings:
         step = float(np.median(np.diff(recording.time))) if len(recording) > 1 else 0.0
-        unit = 1.0
-        if step > 1.0 / _SLOWEST:
-            # the largest unit in which samples come at a likely rate
-            unit = next((u for u in (1e-3, 1e-6, 1e-9) if step * u < 1.0 / _SLOWEST), 1.0)
+        name = likely_unit(step)
+        unit = TIME_UNITS[name]
         right.append(recording if unit == 1.0 else replace(recording, time=recording.time * unit))
         if unit < 1.0:
-            name = {1e-3: 'milliseconds', 1e-6: 'microseconds', 1e-9: 'nanoseconds'}[unit]
             found[name] = Finding(
                 code='time_unit',
-                evidence=f'time stamps are {step:.4g} apart in {recording.source}: they seem to '
+                evidence=f'time stamps are {step:.4g} s apart in {recording.source}: they seem to '
                 f'be in {name}',
-                remedy='write the time column in seconds',
+                remedy=f'set time_unit: {name} beside the time column',
                 change=f'time stamps in {name}',
             )
     return tuple(right), tuple(found.values())

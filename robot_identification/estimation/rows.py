@@ -333,7 +333,7 @@ def _reporting(
     blocks: Iterator[RowBlock], source: RecordingSource, progress: Progress
 ) -> Iterator[RowBlock]:
     """Pass the blocks on and tell how far they have come, by seconds where the end is unknown."""
-    name, duration = getattr(source, 'source', 'recording'), getattr(source, 'duration', 0.0)
+    name, duration = source_name(source).rpartition('/')[2], getattr(source, 'duration', 0.0)
     first: float | None = None
     for block in blocks:
         if len(block.time):

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Compressed data: frames of lz4 and zstd, and NumPy arrays in ZIP archives (``.npz``).
+Compressed data: frames of lz4 and zstd, NumPy arrays in ZIP archives (``.npz``), texts.
 
 None expands to more than it declares; the declared size is checked against the compressed size,
-and that of an array against the shape in its header, before memory is allocated.
+and that of an array against the shape in its header, before memory is allocated.  Texts in gzip
+and xz declare nothing: they are read in pieces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+import gzip
 import io
+import lzma
 import math
 from pathlib import Path
-from typing import Any, IO
+from typing import Any, BinaryIO, cast, IO
 import zipfile
 import zlib
 
@@ -113,6 +116,65 @@ def _zstd() -> Any:
     except ImportError:
         from backports import zstd
     return zstd
+
+
+COMPRESSED_TEXT = ('.gz', '.xz')
+"""Endings of the names of compressed texts, such as ``run.csv.gz``."""
+
+DAMAGED_TEXT = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""Errors of reading a text that `open_text_file` opened."""
+
+MAX_DICTIONARY = 128 << 20
+"""Largest memory that the decoder of xz may take [bytes]."""
+
+
+def open_text_file(path: Path) -> BinaryIO:
+    """Open a text for reading in bytes, decompressed where its name says so; raises OSError."""
+    stream = open_regular(path)
+    if path.suffix.lower() == '.gz':
+        return cast(BinaryIO, _GzipStream(stream))
+    if path.suffix.lower() == '.xz':
+        return cast(BinaryIO, io.BufferedReader(_XzStream(stream), _PIECE))
+    return stream
+
+
+class _GzipStream(gzip.GzipFile):
+    """Decompressed bytes of a gzip file, which is closed with it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        super().__init__(fileobj=file)
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+
+class _XzStream(io.RawIOBase):
+    """Decompressed bytes of an xz file; `lzma.open` has no limit on memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decoder = lzma.LZMADecompressor(memlimit=MAX_DICTIONARY)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._decoder.eof:
+            piece = self._file.read(_SMALL) if self._decoder.needs_input else b''
+            if not piece and self._decoder.needs_input:
+                raise EOFError('it is cut off')
+            if data := self._decoder.decompress(piece, len(buffer)):
+                buffer[: len(data)] = data
+                return len(data)
+        if self._decoder.unused_data or self._file.read(1):
+            raise lzma.LZMAError('it has more than one stream')
+        return 0
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 MAX_MEMBER_RATIO = 1100

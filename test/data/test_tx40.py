@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recording of a Stäubli TX-40, where it is at hand: motor side in, joint side out."""
+"""The recording of a Stäubli TX-40: motor side in, joint side out."""
 
 from pathlib import Path
 import time
@@ -16,11 +16,9 @@ from robot_identification.signals import (
     SignalSettings,
 )
 
-DATA = Path(__file__).parents[3] / 'shared' / 'data' / 'tx40'
+DATA = Path(__file__).parents[2] / 'examples' / 'tx40'
 JOINTS = tuple(f'joint_{i}' for i in range(1, 7))
 GEARS = np.diag([32.0, 32.0, 45.0, -48.0, 45.0, 32.0])
-
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason='the TX-40 recording is not here')
 
 
 @pytest.fixture(scope='module')
@@ -36,8 +34,8 @@ def source():
     }
     entry = {
         'rate': 5000.0,
-        'position': {'file': 'pos_read_data.csv'},
-        'effort': {'file': 'curr_data.csv'},
+        'position': {'file': 'pos_read_data.csv.xz'},
+        'effort': {'file': 'curr_data.csv.xz'},
     }
     return open_recording(
         from_mapping(RecordingEntry, entry), JOINTS, from_mapping(Drives, drives), DATA

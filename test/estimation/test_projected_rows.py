@@ -145,8 +145,6 @@ def test_held_torques_bias_nothing_if_they_are_said_to_be_held(arm):
 
 def test_identifies_the_tx40():
     experiment = ROOT / 'examples' / 'tx40' / 'experiment_dead_zone.yaml'
-    if not (ROOT.parent / 'shared' / 'data' / 'tx40').is_dir():
-        pytest.skip('the recording of the TX-40 is not there')
     method = {'signals.method': 'polynomial_approximation'}
     estimate = identify(load_experiment(experiment, method)).estimate
     assert estimate.rank == 61

@@ -30,13 +30,9 @@ from robot_identification.regressor import prior as urdf_prior
 from robot_identification.signals import SignalSettings
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT.parent / 'shared' / 'data' / 'tx40'
+DATA = ROOT / 'examples' / 'tx40'
 SIGNALS = SignalSettings(cutoff=100.0, order=4, decimate_to=50.0, trim=0.004)
 DEAD_ZONE = (0.050, 0.050, 0.075, 0.072, 0.056, 0.122)
-
-pytestmark = pytest.mark.skipif(
-    not DATA.is_dir(), reason='the recording of the TX-40 is not beside the repository'
-)
 
 
 @pytest.fixture(scope='module')
@@ -48,7 +44,7 @@ def tx40():
     regressor = build(robot, model)
     motor, torque = (
         np.loadtxt(DATA / name, delimiter=',', skiprows=1)
-        for name in ('pos_read_data.csv', 'curr_data.csv')
+        for name in ('pos_read_data.csv.xz', 'curr_data.csv.xz')
     )
     P = np.diag([32.0, 32.0, 45.0, -48.0, 45.0, 32.0])
     T = P.copy()

@@ -2,6 +2,7 @@
 """The example experiments: they are valid, and the TX-40's give the known figures."""
 
 from pathlib import Path
+import shutil
 
 import numpy as np
 import pytest
@@ -11,11 +12,6 @@ from robot_identification.options.document import read_document
 
 EXAMPLES = Path(__file__).resolve().parents[2] / 'examples'
 TX40 = EXAMPLES / 'tx40'
-DATA = EXAMPLES.parent.parent / 'shared' / 'data' / 'tx40'
-
-needs_data = pytest.mark.skipif(
-    not DATA.is_dir(), reason=f'the recording of the TX-40 is not at {DATA}'
-)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +57,6 @@ def test_tx40_files_differ_in_the_dead_zone_alone():
     assert plain == zone
 
 
-@needs_data
 @pytest.mark.parametrize(
     ('name', 'overrides', 'base', 'largest_error'),
     [
@@ -81,6 +76,11 @@ def test_tx40_figures(name, overrides, base, largest_error):
     assert result.estimate.excited.all()
 
 
-def test_missing_recordings_are_named():
+def test_missing_recordings_are_named(tmp_path):
+    """The experiment file alone, beside its robot."""
+    path = tmp_path / 'examples' / 'demo_arm' / 'experiment.yaml'
+    path.parent.mkdir(parents=True)
+    shutil.copy(EXAMPLES / 'demo_arm' / path.name, path)
+    shutil.copytree(EXAMPLES.parent / 'urdf', tmp_path / 'urdf')
     with pytest.raises(IdentificationError, match='recordings/identification'):
-        load_experiment(EXAMPLES / 'demo_arm' / 'experiment.yaml')
+        load_experiment(path)

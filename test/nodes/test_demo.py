@@ -176,7 +176,7 @@ def test_interrupting_it_ends_the_nodes(demo):
     running = demo()
     pids = running.pids()
     running.process.send_signal(signal.SIGTERM)
-    assert running.finish() == 1
+    assert running.finish() == 130
     assert running.lines[-1].startswith('error: interrupted')
     assert not any(alive(pid) for pid in pids.values())
 

@@ -24,9 +24,6 @@ from benchmarks.papers import gautier_venture
 from benchmarks.papers import tx40_recording as tx40
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'tx40.urdf'
-recorded = pytest.mark.skipif(
-    not tx40.DATA.is_dir(), reason='the recording of the TX-40 is not beside the repository'
-)
 
 
 @pytest.fixture(scope='module')
@@ -125,14 +122,12 @@ def test_friction_of_the_coupling_spans_what_the_paper_prints(robot):
     assert np.linalg.matrix_rank(np.hstack([ours, theirs])) == 9
 
 
-@recorded
 def test_distances_are_below_the_papers_for_all_columns(result):
     assert gautier_venture.distance(result.standard) < 0.1591
     assert result.structure.n_base == 60
     assert 28 <= result.essential.rank <= 34
 
 
-@recorded
 def test_the_essential_version_is_plain_least_squares(result):
     plain = gautier_venture.essential_by_least_squares(result)
     written = gautier_venture.essential_by_svd(result)
@@ -141,7 +136,6 @@ def test_the_essential_version_is_plain_least_squares(result):
     assert changed.size == result.essential.rank
 
 
-@recorded
 def test_closest_parameters_fit_as_well_as_wls_and_the_essential_ones_hardly_worse(result):
     error = gautier_venture.relative_error(result, result.standard)
     assert error == pytest.approx(result.estimate.relative_error, rel=1e-9)
@@ -150,17 +144,9 @@ def test_closest_parameters_fit_as_well_as_wls_and_the_essential_ones_hardly_wor
     assert error < gautier_venture.relative_error(result, reduced) < 1.05 * error < 10.0
 
 
-@recorded
 def test_the_experiment_file_chooses_the_version(result):
     chosen = tx40.run(standard='essential')
     expected = gautier_venture.essential_by_least_squares(result)
     np.testing.assert_allclose(chosen.standard.values, expected, rtol=1e-9, atol=1e-12)
     counts = gautier_venture.positive(chosen.standard)
     assert counts[0.0] >= gautier_venture.positive(result.prior)[0.0] == 4
-
-
-def test_without_the_recording_the_page_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(gautier_venture, 'DATA', tmp_path / 'nothing')
-    page = gautier_venture.page()
-    assert 'not on this machine' in page.text
-    assert len(page.tables) == 1 and not page.missed

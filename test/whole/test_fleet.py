@@ -162,8 +162,8 @@ def test_ctrl_c_leaves_a_folder_to_go_on_from(long_folder, capsys):
     os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=30)
     assert (process.returncode, text) == (
-        1,
-        'error: stopped; the same command goes on with what is left\n',
+        130,
+        'error: interrupted; the same command goes on with what is left\n',
     )
     assert call(long_folder, '--scheduler', 'processes', '--workers', '1') == 0
     assert capsys.readouterr().err == ''

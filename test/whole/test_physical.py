@@ -19,7 +19,6 @@ from benchmarks.papers.beyond_robots import least_eigenvalues, rotor_matrix
 
 ROOT = Path(__file__).resolve().parents[2]
 TX40 = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
-DATA = ROOT.parent / 'shared' / 'data' / 'tx40'
 UR10E = ROOT.parent / 'shared' / 'data' / 'ur10e'
 UR10E_JOINTS = [
     'shoulder_pan_joint',
@@ -29,10 +28,6 @@ UR10E_JOINTS = [
     'wrist_2_joint',
     'wrist_3_joint',
 ]
-
-needs_recording = pytest.mark.skipif(
-    not DATA.is_dir(), reason='the recording of the TX-40 is not beside the repository'
-)
 
 needs_ur10e = pytest.mark.skipif(
     not UR10E.is_dir(), reason='the recordings of the UR10e are not beside the repository'
@@ -57,7 +52,6 @@ def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
     assert bare > 0.0 and whole > 0.0 and apart < 1e-6
 
 
-@needs_recording
 def test_the_tx40_is_explained_as_well_as_without_constraints():
     results = {
         method: identify(load_experiment(TX40, {'estimation.method': method}))
@@ -124,7 +118,6 @@ def test_the_ur10e_has_plausible_masses_and_predicts_better_than_plain_least_squ
     assert rotors[0] > 5.0 and all(rotor > 0.2 for rotor in rotors)
 
 
-@needs_recording
 def test_the_tx40_is_taken_by_simulators(tmp_path):
     arguments = ['--set', 'estimation.method=physical', '--require-physical', '--quiet']
     assert main(['identify', str(TX40), '--out', str(tmp_path), *arguments]) == 0

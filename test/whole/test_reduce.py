@@ -32,7 +32,6 @@ from robot_identification.results.factor_file import (
 from robot_identification.results.result import result_document
 
 ROOT = Path(__file__).parents[2]
-TX40 = ROOT.parent / 'shared' / 'data' / 'tx40'
 
 CLASSICAL = '--set estimation.bootstrap=null'
 
@@ -338,7 +337,6 @@ def test_unlike_files_are_named_when_merged(workspace, reduced):
     assert caught.value.key == 'signals.dead_zone'
 
 
-@pytest.mark.skipif(not TX40.is_dir(), reason='the recording of the TX-40 is not at hand')
 def test_real_recording_and_its_factors_give_the_same_result(tmp_path):
     overrides = {
         'data.identification[0].rows': '[0, 30000]',

@@ -280,10 +280,24 @@ class ServiceCaller:
         seconds: float,
         feedback: Callable[[Any], None] = lambda _: None,
         /,
+        patience: float = 0.0,
         **fields: Any,
     ) -> Any:
         """
         Send a goal to an action and return its result.
+
+        Parameters
+        ----------
+        kind, name:
+            Type and name of the action.
+        seconds:
+            Time for the result.
+        feedback:
+            Called with each feedback.
+        patience:
+            Time for a goal that is canceled, by Ctrl-C or because it is late, to end [s].
+        fields:
+            Of the goal.
 
         Raises
         ------
@@ -294,7 +308,7 @@ class ServiceCaller:
         """
         client = self._client(kind, name, partial(ActionClient, self.node))
         what = f"action '{name}'"
-        handle = None
+        sent = None
         try:
             self.wait_for(client.server_is_ready, 30.0, what)
             sent = client.send_goal_async(
@@ -304,14 +318,30 @@ class ServiceCaller:
             if not handle.accepted:
                 raise RequestFailedError(f'{what}: the goal is refused')
             result = self._result(handle.get_result_async(), seconds, what).result
-            handle = None
+            sent = None
         finally:
-            if handle is not None and handle.accepted:
-                handle.cancel_goal_async()
-                self._executor.spin_once(timeout_sec=0.1)
+            if sent is not None:
+                self._cancel(sent, patience)
         if result.error_code:
             raise RequestFailedError(f'{what} fails: {result.error_msg}', value=result.error_code)
         return result
+
+    def _cancel(self, sent: Future, patience: float) -> None:
+        """Cancel a goal, whose acceptance may be on its way, and wait for its end."""
+        self._spin(sent.done, min(patience, 5.0))
+        handle = sent.result() if sent.done() else None
+        if handle is None or not handle.accepted:
+            return
+        handle.cancel_goal_async()
+        self._spin(handle.get_result_async().done, patience)
+
+    def _spin(self, condition: Callable[[], bool], seconds: float) -> None:
+        """Spin until a condition holds, or for a time; at least once."""
+        end = time.monotonic() + seconds
+        while not condition():
+            self._executor.spin_once(timeout_sec=0.1)
+            if time.monotonic() > end:
+                return
 
     def _client(self, kind: type, name: str, make: Callable[[type, str], Any]) -> Any:
         if (kind, name) not in self._clients:

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draft of an experiment file from a URDF and recordings: what can be found out, with comments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+import os
+from pathlib import Path
+from typing import Any
+import warnings
+
+import numpy as np
+import yaml
+
+from ..data.clock import clock_of
+from ..data.column_guess import ColumnGuess, SIGNALS
+from ..data.drives import Drives, EffortDrive, PositionDrive
+from ..data.recording import Recording
+from ..data.recording_config import RecordingEntry
+from ..data.table import columns_of, SignalColumns, TIME_UNITS
+from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
+from ..estimation.effort_evidence import effort_evidence
+from ..estimation.recording_faults import beginnings, recording_faults
+from ..model.robot import Robot
+from ..results.urdf_repair import robot_with_inertia
+from .draft_entries import described, joined, timed
+from .schema import modeline
+from .sources import open_recording
+
+_FAR = 4.0
+"""Times the range of the URDF that positions in its unit do not exceed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftSettings:
+    """
+    Facts on recordings that they do not tell themselves.
+
+    Attributes
+    ----------
+    effort_kind:
+        One of `robot_identification.data.drives.EFFORT_KINDS`; None if it is not known yet.
+    rate:
+        Sampling rate of tables without a time column [Hz].
+    gear_ratios:
+        (n_joints,) turns of the motor by turn of the joint, of data recorded at the motors.
+    position_offsets:
+        (n_joints,) positions of the joints where the recorded ones are 0 [rad or m].
+    gains:
+        (n_joints,) effort at the joint by recorded effort, for example [N m/A].
+    degrees:
+        True if positions are in degrees.
+
+    """
+
+    effort_kind: str | None = None
+    rate: float | None = None
+    gear_ratios: tuple[float, ...] | None = None
+    position_offsets: tuple[float, ...] | None = None
+    gains: tuple[float, ...] | None = None
+    degrees: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """
+    An experiment that was drafted from files.
+
+    Attributes
+    ----------
+    robot:
+        The robot, with the joints that the recordings have.
+    entries:
+        The recordings, with paths as they were given.
+    recordings:
+        Their beginnings, efforts as recorded.
+    guesses:
+        What their columns are.
+    evidence:
+        What speaks for which kind of effort, in sentences.
+    remarks:
+        What is wrong with the recordings, as far as it shows.
+    settings:
+        As given.
+
+    """
+
+    robot: Robot
+    entries: tuple[RecordingEntry, ...]
+    recordings: tuple[Recording, ...]
+    guesses: tuple[ColumnGuess, ...]
+    evidence: tuple[str, ...]
+    remarks: tuple[str, ...]
+    settings: DraftSettings
+
+    def summary(self) -> str:
+        """Return what was found, as text."""
+        lines = [f'robot {self.robot.name}: {len(self.robot.joints)} joints']
+        for entry, recording, guess in zip(
+            self.entries, self.recordings, self.guesses, strict=True
+        ):
+            lines += ['', f'{entry.name}: {_clock_text(entry, recording)}']
+            told = 'by content, check them' if guess.by_content else 'by name'
+            if entry.topic and not guess.columns:
+                lines.append(f'  joints by name from the topic {entry.topic}')
+                continue
+            shown = [name for name in SIGNALS if name in guess.columns]
+            width = max(len(joint) for joint in guess.joints)
+            lines.append(f'  {f"columns ({told})":{width}}' + ''.join(f'  {s:12}' for s in shown))
+            for j, joint in enumerate(guess.joints):
+                cells = ''.join(f'  {guess.columns[name][j]!s:12}' for name in shown)
+                lines.append(f'  {joint:{max(width, len(told) + 10)}}{cells}'.rstrip())
+        lines += ['', *(f'effort: {text}' for text in self.evidence)]
+        lines += [f'remark: {text}' for text in self.remarks]
+        return '\n'.join(lines)
+
+    def text(self, urdf: Path, folder: Path) -> str:
+        """
+        Return the experiment file.
+
+        Parameters
+        ----------
+        urdf:
+            The robot's file.
+        folder:
+            Folder of the experiment file; paths in it are relative to that.
+
+        """
+        robot, settings = self.robot, self.settings
+        lines = [
+            modeline(),
+            '# Written by `robot-identification init`; docs/experiment.md has every key.',
+            '# Cut-off, dead zone and friction terms are left out: `auto` chooses them.',
+            'robot:',
+            f'  urdf: {_relative(urdf, folder)}',
+            f"  joints: {_flow(list(robot.joints))}  # the order of the data's columns",
+        ]
+        if robot.locked:
+            lines.append(f'  locked: {_flow(dict(robot.locked))}  # not in the recordings')
+        lines += [
+            '  gravity: [0.0, 0.0, -9.81]  # m/s^2 in the base frame',
+            *(f'  # {text}' for text in self.evidence),
+            f'  effort_kind: {settings.effort_kind}',
+        ]
+        drives = _drives(settings, len(robot.joints))
+        if drives is not None:
+            lines += ['  drives:']
+            for name in ('position', 'effort'):
+                part = getattr(drives, name)
+                if part is not None:
+                    lines += [f'    {name}:  # {_MEANING[name]}', '      matrix:']
+                    lines += [f'        - {_flow(list(row))}' for row in part.matrix]
+                    if getattr(part, 'offset', None) is not None:
+                        lines.append(f'      offset: {_flow(list(part.offset))}')
+        elif settings.effort_kind == 'motor_current':
+            lines.append(
+                '  # no drives.effort: ratios of the gains are found from the recordings, and '
+                "their scale\n  # from the URDF's masses; known gains: init --gains "
+                '(docs/drive_gains.md)'
+            )
+        several = len(self.entries) > 1
+        lines += ['data:', '  identification:']
+        for k, entry in enumerate(self.entries):
+            if several and k == len(self.entries) - 1:
+                lines.append('  validation:  # not seen by the identification')
+            lines += self._entry(entry, self.recordings[k], folder)
+        if not several:
+            lines += ['  # validation:  # a recording of another motion, with the same keys']
+        return '\n'.join([*lines, 'output: results', ''])
+
+    def _entry(self, entry: RecordingEntry, recording: Recording, folder: Path) -> list[str]:
+        comment = f'  # {_clock_text(entry, recording)}'
+        lines = []
+        if entry.file is not None:
+            lines.append(f'file: {_relative(Path(entry.file), folder)}{comment}')
+            comment = ''
+        kind = entry.kind()
+        lines.append(f'format: {kind}{comment}')
+        if kind == 'rosbag2':
+            lines.append(f'topic: {_flow(entry.topic)}')
+        if entry.time is not None:
+            lines += [f'time: {_flow(entry.time)}', f'time_unit: {entry.time_unit}']
+        if entry.rate is not None:
+            lines.append(f'rate: {entry.rate}  # Hz')
+        for name in SIGNALS:
+            signal = getattr(entry, name)
+            if isinstance(signal, SignalColumns) and signal.file is not None:
+                lines += [f'{name}:', f'  file: {_relative(Path(signal.file), folder)}']
+                lines.append(f'  columns: {_flow(list(signal.columns or ()))}')
+            elif signal is not None:
+                columns = columns_of(signal)
+                whole = isinstance(signal, str)
+                lines.append(f'{name}: {_flow(signal if whole else list(columns or ()))}')
+        return [f'    {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]
+
+
+_MEANING = {
+    'position': 'q = matrix @ recorded position + offset',
+    'effort': 'effort at the joint = matrix @ recorded effort',
+}
+
+
+def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
+    """
+    Draft an experiment from files.
+
+    Parameters
+    ----------
+    urdf:
+        URDF or xacro file.
+    files:
+        Recordings; of several, the last one is to validate on.  Tables that have one signal each
+        make one recording.
+    settings:
+        What the files do not tell.
+
+    Raises
+    ------
+    IdentificationError
+        naming the file, and what in it cannot be read or told.
+
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        robot = robot_with_inertia(str(urdf))
+        found = joined([described(file, robot.joints, settings.rate) for file in files])
+        entries = tuple(entry for entry, _ in found)
+        guesses = tuple(guess for _, guess in found)
+        joints = guesses[0].joints
+        for entry, guess in found:
+            if guess.joints != joints:
+                raise RecordingError(
+                    f'{entry.name}: its joints are {one_of(guess.joints)}, those of '
+                    f'{entries[0].name} are {one_of(joints)}',
+                    file=entry.name,
+                    remedy='give recordings of the same joints',
+                )
+        if joints != robot.joints:
+            others = [joint for joint in robot.joints if joint not in joints]
+            robot = robot_with_inertia(str(urdf), joints, locked=dict.fromkeys(others, 0.0))
+        _check_lengths(settings, joints)
+        drives = _drives(replace(settings, gains=None), len(joints))
+        at_joints = Drives(drives.position) if drives is not None else None
+        entries = tuple(timed(entry, joints, at_joints) for entry in entries)
+        recordings = beginnings([open_recording(e, joints, at_joints) for e in entries])
+        _require_units(robot, recordings)
+        faults = [str(finding) for finding in recording_faults(robot, recordings)]
+    return Draft(
+        robot,
+        entries,
+        recordings,
+        guesses,
+        _evidence(robot, recordings, guesses),
+        tuple(dict.fromkeys(faults)),
+        settings,
+    )
+
+
+def _check_lengths(settings: DraftSettings, joints: tuple[str, ...]) -> None:
+    for name in ('gear_ratios', 'position_offsets', 'gains'):
+        given = getattr(settings, name)
+        zero = given is not None and name != 'position_offsets' and 0.0 in given
+        if given is not None and (len(given) != len(joints) or zero):
+            option = f'--{name.replace("_", "-")}'
+            raise SettingsError(
+                f"'{option}' has {len(given)} numbers for {len(joints)} joints"
+                f'{", one of them 0" if zero else ""}',
+                value=given,
+                remedy='give one number a joint, in the order of the URDF',
+            )
+    if settings.effort_kind == 'motor_torque' and not (settings.gear_ratios or settings.gains):
+        raise SettingsError(
+            "'--effort-kind motor_torque' needs the gear ratios",
+            remedy='give --gear-ratios, or --gains where positions are those of the joints',
+        )
+
+
+def _drives(settings: DraftSettings, n_joints: int) -> Drives | None:
+    """Return the map from recorded signals to joints; None if there is nothing to map."""
+    ratios = np.array(settings.gear_ratios or np.ones(n_joints))
+    scale = np.full(n_joints, np.radians(1.0) if settings.degrees else 1.0) / ratios
+    gains = np.array(settings.gains or np.ones(n_joints)) * (
+        ratios if settings.effort_kind == 'motor_torque' or settings.gains is None else 1.0
+    )
+    offset = settings.position_offsets
+    mapped = (scale != 1.0).any() or offset is not None
+    position = PositionDrive(_diagonal(scale), offset) if mapped else None
+    known = settings.gains is not None or settings.effort_kind == 'motor_torque'
+    effort = EffortDrive(_diagonal(gains)) if known else None
+    return None if position is None and effort is None else Drives(position, effort)
+
+
+def _diagonal(values: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in np.diag(values).tolist())
+
+
+def _require_units(robot: Robot, recordings: Sequence[Recording]) -> None:
+    """Require positions that are hardly those of motors or in degrees."""
+    room = robot.limits.upper - robot.limits.lower
+    for recording in recordings:
+        moved = np.ptp(recording.position, axis=0)
+        with np.errstate(invalid='ignore', divide='ignore'):
+            times = np.where(np.isfinite(room) & (room > 0.0), moved / room, 0.0)
+        j = int(np.argmax(times))
+        if times[j] > _FAR:
+            raise RecordingError(
+                f"{recording.source}: position of joint '{robot.joints[j]}' covers "
+                f'{moved[j]:.4g} rad, {times[j]:.2g} times its range in the URDF',
+                file=recording.source,
+                joint=robot.joints[j],
+                remedy='give --degrees, or --gear-ratios if it is that of the motor',
+            )
+
+
+def _evidence(
+    robot: Robot, recordings: Sequence[Recording], guesses: Sequence[ColumnGuess]
+) -> tuple[str, ...]:
+    """Return what speaks for which kind of effort."""
+    texts = [effort_evidence(robot, recordings).summary()] if not robot.passive else []
+    names = {guess.effort_name for guess in guesses} - {''}
+    if names:
+        texts.append(f'its columns are named after a {one_of(sorted(names))}, which may be wrong')
+    return tuple(texts)
+
+
+def _clock_text(entry: RecordingEntry, recording: Recording) -> str:
+    clock = clock_of([recording.time * TIME_UNITS['s']], entry.name)
+    unit = f', stamps in {entry.time_unit}' if entry.time is not None else ''
+    return f'{clock.rate:.4g} Hz, {clock.duration:.4g} s{unit}'
+
+
+def _relative(path: Path, folder: Path) -> str:
+    if '://' in str(path):
+        return str(path)
+    return _flow(os.path.relpath(path.absolute(), folder.absolute()))
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML in one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
+    return text.removesuffix('...\n').strip()

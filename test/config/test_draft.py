@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drafts of experiment files: what is read by them is what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.config.draft import draft, DraftSettings
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.data.bag_metadata import Qos, Topic
+from robot_identification.data.bag_writer import BagWriter
+from robot_identification.errors import RecordingError, SettingsError
+from robot_identification.estimation.recording_faults import beginnings
+from robot_identification.model.robot import Robot
+import yaml
+
+URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
+KNOWN = DraftSettings(effort_kind='joint_torque')
+
+
+@pytest.fixture(scope='module')
+def robot():
+    return Robot.from_urdf(URDF)
+
+
+@pytest.fixture(scope='module')
+def motion(robot):
+    """Make time, positions, velocities and joint torques of the robot as in its URDF."""
+    time = np.arange(2000) / 250.0
+    speed, phase = np.array([1.3, 0.9, 1.7]), np.array([0.1, 0.7, 1.9])
+    angle = time[:, None] * speed + phase
+    position, velocity = 0.8 * np.sin(angle), 0.8 * speed * np.cos(angle)
+    data = robot.model.createData()
+    rows = zip(position, velocity, -(speed**2) * position, strict=True)
+    effort = np.array([pin.rnea(robot.model, data, *row) for row in rows])
+    return time, position, velocity, effort + 0.3 * np.sign(velocity)
+
+
+def table(path, motion, header='t,q1,q2,q3,v1,v2,v3,tau1,tau2,tau3', columns=slice(None)):
+    values = np.column_stack(motion)[:, columns]
+    np.savetxt(path, values, '%.12g', ',', header=header, comments='')
+    return path
+
+
+def written(found, folder):
+    """Write the experiment file and read it and its first recording."""
+    path = folder / 'experiment.yaml'
+    path.write_text(found.text(URDF, folder))
+    experiment = load_experiment(path)
+    (block,) = beginnings(experiment.sources()[:1])
+    return experiment, block
+
+
+def check(block, motion):
+    time, position, velocity, effort = motion
+    np.testing.assert_allclose(block.time - block.time[0], time, atol=1e-6)
+    np.testing.assert_allclose(block.position, position, atol=1e-9)
+    if block.velocity is not None:
+        np.testing.assert_allclose(block.velocity, velocity, atol=1e-9)
+    np.testing.assert_allclose(block.effort, effort, rtol=1e-9, atol=1e-9)
+
+
+def test_a_table_with_names_is_read(tmp_path, motion, robot):
+    files = [table(tmp_path / name, motion) for name in ('a.csv', 'b.csv', 'c.csv')]
+    found = draft(URDF, files, KNOWN)
+    experiment, block = written(found, tmp_path)
+    check(block, motion)
+    assert len(experiment.data.identification) == 2
+    assert experiment.data.validation[0].file == 'c.csv'
+    assert experiment.robot.joints == robot.joints
+    summary = found.summary()
+    assert '250 Hz' in summary and 'speaks for joint_torque' in summary
+    # what is found out is told beside the key that it is for
+    assert 'speaks for joint_torque' in (tmp_path / 'experiment.yaml').read_text()
+
+
+def test_a_table_without_names_is_told_apart_by_content(tmp_path, motion):
+    path = tmp_path / 'run.txt'
+    np.savetxt(path, np.column_stack(motion), '%.12g', '\t')
+    found = draft(URDF, [path], KNOWN)
+    check(written(found, tmp_path)[1], motion)
+    assert 'by content, check them' in found.summary()
+
+
+@pytest.mark.parametrize(('unit', 'scale'), [('ms', 1e3), ('us', 1e6), ('ns', 1e9)])
+def test_the_unit_of_stamps_is_found(tmp_path, motion, unit, scale):
+    time, *others = motion
+    path = table(tmp_path / 'run.csv', (scale * time, *others))
+    experiment, block = written(draft(URDF, [path], KNOWN), tmp_path)
+    assert experiment.data.identification[0].time_unit == unit
+    check(block, motion)
+
+
+def test_degrees_are_refused_until_they_are_named(tmp_path, motion):
+    time, position, velocity, effort = motion
+    path = table(tmp_path / 'run.csv', (time, *np.degrees([5 * position, 5 * velocity]), effort))
+    with pytest.raises(RecordingError, match='--degrees'):
+        draft(URDF, [path], KNOWN)
+    found = draft(URDF, [path], DraftSettings(effort_kind='joint_torque', degrees=True))
+    check(written(found, tmp_path)[1], (time, 5 * position, 5 * velocity, effort))
+
+
+def test_signals_of_motors_become_those_of_joints(tmp_path, motion):
+    ratios, offsets = (50.0, -80.0, 30.0), (0.1, -0.2, 0.3)
+    time, position, velocity, effort = motion
+    motor = (position - offsets) * ratios, velocity * ratios, effort / ratios
+    path = table(tmp_path / 'run.csv', (time, *motor))
+    settings = DraftSettings(
+        effort_kind='motor_torque', gear_ratios=ratios, position_offsets=offsets
+    )
+    found = draft(URDF, [path], settings)
+    check(written(found, tmp_path)[1], motion)
+    assert 'motor_current or motor_torque' in found.summary()
+
+
+def test_gains_are_written_and_left_out_where_they_are_not_known(tmp_path, motion):
+    gains = (12.0, 11.0, 10.0)
+    time, position, velocity, effort = motion
+    path = table(tmp_path / 'run.csv', (time, position, velocity, effort / gains))
+    found = draft(URDF, [path], DraftSettings(effort_kind='motor_current', gains=gains))
+    check(written(found, tmp_path)[1], motion)
+    found = draft(URDF, [path], DraftSettings(effort_kind='motor_current'))
+    assert written(found, tmp_path)[0].robot.open_gains
+
+
+def test_files_of_one_signal_each_make_one_recording(tmp_path, motion):
+    time, position, velocity, effort = motion
+    header = 'joint_1,joint_2,joint_3'
+    files = [
+        table(tmp_path / 'positions.csv', (position,), header),
+        table(tmp_path / 'torques.csv', (effort,), header),
+    ]
+    with pytest.raises(SettingsError, match='--rate'):
+        draft(URDF, files, KNOWN)
+    found = draft(URDF, files, DraftSettings(effort_kind='joint_torque', rate=250.0))
+    check(written(found, tmp_path)[1], motion)
+
+
+@pytest.mark.parametrize('whole', [True, False])
+def test_arrays_are_read(tmp_path, motion, whole):
+    time, position, velocity, effort = motion
+    arrays = {'time': time, 'q': position, 'dq': velocity, 'tau': effort}
+    if not whole:
+        arrays = {f'{n}{k}': a[:, k] for n, a in arrays.items() if a.ndim == 2 for k in range(3)}
+        arrays['t'] = time
+    np.savez(tmp_path / 'run.npz', **arrays)
+    check(written(draft(URDF, [tmp_path / 'run.npz'], KNOWN), tmp_path)[1], motion)
+
+
+def test_a_bag_is_read_by_the_topic_that_has_the_joints(tmp_path, motion, robot):
+    from rosbags.typesys import get_typestore, Stores
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    kinds = store.types
+    names = {'/gripper/joint_states': ('finger',), '/arm/joint_states': robot.joints[::-1]}
+    topics = [Topic(name, 'sensor_msgs/msg/JointState', (Qos(),)) for name in names]
+    with BagWriter(tmp_path / 'run', topics) as bag:
+        for row in range(len(motion[0])):
+            nanoseconds = int(row * 4_000_000)
+            stamp = kinds['builtin_interfaces/msg/Time'](*divmod(nanoseconds, 10**9))
+            header = kinds['std_msgs/msg/Header'](stamp, '')
+            for number, joints in enumerate(names.values()):
+                values = [np.array(a[row][::-1][: len(joints)]) for a in motion[1:]]
+                message = kinds['sensor_msgs/msg/JointState'](header, list(joints), *values)
+                data = bytes(store.serialize_cdr(message, 'sensor_msgs/msg/JointState'))
+                bag.write(number, nanoseconds, data, publish_time=nanoseconds)
+    experiment, block = written(draft(URDF, [tmp_path / 'run'], KNOWN), tmp_path)
+    assert experiment.data.identification[0].topic == '/arm/joint_states'
+    check(block, motion)
+
+
+def test_what_cannot_be_told_is_refused_by_name(tmp_path, motion):
+    path = table(tmp_path / 'run.csv', motion, 't,a,b,c,d,e,f,g,h,i')
+    # by content
+    draft(URDF, [path], KNOWN)
+    short = table(tmp_path / 'short.csv', motion, 't,a,b,c,d', slice(0, 5))
+    with pytest.raises(RecordingError, match=r'short\.csv: its columns cannot be told apart'):
+        draft(URDF, [short], KNOWN)
+    path = table(tmp_path / 'no_effort.csv', motion, 't,q1,q2,q3', slice(0, 4))
+    with pytest.raises(RecordingError, match=r'no_effort\.csv: has no columns of effort'):
+        draft(URDF, [path], KNOWN)
+    good = table(tmp_path / 'good.csv', motion)
+    with pytest.raises(SettingsError, match="'--gains' has 2 numbers for 3 joints"):
+        draft(URDF, [good], DraftSettings(effort_kind='motor_current', gains=(1.0, 2.0)))
+    with pytest.raises(SettingsError, match='needs the gear ratios'):
+        draft(URDF, [good], DraftSettings(effort_kind='motor_torque'))
+
+
+def test_names_that_yaml_would_read_as_something_else_stay_names(tmp_path, motion):
+    header = 't,q: 1,q: 2,q: 3,v1,v2,v3,[tau1],[tau2],[tau3]'
+    found = draft(URDF, [table(tmp_path / 'run: #1.csv', motion, header)], KNOWN)
+    content = yaml.safe_load(found.text(URDF, tmp_path))
+    assert content['data']['identification'][0]['file'] == 'run: #1.csv'
+    check(written(found, tmp_path)[1], motion)
