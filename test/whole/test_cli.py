@@ -173,6 +173,21 @@ def test_export_to_a_file_and_to_standard_output(identified):
     assert text == (identified.folder / 'results' / 'identified.urdf').read_text()
 
 
+def test_export_writes_every_format(identified, monkeypatch, capsys):
+    monkeypatch.chdir(identified.folder)
+    result = 'results/result.yaml'
+    begins = {'mjcf': '<mujoco', 'sdf': '<sdf', 'c': '/*', 'yaml': 'name: ', 'csv': 'kind,name'}
+    for name, begin in begins.items():
+        assert main(['export', result, '--format', name]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith(begin)
+        # the suffix of the file says the same
+        path = f'robot.{"xml" if name == "mjcf" else name}'
+        assert main(['export', result, '--out', path]) == 0
+        assert (identified.folder / path).read_text() == text
+        assert capsys.readouterr().out == f'wrote {path}\n'
+
+
 def test_diagnose_finds_nothing_in_good_recordings(workspace):
     assert 'nothing found' in workspace.run('diagnose', 'experiment.yaml').stdout
 
