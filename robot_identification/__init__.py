@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from .estimation import EstimationSettings
     from .estimation.validation import validate
     from .excitation import plan, PlannerSettings
+    from .library import identify
     from .model.consistency import check
     from .model.parameters import ParameterLayout, ParameterSet
     from .model.robot import Robot
-    from .pipeline import IdentificationProblem, identify, identify_factors, identify_sources
+    from .pipeline import IdentificationProblem, identify_factors, identify_sources
     from .reduction import FactorBuilder
     from .regressor import ModelSettings
     from .results.factor_file import read_factor, write_factor
@@ -66,6 +67,7 @@ _MODULES = {
         'plan',
         'PlannerSettings',
     ),
+    'library': ('identify',),
     'model.consistency': ('check',),
     'model.parameters': (
         'ParameterLayout',
@@ -74,7 +76,6 @@ _MODULES = {
     'model.robot': ('Robot',),
     'pipeline': (
         'IdentificationProblem',
-        'identify',
         'identify_factors',
         'identify_sources',
     ),

@@ -28,6 +28,7 @@ ROOMS = (
     'reduction',
     'gains',
     'pipeline',
+    'library',
     'revalidation',
     'simulation',
     'fleet',

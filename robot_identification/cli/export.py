@@ -105,13 +105,13 @@ def _c(result: StoredResult) -> str:
 def _yaml(result: StoredResult) -> str:
     from ..results.parameter_table import parameters_yaml
 
-    return parameters_yaml(result)
+    return parameters_yaml(result.to_document())
 
 
 def _csv(result: StoredResult) -> str:
     from ..results.parameter_table import parameters_csv
 
-    return parameters_csv(result)
+    return parameters_csv(result.to_document())
 
 
 FORMATS: dict[str, Callable[[StoredResult], str]] = {

@@ -1,82 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a result as a table: rows for data frames, CSV and YAML."""
+"""The parameters of a result as CSV and YAML."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 import csv
 import io
-import math
 from typing import Any
 
-import numpy as np
+from .result_yaml import dump
 
-from ..model.parameters import ParameterSet
-from .result import Result, StoredResult
-from .result_yaml import dump, plain
-
-Row = Mapping[str, Any]
-
-
-def standard_rows(result: Result | StoredResult) -> list[Row]:
-    """Return name, unit, value, std and prior of each standard parameter; std may be NaN."""
-    layout, columns = result.standard.layout, (result.standard_std, result.prior.values)
-    return [
-        {'name': name, 'unit': unit, 'value': value, 'std': std, 'prior': prior}
-        for name, unit, value, std, prior in zip(
-            layout.names, layout.units, *_lists(result.standard.values, *columns), strict=True
-        )
-    ]
+_COLUMNS = {
+    'standard_parameters': ('name', 'unit', 'value', 'std', 'prior'),
+    'parameters': ('name', 'unit', 'value', 'std', 'expression'),
+}
+"""Columns of the two tables of a result's file that are written."""
 
 
-def base_rows(result: Result | StoredResult) -> list[Row]:
-    """Return name, unit, value, std and expression of each base parameter."""
-    base, std, expressions = _base(result)
-    return [
-        {'name': name, 'unit': unit, 'value': value, 'std': deviation, 'expression': text}
-        for name, unit, value, deviation, text in zip(
-            base.layout.names,
-            base.layout.units,
-            *_lists(base.values, std),
-            expressions,
-            strict=True,
-        )
-    ]
+def parameters_csv(document: Mapping[str, Any]) -> str:
+    """
+    Return standard and base parameters as one CSV table.
 
+    Parameters
+    ----------
+    document:
+        Content of a result's file.
 
-def parameters_csv(result: Result | StoredResult) -> str:
-    """Return both tables as CSV; what a row does not have is empty."""
+    Returns
+    -------
+    str
+        The table; ``kind`` is standard or base, and what a row does not have is empty.
+
+    """
     text = io.StringIO()
-    names = ('kind', 'name', 'unit', 'value', 'std', 'prior', 'expression')
-    writer = csv.DictWriter(text, names, restval='', lineterminator='\n')
+    columns = dict.fromkeys(('kind', *sum(_COLUMNS.values(), ())))
+    writer = csv.DictWriter(text, list(columns), restval='', lineterminator='\n')
     writer.writeheader()
-    for kind, rows in (('standard', standard_rows(result)), ('base', base_rows(result))):
-        for row in rows:
-            known = {key: value for key, value in row.items() if not _missing(value)}
-            writer.writerow({'kind': kind, **known})
+    for table, rows in _tables(document).items():
+        kind = 'standard' if table == 'standard_parameters' else 'base'
+        writer.writerows({'kind': kind, **row} for row in rows)
     return text.getvalue()
 
 
-def parameters_yaml(result: Result | StoredResult) -> str:
-    """Return both tables as YAML; a standard deviation that is not known is null."""
-    document = {
-        'name': result.name,
-        'standard_parameters': standard_rows(result),
-        'base_parameters': base_rows(result),
+def parameters_yaml(document: Mapping[str, Any]) -> str:
+    """Return the two tables as YAML; a standard deviation that is not known is null."""
+    return dump({'name': document['name'], **_tables(document)})
+
+
+def _tables(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        table: [{name: row[name] for name in columns} for row in document[table]]
+        for table, columns in _COLUMNS.items()
     }
-    return dump(plain(document))
-
-
-def _base(result: Result | StoredResult) -> tuple[ParameterSet, np.ndarray, tuple[str, ...]]:
-    if isinstance(result, StoredResult):
-        return result.base, result.base_std, result.expressions
-    expressions = tuple(parameter.expression for parameter in result.estimate)
-    return result.estimate.base, result.estimate.std, expressions
-
-
-def _lists(*columns: np.ndarray) -> tuple[list[float], ...]:
-    return tuple(np.asarray(column, dtype=float).tolist() for column in columns)
-
-
-def _missing(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
