@@ -13,6 +13,7 @@ from .version import __version__ as __version__
 __all__ = [
     'check',
     'EstimationSettings',
+    'export',
     'FactorBuilder',
     'IdentificationError',
     'IdentificationProblem',
@@ -34,6 +35,7 @@ __all__ = [
     'save',
     'SignalSettings',
     'validate',
+    'verdict',
     'write_factor',
 ]
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from .estimation import EstimationSettings
     from .estimation.validation import validate
     from .excitation import plan, PlannerSettings
-    from .library import identify
+    from .library import export, identify
     from .model.consistency import check
     from .model.parameters import ParameterLayout, ParameterSet
     from .model.robot import Robot
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from .results.result import read_result, Result
     from .results.saving import save
     from .results.urdf_export import identified_urdf
+    from .results.verdict import verdict
     from .signals import SignalSettings
 
 _MODULES = {
@@ -67,7 +70,7 @@ _MODULES = {
         'plan',
         'PlannerSettings',
     ),
-    'library': ('identify',),
+    'library': ('export', 'identify'),
     'model.consistency': ('check',),
     'model.parameters': (
         'ParameterLayout',
@@ -91,6 +94,7 @@ _MODULES = {
     ),
     'results.saving': ('save',),
     'results.urdf_export': ('identified_urdf',),
+    'results.verdict': ('verdict',),
     'signals': ('SignalSettings',),
 }
 

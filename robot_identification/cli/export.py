@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 import sys
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from ..errors import IdentificationError
 from .options import add_command
 from .output import EXIT_OK
 
-if TYPE_CHECKING:
-    from ..results.result import StoredResult
+FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv')
+"""Those of `library.export`; suffixes of files name them, too, and xml is MJCF."""
 
 
 def add_parser(commands: Any) -> None:
@@ -45,7 +44,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument('result', type=Path, help='a result.yaml')
     parser.add_argument(
         '--format',
-        choices=tuple(FORMATS),
+        choices=FORMATS,
         help="format to write (default: that of the file's suffix, else urdf)",
     )
     parser.add_argument(
@@ -55,10 +54,10 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do ``export`` and return the exit code."""
+    from ..library import export
     from ..results.result import read_result
 
-    result = read_result(options.result)
-    text = FORMATS[options.format or _format_of(options.out)](result)
+    text = export(read_result(options.result), options.format or _format_of(options.out))
     if options.out is None:
         sys.stdout.write(text)
         return EXIT_OK
@@ -76,50 +75,3 @@ def _format_of(path: Path | None) -> str:
     suffix = '' if path is None else path.suffix.lower().lstrip('.')
     suffix = 'mjcf' if suffix == 'xml' else suffix
     return suffix if suffix in FORMATS else 'urdf'
-
-
-def _urdf(result: StoredResult) -> str:
-    from ..results.urdf_export import identified_urdf
-
-    return identified_urdf(result.robot, result.standard, result.model)
-
-
-def _mjcf(result: StoredResult) -> str:
-    from ..simulation.mjcf import mjcf
-
-    return mjcf(result.robot, result.standard, result.model)
-
-
-def _sdf(result: StoredResult) -> str:
-    from ..results.sdf_export import sdf
-
-    return sdf(_urdf(result))
-
-
-def _c(result: StoredResult) -> str:
-    from ..results.c_export import c_code
-
-    return c_code(result.robot, result.standard, result.model)
-
-
-def _yaml(result: StoredResult) -> str:
-    from ..results.parameter_table import parameters_yaml
-
-    return parameters_yaml(result.to_document())
-
-
-def _csv(result: StoredResult) -> str:
-    from ..results.parameter_table import parameters_csv
-
-    return parameters_csv(result.to_document())
-
-
-FORMATS: dict[str, Callable[[StoredResult], str]] = {
-    'urdf': _urdf,
-    'mjcf': _mjcf,
-    'sdf': _sdf,
-    'c': _c,
-    'yaml': _yaml,
-    'csv': _csv,
-}
-"""Writers by the name of their format; suffixes of files name formats, too, and xml is MJCF."""
