@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from robot_identification import (
     export,
-    identify,
     IdentificationError,
+    identify,
     load_experiment,
     read_result,
     Recording,

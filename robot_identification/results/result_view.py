@@ -16,6 +16,20 @@ from .link_table import Body
 Row = Mapping[str, Any]
 
 _BODY = ('mass', 'x', 'y', 'z', 'I1', 'I2', 'I3')
+_LINKS = {
+    'link': 'link',
+    'mass_before': 'mass before [kg]',
+    'mass': 'mass [kg]',
+    **{axis: f'{axis} [m]' for axis in 'xyz'},
+    **{moment: f'{moment} [kg m²]' for moment in ('I1', 'I2', 'I3')},
+}
+_FIT = {
+    'joint': 'joint',
+    'of': 'recording',
+    'rmse': 'rms error [N m or N]',
+    'relative_error': 'error [%]',
+    'raw_relative_error': 'before filters [%]',
+}
 
 
 class ResultView:
@@ -30,8 +44,8 @@ class ResultView:
 
     def _repr_html_(self) -> str:
         document = self.to_document()
-        tables = ''.join(_html(rows) for rows in (link_rows(document), fit_rows(document)))
-        return f'<p>{escape(_headline(document))}</p>{tables}'
+        tables = _html(link_rows(document), _LINKS) + _html(fit_rows(document), _FIT)
+        return f'<p>Result {escape(_headline(document))}</p>{tables}'
 
     @property
     def links(self) -> Any:
@@ -108,13 +122,12 @@ def _headline(document: Mapping[str, Any]) -> str:
     return f"of '{document['name']}': {', '.join(parts)}"
 
 
-def _html(rows: Sequence[Row]) -> str:
-    """Return rows as an HTML table."""
-    if not rows:
-        return ''
-    head = ''.join(f'<th>{escape(str(name))}</th>' for name in rows[0])
+def _html(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
+    """Return columns of rows, with their headings, as an HTML table."""
+    head = ''.join(f'<th>{heading}</th>' for heading in columns.values())
     body = ''.join(
-        f'<tr>{"".join(f"<td>{_cell(value)}</td>" for value in row.values())}</tr>' for row in rows
+        f'<tr>{"".join(f"<td>{_cell(row.get(name))}</td>" for name in columns)}</tr>'
+        for row in rows
     )
     return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 

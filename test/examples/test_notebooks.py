@@ -20,6 +20,7 @@ def test_notebooks_are_kept_without_outputs(path):
     assert not any(cell['outputs'] or cell['execution_count'] for cell in code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('path', NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run(path, tmp_path, monkeypatch):
     nbclient = pytest.importorskip('nbclient', reason='needs nbclient: run `make setup`')
