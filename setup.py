@@ -72,6 +72,8 @@ setup(
     name=NAME,
     version=version(),
     description="Identification of robots' dynamic parameters, with ROS 2 nodes",
+    long_description=(HERE / 'README.md').read_text(encoding='utf-8'),
+    long_description_content_type='text/markdown',
     maintainer='robot_identification maintainers',
     maintainer_email='robot-identification@users.noreply.github.com',
     license='Apache-2.0',
