@@ -2,8 +2,8 @@
 """
 Build and install ``robot_identification``: by colcon into a workspace, or by pip.
 
-colcon takes what the package needs from ``package.xml``; for pip without ROS the extra ``pip``
-names the same packages: ``pip install '.[pip]'``.
+colcon takes what the package needs from ``package.xml``; pip takes it from ``requirements/``: the
+numerical core and the command line, and the extras ``sim``, ``fleet`` and ``notebook``.
 """
 
 from pathlib import Path
@@ -13,6 +13,18 @@ from setuptools import find_packages, setup
 
 NAME = 'robot_identification'
 HERE = Path(__file__).resolve().parent
+EXTRAS = ('sim', 'fleet', 'notebook')
+OLDEST = {
+    'mcap': '1.5',
+    'mujoco': '3.2',
+    'numba': '0.58',
+    'numpy': '1.26',
+    'pandas': '2.0',
+    'pin': '4.0',
+    'rosbags': '0.10',
+    'scipy': '1.11',
+}
+"""Oldest versions that will do; tests run with those that ``requirements/`` pins."""
 NODES = ('excitation', 'identification', 'recorder', 'regressor', 'simulation')
 
 
@@ -20,6 +32,17 @@ def version():
     """Read the version from the package, where it is written once for all of Python."""
     text = (HERE / NAME / 'version.py').read_text(encoding='utf-8')
     return re.search(r"^__version__ = '([^']+)'$", text, re.MULTILINE).group(1)
+
+
+def required(name):
+    """
+    Return the packages of a file in ``requirements/``, with the oldest versions that will do.
+
+    The pins are for those who develop this package: beside others they would be in the way.
+    """
+    text = (HERE / 'requirements' / f'{name}.txt').read_text(encoding='utf-8')
+    names = dict.fromkeys(re.findall(r'^([a-z0-9-]+)==', text, re.MULTILINE))
+    return [f'{item}>={OLDEST[item]}' if item in OLDEST else item for item in names]
 
 
 def shared_files():
@@ -49,6 +72,8 @@ setup(
     name=NAME,
     version=version(),
     description="Identification of robots' dynamic parameters, with ROS 2 nodes",
+    long_description=(HERE / 'README.md').read_text(encoding='utf-8'),
+    long_description_content_type='text/markdown',
     maintainer='robot_identification maintainers',
     maintainer_email='robot-identification@users.noreply.github.com',
     license='Apache-2.0',
@@ -68,27 +93,10 @@ setup(
     data_files=shared_files(),
     zip_safe=False,
     python_requires='>=3.10',
-    install_requires=['setuptools'],
+    install_requires=['setuptools', *required('runtime')],
     extras_require={
-        'pip': [
-            'coal',
-            'dask',
-            'distributed',
-            'jinja2',
-            'lxml',
-            'matplotlib',
-            'mcap>=1.5',
-            'mujoco>=3.2',
-            'numba>=0.58',
-            'numpy>=1.26',
-            'pin>=4.0',
-            'pyyaml',
-            'rosbags>=0.10',
-            'scipy>=1.11',
-            'tqdm',
-            'xacro',
-        ],
-        'test': ['hypothesis', 'pytest', 'pytest-timeout'],
+        **{extra: required(extra) for extra in EXTRAS},
+        'test': ['hypothesis', 'nbclient', 'pytest', 'pytest-timeout'],
     },
     entry_points={
         'console_scripts': [f'robot-identification = {NAME}.cli:main']

@@ -13,6 +13,7 @@ from .version import __version__ as __version__
 __all__ = [
     'check',
     'EstimationSettings',
+    'export',
     'FactorBuilder',
     'IdentificationError',
     'IdentificationProblem',
@@ -34,6 +35,7 @@ __all__ = [
     'save',
     'SignalSettings',
     'validate',
+    'verdict',
     'write_factor',
 ]
 
@@ -44,16 +46,18 @@ if TYPE_CHECKING:
     from .estimation import EstimationSettings
     from .estimation.validation import validate
     from .excitation import plan, PlannerSettings
+    from .library import export, identify
     from .model.consistency import check
     from .model.parameters import ParameterLayout, ParameterSet
     from .model.robot import Robot
-    from .pipeline import IdentificationProblem, identify, identify_factors, identify_sources
+    from .pipeline import IdentificationProblem, identify_factors, identify_sources
     from .reduction import FactorBuilder
     from .regressor import ModelSettings
     from .results.factor_file import read_factor, write_factor
     from .results.result import read_result, Result
     from .results.saving import save
     from .results.urdf_export import identified_urdf
+    from .results.verdict import verdict
     from .signals import SignalSettings
 
 _MODULES = {
@@ -66,6 +70,7 @@ _MODULES = {
         'plan',
         'PlannerSettings',
     ),
+    'library': ('export', 'identify'),
     'model.consistency': ('check',),
     'model.parameters': (
         'ParameterLayout',
@@ -74,7 +79,6 @@ _MODULES = {
     'model.robot': ('Robot',),
     'pipeline': (
         'IdentificationProblem',
-        'identify',
         'identify_factors',
         'identify_sources',
     ),
@@ -90,6 +94,7 @@ _MODULES = {
     ),
     'results.saving': ('save',),
     'results.urdf_export': ('identified_urdf',),
+    'results.verdict': ('verdict',),
     'signals': ('SignalSettings',),
 }
 

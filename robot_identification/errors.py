@@ -95,6 +95,15 @@ class IdentificationWarning(UserWarning):
     """Warning about data, model or result; also stored in the result."""
 
 
+def missing_extra(package: str, extra: str) -> IdentificationError:
+    """Return the error for an optional package that is not installed; an extra brings it."""
+    return IdentificationError(
+        f"'{package}' is not installed",
+        value=package,
+        remedy=f"pip install 'robot-identification[{extra}]' brings it",
+    )
+
+
 def one_of(names: Iterable[object], limit: int = 12) -> str:
     """
     List the valid names for an error message.

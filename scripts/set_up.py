@@ -29,7 +29,14 @@ import sys
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST, NEWEST = (3, 10), (3, 13)  # Python versions with ROS wheels
 OLDEST_CMAKE = (3, 20)
-WHEELS = ('runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt')
+WHEELS = (
+    'runtime.txt',
+    'sim.txt',
+    'fleet.txt',
+    'notebook.txt',
+    'ros-jazzy-wheels.txt',
+    'dev.txt',
+)
 MESSAGES, INTERFACES = 'robot_identification_msgs', 'test/interfaces'
 SHARED = ('config', 'examples', 'launch', 'package.xml', 'urdf')
 FOREIGN = (

@@ -31,6 +31,7 @@ ROOMS = (
     'revalidation',
     'calibration',
     'simulation',
+    'library',
     'fleet',
     'nodes',
     'demo',

@@ -4,6 +4,7 @@
 import ast
 from importlib import import_module
 import importlib.metadata
+import os
 from pathlib import Path
 import re
 import runpy
@@ -55,11 +56,12 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags and mcap themselves decompress with.
 """
 
-OPTIONAL = {'dask', 'distributed', 'numba'}
+OPTIONAL = {'dask', 'distributed', 'numba', 'pandas'}
 """
 Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
 
-Where one is missing there is another way (the regressor without Numba, a fleet without Dask).
+Where one is missing there is another way (the regressor without Numba, a fleet without Dask), or
+an error that names the extra.
 """
 
 COMPLETION = {'argcomplete'}
@@ -178,20 +180,40 @@ def pins(name):
     return [match.groups() for match in found]
 
 
-@pytest.mark.parametrize('name', ['runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt', 'cmake.txt'])
+EXTRAS = ('sim', 'fleet', 'notebook')
+RUNTIME = ('runtime.txt', *(f'{extra}.txt' for extra in EXTRAS))
+
+
+@pytest.mark.parametrize('name', [*RUNTIME, 'ros-jazzy-wheels.txt', 'dev.txt', 'cmake.txt'])
 def test_every_requirement_is_pinned_with_its_reason(name):
     assert pins(name)
 
 
-def test_requirements_and_the_extra_for_pip_name_the_same(setup_arguments):
-    extra = {
-        re.match('[a-z0-9-]+', item).group() for item in setup_arguments['extras_require']['pip']
-    }
-    assert {name for name, *_ in pins('runtime.txt')} == extra
+def test_packages_for_pip_are_those_of_the_requirements(setup_arguments):
+    def names(items):
+        return {re.match('[a-z0-9-]+', item).group() for item in items}
+
+    core = names(setup_arguments['install_requires']) - {'setuptools'}
+    assert core == {name for name, *_ in pins('runtime.txt')}
+    for extra in EXTRAS:
+        assert names(setup_arguments['extras_require'][extra]) == {
+            name for name, *_ in pins(f'{extra}.txt')
+        }
+
+
+def test_oldest_versions_are_of_packages_that_are_pinned_and_not_newer(setup_arguments):
+    asked = setup_arguments['install_requires'] + sum(
+        (setup_arguments['extras_require'][extra] for extra in EXTRAS), []
+    )
+    oldest = dict(item.split('>=') for item in asked if '>=' in item)
+    pinned = {name: version for file in RUNTIME for name, version, *_ in pins(file)}
+    for name, version in oldest.items():
+        numbers = [[int(part) for part in text.split('.')] for text in (version, pinned[name])]
+        assert numbers[0] <= numbers[1], name
 
 
 def test_requirements_name_all_that_the_core_imports():
-    wheels = {name for name, *_ in pins('runtime.txt')}
+    wheels = {name for file in RUNTIME for name, *_ in pins(file)}
     wheels |= {name.removeprefix('ros-jazzy-') for name, *_ in pins('ros-jazzy-wheels.txt')}
     needed = {WHEELS.get(name, name) for name in imported_modules(PACKAGE) - WITHOUT_WHEELS}
     needed = {name.replace('_', '-') for name in needed} - {'robot-identification-msgs'}
@@ -203,11 +225,38 @@ def test_constraints_agree_with_the_pins():
     for line in (ROOT / 'requirements' / 'constraints.txt').read_text().splitlines()[1:]:
         name, version = re.match(r'([a-z0-9-]+)==([^;]+)', line).groups()
         locked.setdefault(name, set()).add(version)
-    for name in ('runtime.txt', 'ros-jazzy-wheels.txt', 'dev.txt', 'cmake.txt'):
+    for name in (*RUNTIME, 'ros-jazzy-wheels.txt', 'dev.txt', 'cmake.txt'):
         pinned = {}
         for package, version, *_ in pins(name):
             pinned.setdefault(package, set()).add(version)
         assert {package: locked.get(package) for package in pinned} == pinned
+
+
+def without(module, folder, *command):
+    """Run Python where a module is missing; return the exit code and what it says."""
+    (folder / 'sitecustomize.py').write_text(f'import sys\nsys.modules[{module!r}] = None\n')
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, 'PYTHONPATH': f'{folder}:{ROOT}'},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stderr.splitlines()
+
+
+def test_a_missing_extra_is_one_line_that_names_it(tmp_path):
+    code = 'import robot_identification.simulation'
+    _, lines = without('mujoco', tmp_path, '-c', code)
+    assert lines[-1].endswith(
+        "'mujoco' is not installed: pip install 'robot-identification[sim]' brings it"
+    )
+
+
+def test_nodes_without_ros_say_so_in_one_line(tmp_path):
+    code, lines = without('rclpy', tmp_path, '-m', 'robot_identification.nodes.recorder.node')
+    assert code == 2
+    assert len(lines) == 1 and lines[0].startswith('error: nodes need ROS 2 (rclpy): source')
 
 
 # --- versions, names, files -----------------------------------------------------------------

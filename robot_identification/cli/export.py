@@ -12,6 +12,9 @@ from ..errors import IdentificationError
 from .options import add_command
 from .output import EXIT_OK
 
+FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv')
+"""Those of `library.export`; suffixes of files name them, too, and xml is MJCF."""
+
 
 def add_parser(commands: Any) -> None:
     """Add ``export`` to the commands."""
@@ -19,18 +22,31 @@ def add_parser(commands: Any) -> None:
         commands,
         'export',
         run,
-        'write a URDF with identified parameters',
+        'write the identified robot for simulators and controllers',
         description="""
-            Write the robot's URDF with its <inertial> and <dynamics> elements replaced by what was
-            identified; all else stays as it is, comments included.
+            Write an identified robot in one of these formats:
+              urdf  the robot's URDF with its <inertial> and <dynamics> elements replaced; all else
+                    stays as it is, comments included
+              mjcf  a model for MuJoCo: armature, damping, frictionloss, coupled drives, loops
+              sdf   a model for Gazebo
+              c     inverse dynamics, gravity and friction as C functions for a controller
+              yaml, csv
+                    tables of the parameters
+            What a format has no element for is listed in a comment of the file.
             """,
         epilog="""
             examples:
               robot-identification export results/result.yaml --out robot_identified.urdf
-              robot-identification export results/result.yaml > robot_identified.urdf
+              robot-identification export results/result.yaml --format mjcf > robot.xml
+              robot-identification export results/result.yaml --out dynamics.c
             """,
     )
     parser.add_argument('result', type=Path, help='a result.yaml')
+    parser.add_argument(
+        '--format',
+        choices=FORMATS,
+        help="format to write (default: that of the file's suffix, else urdf)",
+    )
     parser.add_argument(
         '--out', type=Path, metavar='FILE', help='file to write (default: standard output)'
     )
@@ -38,11 +54,10 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do ``export`` and return the exit code."""
+    from ..library import export
     from ..results.result import read_result
-    from ..results.urdf_export import identified_urdf
 
-    result = read_result(options.result)
-    text = identified_urdf(result.robot, result.standard, result.model)
+    text = export(read_result(options.result), options.format or _format_of(options.out))
     if options.out is None:
         sys.stdout.write(text)
         return EXIT_OK
@@ -54,3 +69,9 @@ def run(options: argparse.Namespace) -> int:
         ) from error
     print(f'wrote {options.out}')
     return EXIT_OK
+
+
+def _format_of(path: Path | None) -> str:
+    suffix = '' if path is None else path.suffix.lower().lstrip('.')
+    suffix = 'mjcf' if suffix == 'xml' else suffix
+    return suffix if suffix in FORMATS else 'urdf'

@@ -86,6 +86,25 @@ def add_overrides(
     )
 
 
+def add_recordings(parser: argparse.ArgumentParser) -> None:
+    """Add a result and the recordings that it is held against: see `recordings_of`."""
+    parser.add_argument('result', type=Path, help='a result.yaml')
+    parser.add_argument(
+        'recordings',
+        type=Path,
+        help='a rosbag2 folder or file with /joint_states, a factor, or an experiment file, whose '
+        'data.validation is taken',
+    )
+    parser.add_argument(
+        '--topic', default='/joint_states', help='topic of the bag (default: %(default)s)'
+    )
+    parser.add_argument(
+        '--motor-topic',
+        metavar='TOPIC',
+        help="topic with the motors' states where joints are elastic (default: that of --topic)",
+    )
+
+
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add ``--quiet``."""
     parser.add_argument('--quiet', action='store_true', help='no progress bar, no tables')

@@ -13,6 +13,7 @@ from .options import (
     add_command,
     add_overrides,
     add_quiet,
+    add_recordings,
     recordings_of,
 )
 from .output import EXIT_OK, show
@@ -38,21 +39,7 @@ def add_parser(commands: Any) -> None:
                   --predictions predictions.csv
             """,
     )
-    parser.add_argument('result', type=Path, help='a result.yaml')
-    parser.add_argument(
-        'recordings',
-        type=Path,
-        help='a rosbag2 folder or file with /joint_states, a factor, or an experiment file, whose '
-        'data.validation is taken',
-    )
-    parser.add_argument(
-        '--topic', default='/joint_states', help='topic of the bag (default: %(default)s)'
-    )
-    parser.add_argument(
-        '--motor-topic',
-        metavar='TOPIC',
-        help="topic with the motors' states where joints are elastic (default: that of --topic)",
-    )
+    add_recordings(parser)
     parser.add_argument(
         '--predictions',
         type=Path,

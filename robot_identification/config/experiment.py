@@ -22,6 +22,7 @@ from ..regressor.settings import ModelSettings
 from ..results.urdf_repair import robot_with_inertia
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path
+from .arrays import ArrayEntry
 from .sections import (
     FleetSettings,
     KnownLoad,
@@ -239,6 +240,8 @@ class Experiment:
         The file, or None where the settings came from elsewhere.
     base:
         Folder at which relative paths start.
+    arrays:
+        Recordings in memory by kind, beside those that `data` names.
 
     """
 
@@ -263,6 +266,7 @@ class Experiment:
     )
     path: Path | None = field(default=None)
     base: Path = field(default=Path())
+    arrays: Mapping[str, tuple[ArrayEntry, ...]] = field(default_factory=dict, repr=False)
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -311,7 +315,14 @@ class Experiment:
 
         """
         joints = joints or self.robot.joints or self.build_robot().joints
-        return tuple(
+        arrays = self.arrays.get(kind, ())
+        if arrays and self.robot.elastic is not None:
+            raise SettingsError(
+                f"recording '{arrays[0].name}' is in memory, but the robot has elastic joints",
+                key='robot.elastic',
+                remedy='give a file, with the columns of the motors',
+            )
+        opened = tuple(
             open_recording(
                 entry,
                 joints,
@@ -322,6 +333,7 @@ class Experiment:
             )
             for path, entry in self.data.entries(kind)
         )
+        return (*opened, *(entry.at_joints(joints, self.robot.drives) for entry in arrays))
 
     @property
     def output_folder(self) -> Path | None:

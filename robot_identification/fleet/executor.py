@@ -19,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-from ..errors import IdentificationError, SettingsError
+from ..errors import IdentificationError, missing_extra, SettingsError
 from ..version import __version__
 
 Task = Callable[[bytes, Any], Any]
@@ -265,9 +265,10 @@ def open_executor(
     Raises
     ------
     SettingsError
-        for an unknown scheduler, or if Dask is needed and not installed.
+        for an unknown scheduler.
     IdentificationError
-        if no scheduler answers at the address, or its workers cannot do the work.
+        if Dask is needed and not installed, no scheduler answers at the address, or its workers
+        cannot do the work.
 
     """
     if scheduler is not None and scheduler not in LOCAL and '://' not in scheduler:
@@ -283,12 +284,7 @@ def open_executor(
         if scheduler is None and workers in (None, 1):
             yield SequentialExecutor(payload, retries)
             return
-        raise SettingsError(
-            'several workers need Dask, which is not installed',
-            key='scheduler',
-            value=scheduler,
-            remedy='install dask and distributed, or give neither scheduler nor workers',
-        ) from error
+        raise missing_extra('dask', 'fleet') from error
     with ExitStack() as stack:
         if scheduler is None or scheduler in LOCAL:
             client = stack.enter_context(local_client(workers, retries))

@@ -172,6 +172,12 @@ class Robot:
         return len(self.joints)
 
     @property
+    def effort_units(self) -> tuple[str, ...]:
+        """Unit of each identified joint's effort."""
+        kinds = (self.model.joints[i].shortname() for i in self.joint_ids)
+        return tuple('N' if 'JointModelP' in kind else 'N m' for kind in kinds)
+
+    @property
     def passive(self) -> tuple[str, ...]:
         """Joints that closed loops move, in the order of the tree."""
         return self.opened.joints[self.n_joints :]

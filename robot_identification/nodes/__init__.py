@@ -5,6 +5,7 @@ The ROS nodes: each declares its parameters, makes one core object and translate
 Only this room imports rclpy.
 """
 
+from importlib.util import find_spec
 import os
 import re
 import signal
@@ -16,19 +17,34 @@ _PROGRAM = re.compile(
 )
 
 
+def _is_program() -> bool:
+    """Return whether this process is a node; other programs only use a module of this room."""
+    return any(_PROGRAM.fullmatch(word) for word in sys.orig_argv[1:4])
+
+
+def _require_ros() -> None:
+    """End a node's process in one line where ROS is missing."""
+    if find_spec('rclpy') is None:
+        sys.stderr.write(
+            "error: nodes need ROS 2 (rclpy): source your ROS 2 workspace, or run 'make setup' in "
+            'the sources\n'
+        )
+        raise SystemExit(2)
+
+
 def _leave_quietly_while_loading() -> None:
     """
     Let a node's process end without a traceback while it still loads its libraries.
 
-    That takes a second or two, in which `common.run` has not yet taken over.  Programs that only
-    use a module of this room keep their own signal handling.
+    That takes a second or two, in which `common.run` has not yet taken over.
     """
-    if any(_PROGRAM.fullmatch(word) for word in sys.orig_argv[1:4]):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: os._exit(0))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(0))
 
 
-_leave_quietly_while_loading()
+if _is_program():
+    _leave_quietly_while_loading()
+    _require_ros()
 
 # Threads of the linear algebra cost more than they give on matrices of this size: on the TX-40's
 # recording six times the processor time, taken from the other nodes.  Read when NumPy is loaded.

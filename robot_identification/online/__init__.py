@@ -4,6 +4,7 @@
 from .change_detector import Change, ChangeDetector, ChangeSettings
 from .delay import DelayRows, DelayWatch
 from .identifier import OnlineIdentifier, Update
+from .momentum_observer import ExternalEffort, MomentumObserver
 from .resampler import StreamCounts
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     'ChangeSettings',
     'DelayRows',
     'DelayWatch',
+    'ExternalEffort',
+    'MomentumObserver',
     'OnlineIdentifier',
     'StreamCounts',
     'Update',

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..base_parameters import BaseStructure
 from ..estimation.tables import rule, WIDTH
 from ..model.parameters import body_links, ParameterSet
-from .result import Result
 
 _ENTRIES = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))
 """Where Ixx, Ixy, Iyy, Ixz, Iyz, Izz are in the matrix."""
@@ -170,7 +170,27 @@ class LinkTable:
         return '\n'.join(line.rstrip() for line in lines)
 
 
-def link_table(result: Result) -> LinkTable:
+class StandardParameters(Protocol):
+    """Part of a result that has the standard parameters before and after."""
+
+    @property
+    def prior(self) -> ParameterSet:
+        """Before."""
+
+    @property
+    def standard(self) -> ParameterSet:
+        """After."""
+
+    @property
+    def standard_covariance(self) -> np.ndarray | None:
+        """(p, p) of the errors of ``standard``, NaN where the data alone do not tell."""
+
+    @property
+    def structure(self) -> BaseStructure:
+        """The base parameters."""
+
+
+def link_table(result: StandardParameters) -> LinkTable:
     """
     Return the links before and after an identification.
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..data.drives import Drives
 from ..errors import IdentificationError, SettingsError
 from ..estimation.delay import EffortDelay
 from ..estimation.drive_gains_result import DriveGains
+from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate, Fit, JointFit
 from ..estimation.hypotheses import Finding
 from ..estimation.model_selection import ModelSelection
@@ -38,6 +39,7 @@ from ..options.fields import from_mapping, LARGEST
 from ..regressor import ModelSettings
 from ..signals import Clock, SignalSettings
 from ..version import __version__
+from .result_view import ResultView
 from .result_yaml import (
     damaged,
     dump,
@@ -46,14 +48,17 @@ from .result_yaml import (
     write_whole,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
 
 _MARK = 'robot_identification'
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(ResultView):
     """
     Everything that an identification found.
 
@@ -147,14 +152,50 @@ class Result:
         """(p,) standard deviations of ``standard``; NaN where the data alone do not tell."""
         return _deviations(self.standard_covariance, len(self.standard.layout))
 
+    def to_document(self) -> Mapping[str, Any]:
+        """Return the content of its file."""
+        return result_document(self)
+
+    def plot_fit(self) -> Figure:
+        """
+        Plot measured and predicted effort and their difference, joint by joint.
+
+        Raises
+        ------
+        IdentificationError
+            if the result is of factors, which have no samples to plot.
+
+        """
+        from .report.plots import effort_figure
+
+        if not len(self.system.trace):
+            raise IdentificationError(
+                'factors have no samples to plot', remedy='identify from the recordings'
+            )
+        fits, trace = self.estimate.joints, self.system.trace.fit(self.estimate.base.values)
+        return effort_figure(trace, fits, [self.units[fit.joint] for fit in fits])
+
+    def plot_parameters(self) -> Figure:
+        """Plot base parameters with two standard deviations beside the prior's."""
+        from .report.plots import prior_figure
+
+        return prior_figure(self.estimate, self.structure.project(self.prior))
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of the effort of each joint, of a motor behind an elastic joint, and of energy."""
+        units, rows = self.robot.effort_units, self.system.joints
+        motors = dict(zip(rows, units * (len(rows) // len(units)), strict=False))
+        return {**dict(zip(self.robot.joints, units, strict=True)), **motors, ENERGY: 'J'}
+
     @property
     def plausible(self) -> bool:
         """True if the model is physical, and nothing about it is implausible."""
         return self.consistency.physical and self.plausibility.plausible
 
 
-@dataclass(frozen=True)
-class StoredResult:
+@dataclass(frozen=True, repr=False)
+class StoredResult(ResultView):
     """
     Content of a result file.
 
@@ -204,8 +245,12 @@ class StoredResult:
     drives: Drives | None = None
     notes: tuple[str, ...] = ()
 
+    def to_document(self) -> Mapping[str, Any]:
+        """Return the file's whole content."""
+        return self.document
+
     @property
-    def fit(self) -> Fit:
+    def identification(self) -> Fit:
         """Fit of the identification, with NaN for what the file does not have."""
         known = self.document['identification']
         joints = tuple(

@@ -106,7 +106,7 @@ def identified_urdf(
     for joint, owner in zip(robot.joints, owners, strict=True):
         _write_friction(owner, parameters, joints[joint])
     _report_springs(parameters)
-    _write_comment(root, owners, n_driven, parameters, model)
+    set_comment(root, _MARK, terms_without_element(owners, n_driven, parameters, model))
     return document_text(root, robot.urdf)
 
 
@@ -236,20 +236,35 @@ def _report_springs(parameters: ParameterSet) -> None:
         )
 
 
-def _write_comment(
-    root: etree._Element,
+def terms_without_element(
     owners: tuple[str, ...],
     n_driven: int,
     parameters: ParameterSet,
     model: ModelSettings | None,
-) -> None:
-    written = {f'{owner}.{symbol}' for owner in owners for symbol in ('fv', 'fc')}
+    written: tuple[str, ...] = ('fv', 'fc'),
+) -> list[str]:
+    """
+    Return lines for parameters, other than inertial ones, that a robot description cannot have.
+
+    Parameters
+    ----------
+    owners:
+        Joints, or their motors, that the parameters are named after.
+    n_driven:
+        How many of these have drives; they come first.
+    parameters, model:
+        As in `identified_urdf`.
+    written:
+        Symbols that the description has elements for.
+
+    """
+    done = {f'{owner}.{symbol}' for owner in owners for symbol in written}
     layout = parameters.layout
     inertial = {name for link in layout.links for name in layout.names[layout.of(link)]}
     lines = [
         f'{name} = {_number(parameters[name])} {unit}'.rstrip()
         for name, unit in zip(layout.names, layout.units, strict=True)
-        if name not in written and name not in inertial
+        if name not in done and name not in inertial
     ]
     if model is not None:
         # passive joints, which come last, have no friction with a slope
@@ -261,7 +276,7 @@ def _write_comment(
             if term in model.friction
             for owner, slope in zip(driven, slopes[term], strict=True)
         ]
-    set_comment(root, _MARK, lines)
+    return lines
 
 
 def _numbers(values: np.ndarray) -> str:

@@ -177,7 +177,9 @@ def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) 
 
     """
     speeds = stored.highest_speed
-    found = validation_reasons(stored.fit, speeds, validations, SEVERAL, 'data.identification')
+    found = validation_reasons(
+        stored.identification, speeds, validations, SEVERAL, 'data.identification'
+    )
     return judged(found, scope(speeds, validations))
 
 

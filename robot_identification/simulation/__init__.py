@@ -6,6 +6,13 @@ A simulated robot made from the same URDF: what a real one would send, with a kn
 whole trajectory.
 """
 
+from importlib.util import find_spec
+
+from ..errors import missing_extra
+
+if find_spec('mujoco') is None:
+    raise missing_extra('mujoco', 'sim')
+
 from .following import TrajectoryFollower, Waypoints
 from .plant import mujoco_model, Plant
 from .servo import Servo

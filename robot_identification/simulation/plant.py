@@ -26,7 +26,7 @@ import pinocchio as pin
 from ..errors import ModelError
 from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
-from ..model.robot import joint_placement, Robot
+from ..model.robot import Robot
 from .friction import (
     coulomb,
     DahlFriction,
@@ -35,14 +35,17 @@ from .friction import (
     StaticFriction,
     STEEPEST,
 )
+from .mechanism import mechanism
 from .settings import Payload, Wear
 from .truth import per_joint
 
 _ENTRIES = ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
-_PLACEHOLDER = (
-    '<inertial><origin xyz="0.1 0.2 0.3" rpy="0.1 0.2 0.3"/><mass value="1"/>'
-    '<inertia ixx="1" iyy="1.1" izz="1.2" ixy="0" ixz="0" iyz="0"/></inertial>'
-)
+_PLACEHOLDER = {
+    'pos': '0.1 0.2 0.3',
+    'quat': '0.9 0.1 0.2 0.3',
+    'mass': '1',
+    'diaginertia': '1 1.1 1.2',
+}
 """Off the axes, so that MuJoCo compiles no short cut for bodies whose frames coincide."""
 
 _CREEP = 1e-4
@@ -320,7 +323,7 @@ def mujoco_model(
     Raises ModelError if MuJoCo refuses the robot.
     """
     try:
-        spec = mujoco.MjSpec.from_string(mechanism(robot))
+        spec = mujoco.MjSpec.from_string(_with_placeholders(robot))
         extend(spec)
         spec.compiler.fusestatic = True
         model = spec.compile()
@@ -328,10 +331,7 @@ def mujoco_model(
         raise ModelError(
             f"MuJoCo cannot simulate robot '{robot.name}': {error}", remedy='correct the URDF'
         ) from error
-    model.opt.gravity = robot.gravity
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
-    model.dof_damping = 0.0
-    model.dof_frictionloss = 0.0
     for joint, link in zip(robot.joints, robot.links, strict=True):
         model.dof_armature[model.joint(joint).dofadr[0]] = parameters.get(f'{joint}.Ia')
         set_inertia(model, model.body(link).id, parameters.inertial(link))
@@ -339,39 +339,12 @@ def mujoco_model(
     return model
 
 
-def mechanism(robot: Robot) -> str:
-    """
-    Return a URDF of the bare mechanism of ``robot``: links and joints, other joints locked.
-
-    Inertias are placeholders, as MuJoCo insists on some and refuses others.
-    """
-    document = etree.Element('robot', name=robot.name)
-    for link in robot.contents.links:
-        etree.SubElement(document, 'link', name=link).append(etree.fromstring(_PLACEHOLDER))
-    for name, joint in robot.contents.joints.items():
-        kind, xyz, rpy = joint.type, joint.xyz, joint.rpy
-        limited = joint.lower < joint.upper and bool(np.isfinite([joint.lower, joint.upper]).any())
-        if kind == 'revolute' and not limited:
-            kind = 'continuous'  # MuJoCo would ignore the limit too, with a log file
-        if name in robot.locked:
-            placement = joint_placement(joint, robot.locked[name])
-            kind, xyz, rpy = (
-                'fixed',
-                placement.translation,
-                pin.rpy.matrixToRpy(placement.rotation),
-            )
-        element = etree.SubElement(document, 'joint', name=name, type=kind)
-        etree.SubElement(element, 'parent', link=joint.parent)
-        etree.SubElement(element, 'child', link=joint.child)
-        etree.SubElement(element, 'origin', xyz=_text(xyz), rpy=_text(rpy))
-        etree.SubElement(element, 'axis', xyz=_text(joint.axis))
-        if limited:
-            etree.SubElement(element, 'limit', lower=repr(joint.lower), upper=repr(joint.upper))
-    return etree.tostring(document, encoding='unicode')
-
-
-def _text(numbers: np.ndarray) -> str:
-    return ' '.join(map(repr, numbers.tolist()))
+def _with_placeholders(robot: Robot) -> str:
+    """Return MJCF of a robot's mechanism; MuJoCo insists on some inertias and refuses others."""
+    document = mechanism(robot)
+    for body in document.iter('body'):
+        etree.SubElement(body, 'inertial', _PLACEHOLDER)
+    return str(etree.tostring(document, encoding='unicode'))
 
 
 def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:

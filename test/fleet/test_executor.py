@@ -188,5 +188,5 @@ def test_without_dask_this_process_does_the_work(monkeypatch, tasks):
     with open_executor(None, None, b'') as engaged:
         assert (engaged.name, engaged.workers) == ('this process alone, without Dask', 1)
     for scheduler, workers in (('dask', 1), ('tcp://127.0.0.1:8786', None), (None, 2)):
-        with pytest.raises(SettingsError, match='Dask, which is not installed: install dask and'):
+        with pytest.raises(IdentificationError, match=r"'dask' is not installed: .*\[fleet\]"):
             open_executor(scheduler, workers, b'').__enter__()

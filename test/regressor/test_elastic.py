@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from lxml import etree
 import mujoco
 import numpy as np
 import pinocchio as pin
@@ -26,7 +27,7 @@ from robot_identification.regressor import (
     Regressor,
 )
 from robot_identification.regressor.rigid import BLOCK
-from robot_identification.simulation.plant import mechanism
+from robot_identification.simulation.mechanism import mechanism
 from scipy.integrate import solve_ivp
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
@@ -256,7 +257,7 @@ def test_a_motor_that_turns_the_other_way_about_the_opposite_axis_is_the_same():
 
 def mujoco_twin(robot: Robot, truth: WithRotors) -> mujoco.MjModel:
     """MuJoCo's model: rotors as bodies, transmissions as springs of its tendons."""
-    spec = mujoco.MjSpec.from_string(mechanism(robot))
+    spec = mujoco.MjSpec.from_string(etree.tostring(mechanism(robot), encoding='unicode'))
     spec.compiler.fusestatic = False
     for joint, link in zip(robot.joints, robot.links, strict=True):
         inertia = robot.model.inertias[robot.model.getJointId(joint)]

@@ -173,6 +173,30 @@ def test_export_to_a_file_and_to_standard_output(identified):
     assert text == (identified.folder / 'results' / 'identified.urdf').read_text()
 
 
+def test_replay_prints_errors_before_and_after(workspace):
+    workspace.run('identify', 'experiment.yaml', '--set', 'estimation.method=physical')
+    done = workspace.run('replay', 'results/result.yaml', 'experiment.yaml', '--horizon', '0.2')
+    assert 'Error of the position after 0.2 s' in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith('joint_')]
+    assert len(rows) == 3
+    assert all(float(after) < 0.2 * float(before) for _, _, before, after in rows)
+
+
+def test_export_writes_every_format(identified, monkeypatch, capsys):
+    monkeypatch.chdir(identified.folder)
+    result = 'results/result.yaml'
+    begins = {'mjcf': '<mujoco', 'sdf': '<sdf', 'c': '/*', 'yaml': 'name: ', 'csv': 'kind,name'}
+    for name, begin in begins.items():
+        assert main(['export', result, '--format', name]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith(begin)
+        # the suffix of the file says the same
+        path = f'robot.{"xml" if name == "mjcf" else name}'
+        assert main(['export', result, '--out', path]) == 0
+        assert (identified.folder / path).read_text() == text
+        assert capsys.readouterr().out == f'wrote {path}\n'
+
+
 def test_diagnose_finds_nothing_in_good_recordings(workspace):
     assert 'nothing found' in workspace.run('diagnose', 'experiment.yaml').stdout
 
@@ -224,8 +248,8 @@ def test_structure_tells_what_can_be_identified(workspace):
 
 
 COMMANDS = [
-    'identify', 'diagnose', 'validate', 'check', 'export', 'structure', 'filters', 'play',
-    'repair', 'demo',
+    'identify', 'diagnose', 'validate', 'check', 'replay', 'export', 'structure', 'filters',
+    'play', 'repair', 'demo',
 ]  # fmt: skip
 
 

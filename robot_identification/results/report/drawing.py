@@ -9,6 +9,7 @@ report, the others are global state.  Measures are in inches.
 from __future__ import annotations
 
 from collections.abc import Sequence
+import io
 import re
 
 from matplotlib.artist import Artist
@@ -23,6 +24,15 @@ MEASURED, PREDICTED, RESIDUAL = '#3b4252', '#d55e00', '#0072b2'
 GOOD, WEAK, NONE, PALE = '#009e73', '#e69f00', '#999999', '#c9ced6'
 TEXT, _GRID = '#2b2f36', '#e4e7ec'
 WIDTH = 11.0
+
+
+class ShownFigure(Figure):
+    """A figure that notebooks show although pyplot does not know it."""
+
+    def _repr_png_(self) -> bytes:
+        stream = io.BytesIO()
+        self.savefig(stream, format='png', dpi=110)
+        return stream.getvalue()
 
 
 def new_figure(
@@ -51,7 +61,7 @@ def new_figure(
         Between the columns and between the rows.
 
     """
-    figure = Figure(figsize=(WIDTH, height), facecolor='white')
+    figure = ShownFigure(figsize=(WIDTH, height), facecolor='white')
     FigureCanvasAgg(figure)
     right = 0.12
     width = (WIDTH - left - right - gap * (columns - 1)) / columns

@@ -27,9 +27,7 @@ import yaml
 
 from ...errors import IdentificationWarning, once
 from ...estimation import JointFit
-from ...estimation.energy import ENERGY
 from ...estimation.estimate import METHOD_TITLES, NOT_COVERED
-from ...model.robot import Robot
 from ...options.keys import to_mapping
 from ...version import __version__
 from ..link_table import link_table
@@ -88,7 +86,7 @@ def html(result: Result) -> str:
         tiles=list(_tiles(result)),
         notes=collect_notes(result),
         warnings=once(collect_warnings(result), failures),
-        units=_units(result),
+        units=result.units,
         parameters=list(_parameters(result)),
         standard=list(_standard(result)),
         links=list(_links(result)),
@@ -130,20 +128,6 @@ def render(name: str, **values: Any) -> str:
         version=__version__,
         **values,
     )
-
-
-def effort_units(robot: Robot) -> tuple[str, ...]:
-    """Return the unit of each identified joint's effort: N m where it turns, N where it slides."""
-    kinds = (robot.model.joints[i].shortname() for i in robot.joint_ids)
-    return tuple('N' if 'JointModelP' in kind else 'N m' for kind in kinds)
-
-
-def _units(result: Result) -> dict[str, str]:
-    """Return the unit of each joint's effort, of motors of elastic joints, and of energies."""
-    units = effort_units(result.robot)
-    rows = result.system.joints
-    motors = dict(zip(rows, units * (len(rows) // len(units)), strict=False))
-    return {**dict(zip(result.robot.joints, units, strict=True)), **motors, ENERGY: 'J'}
 
 
 def _in_order(fits: Sequence[JointFit], units: dict[str, str]) -> tuple[str, ...]:
@@ -316,7 +300,7 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
     # matplotlib takes long to import, and who identifies does not always want the report
     from . import plots
 
-    estimate, names = result.estimate, _units(result)
+    estimate, names = result.estimate, result.units
     units = _in_order(estimate.joints, names)
     essential = None if result.essential is None else result.essential.essential
     settings = result.estimation.essential

@@ -24,7 +24,6 @@ from robot_identification.results.link_table import link_table
 from robot_identification.results.report import html, write_report
 from robot_identification.results.report.html import (
     collect_warnings,
-    effort_units,
     number,
     percent,
     seconds,
@@ -237,9 +236,9 @@ def test_warnings_of_all_parts_once(result):
 
 def test_units_of_sliding_joints():
     urdf = URDF.read_text()
-    assert effort_units(Robot.from_urdf(urdf)) == ('N m',) * 3
+    assert Robot.from_urdf(urdf).effort_units == ('N m',) * 3
     sliding = urdf.replace('name="joint_3" type="revolute"', 'name="joint_3" type="prismatic"')
-    assert effort_units(Robot.from_urdf(sliding)) == ('N m', 'N m', 'N')
+    assert Robot.from_urdf(sliding).effort_units == ('N m', 'N m', 'N')
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls for Python: identification from files or memory, and exports for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import pipeline
+from .config.arrays import ArrayEntry
+from .config.experiment import Experiment
+from .config.experiment_file import experiment_from
+from .data.recording import Recording
+from .errors import one_of, SettingsError
+from .model.robot import Robot
+from .progress import Progress, silent
+from .results.c_export import c_code
+from .results.parameter_table import parameters_csv, parameters_yaml
+from .results.result import Result, StoredResult
+from .results.sdf_export import sdf
+from .results.urdf_export import identified_urdf
+
+Data = Recording | Mapping[str, Any] | str | os.PathLike
+"""A recording: `Recording`, arrays or columns by name, an entry of a file, or its path."""
+
+
+def identify(
+    robot: Experiment | Robot | str | os.PathLike,
+    recordings: Data | Sequence[Data] | None = None,
+    *,
+    validation: Data | Sequence[Data] = (),
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Result:
+    """
+    Identify a robot; what ``settings`` leave out is chosen from the recordings.
+
+    Parameters
+    ----------
+    robot:
+        A URDF or xacro file, the text of a URDF, a `Robot`, or an `Experiment`, which has all
+        else in it.
+    recordings:
+        One or more to identify from.  Each is one of
+
+        - ``{'time': t, 'position': q, 'effort': tau}``: arrays (n_samples,) [s], (n_samples,
+          n_joints) [rad or m] and [N m or N], and ``velocity`` if it was measured; ``rate`` [Hz]
+          may stand in for ``time``,
+        - ``{'frame': frame, 'time': 't', 'position': ['q1', ...], ...}``: the same with names of
+          columns of a data frame,
+        - ``{'file': 'run.csv', 'time': 't', 'position': [...], ...}``: an entry of
+          ``data.identification`` of an experiment file, or the path alone if it says all, as that
+          of a rosbag2 does,
+        - a `Recording`, whose signals are at the joints.
+    validation:
+        Likewise recordings that the identification does not see.
+    settings:
+        Sections of an experiment file, for example ``{'robot': {'effort_kind': 'joint_torque'},
+        'signals': {'cutoff': 20}}``.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    IdentificationError
+        of the kind that fits: a setting that is missing, such as ``robot.effort_kind``, which is
+        never guessed; a recording that cannot be used, a joint that is not excited, ...
+
+    """
+    if isinstance(robot, Experiment):
+        if recordings is not None or validation or settings:
+            raise SettingsError(
+                'an experiment has its recordings and settings in it',
+                key='data',
+                remedy='give it alone, or a URDF with recordings and settings',
+            )
+        return pipeline.identify(robot, progress=progress)
+    if recordings is None:
+        raise SettingsError(
+            'there is no recording to identify from', key='data', remedy='give one after the URDF'
+        )
+    kinds = {'identification': _several(recordings), 'validation': _several(validation)}
+    experiment = _experiment(robot, kinds, settings or {})
+    result = pipeline.identify(experiment, progress=progress)
+    return replace(result, name=result.robot.name)
+
+
+def export(result: Result | StoredResult, format: str = 'urdf') -> str:
+    """
+    Return an identified robot as text for simulators, controllers and other programs.
+
+    Parameters
+    ----------
+    result:
+        Of `identify`, or of `read_result`.
+    format:
+        ``urdf``; ``mjcf`` for MuJoCo; ``sdf`` for Gazebo; ``c``, functions of inverse dynamics,
+        gravity and friction; ``yaml`` or ``csv``, tables of the parameters.
+
+    Raises
+    ------
+    SettingsError
+        if the format is none of these.
+    IdentificationError
+        if the format cannot express the robot.
+
+    """
+    if format not in FORMATS:
+        raise SettingsError(
+            f"'{format}' is no format of an export",
+            key='format',
+            value=format,
+            remedy=f'give one of {one_of(FORMATS)}',
+        )
+    return FORMATS[format](result)
+
+
+def _urdf(result: Result | StoredResult) -> str:
+    return identified_urdf(result.robot, result.standard, result.model)
+
+
+def _mjcf(result: Result | StoredResult) -> str:
+    # MuJoCo is an extra
+    from .simulation.mjcf import mjcf
+
+    return mjcf(result.robot, result.standard, result.model)
+
+
+FORMATS: dict[str, Callable[[Result | StoredResult], str]] = {
+    'urdf': _urdf,
+    'mjcf': _mjcf,
+    'sdf': lambda result: sdf(_urdf(result)),
+    'c': lambda result: c_code(result.robot, result.standard, result.model),
+    'yaml': lambda result: parameters_yaml(result.to_document()),
+    'csv': lambda result: parameters_csv(result.to_document()),
+}
+"""Writers by the name of their format."""
+
+
+def _several(data: Data | Sequence[Data]) -> Sequence[Data]:
+    alone = isinstance(data, (Recording, Mapping, str, os.PathLike))
+    return (data,) if alone else tuple(data)  # type: ignore[arg-type,return-value]
+
+
+def _experiment(
+    robot: Robot | str | os.PathLike,
+    kinds: Mapping[str, Sequence[Data]],
+    settings: Mapping[str, Any],
+) -> Experiment:
+    """Return the experiment of recordings and settings."""
+    files: dict[str, list[Any]] = {kind: [] for kind in kinds}
+    arrays: dict[str, list[ArrayEntry]] = {kind: [] for kind in kinds}
+    at_joints = True
+    for kind, recordings in kinds.items():
+        for number, data in enumerate(recordings, 1):
+            name = kind if len(recordings) == 1 else f'{kind} {number}'
+            if isinstance(data, Recording):
+                arrays[kind].append(_entry(data))
+                continue
+            at_joints = False
+            if isinstance(data, Mapping) and 'file' not in data:
+                arrays[kind].append(ArrayEntry.of(data, name))
+            else:
+                entry = data if isinstance(data, Mapping) else {'file': data}
+                files[kind].append({**entry, 'file': os.fspath(entry['file'])})
+    section = {**_robot_section(robot), **(settings.get('robot') or {})}
+    if at_joints:
+        section.setdefault('effort_kind', 'joint_torque')
+    content = {
+        **{name: _plain(value) for name, value in settings.items()},
+        'robot': _plain(section),
+        'data': {**(settings.get('data') or {}), **files},
+    }
+    experiment = experiment_from(content, check_data=not arrays['identification'])
+    known = {kind: tuple(entries) for kind, entries in arrays.items()}
+    return replace(experiment, arrays=known)
+
+
+def _entry(recording: Recording) -> ArrayEntry:
+    return ArrayEntry(
+        recording.source,
+        recording.time,
+        recording.position,
+        recording.effort,
+        recording.velocity,
+    )
+
+
+def _robot_section(robot: Robot | str | os.PathLike) -> dict[str, Any]:
+    if isinstance(robot, Robot):
+        return {
+            'urdf': robot.urdf,
+            'joints': robot.joints,
+            'locked': dict(robot.locked),
+            'gravity': robot.gravity,
+        }
+    path = os.fspath(robot)
+    return {'urdf': path if path.lstrip().startswith('<') else str(Path(path))}
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as a file would have it: lists for tuples and arrays, text for paths."""
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

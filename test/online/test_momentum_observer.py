@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Efforts from outside: closed form of the filter, simulated pushes, and those on a UR10e."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_identification import identify
+from robot_identification.base_parameters import structure
+from robot_identification.model.robot import Robot
+from robot_identification.online.momentum_observer import LONGEST_STEP, MomentumObserver
+from robot_identification.regressor import build, CoupledDrive, ModelSettings, prior
+from robot_identification.simulation import Plant
+
+ROOT = Path(__file__).resolve().parents[2]
+UR10E = ROOT.parent / 'shared' / 'data' / 'ur10e'
+GAINS = np.diag([14.87, 13.26, 11.13, 10.62, 11.03, 11.47])
+STEP = 0.002
+
+
+def observer(robot, model, parameters, residual=0.1, **settings):
+    regressor = build(robot, model)
+    base = structure(regressor, robot)
+    known = base.project(parameters)
+    covariance = np.zeros((base.n_base, base.n_base))
+    return MomentumObserver(regressor, known, covariance, residual, **settings)
+
+
+def pushed(make, plant, push, effort, duration=1.5):
+    """Move a simulated robot under efforts, push it from 0.5 s on, and observe it."""
+    found = []
+    for k in range(int(duration / STEP)):
+        time = k * STEP
+        q, v, tau = plant.position, plant.velocity, effort(time)
+        # between the held efforts before and after the sample
+        seen = make.push(time, q, v, 0.5 * (tau + effort(time - STEP)))
+        plant.external[:] = push if time >= 0.5 else 0.0
+        plant.step(tau)
+        found.append((time, q, seen))
+    return found[1:]
+
+
+def test_the_observed_effort_follows_the_push_as_a_low_pass_filter_does():
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'puma560.urdf', gravity=(0.0, 0.0, 0.0))
+    model = ModelSettings(friction=('viscous',))
+    parameters = prior(robot, model).updated(
+        {f'{joint}.{s}': x for joint in robot.joints for s, x in (('Ia', 0.5), ('fv', 4.0))}
+    )
+    plant = Plant(robot, parameters, STEP)
+    push = np.array([4.0, -6.0, 3.0, 1.0, 0.0, -0.5])
+    swing = np.array([20.0, 15.0, 8.0, 3.0, 2.0, 1.0])
+    found = pushed(
+        observer(robot, model, parameters, bandwidth=20.0),
+        plant,
+        push,
+        lambda time: swing * np.sin(7.0 * time + np.arange(6)),
+    )
+    speeds = []
+    for time, _, seen in found:
+        expected = push * max(0.0, 1.0 - np.exp(-20.0 * (time - 0.5))) * (time >= 0.5)
+        np.testing.assert_allclose(seen.effort, expected, atol=0.25)
+        speeds.append(np.abs(plant.velocity).max())
+    assert max(speeds) > 0.5
+    assert found[-1][2].contact.tolist() == [True, True, True, True, False, False]
+    assert not any(seen.contact.any() for time, _, seen in found if time < 0.6)
+
+
+def test_a_push_within_the_dry_friction_of_a_joint_at_rest_is_no_contact():
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'zollo_planar_2r.urdf', gravity=(0.0, 0.0, 0.0))
+    model = ModelSettings(friction=('viscous', 'coulomb'), rotor_inertia=False)
+    parameters = prior(robot, model).updated({'joint_1.fc': 20.0, 'joint_2.fc': 2.0})
+    watch = observer(robot, model, parameters, bandwidth=50.0)
+    rest = np.zeros(2)
+    for k in range(300):
+        seen = watch.push(k * STEP, rest, rest, np.array([10.0, 10.0]))
+    # friction and six standard deviations
+    np.testing.assert_allclose(seen.threshold, [20.6, 2.6], atol=1e-9)
+    assert seen.contact.tolist() == [False, True]
+
+
+def test_coupled_drives_are_part_of_the_momentum():
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'tx40.urdf')
+    model = ModelSettings(
+        friction=(), coupled_drives=(CoupledDrive('joint_6', ('joint_5', 'joint_6')),)
+    )
+    parameters = prior(robot, model).updated({'joint_6.Iam': 0.4, 'joint_5.Ia': 0.9})
+    watch = observer(robot, model, parameters)
+    mass, *_ = watch._model(np.zeros(6), np.zeros(6))
+    alone, *_ = observer(robot, model, parameters.updated({'joint_6.Iam': 0.0}))._model(
+        np.zeros(6), np.zeros(6)
+    )
+    assert (mass - alone)[4:, 4:] == pytest.approx(np.array([[0.0, 0.4], [0.4, 0.0]]))
+
+
+def test_gaps_and_stamps_that_go_back_start_anew_or_are_left_out():
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'zollo_planar_2r.urdf', gravity=(0.0, 0.0, 0.0))
+    model = ModelSettings(friction=(), rotor_inertia=False)
+    watch = observer(robot, model, prior(robot, model))
+    rest, effort = np.zeros(2), np.array([5.0, 5.0])
+    assert watch.push(0.0, rest, rest, effort) is None
+    # what keeps the robot at rest against its efforts
+    assert watch.push(0.01, rest, rest, effort).effort[0] < 0.0
+    assert watch.push(0.005, rest, rest, effort) is None
+    assert watch.push(0.02 + 2 * LONGEST_STEP, rest, rest, effort) is None
+    again = watch.push(0.03 + 2 * LONGEST_STEP, rest, rest, effort)
+    np.testing.assert_allclose(again.effort, -5.0 * 0.01 / (1 / 20.0 + 0.01))
+
+
+# --- a real robot ----------------------------------------------------------------------------
+
+
+def run(name):
+    table = np.genfromtxt(UR10E / f'{name}.csv', delimiter=',', names=True)
+    joints = range(1, 7)
+    columns = {'position': 'q', 'velocity': 'v', 'effort': 'i'}
+    signals = {k: np.column_stack([table[f'{c}{j}'] for j in joints]) for k, c in columns.items()}
+    return {'time': table['t'], **signals}
+
+
+@pytest.fixture(scope='module')
+def ur10e():
+    if not UR10E.exists():
+        pytest.skip('needs the recordings of a UR10e beside the repository')
+    return identify(
+        UR10E / 'ur10e.urdf',
+        run('excite_50s_a'),
+        settings={
+            'robot': {
+                'effort_kind': 'motor_current',
+                'drives': {'effort': {'matrix': GAINS}},
+                'friction': ('viscous', 'coulomb', 'offset', 'root'),
+            },
+            'signals': {'method': 'butterworth', 'cutoff': 5.0, 'decimate_to': 25.0},
+            'estimation': {'bootstrap': None},
+            'auto': False,
+        },
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('name', 'pushed'),
+    [('push_1', True), ('push_2', True), ('point_to_point', False), ('single_joint_5', False)],
+)
+def test_pushes_on_a_ur10e_are_found_and_nothing_else(ur10e, name, pushed):
+    estimate = ur10e.estimate
+    watch = MomentumObserver(
+        build(ur10e.robot, ur10e.model),
+        estimate.base,
+        estimate.covariance,
+        np.array([joint.rmse for joint in estimate.joints]),
+    )
+    data = run(name)
+    rows = zip(data['time'], data['position'], data['velocity'], data['effort'] @ GAINS)
+    assert any(found.contact.any() for row in rows if (found := watch.push(*row))) == pushed

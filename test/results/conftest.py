@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A result to write, read and show."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_identification.base_parameters import structure
+from robot_identification.data.drives import Drives, EffortDrive
+from robot_identification.estimation import (
+    essential,
+    EstimationSettings,
+    from_rows,
+    standard,
+    standard_covariance,
+    wls,
+)
+from robot_identification.estimation.validation import Validation
+from robot_identification.model.consistency import check
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, ModelSettings
+from robot_identification.regressor import prior as urdf_prior
+from robot_identification.results.result import Result
+from robot_identification.signals import SignalSettings
+
+URDF = Path(__file__).parents[2] / 'urdf' / 'gautier_khalil_3r.urdf'
+
+
+@pytest.fixture(scope='module')
+def result() -> Result:
+    """Return a result of rows that are drawn at random, one parameter not excited."""
+    robot = Robot.from_urdf(URDF)
+    model = ModelSettings()
+    base = structure(build(robot, model), robot)
+    prior = urdf_prior(robot, model)
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(200, 3, base.n_base))
+    matrix[:, :, 4] = 0.0
+    effort = matrix @ base.project(prior).values + 0.1 * rng.normal(size=(200, 3))
+    system = from_rows(base, robot.joints, matrix, effort)
+    estimate = wls(system, prior=prior, robot=robot.name)
+    found = standard(estimate, base, prior)
+    fit = estimate.fit
+    seen = Validation(
+        fit.joints,
+        fit.relative_error,
+        fit.raw_relative_error,
+        system.trace.fit(estimate.base.values),
+        ('b.csv',),
+    )
+    reduced = essential(system, estimate)
+    return Result(
+        name='made up',
+        robot=robot,
+        model=model,
+        signals=SignalSettings(dead_zone=(0.1, 0.2, 0.3)),
+        estimation=EstimationSettings(),
+        prior=prior,
+        structure=base,
+        system=system,
+        estimate=replace(estimate, essential=reduced.essential, notes=('3 outliers: "odd"',)),
+        essential=reduced,
+        standard=found,
+        standard_covariance=standard_covariance(estimate, base),
+        consistency=check(found),
+        validations=(seen,),
+        recordings=('a.csv',),
+        timing={'recordings': 0.25},
+        warnings=('mind: the gap', *estimate.warnings),
+        effort_kind='motor_current',
+        drives=Drives(effort=EffortDrive(tuple(map(tuple, (12.5 * np.eye(3)).tolist())))),
+    )

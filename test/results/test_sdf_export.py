@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SDF of identified robots, read back by SDFormat's rules for frames into a model of Pinocchio."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+from lxml import etree
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.errors import IdentificationWarning, ModelError
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import ModelSettings, prior
+from robot_identification.results.sdf_export import sdf, SMALLEST
+from robot_identification.results.urdf_export import identified_urdf
+
+ROOT = Path(__file__).resolve().parents[2]
+TREE = """<robot name="tree"><link name="base"/>
+  <link name="trunk"><inertial><origin xyz="0.1 0 0.2" rpy="0.3 0.2 0.1"/><mass value="3"/>
+    <inertia ixx="0.1" ixy="0.01" ixz="0.02" iyy="0.12" iyz="0.005" izz="0.09"/></inertial></link>
+  <link name="tip"><inertial><origin xyz="0 0.1 0.05"/><mass value="1"/>
+    <inertia ixx="0.02" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.01"/></inertial>
+    <visual><geometry><mesh filename="package://a/b.stl" scale="1 2 3"/></geometry></visual></link>
+  <link name="flange"><collision><origin xyz="0 0 1"/><geometry><box size="1 2 3"/></geometry>
+    </collision></link>
+  <link name="camera"><inertial><mass value="0.2"/>
+    <inertia ixx="1e-4" ixy="0" ixz="0" iyy="1e-4" iyz="0" izz="1e-4"/></inertial></link>
+  <joint name="turn" type="continuous"><parent link="base"/><child link="trunk"/>
+    <origin xyz="0 0 0.3" rpy="0.4 0 0.2"/><axis xyz="0 0.6 0.8"/></joint>
+  <joint name="tip" type="prismatic"><parent link="trunk"/><child link="tip"/>
+    <origin xyz="-0.1 0 0.4" rpy="0 0 0.7"/><axis xyz="0 1 0"/>
+    <limit lower="-3" upper="3" velocity="2" effort="50"/><dynamics damping="2"/></joint>
+  <joint name="weld" type="fixed"><parent link="tip"/><child link="flange"/>
+    <origin xyz="0.1 0.2 0.3" rpy="0.1 0.2 0.3"/></joint>
+  <joint name="bolt" type="fixed"><parent link="flange"/><child link="camera"/>
+    <origin xyz="0 0 0.1" rpy="0.5 0 0"/></joint></robot>"""
+
+
+def pose(element):
+    child = element.find('pose')
+    values = [0.0] * 6 if child is None else [float(number) for number in child.text.split()]
+    return pin.SE3(pin.rpy.rpyToMatrix(*values[3:]), np.array(values[:3]))
+
+
+def resolved(model):
+    """Poses in the world of all links, joints and frames, as SDFormat resolves them."""
+    elements = {e.get('name'): e for tag in ('link', 'joint', 'frame') for e in model.iter(tag)}
+
+    def of(name):
+        if name in ('world', '__model__', None):
+            return pin.SE3.Identity()
+        element = elements[name]
+        child = element.find('pose')
+        frame = None if child is None else child.get('relative_to')
+        frame = frame or element.get('attached_to') or element.findtext('child')
+        return of(frame) * pose(element)
+
+    return {name: of(name) for name in elements}
+
+
+def pinocchio_model(text):
+    model = etree.fromstring(text).find('model')
+    at = resolved(model)
+    built, joints = pin.Model(), {'world': 0}
+    kinds = {'prismatic': pin.JointModelPrismaticUnaligned, 'fixed': None}
+    carriers = {frame.get('name'): frame.get('attached_to') for frame in model.iter('frame')}
+    for joint in model.iterfind('joint'):
+        parent, child = joint.findtext('parent'), joint.findtext('child')
+        kind = kinds.get(joint.get('type'), pin.JointModelRevoluteUnaligned)
+        parent = carriers.get(parent, parent)
+        # where the parent's joint frame is
+        base = at[built.names[joints[parent]]] if joints[parent] else pin.SE3.Identity()
+        if kind is None:
+            joints[child] = joints[parent]
+        else:
+            axis = np.array([float(x) for x in joint.findtext('axis/xyz').split()])
+            place = base.actInv(at[joint.get('name')])
+            joints[child] = built.addJoint(joints[parent], kind(axis), place, joint.get('name'))
+            base = at[joint.get('name')]
+        link = model.find(f"link[@name='{child}']")
+        own = link.find('inertial')
+        xx, xy, xz, yy, yz, zz = (
+            float(own.findtext(f'inertia/{e}')) for e in ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+        )
+        tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        body = pin.Inertia(float(own.findtext('mass')), np.zeros(3), tensor)
+        built.appendBodyToJoint(joints[child], body, base.actInv(at[child]) * pose(own))
+    return built
+
+
+@pytest.mark.parametrize('source', ['tx40', 'puma560', 'tree'])
+def test_inverse_dynamics_of_the_sdf_is_that_of_the_identified_robot(source):
+    path = ROOT / 'urdf' / f'{source}.urdf'
+    robot = Robot.from_urdf(TREE if source == 'tree' else path)
+    random = np.random.default_rng(0)
+    parameters = prior(robot, ModelSettings((), False))
+    factors = np.repeat(random.uniform(0.8, 1.25, robot.n_joints), 10)
+    parameters = type(parameters)(parameters.layout, parameters.values * factors)
+    with pytest.warns() if source == 'tree' else nullcontext():
+        text = sdf(identified_urdf(robot, parameters))
+    found, ours = pinocchio_model(text), robot.with_parameters(parameters)
+    assert list(found.names)[1:] == [
+        name.replace('tip', 'tip_joint') for name in list(ours.names)[1:]
+    ]
+    for _ in range(5):
+        q, v, a = random.uniform(-2.0, 2.0, (3, robot.n_joints))
+        expected = pin.rnea(
+            ours, ours.createData(), robot.configuration(q), robot.tangent(v), robot.tangent(a)
+        )[robot.columns]
+        efforts = pin.rnea(found, found.createData(), q, v, a)
+        np.testing.assert_allclose(efforts, expected, rtol=1e-9, atol=1e-8)
+
+
+def tree():
+    with pytest.warns(IdentificationWarning, match="joint 'tip' has the name of a link"):
+        return etree.fromstring(sdf(TREE)).find('model')
+
+
+def test_massless_links_on_fixed_joints_are_frames_with_their_shapes_on_the_carrier():
+    model = tree()
+    assert [link.get('name') for link in model.iterfind('link')] == [
+        'base', 'trunk', 'tip', 'camera'
+    ]  # fmt: skip
+    assert model.find('frame').get('attached_to') == 'tip'
+    collision = model.find("link[@name='tip']/collision")
+    assert collision.find('pose').get('relative_to') == 'flange'
+    assert collision.findtext('geometry/box/size') == '1 2 3'
+
+
+def test_a_root_called_world_is_that_of_sdf():
+    with pytest.warns(IdentificationWarning, match="joint 'tip'"):
+        text = sdf(TREE.replace('"base"', '"world"'))
+    model = etree.fromstring(text).find('model')
+    assert model.find("link[@name='world']") is None
+    joint = model.find("joint[@name='turn']")
+    assert joint.findtext('parent') == 'world'
+    assert joint.find('pose').get('relative_to') == '__model__'
+
+
+def test_limits_friction_and_meshes_come_along():
+    model = tree()
+    axis = model.find("joint[@name='tip_joint']/axis")
+    assert axis.findtext('dynamics/damping') == '2'
+    assert [axis.findtext(f'limit/{key}') for key in ('lower', 'effort')] == ['-3', '50']
+    mesh = model.find('.//mesh')
+    assert (mesh.findtext('uri'), mesh.findtext('scale')) == ('package://a/b.stl', '1 2 3')
+    assert model.findtext("link[@name='base']/inertial/mass") == repr(SMALLEST)
+
+
+def test_planar_joints_are_refused():
+    with pytest.raises(ModelError, match="joint 'turn' is planar"):
+        sdf(TREE.replace('type="continuous"', 'type="planar"'))
