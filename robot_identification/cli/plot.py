@@ -63,7 +63,6 @@ def run(options: argparse.Namespace) -> int:
 
     from ..results.prediction_file import numbered
     from ..results.report.filters import write_figure
-    from ..results.report.html import effort_units
     from ..results.report.plots import effort_figure
     from ..results.result import read_result
     from ..revalidation import validate_stored
@@ -84,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     with progress_bar(enabled=not options.quiet) as progress:
         found = validate_stored(result, sources, signals=signals, progress=progress)
     chosen = [joints.index(joint) for joint in options.joint or joints]
-    units = effort_units(result.robot)
+    units = result.robot.effort_units
     for file, seen in zip(numbered(options.out, len(found)), found, strict=True):
         trace = replace(
             seen.trace,

@@ -11,7 +11,6 @@ from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory, LimitViolation
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.planner import plan
-from robot_identification.excitation.plans import PlanningCanceled
 from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.points import PointTrajectory, to_points
 from robot_identification.excitation.sequence import (
