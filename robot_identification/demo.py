@@ -196,7 +196,8 @@ EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 VALIDATION_BOUND = 3.0
 """What the relative error of each joint on the second motion is held against [%]."""
 
-PLANNER_ITERATIONS = 150
+PLANNER_ITERATIONS = 600
+PLANNER_STEPS = 24
 STEPS = 8
 WIDTH = 96
 
@@ -332,16 +333,17 @@ class Demonstration:
                 'excitation/plan',
                 300.0,
                 lambda feedback: progress(
-                    feedback.iteration / PLANNER_ITERATIONS,
-                    f'planning, condition number {feedback.criterion:.1f}',
+                    min(1.0, feedback.iteration / PLANNER_STEPS),
+                    f'planning, mean deviation {feedback.criterion:.3g}',
                 ),
                 seed=seed,
                 duration=self.duration,
                 max_iterations=PLANNER_ITERATIONS,
             )
         _print(
-            f'{plan.plan_id}: {plan.planned_duration:.0f} s, condition number '
-            f'{plan.criterion_history[0]:.0f} at first, {plan.condition_number:.1f} in the end'
+            f'{plan.plan_id}: {plan.planned_duration:.0f} s, predicted deviations '
+            f'{plan.criterion_history[0]:.3g} at first, {plan.criterion_history[-1]:.3g} in the '
+            'end (geometric mean)'
         )
         return plan.plan_id
 

@@ -38,6 +38,7 @@ from .plans import (
 from .point_planner import plan_points
 from .search import Feasible, Search, Work
 from .settings import PlannerSettings
+from .simple_motions import plan_simple
 from .start_poses import plan_limits, start_poses
 from .wanted import Wanted, wanted_parameters
 
@@ -117,6 +118,9 @@ def plan(
     if settings.method == 'points':
         made = plan_points(robot, settings, model, limits, starts[0], collisions, watch)
         made = replace(made, deviations=wanted.deviations(made.trajectory))
+    elif settings.method in ('sweeps', 'poses'):
+        made = plan_simple(robot, settings, limits, starts[0], collisions, wanted, watch)
+        made = replace(made, warnings=plan_warnings(made, collisions, watch, complete=True))
     else:
         made = _plan_family(robot, settings, limits, starts, collisions, wanted, watch)
     if progress is not None:

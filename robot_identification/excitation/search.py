@@ -11,7 +11,7 @@ in evaluations, so that a search is the same for a seed whatever the load of the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -19,13 +19,16 @@ import scipy
 from .objective import Objective
 from .plans import Planned
 
-RANDOM_STARTS = 16
+STEP = 25
+"""Evaluations from one report of the progress to the next."""
+
+RANDOM_STARTS = 12
 """Random motions from which the best are taken to start from."""
 
-FIRST = 3
+FIRST = 2
 """Motions from which the first descents start."""
 
-FIRST_EVALUATIONS = 50
+FIRST_EVALUATIONS = 40
 """Evaluations of each of these."""
 
 ROUNDS = 150, 300
@@ -87,6 +90,8 @@ class Work:
         if self.done >= self.evaluations or self.stopped():
             raise Stopped
         self.done += 1
+        if self.done % STEP == 0 and np.isfinite(self.best):
+            self.report(self.share, self.best)
 
     @property
     def share(self) -> float:
@@ -154,7 +159,6 @@ class Search:
     judge: Judge
     effort_shares: Excess
     best: Feasible | None = None
-    history: list[float] = field(default_factory=list)
 
     def run(self) -> None:
         """Search until the work is done; `best` is None where no motion passes the checks."""
@@ -243,7 +247,6 @@ class Search:
             self.best = found
             self.work.best = found.criterion
         if self.best is not None:
-            self.history.append(self.best.criterion)
             self.work.report(self.work.share, self.best.criterion)
         return found
 

@@ -67,15 +67,17 @@ class PlannerSettings:
         'fourier',
         doc='Kind of trajectory: fourier, periodic series of a given duration; spline, splines of '
         'degree 5; points, quintics through points that condition the energy equations well, in '
-        'the shortest time',
-        choices=('fourier', 'spline', 'points'),
+        'the shortest time; sweeps, joint after joint at constant speeds, for friction; poses, at '
+        'rest, for gravity and offsets',
+        choices=('fourier', 'spline', 'points', 'sweeps', 'poses'),
     )
     points: PointSettings = option(
         doc='What the sequence of points is like, where method is points', factory=PointSettings
     )
     duration: float = option(
         20.0,
-        doc='Length of the trajectory, where method is fourier',
+        doc='Length of the trajectory, at most for sweeps and poses; points take as long as they '
+        'need',
         unit='s',
         minimum=0.5,
         maximum=3600.0,
