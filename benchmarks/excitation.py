@@ -19,6 +19,7 @@ import numpy as np
 import pinocchio as pin
 from robot_identification.base_parameters import structure
 from robot_identification.excitation import Plan, plan, PlannerSettings
+from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.deviations import EarlierInformation
 from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.planner import stretched
