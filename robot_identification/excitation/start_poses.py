@@ -22,7 +22,7 @@ from .settings import PlannerSettings
 POSES = 24
 """Poses that a search may start from."""
 
-CANDIDATES = 500
+CANDIDATES = 3000
 """Random poses among which they are sought."""
 
 INNER = 0.8
@@ -30,6 +30,10 @@ INNER = 0.8
 
 BEYOND = 3.0
 """Times what the effort limit allows from which on an acceleration limit says nothing."""
+
+
+LEAST = 0.01
+"""Least share of velocity and acceleration limits that is planned with."""
 
 
 def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[str, ...]]:
@@ -55,7 +59,7 @@ def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[
     if settings.acceleration_limits or robot.passive:
         return limits, ()
     reachable = BEYOND * _reachable(robot, limits)
-    share = np.minimum(1.0, reachable / limits.acceleration)
+    share = np.clip(reachable / limits.acceleration, LEAST, 1.0)
     warnings = tuple(
         f"the velocity limit of joint '{joint}', {velocity:.4g} {limits.unit('velocity', j)}, is "
         f'far beyond what its effort limit allows: planned with {part * velocity:.4g}'
@@ -74,7 +78,7 @@ def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[
 
 
 def _reachable(robot: Robot, limits: Limits) -> np.ndarray:
-    """Return the accelerations (n_joints,) that the effort limits allow in the median pose."""
+    """Return the accelerations (n_joints,) that the effort limits allow in the upper quarter of poses."""
     # a seed of its own: the limits are a property of the robot, not of a plan
     rng = np.random.default_rng(20130602)
     poses = rng.uniform(limits.lower, limits.upper, (64, robot.n_joints))
@@ -83,8 +87,8 @@ def _reachable(robot: Robot, limits: Limits) -> np.ndarray:
         [np.diagonal(pin.crba(model, data, q)) for q in robot.configuration(poses)]
     )[:, robot.columns]
     free = np.maximum(limits.effort - np.abs(_gravity(robot, poses)), 0.0)
-    with np.errstate(divide='ignore', invalid='ignore'):
-        return np.asarray(np.nanmedian(free / inertia, axis=0))
+    # poses that gravity forbids allow none, and a body without inertia any
+    return np.asarray(np.quantile(free / np.maximum(inertia, 1e-9), 0.75, axis=0))
 
 
 def _gravity(robot: Robot, poses: np.ndarray) -> np.ndarray:

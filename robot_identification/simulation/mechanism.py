@@ -17,7 +17,8 @@ def mechanism(robot: Robot) -> etree._Element:
     """
     Return MJCF of the links and joints of a robot's URDF.
 
-    Every link is a body, fixed ones and the base included; passive joints move, the other joints
+    Every link is a body, fixed ones and the base included (a root link ``world`` is MuJoCo's own);
+    passive joints move, the other joints
     that are not identified are locked as in ``robot``.  Numbers have all their digits.
     """
     document = etree.Element('mujoco', model=robot.name)
@@ -27,13 +28,15 @@ def mechanism(robot: Robot) -> etree._Element:
     for joint in robot.contents.joints.values():
         children.setdefault(joint.parent, []).append(joint)
     world = etree.SubElement(document, 'worldbody')
-    base = etree.SubElement(world, 'body', name=robot.contents.root_link)
+    root = robot.contents.root_link
+    # MuJoCo's own base is called so, and many URDFs' root link is
+    base = world if root == 'world' else etree.SubElement(world, 'body', name=root)
     # a stack, not a recursion: chains of links may be long
-    waiting = [base]
+    waiting = [(root, base)]
     while waiting:
-        parent = waiting.pop()
-        for joint in children.get(parent.get('name'), ()):
-            waiting.append(_body(parent, joint, robot))
+        name, parent = waiting.pop()
+        for joint in children.get(name, ()):
+            waiting.append((joint.child, _body(parent, joint, robot)))
     return document
 
 

@@ -266,7 +266,9 @@ def test_an_obstacle_at_the_start_is_named():
     everywhere = Obstacle('cloud', 'sphere', (9.0,))
     chosen = PlannerSettings(obstacles=(everywhere,))
     model = collision_model(arm, chosen.clearance, chosen.all_obstacles)
-    with pytest.raises(ExcitationError, match="no position free .*obstacle 'cloud'.* 501 of 501"):
+    with pytest.raises(
+        ExcitationError, match="no position free .*obstacle 'cloud'.* 3001 of 3001"
+    ):
         start_poses(arm, chosen, plan_limits(arm, chosen)[0], model)
 
 

@@ -210,7 +210,10 @@ def test_without_dask_it_does_the_same(folder, capsys, monkeypatch):
     document = load(folder / 'out of the fleet' / 'fleet.yaml')
     assert [robot['serial'] for robot in document['robots']] == ['a', 'Ä']
     assert call(folder, '--scheduler', 'dask') == 2
-    assert 'need Dask, which is not installed: install dask and' in capsys.readouterr().err
+    assert (
+        "'dask' is not installed: pip install 'robot-identification[fleet]'"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

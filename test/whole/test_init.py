@@ -72,7 +72,9 @@ def test_the_tx40_is_identified_by_its_gears_and_zeros(fresh):
         'estimation.bootstrap=null',
     )
     fresh.run('identify', 'experiment.yaml', *settings)
-    assert read_result(fresh.folder / 'results' / 'result.yaml').fit.relative_error < 10.0
+    assert (
+        read_result(fresh.folder / 'results' / 'result.yaml').identification.relative_error < 10.0
+    )
 
 
 @pytest.mark.skipif(not UR10E.is_dir(), reason='the recordings of the UR10e are not at hand')
@@ -82,4 +84,6 @@ def test_the_ur10e_needs_nothing_but_the_kind_of_effort(fresh):
     assert 'speaks for motor_current' in done.stdout
     fresh.run('identify', 'experiment.yaml')
     assert 'identified.urdf' in {path.name for path in (fresh.folder / 'results').iterdir()}
-    assert read_result(fresh.folder / 'results' / 'result.yaml').fit.relative_error < 5.0
+    assert (
+        read_result(fresh.folder / 'results' / 'result.yaml').identification.relative_error < 5.0
+    )
