@@ -78,7 +78,7 @@ def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[
 
 
 def _reachable(robot: Robot, limits: Limits) -> np.ndarray:
-    """Return the accelerations (n_joints,) that the effort limits allow in the upper quarter of poses."""
+    """Return the accelerations (n_joints,) that efforts allow in the best quarter of poses."""
     # a seed of its own: the limits are a property of the robot, not of a plan
     rng = np.random.default_rng(20130602)
     poses = rng.uniform(limits.lower, limits.upper, (64, robot.n_joints))
