@@ -35,11 +35,19 @@ from .estimation import (
     open_slopes,
 )
 from .estimation.energy import ENERGY, require_movers
+from .excitation.deviations import EarlierInformation, ROW_RATE
 from .model.robot import robot_document
 from .progress import part, Progress, silent
 from .regressor import Regressor
 from .regressor.settings import SLOPES
-from .results.factor_file import FactorSettings, Origin, StoredFactor, told_of, warn_repeated
+from .results.factor_file import (
+    FactorSettings,
+    merge_stored,
+    Origin,
+    StoredFactor,
+    told_of,
+    warn_repeated,
+)
 from .signals import RecordingSource, source_name, WatchedSource
 
 _MOTIONS = 4
@@ -357,3 +365,31 @@ def _start(source: Source) -> float | None:
     if entry is None or entry.kind(base) != 'rosbag2':
         return None
     return bag_info(cast(Path, entry.files(base)['position'])).start
+
+
+def earlier_information(factors: Sequence[StoredFactor]) -> EarlierInformation:
+    """
+    Return what earlier recordings tell, for a plan that is to complement them.
+
+    Parameters
+    ----------
+    factors:
+        At least one, of the same problem.
+
+    Raises
+    ------
+    IdentificationError
+        where the factors are of different problems.
+
+    """
+    merged = merge_stored(factors)
+    factor = merged.factor
+    seconds = sum(origin.duration or 0.0 for origin in merged.origins)
+    return EarlierInformation.of(
+        factor.fingerprint.base,
+        factor.triangles,
+        factor.rows,
+        factor.independent_rows,
+        # of unknown length, the rows count as they are
+        seconds or float(factor.independent_rows.max()) / ROW_RATE,
+    )

@@ -21,7 +21,6 @@ from ..config.problem import IdentificationProblem
 from ..errors import ExcitationError, RecordingError
 from ..excitation.collisions import collision_model, CollisionModel
 from ..excitation.constraints import check_trajectory, Findings
-from ..excitation.deviations import EarlierInformation
 from ..excitation.limits import motion_limits
 from ..excitation.planner import plan
 from ..excitation.plans import Plan
@@ -30,8 +29,8 @@ from ..excitation.settings import PlannerSettings
 from ..options.keys import to_mapping
 from ..pipeline import identify_factors, identify_sources
 from ..progress import Progress
-from ..reduction import FactorBuilder, Source
-from ..results.factor_file import merge_stored, read_factor, StoredFactor, write_factor
+from ..reduction import earlier_information, FactorBuilder, Source
+from ..results.factor_file import read_factor, StoredFactor, write_factor
 from ..results.plan_file import as_points, read_plan
 from ..results.result import Result
 from ..results.result_yaml import dump, plain, write_whole
@@ -282,21 +281,8 @@ def next_motion(
         settings,
         progress,
         model=problem.model,
-        earlier=_information(factors) if factors else None,
+        earlier=earlier_information(factors) if factors else None,
         targets=dict(targets),
-    )
-
-
-def _information(factors: Sequence[StoredFactor]) -> EarlierInformation:
-    """Return the information of the recordings of factors."""
-    merged = merge_stored(factors)
-    factor = merged.factor
-    return EarlierInformation.of(
-        factor.fingerprint.base,
-        factor.triangles,
-        factor.rows,
-        factor.independent_rows,
-        sum(origin.duration or 0.0 for origin in merged.origins),
     )
 
 

@@ -65,6 +65,14 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         '--time-budget', type=not_negative, metavar='S', help='time for the search'
     )
+    parser.add_argument(
+        '--earlier',
+        nargs='+',
+        type=Path,
+        default=[],
+        metavar='FACTOR',
+        help="factors of earlier recordings ('reduce'), which the motion is to complement",
+    )
     parser.add_argument('--method', help='kind of trajectory (planner.method)')
     add_quiet(parser)
 
@@ -89,6 +97,8 @@ def run(options: argparse.Namespace) -> int:
     from ..config.planning import load_planning, planned_robot
     from ..excitation.collisions import collision_model
     from ..excitation.planner import plan
+    from ..reduction import earlier_information
+    from ..results.factor_file import read_factor
     from ..results.saving import require_writable, save_plan
 
     given = {
@@ -100,9 +110,11 @@ def run(options: argparse.Namespace) -> int:
     robot, model = planned_robot(options.robot, planning)
     require_writable(options.out)
     settings = planning.planner
+    factors = [read_factor(path) for path in options.earlier]
+    earlier = earlier_information(factors) if factors else None
     with collected_warnings() as notes:
         with progress_bar(enabled=not options.quiet) as progress, interruptible() as stopped:
-            made = plan(robot, settings, progress, stopped, model=model)
+            made = plan(robot, settings, progress, stopped, model=model, earlier=earlier)
         collisions = (
             collision_model(robot, settings.clearance, settings.all_obstacles)
             if settings.check_collisions

@@ -16,8 +16,10 @@ from robot_identification.errors import (
     SettingsError,
 )
 from robot_identification.estimation import EstimationSettings
+from robot_identification.excitation.criteria import covariance
 from robot_identification.pipeline import identify, identify_factors
 from robot_identification.reduction import (
+    earlier_information,
     FactorBuilder,
     problem_of,
     with_factors,
@@ -406,3 +408,18 @@ def test_a_few_lines_of_python_will_do(workspace, tmp_path):
     ri.write_factor(stored, tmp_path / 'run.factor')
     result = ri.identify_factors([ri.read_factor(tmp_path / 'run.factor')])
     assert result.recordings == ('first.csv',)
+
+
+def test_a_plan_complements_the_recordings_of_a_factor(workspace, reduced):
+    _, reducer, stored = reduced
+    known = earlier_information([stored])
+    result = identify_factors([stored], EstimationSettings(method='wls', bootstrap=None))
+    # deviations by the factor alone are those of the estimate
+    std = np.sqrt(np.diagonal(covariance(known.information)))
+    assert known.names == result.structure.names
+    np.testing.assert_allclose(std, [p.std for p in result.estimate], rtol=0.05)
+    path = workspace.folder / 'first.factor'
+    write_factor(stored, path)
+    words = ('--set', 'planner.max_iterations=60', '--set', 'planner.duration=5')
+    done = workspace.run('plan', workspace.experiment, '--earlier', path, *words)
+    assert 'predicted deviations' in done.stdout

@@ -29,7 +29,7 @@ from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
-from ...errors import ExcitationError, ModelError, SettingsError
+from ...errors import ExcitationError, IdentificationError, ModelError, SettingsError
 from ...excitation.planner import plan
 from ...excitation.plans import Plan, PlanningCanceled
 from ...excitation.points import to_points
@@ -37,7 +37,9 @@ from ...excitation.settings import PlannerSettings
 from ...excitation.state_monitor import state_bounds
 from ...model.robot import Robot
 from ...options.fields import from_mapping
+from ...reduction import earlier_information
 from ...regressor import ModelSettings
+from ...results.factor_file import read_factor
 from ..common import declare_options, explain, read_options, run
 from ..common.requests import SERVICES
 from ..common.robot_description import RobotDescription
@@ -75,6 +77,8 @@ PLAN_CODES = (
     (SettingsError, PlanExcitation.Result.INVALID_SETTINGS),
     (ModelError, PlanExcitation.Result.NO_MODEL),
     (ExcitationError, PlanExcitation.Result.INFEASIBLE),
+    # factors of earlier recordings that cannot be read
+    (IdentificationError, PlanExcitation.Result.INVALID_SETTINGS),
     (Exception, PlanExcitation.Result.INTERNAL),
 )
 """Codes of PlanExcitation's result by the error, the first that fits."""
@@ -248,9 +252,11 @@ class ExcitationNode(Node):
         latest: list[tuple[int, float]] = []
 
         def work() -> Plan:
+            factors = [read_factor(path) for path in goal.request.earlier]
             return plan(
                 robot,
                 settings,
+                earlier=earlier_information(factors) if factors else None,
                 canceled=lambda: goal.is_cancel_requested or self._leaving,
                 model=model,
                 on_iteration=lambda *values: latest.append(values),

@@ -10,7 +10,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 pytest.importorskip('visualization_msgs', reason='needs visualization_msgs')
 
 import pinocchio as pin
-from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.collisions import collision_model, RESOLUTION
 from robot_identification.excitation.obstacles import Obstacle
 from robot_identification.excitation.points import point_to_point, to_points
 from robot_identification.model.robot import Robot
@@ -118,7 +118,7 @@ def test_a_plan_is_shown_as_it_is_sent(viewer, show):
     obstacles = [Obstacle('table', **TABLE)]
     model = collision_model(Robot.from_urdf(URDF), 0.01, obstacles)
     closest = model.closest(points.position)[0]
-    assert 0.01 < answer.smallest_distance <= closest.distance + 1e-6
+    assert 0.01 < answer.smallest_distance <= closest.distance + RESOLUTION
     assert len(answer.nearest) == 2
 
 

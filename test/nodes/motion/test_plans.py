@@ -74,7 +74,7 @@ def test_plans_that_cannot_be_made_are_answered_with_the_reason(ros):
     ros.start('excitation', parameters={'robot_description': PLANAR, **QUICK})
     codes = PlanExcitation.Result
     for code, words, fields in (
-        (codes.INVALID_SETTINGS, ("'criterion'", 'condition_number'), {'criterion': 'beauty'}),
+        (codes.INVALID_SETTINGS, ("'criterion'", 'deviations'), {'criterion': 'beauty'}),
         (codes.INVALID_SETTINGS, ("'margin'",), {'margin': 1.5}),
         (codes.INVALID_SETTINGS, ("'duration'", 'finite'), {'duration': float('nan')}),
     ):
