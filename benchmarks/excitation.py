@@ -17,7 +17,9 @@ import warnings
 
 import numpy as np
 import pinocchio as pin
+from robot_identification import identify
 from robot_identification.base_parameters import structure
+from robot_identification.data.recording import Recording
 from robot_identification.excitation import Plan, plan, PlannerSettings
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.deviations import EarlierInformation
@@ -27,6 +29,7 @@ from robot_identification.excitation.plans import largest_motion, PlanChecks
 from robot_identification.excitation.start_poses import start_poses
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
+from robot_identification.simulation.plant import Plant
 
 from .harness import Figure, Section, Table
 
@@ -34,6 +37,9 @@ URDF = Path(__file__).resolve().parent.parent / 'urdf'
 FETCHED = Path(pin.__file__).parents[4] / 'share' / 'example-robot-data' / 'robots'
 RANDOM, RANDOM_HARMONICS = 21, 8
 """Random motions from the middle pose, scaled to pass the checks; the median counts."""
+
+SEEDS = 8
+"""Recordings with noise from which the parameters are identified."""
 
 LONG = 60.0
 """Processor time of the search that the default one is held against [s]."""
@@ -142,6 +148,36 @@ def complement_ratio(robot: Robot) -> float:
     return mean_deviation(2.0 * known) / mean_deviation(both)
 
 
+def actual_ratio(robot: Robot, made: Plan) -> float:
+    """
+    Return the errors of identified parameters by the predicted deviations, root mean square.
+
+    The motion is recorded at 100 Hz; MuJoCo gives the efforts of the URDF's bodies, friction comes
+    on top, and noise of 1 % of each effort limit.
+    """
+    time_ = np.arange(0.0, made.trajectory.duration, 0.01)
+    motion = made.trajectory.sample(time_)
+    true = prior(robot)
+    plant = Plant(robot, true, timestep=0.001)
+    states = zip(motion.position, motion.velocity, motion.acceleration, strict=True)
+    effort = np.array([plant.inverse_dynamics(*state) for state in states])
+    for j, joint in enumerate(robot.joints):
+        velocity = motion.velocity[:, j]
+        effort[:, j] += true[f'{joint}.fv'] * velocity + true[f'{joint}.fc'] * np.sign(velocity)
+    settings = {'auto': False, 'estimation': {'method': 'wls', 'bootstrap': None}}
+    ratios = []
+    for seed in range(SEEDS):
+        noise = np.random.default_rng(seed).standard_normal(effort.shape)
+        noisy = effort + 0.01 * robot.limits.effort * noise
+        recording = Recording(time_, motion.position, noisy, robot.joints)
+        result = identify(robot.path, recording, settings=settings)
+        found = {parameter.name: parameter.value for parameter in result.estimate}
+        predicted = made.deviations
+        values = [found[name] for name in predicted.names]
+        ratios.append((np.array(values) - predicted.values) / predicted.std)
+    return float(np.sqrt(np.mean(np.square(ratios))))
+
+
 def section() -> Section:
     """Plan for each arm."""
     lines, figures = [], []
@@ -172,6 +208,11 @@ def section() -> Section:
             figures.append(
                 Figure(f'processor time, {arm.name}', seconds, 's', at_most=arm.seconds)
             )
+            if arm.name == 'demonstration arm':
+                ratio = actual_ratio(robot, made)
+                figures.append(
+                    Figure('actual by predicted deviation', ratio, at_least=0.8, at_most=1.2)
+                )
             if arm.name == 'UR10':
                 figures.append(Figure('limits used, UR10, mean over joints', used, at_least=0.95))
                 figures.append(

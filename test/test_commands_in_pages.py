@@ -32,6 +32,8 @@ PAGES = [
 ]
 # test/examples/test_delta.py runs these on a shorter recording
 ELSEWHERE = {ROOT / 'examples' / 'delta' / 'README.md'}
+# identifications, one after the other; that they are written as they have to be is looked at always
+LONG = {ROOT / 'docs' / name for name in ('scaling.md', 'estimation.md', 'experiment.md')}
 YOURS = '<!-- your own files -->'
 NEED_ROS = {'demo', 'node', 'play', 'wait'}
 _BLOCK = re.compile(rf'(?P<yours>{YOURS}\n)?```sh\n(?P<text>.*?)^```', re.DOTALL | re.MULTILINE)
@@ -100,13 +102,23 @@ def require_parsed(words):
         parser.parse_args(parsed.fields)
 
 
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+@pytest.mark.parametrize('page', WITH_COMMANDS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_commands_of_a_page_exist_with_their_options(page):
+    for words, _ in commands(page):
+        if Path(words[0]).name == 'robot-identification':
+            require_parsed(words[1:])
+
+
 @pytest.mark.parametrize(
-    'page', [p for p in PAGES if commands(p)], ids=lambda p: str(p.relative_to(ROOT))
+    'page',
+    [pytest.param(p, marks=[pytest.mark.soak] if p in LONG else []) for p in WITH_COMMANDS],
+    ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_commands_of_a_page_run_in_a_bare_clone(page, clone):
     for words, runs in commands(page):
-        if Path(words[0]).name == 'robot-identification':
-            require_parsed(words[1:])
         if runs and page not in ELSEWHERE:
             done = run(clone, *words)
             assert done.returncode == 0, f'{shlex.join(words)}\n{done.stderr}'

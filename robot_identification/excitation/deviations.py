@@ -62,11 +62,12 @@ class PredictedDeviations:
 
     def summary(self) -> str:
         """Return a line: their geometric mean, and how many parameters are told apart from 0."""
-        told = int((self.relative < UNKNOWN).sum())
+        known = self.values != 0.0
+        told = int((self.relative[known] < UNKNOWN).sum())
         mean = float(np.exp(np.log(self.std).mean()))
         return (
-            f'predicted deviations: {mean:.3g} in geometric mean; {told} of {len(self.names)} '
-            'parameters below 100 % of their value in the URDF'
+            f'predicted deviations: {mean:.3g} in geometric mean; {told} of {int(known.sum())} '
+            'parameters that the URDF has below 100 % of their value'
         )
 
 

@@ -21,7 +21,15 @@ def test_notebooks_are_kept_without_outputs(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('path', NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    'path',
+    # the first of them in `make test`, the others in `make soak`
+    [
+        pytest.param(path, marks=[pytest.mark.soak] if i else [])
+        for i, path in enumerate(NOTEBOOKS)
+    ],
+    ids=lambda path: path.stem,
+)
 def test_notebooks_run(path, tmp_path, monkeypatch):
     nbclient = pytest.importorskip('nbclient', reason='needs nbclient: run `make setup`')
     pytest.importorskip('ipykernel', reason='needs ipykernel: run `make setup`')
