@@ -32,7 +32,7 @@ PAGES = [
 ]
 # test/examples/test_delta.py runs these on a shorter recording
 ELSEWHERE = {ROOT / 'examples' / 'delta' / 'README.md'}
-# identifications, one after the other; that they are written as they have to be is looked at always
+# identifications, one after the other: in `make soak`
 LONG = {ROOT / 'docs' / name for name in ('scaling.md', 'estimation.md', 'experiment.md')}
 YOURS = '<!-- your own files -->'
 NEED_ROS = {'demo', 'node', 'play', 'wait'}
