@@ -25,9 +25,6 @@ def test_notebooks_are_kept_without_outputs(path):
     'path',
     # the first of them in `make test`, the others in `make soak`
     [pytest.param(p, marks=[pytest.mark.soak] if i else []) for i, p in enumerate(NOTEBOOKS)],
-        pytest.param(path, marks=[pytest.mark.soak] if i else [])
-        for i, path in enumerate(NOTEBOOKS)
-    ],
     ids=lambda path: path.stem,
 )
 def test_notebooks_run(path, tmp_path, monkeypatch):
