@@ -68,7 +68,7 @@ test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	$(PYTEST) -m 'ros and not soak' $(ARGS) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
-soak: setup  ## kill a node in every step of the demo, feed false states 20 times: what takes long
+soak: setup  ## long tests: nodes killed in every step of the demo, false states 20 times, long pages
 	@$(BIN)/python -m pytest -rs -m soak $(ARGS)
 
 # Without a network, benchmarks tell which of the others they could not compare with.

@@ -33,7 +33,10 @@ PAGES = [
 # test/examples/test_delta.py runs these on a shorter recording
 ELSEWHERE = {ROOT / 'examples' / 'delta' / 'README.md'}
 # identifications, one after the other: in `make soak`
-LONG = {ROOT / 'docs' / name for name in ('scaling.md', 'estimation.md', 'experiment.md')}
+LONG = {
+    ROOT / 'docs' / name
+    for name in ('your_robot.md', 'scaling.md', 'estimation.md', 'experiment.md')
+}
 YOURS = '<!-- your own files -->'
 NEED_ROS = {'demo', 'node', 'play', 'wait'}
 _BLOCK = re.compile(rf'(?P<yours>{YOURS}\n)?```sh\n(?P<text>.*?)^```', re.DOTALL | re.MULTILINE)

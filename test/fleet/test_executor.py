@@ -81,7 +81,7 @@ def test_a_killed_worker_is_made_up_for(client, tasks, tmp_path):
     assert {item: one.value for item, one in done.items()} == dict(zip(ITEMS, ITEMS, strict=True))
 
 
-@pytest.mark.parametrize('losses', [0, 1])
+@pytest.mark.parametrize('losses', [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_the_item_that_kills_its_worker_is_found_and_no_other_given_up(tasks, losses):
     with local_client(2, losses) as client:
         done = by_item(DaskExecutor(client, b'', 0, 2).run(tasks.die_always, ITEMS))

@@ -137,6 +137,7 @@ def children():
     return [each.pid for each in found if 'spawn_main' in ' '.join(each.cmdline())]
 
 
+@pytest.mark.soak
 def test_a_recording_that_kills_its_worker_each_time_is_rejected(fleet, tasks, monkeypatch):
     for number in range(6):
         fleet.record('A', number, seconds=3.0)

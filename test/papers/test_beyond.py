@@ -16,7 +16,7 @@ def test_seven_links_come_nearer_to_the_truth():
     assert found['error'] < 1.02 * found['error_free']
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_humanoid_of_thirty_joints_is_physical_too():
     found = beyond.simulated('talos', duration=6.0)
     assert found['links'] == 30

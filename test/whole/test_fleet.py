@@ -138,6 +138,7 @@ def in_session(session):
     return found
 
 
+@pytest.mark.soak
 def test_killed_as_a_whole_it_goes_on_where_it_was(long_folder):
     process = start(long_folder)
     kept = wait_for_factors(long_folder, 2)
