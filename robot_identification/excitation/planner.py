@@ -226,7 +226,7 @@ class _Judge:
             trials.append((SMALLER, found.scaled(SMALLER)))
         for share, trajectory in trials:
             if self.checks.passes(trajectory):
-                return self._feasible(objective, x, trajectory, share)
+                return self._feasible(objective, trajectory, share)
         if self.any_passed:
             return None
         try:
@@ -236,15 +236,13 @@ class _Judge:
         except (LimitViolation, CollisionError) as error:
             self.refused = error
             return None
-        return self._feasible(objective, x, trajectory, amplitude)
+        return self._feasible(objective, trajectory, amplitude)
 
-    def _feasible(
-        self, objective: Objective, x: np.ndarray, trajectory: Planned, amplitude: float
-    ) -> Feasible:
+    def _feasible(self, objective: Objective, trajectory: Planned, amplitude: float) -> Feasible:
         self.any_passed = True
         rows = objective.rows(trajectory.sample(objective.time))
         criterion, _ = objective.criterion(objective.information(rows)[0])
-        return Feasible(trajectory, float(np.exp(criterion)), amplitude, x)
+        return Feasible(trajectory, float(np.exp(criterion)), amplitude)
 
 
 def stretched(trajectory: Planned, limits: Limits) -> Planned:

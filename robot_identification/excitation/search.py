@@ -112,15 +112,12 @@ class Feasible:
         Its value.
     amplitude:
         Share of the excursions that was left of what the search had found; 1 for all.
-    x:
-        (size,) variables of the search.
 
     """
 
     trajectory: Planned
     criterion: float
     amplitude: float
-    x: np.ndarray
 
 
 Judge = Callable[[Objective, np.ndarray], Feasible | None]
