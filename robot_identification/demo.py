@@ -196,8 +196,8 @@ EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 VALIDATION_BOUND = 3.0
 """What the relative error of each joint on the second motion is held against [%]."""
 
-PLANNER_ITERATIONS = 600
-PLANNER_STEPS = 24
+PLANNER_ITERATIONS = 300
+PLANNER_STEPS = 12
 STEPS = 8
 WIDTH = 96
 

@@ -45,6 +45,7 @@ def calibrate(ros, tmp_path):
     return calibrate
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_a_motion_is_executed_recorded_and_identified(calibrate, tmp_path):
     done = calibrate(execute=True)

@@ -150,6 +150,7 @@ class Cell:
         self.wait(lambda: self.now > found + 4.0, 'the new normal', 90.0)
 
 
+@pytest.mark.soak
 def test_a_payload_wear_and_a_collision_are_noticed_and_told_apart(ros):
     cell = Cell(ros)
     cell.wait(lambda: cell.now > cell.begin + LEARNED, 'what the motion tells', 60.0)
