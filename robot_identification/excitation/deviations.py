@@ -14,6 +14,9 @@ from .criteria import covariance
 ROW_RATE = 100.0
 """Rows per second that count as independent of each other [Hz]."""
 
+NOISELESS = 1e-9
+"""Least noise by the size of the efforts."""
+
 UNKNOWN = 1.0
 """Relative deviation from which on a motion says little about a parameter."""
 
@@ -122,8 +125,10 @@ class EarlierInformation:
             stacked = np.concatenate(list(weighed))
             base, *_ = np.linalg.lstsq(stacked[:, :b], stacked[:, b], rcond=1e-12)
             residuals = np.linalg.norm(triangles @ np.append(base, -1.0), axis=1)
-            noise = residuals / np.sqrt(np.maximum(rows, 1))
-        shares = np.sqrt(independent_rows / np.maximum(rows, 1)) / np.maximum(noise, 1e-12)
+            # recordings without noise have residuals of rounding, or none
+            least = NOISELESS * max(float(np.abs(triangles[..., b]).max()), 1e-9)
+            noise = np.maximum(residuals / np.sqrt(np.maximum(rows, 1)), least)
+        shares = np.sqrt(independent_rows / np.maximum(rows, 1)) / noise
         weighed = np.concatenate(list(triangles[..., :b] * shares[:, None, None]))
         per_second = np.maximum(independent_rows, 1.0) / duration
         return cls(tuple(names), weighed.T @ weighed, noise * np.sqrt(ROW_RATE / per_second))

@@ -111,6 +111,14 @@ def wanted_parameters(
     chosen = np.arange(len(names)) if payload else _places(settings.parameters, names, robot)
     function = CRITERIA[settings.criterion]
     if targets:
+        for name, target in targets.items():
+            if not 0.0 < target < np.inf:
+                raise ExcitationError(
+                    f"the wanted deviation of '{name}' is {target:g}",
+                    key='targets',
+                    value=target,
+                    remedy='give a positive one',
+                )
         chosen = np.array([_place(name, names, 'targets') for name in targets])
         function = partial(excess, targets=np.array([*targets.values()]))
     return Wanted(
@@ -139,6 +147,13 @@ def _places(parameters: tuple[str, ...], names: tuple[str, ...], robot: Robot) -
             found = {i for i, name in enumerate(names) if name.rpartition('.')[0] == wanted}
         else:
             found = {_place(wanted, names, 'parameters')}
+        if not found:
+            raise ExcitationError(
+                f"no base parameter belongs to '{wanted}'",
+                key='parameters',
+                value=wanted,
+                remedy=f'take a name out of {one_of(names)}',
+            )
         places |= found
     return np.array(sorted(places), dtype=int)
 
@@ -182,12 +197,20 @@ def _noise(
                 value=settings.effort_noise,
                 remedy=f'give one for each of {", ".join(robot.joints)}',
             )
+        if not min(settings.effort_noise) > 0.0:
+            raise ExcitationError(
+                f"'effort_noise' is {min(settings.effort_noise):g} for one of the joints",
+                key='effort_noise',
+                value=settings.effort_noise,
+                remedy='give positive values',
+            )
         return np.array(settings.effort_noise)
     if earlier is not None:
         return earlier.noise
     limit = np.array(robot.limits.effort, dtype=float)
-    bounded = limit[np.isfinite(limit)]
-    return NOISE * np.where(np.isfinite(limit), limit, bounded.max() if bounded.size else 1.0)
+    # a URDF that leaves the limit open, or has 0 for it, says nothing of the noise
+    stated = np.isfinite(limit) & (limit > 0.0)
+    return NOISE * np.where(stated, limit, limit[stated].max() if stated.any() else 1.0)
 
 
 def _moving(robot: Robot, settings: PlannerSettings, *, payload: bool) -> tuple[str, ...]:
@@ -202,4 +225,5 @@ def _moving(robot: Robot, settings: PlannerSettings, *, payload: bool) -> tuple[
                 value=name,
                 remedy=f'joints are {", ".join(robot.joints)}',
             )
-    return settings.moving
+    # named twice it moves once
+    return tuple(dict.fromkeys(settings.moving))

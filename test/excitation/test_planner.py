@@ -271,3 +271,28 @@ def test_what_cannot_be_planned_is_named(arm, planar):
 def test_settings_out_of_range_are_refused(key, value):
     with pytest.raises(SettingsError, match=f"'{key}'"):
         from_mapping(PlannerSettings, {key: value})
+
+
+@pytest.mark.parametrize(
+    ('changes', 'targets', 'message'),
+    [
+        ({'parameters': ('joint_9',)}, None, "no base parameter 'joint_9'"),
+        ({'parameters': ('link_1', 'payload')}, None, "no base parameter 'payload'"),
+        ({'moving': ('joint_9',)}, None, "no joint 'joint_9' to move"),
+        ({'effort_noise': (1.0,)}, None, "'effort_noise' has 1 values"),
+        ({'effort_noise': (1.0, 0.0)}, None, "'effort_noise' is 0"),
+        ({}, {'nothing': 1.0}, "no base parameter 'nothing'"),
+        ({}, {'joint_1.fv': float('nan')}, "wanted deviation of 'joint_1.fv' is nan"),
+    ],
+)
+def test_goals_that_cannot_be_are_named(planar, changes, targets, message):
+    with pytest.raises(ExcitationError, match=message):
+        plan(planar, replace(QUICK, **changes), targets=targets)
+
+
+def test_recordings_without_noise_give_finite_information():
+    triangles = np.zeros((2, 3, 3))
+    # the efforts are exactly explained
+    triangles[:, :2] = [[2.0, 1.0, 3.0], [0.0, 1.0, 1.0]]
+    known = EarlierInformation.of(('a', 'b'), triangles, np.full(2, 9), np.full(2, 9.0), 1.0)
+    assert np.isfinite(known.information).all() and (known.noise > 0.0).all()
