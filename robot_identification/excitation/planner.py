@@ -204,7 +204,7 @@ def _harmonics(settings: PlannerSettings, limits: Limits) -> int:
     """
     crossing = float(np.median(limits.acceleration / limits.velocity)) / (2.0 * np.pi)
     count = 1.25 * crossing / settings.frequency
-    return int(np.clip(np.round(count), 5, 32))
+    return int(np.clip(np.round(count), 5, 64))
 
 
 @dataclass
