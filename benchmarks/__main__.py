@@ -43,6 +43,7 @@ BENCHMARKS = (
     'fleet',
     'filters',
     'excitation',
+    'checked_plans',
     'energy_tx40',
     'real_robots',
 )

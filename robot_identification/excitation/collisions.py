@@ -151,6 +151,44 @@ class CollisionModel:
                 if pin.computeCollision(self.geometry, shapes, pair):
                     yield self._contact(shapes, pair, sample)
 
+    def near(
+        self, position: np.ndarray, distance: float, pairs: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, list[int]]:
+        """
+        Return in which positions any pair is closer than a distance, and which pairs are.
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) [rad or m].
+        distance:
+            [m].
+        pairs:
+            Numbers of the pairs that are looked at; all where None.
+
+        Returns
+        -------
+        near: (n_samples,) bool
+        pairs:
+            Numbers of the pairs that are closer somewhere.
+
+        """
+        model, data = self.robot.model, self.robot.model.createData()
+        shapes = self._data(distance)
+        active = list(range(len(self.pairs)) if pairs is None else pairs)
+        for pair in set(range(len(self.pairs))) - set(active):
+            shapes.deactivateCollisionPair(pair)
+        near = np.zeros(len(position), dtype=bool)
+        found: set[int] = set()
+        for sample, q in enumerate(self.robot.configuration(position)):
+            if sample % _CULLED == 0 and pairs is None and self._spheres is not None:
+                self._activate_near(shapes, position[sample : sample + _CULLED])
+                active = np.flatnonzero(shapes.activeCollisionPairs).tolist()
+            if active and pin.computeCollisions(model, data, self.geometry, shapes, q, False):
+                near[sample] = True
+                found.update(i for i in active if shapes.collisionResults[i].isCollision())
+        return near, sorted(found)
+
     def closest(
         self, position: np.ndarray, bounds: tuple[float, float] = (np.inf, np.inf)
     ) -> list[Contact]:

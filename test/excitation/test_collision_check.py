@@ -6,10 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.excitation import collision_check
-from robot_identification.excitation.collision_check import check_collisions, sweep
+from robot_identification.excitation.collision_check import (
+    check_collisions,
+    CollisionError,
+    FINEST,
+    sweep,
+)
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.limits import motion_limits
-from robot_identification.excitation.obstacles import with_floor
+from robot_identification.excitation.obstacles import Obstacle, with_floor
 from robot_identification.excitation.points import point_to_point, PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.robot import Robot
@@ -45,3 +50,43 @@ def test_the_nearest_is_found_wherever_on_the_path_it_is(monkeypatch):
             assert (one.first, one.second) == (other.first, other.second)
             assert one.distance == pytest.approx(other.distance, abs=1e-6)
             assert one.time == pytest.approx(other.time, abs=0.05)
+
+
+POINTER = """
+<robot name="pointer">
+  <link name="base"/>
+  <link name="tip">
+    <inertial>
+      <mass value="1"/>
+      <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+    <collision>
+      <origin xyz="1 0 0"/>
+      <geometry><sphere radius="0.001"/></geometry>
+    </collision>
+  </link>
+  <joint name="turn" type="revolute">
+    <parent link="base"/>
+    <child link="tip"/>
+    <axis xyz="0 0 1"/>
+    <limit lower="-3" upper="3" velocity="1" effort="10"/>
+  </joint>
+</robot>"""
+
+
+@pytest.mark.parametrize('phase', np.linspace(0.0, 1.0, 10, endpoint=False))
+def test_the_clearance_is_kept_between_the_looks(phase):
+    clearance, small = 0.05, 0.001
+    pointer = Robot.from_urdf(POINTER)
+    start = -0.5 - phase * clearance
+    way = point_to_point(('turn',), [start], [0.5], np.ones(1), np.ones(1))
+    for share, kept in ((1.02, True), (1.0 - 1.2 * FINEST, False)):
+        # the tip passes it at this distance, between two looks or at one
+        x = 1.0 + share * clearance + 2.0 * small
+        post = Obstacle(name='post', size=(small,), kind='sphere', position=(x, 0.0, 0.0))
+        model = collision_model(pointer, clearance, [post])
+        if kept:
+            check_collisions(way, model)
+        else:
+            with pytest.raises(CollisionError, match='closer than the clearance'):
+                check_collisions(way, model)

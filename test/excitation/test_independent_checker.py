@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans against a checker that has nothing of the planner's (`benchmarks.checked_plans`)."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from robot_identification.excitation import plan, PlannerSettings
+from robot_identification.excitation.points import to_points
+
+from benchmarks.checked_plans import ARMS, check_arm, CLEARANCE, IndependentChecker, MANY_LINKS
+from benchmarks.excitation import robot_of
+
+COUNT, COUNT_OF_MANY = 37, 5
+"""Plans of an arm, and of one on a robot with many links: 200 in all."""
+
+
+@pytest.mark.parametrize('arm', ARMS, ids=lambda arm: arm.name)
+def test_random_plans_keep_limits_efforts_and_clearance(arm):
+    checked = check_arm(arm, COUNT_OF_MANY if arm.name in MANY_LINKS else COUNT, seed=1)
+    assert checked.violations == ()
+
+
+@pytest.fixture(scope='module')
+def ur10():
+    arm = ARMS[0]
+    robot = robot_of(arm)
+    made = plan(robot, PlannerSettings(duration=4.0, max_iterations=5, clearance=CLEARANCE))
+    return made, IndependentChecker(robot.path, robot.joints, CLEARANCE)
+
+
+@pytest.mark.parametrize(
+    ('quantity', 'change'),
+    [
+        ('position', lambda points: points.scaled(10.0)),
+        ('velocity', lambda points: points.slower(1.5)),
+        ('acceleration', lambda points: points.slower(1.5)),
+        ('jerk', lambda points: points.slower(4.0)),
+        ('effort', lambda points: points.slower(4.0)),
+    ],
+)
+def test_the_checker_finds_a_motion_beyond_a_limit(ur10, quantity, change):
+    made, checker = ur10
+    worse = replace(made, trajectory=change(to_points(made.trajectory, 100.0)))
+    assert quantity in {violation.quantity for violation in checker.check(worse)}
+
+
+def test_the_checker_finds_links_that_are_too_close(ur10):
+    made, checker = ur10
+    points = to_points(made.trajectory, 100.0)
+    folded = np.array([0.0, -1.0, 2.9, 0.0, 0.0, 0.0])
+    worse = replace(made, trajectory=replace(points, position=0.0 * points.position + folded))
+    assert 'clearance' in {violation.quantity for violation in checker.check(worse)}
