@@ -207,6 +207,9 @@ def check_arm(arm: Arm, plans: int, seed: int) -> Checked:
             except ExcitationError:
                 refused += 1
                 continue
+            except Exception as error:
+                violations.append(f'{type(error).__name__}: {error} by {settings}')
+                continue
             done += 1
             violations += [f'{violation} by {settings}' for violation in checker.check(made)]
     return Checked(arm.name, done, refused, tuple(violations))

@@ -124,6 +124,8 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         _service('~/preview', 'Check a motion as for carrying it out, and show it; nothing moves'),
         _action('~/plan', 'Plan a motion that excites the parameters, within the limits'),
         _action('~/excite', 'Check a motion, carry it out where execute is true, and record it'),
+        _action('~/calibrate', 'Plan, execute and identify until the parameters are known'),
+        _service('~/confirm', 'Execute the motion that ~/calibrate asks about, or end it'),
         _calls(
             'recorder/start',
             'Record a motion, where the goal asks for it; see the parameter recorder',

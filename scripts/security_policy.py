@@ -20,7 +20,10 @@ ROOT = '/robot_identification'
 OPERATOR = 'operator'
 """Node, and enclave, of who asks the nodes for something."""
 
-CHILDREN = {'excitation': ('excitation_commands',), 'identification': ('identification_online',)}
+CHILDREN = {
+    'excitation': ('excitation_commands', 'calibration_client'),
+    'identification': ('identification_online',),
+}
 """Nodes in processes that a node starts for itself; they run in its enclave."""
 
 _EVERYWHERE = ('/rosout', '/parameter_events', '/clock')

@@ -7,6 +7,7 @@ Calibration: motions until the parameters are known well enough.
 
 from .goal import CalibrationSettings, hopeless, needed_duration, Standing
 from .loop import (
+    automatic_choice,
     calibrate,
     Calibration,
     DECLINED,
@@ -18,6 +19,7 @@ from .loop import (
 )
 
 __all__ = [
+    'automatic_choice',
     'calibrate',
     'Calibration',
     'CalibrationSettings',

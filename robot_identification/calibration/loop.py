@@ -9,7 +9,7 @@ was interrupted goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 
 from ..config.problem import IdentificationProblem
 from ..errors import ExcitationError, RecordingError
+from ..estimation.model_selection import can_choose, choose_model
 from ..excitation.collisions import collision_model, CollisionModel
 from ..excitation.constraints import check_trajectory, Findings
 from ..excitation.limits import motion_limits
@@ -29,7 +30,7 @@ from ..excitation.settings import PlannerSettings
 from ..options.keys import to_mapping
 from ..pipeline import identify_factors, identify_sources
 from ..progress import Progress
-from ..reduction import earlier_information, FactorBuilder, Source
+from ..reduction import earlier_information, FactorBuilder, recordings_among, Source
 from ..results.factor_file import read_factor, StoredFactor, write_factor
 from ..results.plan_file import as_points, read_plan
 from ..results.result import Result
@@ -251,6 +252,31 @@ def _as_reduced(problem: IdentificationProblem, factor: StoredFactor) -> Identif
     )
 
 
+def automatic_choice(problem: IdentificationProblem, given: Collection[str] = ()) -> Choose | None:
+    """
+    Return what chooses settings of signals and model from a recording; None where none can be.
+
+    Parameters
+    ----------
+    problem:
+        Robot and methods.
+    given:
+        Keys of the settings that are kept.
+
+    """
+    keys = frozenset(given)
+    if not can_choose(problem.model, problem.signals, keys):
+        return None
+
+    def choose(problem: IdentificationProblem, source: Source) -> IdentificationProblem:
+        recordings = recordings_among([source])
+        return problem.with_selection(
+            choose_model(recordings, problem.robot, problem.model, problem.signals, keys)
+        )
+
+    return choose
+
+
 def next_motion(
     problem: IdentificationProblem,
     settings: PlannerSettings,
@@ -258,6 +284,7 @@ def next_motion(
     targets: Mapping[str, float],
     *,
     progress: Progress | None = None,
+    canceled: Callable[[], bool] | None = None,
 ) -> Plan:
     """
     Plan a motion that complements earlier ones.
@@ -272,14 +299,15 @@ def next_motion(
         Of the recordings of earlier motions.
     targets:
         Wanted standard deviations by base parameter, in its unit; empty for all alike.
-    progress:
-        Told about the progress.
+    progress, canceled:
+        As for `excitation.planner.plan`.
 
     """
     return plan(
         problem.robot,
         settings,
         progress,
+        canceled,
         model=problem.model,
         earlier=earlier_information(factors) if factors else None,
         targets=dict(targets),

@@ -19,7 +19,6 @@ from .plan import add_planning
 if TYPE_CHECKING:
     from ..calibration import Executor
     from ..config.problem import IdentificationProblem
-    from ..reduction import Source
 
 
 def add_parser(commands: Any) -> None:
@@ -135,30 +134,18 @@ def run(options: argparse.Namespace) -> int:
 
 def _problem(source: str, planning: Any) -> tuple[IdentificationProblem, Any]:
     """Return the problem, and what chooses the settings that are not given."""
+    from ..calibration import automatic_choice
     from ..config.experiment_file import load_experiment
     from ..config.planning import planned_robot
     from ..config.problem import IdentificationProblem
-    from ..estimation.model_selection import can_choose, choose_model
-    from ..reduction import recordings_among
 
-    keys: frozenset[str] = frozenset()
-    if Path(source).suffix in ('.yaml', '.yml'):
-        experiment = load_experiment(source, check_data=False)
-        problem, automatic = IdentificationProblem.of(experiment), experiment.auto
-        keys = frozenset(experiment.given)
-    else:
+    if Path(source).suffix not in ('.yaml', '.yml'):
         robot, model = planned_robot(source, planning)
-        problem, automatic = IdentificationProblem(robot, model), True
-    if not (automatic and can_choose(problem.model, problem.signals, keys)):
-        return problem, None
-
-    def choose(problem: IdentificationProblem, source: Source) -> IdentificationProblem:
-        recordings = recordings_among([source])
-        return problem.with_selection(
-            choose_model(recordings, problem.robot, problem.model, problem.signals, keys)
-        )
-
-    return problem, choose
+        problem = IdentificationProblem(robot, model)
+        return problem, automatic_choice(problem)
+    experiment = load_experiment(source, check_data=False)
+    problem = IdentificationProblem.of(experiment)
+    return problem, automatic_choice(problem, experiment.given) if experiment.auto else None
 
 
 @contextmanager

@@ -17,6 +17,8 @@ VERBS = {
     'plan': 'plan a motion that excites the parameters',
     'preview': 'check a planned motion and show it; nothing moves',
     'excite': 'check a planned motion, execute and record it; Ctrl-C brings the robot to rest',
+    'calibrate': 'move and identify until the parameters are known well enough',
+    'confirm': 'have the motion that a calibration asks about executed, or end it',
     'record': 'start a recording',
     'stop': 'end the recording',
     'identify': 'identify the parameters from a recording',

@@ -223,6 +223,8 @@ def _visit(
     share = rng.uniform(0.02, 0.98, (CANDIDATES, len(moving)))
     poses[:, moving] = limits.lower[moving] + share * (limits.upper - limits.lower)[moving]
     poses = poses[_allowed(poses, wanted, limits, collisions)]
+    if not len(poses):
+        return
     rows = _rest_rows(wanted, poses)[:, wanted.columns].reshape(len(poses), robot.n_joints, -1)
     rows = rows / wanted.noise[:, None]
     # what no pose tells has no part in the choice

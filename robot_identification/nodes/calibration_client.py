@@ -28,8 +28,14 @@ from .excitation.senders import message_of
 RECORDING = 'recording.yaml'
 """File in a motion's folder that says where its bag is."""
 
+CLIENT = 'calibration_client'
+"""Name of the node that sends the goals."""
+
 PATIENCE = 120.0
 """Time beyond ten times the motion's own after which it is given up [s]."""
+
+REST = 60.0
+"""Time for a motion that is canceled to come to rest [s]."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +51,15 @@ class ActionExecutor:
         Joints, drives and elasticity of the recordings.
     speed:
         Share of the planned speed.
+    action:
+        Name of the action.
 
     """
 
     caller: ServiceCaller
     problem: IdentificationProblem
     speed: float
+    action: str = 'excitation/excite'
 
     def find(self, folder: Path) -> Source | None:
         """Return the recording of a motion that was executed before."""
@@ -75,8 +84,9 @@ class ActionExecutor:
         """
         done = self.caller.act(
             Excite,
-            'excitation/excite',
+            self.action,
             PATIENCE + 10.0 * trajectory.duration / self.speed,
+            patience=REST,
             plan_id='',
             trajectory=message_of(trajectory),
             speed=self.speed,
@@ -99,7 +109,7 @@ def executing(
     # Ctrl-C is to reach the caller, which cancels the goal: the robot comes to rest then
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     try:
-        node = rclpy.create_node('calibration', namespace=namespace)
+        node = rclpy.create_node(CLIENT, namespace=namespace)
         yield ActionExecutor(ServiceCaller(node), problem, speed)
     finally:
         rclpy.try_shutdown()

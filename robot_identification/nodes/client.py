@@ -78,6 +78,8 @@ VERBS: Mapping[str, Interface] = {
     'plan': Interface(f'{_OWN}/action/PlanExcitation', 'excitation/plan'),
     'preview': Interface(f'{_OWN}/srv/Preview', 'excitation/preview', 'plan_id'),
     'excite': Interface(f'{_OWN}/action/Excite', 'excitation/excite', 'plan_id'),
+    'calibrate': Interface(f'{_OWN}/action/Calibrate', 'excitation/calibrate', 'folder'),
+    'confirm': Interface('std_srvs/srv/SetBool', 'excitation/confirm', 'data'),
     'record': Interface(f'{_OWN}/srv/StartRecording', 'recorder/start', 'name'),
     'stop': Interface(f'{_OWN}/srv/StopRecording', 'recorder/stop'),
     'identify': Interface(f'{_OWN}/srv/Identify', 'identification/identify', 'source'),

@@ -55,3 +55,10 @@ def test_no_time_for_any_is_named(arm):
     for method in ('sweeps', 'poses'):
         with pytest.raises(ExcitationError, match=f'no room or time for {method}'):
             plan(arm, PlannerSettings(method=method, duration=0.6))
+
+
+def test_no_pose_that_can_be_held_is_named(arm):
+    # in a tight box around the arm only the start is free of collision
+    start = tuple(np.zeros(arm.n_joints))
+    with pytest.raises(ExcitationError, match='no room or time for poses'):
+        plan(arm, PlannerSettings(method='poses', start=start, clearance=0.3, floor=-0.32))

@@ -43,6 +43,7 @@ from ...results.factor_file import read_factor
 from ..common import declare_options, explain, read_options, run
 from ..common.requests import SERVICES
 from ..common.robot_description import RobotDescription
+from .calibration import CalibrationService
 from .joint_state_watch import require_state, StateWatch
 from .motion import MotionRun
 from .motion_checks import CollisionModelCache, MotionCheck, requested_motion
@@ -85,7 +86,7 @@ PLAN_CODES = (
 
 
 class ExcitationNode(Node):
-    """Server of the actions ``~/plan`` and ``~/excite``."""
+    """Server of the actions ``~/plan``, ``~/excite`` and ``~/calibrate``."""
 
     def __init__(self) -> None:
         super().__init__('excitation')
@@ -128,6 +129,13 @@ class ExcitationNode(Node):
                 cancel_service_qos_profile=SERVICES,
             )
         self._preview = PreviewService(self, self._group, self._check_only)
+        self._calibration = CalibrationService(
+            self,
+            self._group,
+            self._robot,
+            lambda work, publish: self._in_worker(work, self._ticking(publish)),
+            lambda: self._leaving,
+        )
         if not options.execute:
             self.get_logger().info('execute is false: trajectories are checked, nothing moves')
 
@@ -257,6 +265,7 @@ class ExcitationNode(Node):
                 robot,
                 settings,
                 earlier=earlier_information(factors) if factors else None,
+                targets=_targets(goal.request),
                 canceled=lambda: goal.is_cancel_requested or self._leaving,
                 model=model,
                 on_iteration=lambda *values: latest.append(values),
@@ -417,6 +426,19 @@ class ExcitationNode(Node):
             return self._client_watch.reason(options)
 
         return interruption
+
+
+def _targets(request: PlanExcitation.Goal) -> dict[str, float]:
+    """Return the wanted standard deviations by base parameter."""
+    names, values = list(request.targets), list(request.target_deviations)
+    if len(names) != len(values):
+        raise SettingsError(
+            f'{len(names)} targets but {len(values)} target_deviations',
+            key='target_deviations',
+            value=values,
+            remedy='give one deviation a base parameter',
+        )
+    return dict(zip(names, values, strict=True))
 
 
 def _end_early(goal: ServerGoalHandle) -> None:

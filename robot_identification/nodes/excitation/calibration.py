@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action ``~/calibrate``: motions until the parameters are known well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+import threading
+from typing import Any
+
+from rclpy import create_node
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from robot_identification_msgs.action import Calibrate
+from std_srvs.srv import SetBool
+
+from ...calibration import (
+    automatic_choice,
+    calibrate,
+    Calibration,
+    CalibrationSettings,
+    DECLINED,
+    MET,
+    next_motion,
+    SPENT,
+    UNREACHABLE,
+)
+from ...config.experiment_file import load_experiment
+from ...config.problem import IdentificationProblem
+from ...errors import collected_warnings, IdentificationError, ModelError, SettingsError
+from ...excitation.plans import Plan
+from ...excitation.settings import PlannerSettings
+from ...model.robot import Robot
+from ...options.fields import from_mapping, option
+from ...regressor import ModelSettings
+from ...results.saving import require_writable
+from ..calibration_client import ActionExecutor, CLIENT
+from ..common import declare_options, explain, given_path, read_options, serve
+from ..common.requests import ServiceCaller, SERVICES
+
+GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
+"""Fields of the goal that are called as the settings of a calibration."""
+
+ASK_SECONDS = 0.1
+"""Time between two looks whether a motion is confirmed [s]."""
+
+_RESULT = Calibrate.Result
+
+OUTCOMES = {
+    MET: _RESULT.NONE,
+    UNREACHABLE: _RESULT.UNREACHABLE,
+    SPENT: _RESULT.SPENT,
+    DECLINED: _RESULT.DECLINED,
+}
+"""Codes of the result by the end of a calibration."""
+
+
+class CalibrationCanceled(IdentificationError):
+    """The client canceled the goal, or the node ends."""
+
+
+CODES = (
+    (CalibrationCanceled, _RESULT.CANCELED),
+    (SettingsError, _RESULT.INVALID_SETTINGS),
+    (ModelError, _RESULT.NO_MODEL),
+    (IdentificationError, _RESULT.FAILED),
+    (Exception, _RESULT.INTERNAL),
+)
+"""Codes of the result by the error, the first that fits."""
+
+
+@dataclass(frozen=True)
+class CalibrationOptions:
+    """Parameters of ``~/calibrate``."""
+
+    output: str = option(
+        'calibrations', doc='Folder of the calibrations of ~/calibrate, a folder each'
+    )
+    experiment: str = option(
+        '',
+        doc='Experiment file with the robot, filters and method of ~/calibrate; empty: the '
+        "node's robot and `robot`, everything else chosen from the first recording",
+    )
+
+
+class CalibrationService:
+    """
+    Server of the action ``~/calibrate`` and of the service ``~/confirm``.
+
+    A worker thread plans and identifies, and sends each motion to the node's own action
+    ``~/excite`` as any other client does, so that every check is made there.
+
+    Parameters
+    ----------
+    node, group:
+        The node, and the callback group of the action and the service.
+    robot:
+        Awaited for the robot.
+    in_worker:
+        Awaited with a function and what publishes feedback meanwhile; returns the result of the
+        function, which runs in a thread.
+    leaving:
+        True if the node ends.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        group: CallbackGroup,
+        robot: Callable[[], Awaitable[Robot]],
+        in_worker: Callable[[Callable[[], Any], Callable[[], None]], Awaitable[Any]],
+        leaving: Callable[[], bool],
+    ) -> None:
+        self._node, self._robot, self._in_worker, self._leaving = node, robot, in_worker, leaving
+        self._running = self._asking = False
+        self._answer: bool | None = None
+        self._answered = threading.Event()
+        declare_options(node, CalibrationOptions, 'calibration')
+        serve(node, SetBool, '~/confirm', self._confirm, callback_group=group)
+        ActionServer(
+            node,
+            Calibrate,
+            '~/calibrate',
+            self._calibrate,
+            callback_group=group,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+            goal_service_qos_profile=SERVICES,
+            result_service_qos_profile=SERVICES,
+            cancel_service_qos_profile=SERVICES,
+        )
+
+    def _confirm(self, request: SetBool.Request, response: SetBool.Response) -> str:
+        if not self._asking:
+            raise IdentificationError(
+                'no motion waits to be confirmed', remedy='send a goal with confirm to ~/calibrate'
+            )
+        self._answer = request.data
+        self._answered.set()
+        return 'the motion is executed' if request.data else 'the calibration ends'
+
+    async def _calibrate(self, goal: ServerGoalHandle) -> Calibrate.Result:
+        if self._running:
+            goal.abort()
+            text = 'another calibration is running: wait for its end, or cancel it'
+            return _RESULT(error_code=_RESULT.BUSY, error_msg=text)
+        self._running = True
+        feedback = Calibrate.Feedback(phase='begins')
+        try:
+            robot = await self._robot()
+            options = read_options(self._node, CalibrationOptions, 'calibration')
+            model = read_options(self._node, ModelSettings, 'robot')
+            planner = read_options(self._node, PlannerSettings, 'planner')
+            if goal.request.duration:
+                changed = {**asdict(planner), 'duration': goal.request.duration}
+                planner = from_mapping(PlannerSettings, changed)
+            folder = _folder(options, goal.request.folder)
+            work = partial(
+                self._work, goal, feedback, folder, robot, model, planner, options.experiment
+            )
+            ended = await self._in_worker(work, lambda: goal.publish_feedback(feedback))
+            result = _result(ended, folder)
+            goal.succeed() if ended.outcome == MET else goal.abort()
+        except Exception as error:
+            code = next(code for kind, code in CODES if isinstance(error, kind))
+            result = _RESULT(error_code=code, error_msg=explain(self._node, error))
+            goal.canceled() if goal.is_cancel_requested else goal.abort()
+        finally:
+            self._running = False
+        return result
+
+    def _work(
+        self,
+        goal: ServerGoalHandle,
+        feedback: Calibrate.Feedback,
+        folder: Path,
+        robot: Robot,
+        model: ModelSettings,
+        planner: PlannerSettings,
+        experiment: str,
+    ) -> Calibration:
+        """Calibrate, in a thread of its own."""
+        request, node = goal.request, self._node
+        given = {name: getattr(request, name) for name in GOAL_FIELDS if getattr(request, name)}
+        settings = from_mapping(CalibrationSettings, given)
+        speed = request.speed or 1.0
+        if not 0.0 < speed <= 1.0:
+            raise SettingsError(
+                f"'speed' is {speed:g}", key='speed', value=speed, remedy='give above 0 up to 1'
+            )
+        require_writable(folder)
+        if experiment:
+            loaded = load_experiment(given_path(experiment, 'experiment'), check_data=False)
+            problem = IdentificationProblem.of(loaded)
+            choose = automatic_choice(problem, loaded.given) if loaded.auto else None
+        else:
+            problem = IdentificationProblem(robot, model)
+            choose = automatic_choice(problem)
+
+        def ended() -> bool:
+            return goal.is_cancel_requested or self._leaving()
+
+        def check() -> None:
+            if ended():
+                raise CalibrationCanceled('canceled; the robot is at rest')
+
+        def report(text: str) -> None:
+            check()
+            feedback.phase, feedback.progress = text, 0.0
+            node.get_logger().info(text)
+
+        def progress(share: float, text: str) -> None:
+            feedback.progress = share
+
+        def plan_motion(*arguments: Any) -> Plan:
+            made = next_motion(*arguments, progress=progress, canceled=ended)
+            check()
+            return made
+
+        def confirm(motion: Path) -> bool:
+            report(f'{motion.name}: waits for ~/confirm; see {motion / "plan.html"}')
+            return self._ask(check)
+
+        client = create_node(
+            CLIENT,
+            namespace=node.get_namespace(),
+            context=node.context,
+            use_global_arguments=False,
+        )
+        try:
+            with collected_warnings() as notes:
+                done = calibrate(
+                    folder,
+                    problem,
+                    ActionExecutor(
+                        ServiceCaller(client, check),
+                        problem,
+                        speed,
+                        f'{node.get_fully_qualified_name()}/excite',
+                    ),
+                    settings,
+                    planner=planner,
+                    plan_motion=plan_motion,
+                    choose=choose,
+                    confirm=confirm if request.confirm else lambda folder: True,
+                    report=report,
+                )
+        finally:
+            client.destroy_node()
+        for note in dict.fromkeys(notes):
+            node.get_logger().warning(note)
+        node.get_logger().info(done.summary())
+        return done
+
+    def _ask(self, check: Callable[[], None]) -> bool:
+        """Wait until a motion is confirmed or declined."""
+        self._answered.clear()
+        self._asking = True
+        try:
+            while not self._answered.wait(ASK_SECONDS):
+                check()
+        finally:
+            self._asking = False
+        return bool(self._answer)
+
+
+def _folder(options: CalibrationOptions, name: str) -> Path:
+    """Return the folder of a calibration, which is directly below that of all."""
+    name = name or 'calibration'
+    if not name.isprintable() or Path(name).name != name or name.startswith('.'):
+        raise SettingsError(
+            f'{name[:80]!a} is not the name of a folder',
+            key='folder',
+            value=name,
+            remedy="give a name without '/', which does not begin with '.'",
+        )
+    if not options.output:
+        raise SettingsError(
+            'the parameter calibration.output is empty',
+            key='calibration.output',
+            remedy='set it to the folder of the calibrations',
+        )
+    return given_path(options.output, 'calibration.output') / name
+
+
+def _result(ended: Calibration, folder: Path) -> Calibrate.Result:
+    last = ended.standings[-1] if ended.standings else None
+    still = () if last is None else tuple(last.targets)
+    return _RESULT(
+        error_code=OUTCOMES[ended.outcome],
+        error_msg='' if ended.outcome == MET else ended.summary(),
+        path='' if last is None else str(folder / 'results'),
+        motions=len(ended.standings),
+        duration=ended.duration,
+        essential=0 if last is None else int(last.essential.sum()),
+        open=still,
+    )

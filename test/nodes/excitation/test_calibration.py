@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action ``~/calibrate`` over DDS: motions of the simulated robot, confirmation, cancellation."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from action_msgs.msg import GoalStatus
+from robot_identification_msgs.action import Calibrate
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool
+
+PLANAR = str(Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf')
+CODES = Calibrate.Result
+NAME = 'excitation/calibrate'
+
+
+@pytest.fixture
+def robot(ros, tmp_path):
+    """Give the nodes with a simulated robot that moves."""
+    clock = {'use_sim_time': True}
+    ros.start(
+        'simulation', parameters={'robot_description': PLANAR, 'rate': 200.0, 'clock_rate': 50.0}
+    )
+    ros.start('recorder', parameters={**clock, 'output': str(tmp_path / 'bags')})
+    ros.start(
+        'excitation',
+        parameters={
+            **clock, 'execute': True, 'horizon': 20.0, 'planner.max_iterations': 40,
+            'planner.duration': 3.0, 'calibration.output': str(tmp_path / 'calibrations'),
+        },
+    )  # fmt: skip
+    return ros
+
+
+@pytest.mark.timeout(300)
+def test_a_calibration_moves_once_it_is_confirmed_and_goes_on_in_its_folder(robot, tmp_path):
+    answers = []
+
+    def confirm(feedback):
+        asked = [f.phase for f in feedback if 'waits for ~/confirm' in f.phase]
+        if len(set(asked)) > len(answers):
+            answers.append(robot.call(SetBool, 'excitation/confirm', data=not answers))
+        return False
+
+    goal = {'folder': 'first', 'motions': 2, 'target': 0.01, 'confirm': True}
+    status, result, feedback = robot.act(Calibrate, NAME, 200.0, confirm, **goal)
+    assert [answer.success for answer in answers] == [True, True]
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, CODES.DECLINED)
+    assert result.motions == 1 and result.duration == pytest.approx(3.0, abs=0.01)
+    assert 0 < len(result.open) <= result.essential
+    phases = {f.phase for f in feedback}
+    assert {'motion_1: planning', 'motion_1: executing 3 s'} <= phases
+    folder = tmp_path / 'calibrations' / 'first'
+    found = yaml.safe_load((folder / 'results' / 'result.yaml').read_text())
+    assert found['identification']['relative_error'] < 5.0
+    # what there is counts: no motion is executed
+    status, result, feedback = robot.act(Calibrate, NAME, 100.0, folder='first', motions=1)
+    assert result.motions == 1 and 'motion_1: planning' not in {f.phase for f in feedback}
+    assert (status, result.error_code) in (
+        (GoalStatus.STATUS_SUCCEEDED, CODES.NONE),
+        (GoalStatus.STATUS_ABORTED, CODES.SPENT),
+    )
+
+
+@pytest.mark.timeout(200)
+def test_a_canceled_calibration_brings_the_robot_to_rest(robot):
+    states = []
+    robot.node.create_subscription(JointState, 'joint_states', states.append, 10)
+
+    def moving(feedback):
+        executing = any('executing' in f.phase for f in feedback)
+        return executing and states and max(map(abs, states[-1].velocity)) > 0.3
+
+    status, result, _ = robot.act(Calibrate, NAME, 100.0, moving)
+    assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, CODES.CANCELED)
+    robot.spin(0.5)
+    assert max(map(abs, states[-1].velocity)) < 0.01
+
+
+def test_refusals_name_the_reason(ros, tmp_path):
+    ros.start('excitation', parameters={'robot_description': PLANAR, 'planner.max_iterations': 5})
+    assert not ros.call(SetBool, 'excitation/confirm', data=True).success
+    for goal, code, words in (
+        ({'folder': '../outside'}, CODES.INVALID_SETTINGS, 'not the name of a folder'),
+        ({'speed': 2.0}, CODES.INVALID_SETTINGS, "'speed' is 2"),
+        ({'target': -1.0}, CODES.INVALID_SETTINGS, 'target'),
+        ({'duration': 0.1}, CODES.INVALID_SETTINGS, 'duration'),
+        ({}, CODES.FAILED, 'execute is false'),
+    ):
+        ros.set_parameter('excitation', 'calibration.output', str(tmp_path))
+        _, result, _ = ros.act(Calibrate, NAME, **goal)
+        assert result.error_code == code and words in result.error_msg, result.error_msg
+    ros.set_parameter('excitation', 'calibration.experiment', 'none.yaml')
+    _, result, _ = ros.act(Calibrate, NAME)
+    assert result.error_code == CODES.INVALID_SETTINGS and 'none.yaml' in result.error_msg
