@@ -393,7 +393,9 @@ def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
     """Find how late efforts are, where there are samples that tell."""
     if not len(system.trace) or ENERGY in system.joints:
         return None
-    return effort_delay(system.trace, estimate.base.values, system.joints, system.independent_rows)
+    return effort_delay(
+        system.analysed, estimate.base.values, system.joints, system.independent_rows
+    )
 
 
 def _colour(system: LinearSystem, estimate: Estimate) -> ResidualColour | None:
@@ -401,7 +403,7 @@ def _colour(system: LinearSystem, estimate: Estimate) -> ResidualColour | None:
     if not len(system.trace):
         return None
     base = estimate.base
-    return residual_colour(system.trace, base.values, system.joints, base.layout.names)
+    return residual_colour(system.analysed, base.values, system.joints, base.layout.names)
 
 
 def _share(sources: Sequence[Source], validation: Sequence[Source], done: int) -> float:

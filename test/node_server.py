@@ -31,7 +31,6 @@ LIBRARIES = (
     'rcl_interfaces.srv',
     'robot_identification.excitation.planner',
     'robot_identification.pipeline',
-    'robot_identification.results.report.plots',
     'robot_identification.results.saving',
     'robot_identification.simulation',
     'robot_identification_msgs.action',

@@ -207,9 +207,9 @@ def test_without_pandas_one_line_names_the_extra(by_arrays, monkeypatch):
         _ = by_arrays.links
 
 
-def test_figures_are_pictures(by_arrays):
+def test_figures_are_plotlys(by_arrays):
     for figure in (by_arrays.plot_fit(), by_arrays.plot_parameters()):
-        assert figure._repr_png_().startswith(b'\x89PNG')
+        assert figure.data and figure.to_html(include_plotlyjs=False)
 
 
 # --- exports ---------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ KEYS = {
     'lxml': 'python3-lxml',
     'lz4': 'mcap-ros2-support',
     'markupsafe': 'python3-jinja2',
-    'matplotlib': 'python3-matplotlib',
     'mcap': 'mcap-ros2-support',
     'mujoco': 'python3-mujoco-pip',
     'numpy': 'python3-numpy',
@@ -56,12 +55,12 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags and mcap themselves decompress with.
 """
 
-OPTIONAL = {'dask', 'distributed', 'numba', 'pandas'}
+OPTIONAL = {'dask', 'distributed', 'numba', 'pandas', 'plotly'}
 """
 Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
 
-Where one is missing there is another way (the regressor without Numba, a fleet without Dask), or
-an error that names the extra.
+Where one is missing there is another way (the regressor without Numba, a fleet without Dask, a
+report without figures), or an error that names what to install.
 """
 
 COMPLETION = {'argcomplete'}

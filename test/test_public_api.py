@@ -70,7 +70,7 @@ def test_importing_the_package_loads_nothing_else():
     loaded = subprocess.run(
         [sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout.split()
-    heavy = {'numpy', 'scipy', 'pinocchio', 'lxml', 'yaml', 'matplotlib', 'mujoco', 'rclpy'}
+    heavy = {'numpy', 'scipy', 'pinocchio', 'lxml', 'yaml', 'plotly', 'mujoco', 'rclpy'}
     assert not heavy & {name.partition('.')[0] for name in loaded}
     own = [name for name in loaded if name.startswith('robot_identification.')]
     assert own == ['robot_identification.lazy', 'robot_identification.version']

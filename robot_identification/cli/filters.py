@@ -28,7 +28,7 @@ def add_parser(commands: Any) -> None:
             examples:
               robot-identification filters experiment.yaml
               robot-identification filters experiment.yaml --compare butterworth \\
-                  --set signals.method=polynomial_approximation --out filters.png
+                  --set signals.method=polynomial_approximation --out filters.html
             """,
     )
     parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
@@ -46,7 +46,7 @@ def add_parser(commands: Any) -> None:
         help='show another signals.method, too; may be given several times',
     )
     parser.add_argument(
-        '--out', type=Path, metavar='FILE', help='picture to write, .png, .svg or .pdf'
+        '--out', type=Path, metavar='FILE', help='page with the curves to write, .html'
     )
     add_overrides(parser)
 
@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from ..config.experiment_file import load_experiment
-    from ..results.report.filters import curve_frequencies, figure, write_figure
+    from ..results.report.filters import curve_frequencies, response_figures
+    from ..results.report.html import write_figures
     from ..signals import sample_rate
     from ..signals.responses import decimated_nyquist, frequency_response
     from ..signals.settings import METHODS
@@ -74,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
     print('\n\n'.join(frequency_response(each, rate).table() for each in chosen))
     if options.out is not None:
         curves = [frequency_response(each, rate, curve_frequencies(rate)) for each in chosen]
-        drawing = figure(curves, decimated_nyquist(signals, rate))
-        print(f'\nwrote {write_figure(drawing, options.out)}')
+        figures = response_figures(curves, decimated_nyquist(signals, rate))
+        text = f'Shares of the true signals at {rate:g} Hz'
+        page = write_figures(options.out, 'Frequency response of the filters', text, figures)
+        print(f'\nwrote {page}')
     return EXIT_OK

@@ -22,13 +22,13 @@ def add_parser(commands: Any) -> None:
         'draw measured and predicted efforts of chosen joints',
         description="""
             Predict recordings by a result, and draw the measured and predicted effort of chosen
-            joints over time with their difference. Without RECORDING these are the result's own:
-            those it was validated on, or else those it was identified from.
+            joints over time with their difference, on a page to zoom in. Without RECORDING these
+            are the result's own: those it was validated on, or else those it was identified from.
             """,
         epilog="""
             examples:
               robot-identification plot results/result.yaml --joint joint_2 joint_3
-              robot-identification plot results/result.yaml recordings/second --out second.pdf
+              robot-identification plot results/result.yaml recordings/second --out second.html
             """,
     )
     parser.add_argument('result', type=Path, help='a result.yaml')
@@ -48,10 +48,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         '--out',
         type=Path,
-        default=Path('efforts.png'),
+        default=Path('efforts.html'),
         metavar='FILE',
-        help='picture to write, .png, .svg or .pdf; several recordings are numbered '
-        '(default: %(default)s)',
+        help='page to write, .html; several recordings are numbered (default: %(default)s)',
     )
     add_overrides(parser)
     add_quiet(parser)
@@ -62,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from ..results.prediction_file import numbered
-    from ..results.report.filters import write_figure
-    from ..results.report.plots import effort_figure
+    from ..results.report.fit_plots import effort_figures
+    from ..results.report.html import write_figures
     from ..results.result import read_result
     from ..revalidation import validate_stored
 
@@ -91,8 +90,13 @@ def run(options: argparse.Namespace) -> int:
             predicted=seen.trace.predicted[:, chosen],
             keep=seen.trace.keep[:, chosen],
         )
-        figure = effort_figure(trace, [seen.joints[j] for j in chosen], [units[j] for j in chosen])
-        print(f'wrote {write_figure(figure, file)}')
+        figures = effort_figures(
+            trace, [seen.joints[j] for j in chosen], [units[j] for j in chosen], time='recording'
+        )
+        page = write_figures(
+            file, f'Efforts of {result.robot.name}', ', '.join(seen.sources), figures
+        )
+        print(f'wrote {page}')
     return EXIT_OK
 
 

@@ -25,6 +25,7 @@ from ..progress import Progress
 from ..regressor import Regressor
 from ..regressor.energy import energy_of, EnergyRegressor
 from ..signals import dead_zones, RecordingSource, sample_rate, SignalSettings, stretches
+from .plot_samples import TRACE_ROWS
 from .row_block import RowBlock
 from .rows import system_of
 from .system import LinearSystem
@@ -166,7 +167,7 @@ def energy_system(
     settings: EnergySettings | None = None,
     *,
     progress: Progress | None = None,
-    trace_points: int = 2000,
+    trace_points: int = TRACE_ROWS,
     timed: bool = False,
     moving: bool = True,
 ) -> LinearSystem:

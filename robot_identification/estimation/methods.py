@@ -23,6 +23,7 @@ from .least_squares import ols, wls
 from .mrls import mrls
 from .outliers import Repair
 from .physical import physical
+from .plot_samples import TRACE_ROWS
 from .row_block import RowBlock
 from .rows import row_blocks, system_of
 from .settings import EstimationSettings
@@ -75,7 +76,7 @@ class Equations:
         signals: SignalSettings,
         *,
         progress: Progress | None = None,
-        trace_points: int = 2000,
+        trace_points: int = TRACE_ROWS,
         moving: bool = True,
     ) -> LinearSystem:
         """Return the linear system of recordings, see `system_of` and `energy_system`."""

@@ -13,6 +13,15 @@ import numpy as np
 from ..regressor.pattern import RowPattern
 from .row_block import RowBlock
 
+TRACE_ROWS = 20_000
+"""Rows of recordings that are kept for plots, as far as `TRACE_BYTES` allows."""
+
+TRACE_BYTES = 32_000_000
+"""Memory for the base columns of these rows; `ANALYSED_ROWS` are kept in any case."""
+
+ANALYSED_ROWS = 2000
+"""Rows of a recording that delays and the residuals' colour are found from, at most."""
+
 
 def read_only(instance: Any) -> None:
     """Make the arrays of a frozen dataclass read-only; the arrays given to it stay as they are."""
@@ -71,6 +80,13 @@ class PlotSamples:
         """Measured beside predicted effort for base parameter values ``base``, (b,)."""
         predicted = self.pattern.product(self.entries, base)
         return FitTrace(self.time, self.segment, self.effort, predicted, self.keep)
+
+    def thinned(self, limit: int) -> PlotSamples:
+        """Return every second row, and of these again, until there are at most ``limit``."""
+        stride = 1
+        while -(-len(self) // stride) > limit:
+            stride *= 2
+        return self if stride == 1 else self.select(slice(None, None, stride))
 
     def select(self, rows: slice) -> PlotSamples:
         """Return some of the rows, in memory of their own."""
@@ -147,7 +163,8 @@ class TraceCollector:
     Parameters
     ----------
     limit:
-        Largest number of rows to hold; at the end there are more than half as many, or all.
+        Largest number of rows to hold; at the end there are more than half as many, or all.  Of
+        many columns there are fewer, within `TRACE_BYTES`.
 
     """
 
@@ -182,9 +199,11 @@ class TraceCollector:
         if first >= len(rows):
             return
         part = rows.select(slice(first, None, self._stride))
+        room = TRACE_BYTES // (8 * max(1, len(rows.entries)))
+        limit = min(self._limit, max(ANALYSED_ROWS, room))
         self._parts.append(part)
         self._held += len(part)
-        while self._held > self._limit:
+        while self._held > limit:
             # every second row of an even grid that starts at the first row is an even grid again
             thinned = _joined(self._parts).select(slice(None, None, 2))
             self._parts, self._held = [thinned], len(thinned)

@@ -13,7 +13,7 @@ from ..errors import RecordingError
 from ..regressor.pattern import RowPattern
 from .factor import QRFactor
 from .model_signature import ModelSignature
-from .plot_samples import EMPTY_TRACE, TraceCollector
+from .plot_samples import EMPTY_TRACE, TRACE_ROWS, TraceCollector
 from .qr import JointTriangles, whole_squares
 from .row_block import RowBlock
 from .system import LinearSystem
@@ -25,7 +25,7 @@ def accumulate(
     joints: Sequence[str],
     *,
     source: str = 'recording',
-    trace_points: int = 2000,
+    trace_points: int = TRACE_ROWS,
     driven: np.ndarray | None = None,
 ) -> LinearSystem:
     """

@@ -37,6 +37,7 @@ from ..signals import (
     WindowedSamples,
 )
 from .outliers import Repair
+from .plot_samples import TRACE_ROWS
 from .qr_accumulator import accumulate
 from .row_block import RowBlock, RowReader
 from .system import combine, LinearSystem
@@ -118,7 +119,7 @@ def system_of(
     signals: SignalSettings,
     *,
     progress: Progress | None = None,
-    trace_points: int = 2000,
+    trace_points: int = TRACE_ROWS,
     read: RowReader | None = None,
     names: tuple[str, ...] | None = None,
     timed: bool = False,

@@ -16,14 +16,13 @@ import numpy as np
 from ..base_parameters import BaseStructure
 from .factor import merge_all, QRFactor
 from .plot_samples import (
+    ANALYSED_ROWS,
     EMPTY_TRACE,
     PlotSamples,
+    TRACE_ROWS,
     TraceCollector,
 )
 from .time_blocks import TimeBlocks
-
-TRACE_POINTS = 20_000
-"""Bound on the rows that are kept for plots, for all recordings together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +50,11 @@ class LinearSystem:
     trace: PlotSamples = EMPTY_TRACE
     sources: tuple[str, ...] = ()
     blocks: TimeBlocks | None = None
+
+    @property
+    def analysed(self) -> PlotSamples:
+        """The rows of `trace` that delays and the residuals' colour are found from."""
+        return self.trace.thinned(ANALYSED_ROWS * max(1, len(self.sources)))
 
     @property
     def joints(self) -> tuple[str, ...]:
@@ -145,7 +149,7 @@ def combine(systems: Iterable[LinearSystem]) -> LinearSystem:
     ----------
     systems:
         At least one; all with the same joints and base parameters.  Taken one by one, so that
-        about log2(N) of their factors and `TRACE_POINTS` rows are in memory at a time.
+        about log2(N) of their factors and `TRACE_ROWS` rows are in memory at a time.
 
     Raises
     ------
@@ -153,7 +157,7 @@ def combine(systems: Iterable[LinearSystem]) -> LinearSystem:
         naming what is not the same, as `QRFactor.merge`.
 
     """
-    trace = TraceCollector(TRACE_POINTS)
+    trace = TraceCollector(TRACE_ROWS)
     sources: list[str] = []
     structure: BaseStructure | None = None
     blocks: TimeBlocks | None = None

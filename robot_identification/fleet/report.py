@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report of a fleet: one HTML file without scripts or network."""
+"""Report of a fleet: one HTML file without network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 import numpy as np
 import yaml
 
 from ..options.keys import to_mapping
-from ..results.report.drawing import (
-    legend,
+from ..results.report.figure import (
+    BELOW,
+    CARD,
+    Figure,
+    headline,
     MEASURED,
-    name_width,
-    new_figure,
     PALE,
+    plain,
     PREDICTED,
     raised,
     RESIDUAL,
-    style,
+    ROW,
     TEXT,
-    WIDTH,
 )
-from ..results.report.html import image, percent, render, seconds, Tile
+from ..results.report.html import figure_store, percent, render, seconds, Tile
 from .comparison import DAY, Drift, FleetComparison
 from .result import date, FleetResult
 
@@ -39,18 +36,19 @@ _LIMIT = 10.0
 
 _MOST_ROBOTS = 60
 
-_COLOURS = LinearSegmentedColormap.from_list('difference', (RESIDUAL, '#ffffff', PREDICTED))
-
 
 def html(result: FleetResult) -> str:
     """Return the report as an HTML document."""
+    figures, missing = figure_store()
     return render(
         'fleet.html',
         result=result,
+        warnings=(*result.warnings, *missing),
         tiles=list(_tiles(result)),
         robots=list(_robots(result)),
         parameters=list(_parameters(result)),
-        figures=_figures(result),
+        figures=figures,
+        drawn=_figures(result) if figures else {},
         settings=_settings(result),
         efficiency=_efficiency(result),
         date=date,
@@ -108,17 +106,15 @@ def _parameters(result: FleetResult) -> Iterator[dict[str, Any]]:
         yield {'parameter': parameter, 'usual': usual.get(parameter.name)}
 
 
-def _figures(result: FleetResult) -> dict[str, str]:
-    """Return the figures as images for HTML."""
+def _figures(result: FleetResult) -> dict[str, Any]:
+    """Return the figures of the comparison by name."""
     comparison = result.comparison
     if comparison is None:
         return {}
-    drawn = {}
-    if len(result.robots) > 1:
-        drawn['differences'] = difference_figure(comparison)
-    if result.drifts:
-        drawn['drifts'] = drift_figure(comparison, result.drifts[:_DRAWN])
-    return {name: image(figure) for name, figure in drawn.items()}
+    return {
+        'differences': difference_figure(comparison) if len(result.robots) > 1 else None,
+        'drifts': [drift_figure(comparison, drift) for drift in result.drifts[:_DRAWN]],
+    }
 
 
 def _efficiency(result: FleetResult) -> str:
@@ -149,92 +145,79 @@ def _settings(result: FleetResult) -> str:
 
 
 def difference_figure(comparison: FleetComparison) -> Figure:
-    """Draw parameters' differences in standard deviations, of 60 robots at most."""
+    """Return parameters' differences in standard deviations, of 60 robots at most."""
     tests = comparison.tests
     with np.errstate(divide='ignore', invalid='ignore'):
         score = tests.difference / tests.difference_std
     rows = _shown(score)
-    score, names = score[rows], [comparison.serials[r] for r in rows]
-    columns = comparison.layout.names
-    left = name_width(names)
-    below = name_width(columns)
-    height = 0.22 * len(names) + below + 0.5
-    figure, grid = new_figure(height, 1, 1, left=left, top=0.4, bottom=below)
-    ax = grid.subplots(squeeze=False)[0, 0]
-    image = ax.imshow(
-        score, cmap=_COLOURS, vmin=-_LIMIT, vmax=_LIMIT, aspect='auto', interpolation='nearest'
-    )
+    names = [plain(comparison.serials[r]) for r in rows]
+    columns = [plain(name) for name in comparison.layout.names]
     marks = np.argwhere(tests.difference_probability[rows] <= comparison.significance)
-    ax.plot(marks[:, 1], marks[:, 0], 'o', color='black', markersize=3.0)
-    ax.set_yticks(np.arange(len(names)), names, fontsize=6.5, parse_math=False)
-    ax.set_xticks(np.arange(len(columns)), columns, fontsize=6.5, rotation=90, parse_math=False)
-    ax.tick_params(length=0.0, colors=TEXT)
-    for side in ax.spines.values():
-        side.set_color(PALE)
-    scale = figure.add_axes((1.0 - 3.2 / WIDTH, 1.0 - 0.26 / height, 1.6 / WIDTH, 0.1 / height))
-    bar = figure.colorbar(image, cax=scale, orientation='horizontal')
-    bar.ax.tick_params(labelsize=6.5, colors=TEXT, length=2.0)
-    bar.outline.set_visible(False)
-    text = 'standard deviations from the median; a dot is significant'
-    figure.text(
-        1.0 - 3.3 / WIDTH, 1.0 - 0.21 / height, text, fontsize=7.5, color=TEXT, ha='right',
-        va='center',
-    )  # fmt: skip
-    return figure
+    traces = [
+        {
+            'type': 'heatmap', 'x': columns, 'y': names, 'z': score[rows], 'xgap': 1, 'ygap': 1,
+            'zmin': -_LIMIT, 'zmax': _LIMIT,
+            'colorscale': [[0.0, RESIDUAL], [0.5, CARD], [1.0, PREDICTED]],
+            'colorbar': {'orientation': 'h', 'y': 1.0, 'yanchor': 'bottom', 'thickness': 10,
+                         'len': 0.6, 'outlinewidth': 0,
+                         'title': {'text': 'standard deviations from the median', 'side': 'top'}},
+            'hovertemplate': '%{y}: %{x}<br>%{z:.3g} standard deviations<extra></extra>',
+        },
+        {
+            'x': [columns[p] for _, p in marks], 'y': [names[r] for r, _ in marks],
+            'mode': 'markers', 'marker': {'color': TEXT, 'size': 5}, 'hoverinfo': 'skip',
+        },
+    ]  # fmt: skip
+    below = 16 + 7 * max(map(len, columns), default=0)
+    layout = {
+        'height': 100 + ROW * max(len(names), 3) + below,
+        'margin': {'l': 56, 'r': 12, 't': 84, 'b': below}, 'showlegend': False,
+        'xaxis': {'tickangle': -90, 'dtick': 1, 'showgrid': False, 'type': 'category'},
+        'yaxis': {'autorange': 'reversed', 'dtick': 1, 'showgrid': False, 'type': 'category'},
+    }  # fmt: skip
+    return Figure('Difference of each parameter of each robot from the median', traces, layout)
 
 
-def drift_figure(comparison: FleetComparison, drifts: Sequence[Drift]) -> Figure:
-    """Draw parameters over time with their straight lines and the other robots' values."""
-    columns = min(2, len(drifts))
-    rows = -(-len(drifts) // columns)
-    figure, grid = new_figure(
-        2.0 * rows + 0.35, rows, columns, left=0.85, gap=0.9, space=0.75, top=0.6
-    )
-    axes = grid.subplots(squeeze=False).ravel()
-    for ax, drift in zip(axes, drifts, strict=False):
-        style(ax)
-        row = comparison.serials.index(drift.serial)
-        p = comparison.layout.names.index(drift.parameter)
-        series, tests = comparison.series[row], comparison.tests
-        start = series.stamps.min()
-        days = (series.stamps - start) / DAY
-        for other, values in enumerate(comparison.series):
-            if other != row:
-                at = (values.stamps - start) / DAY
-                near = (at >= days.min() - 1.0) & (at <= days.max() + 1.0)
-                ax.plot(at[near], values.values[near, p], '.', color=PALE, markersize=3.5)
-        std = tests.scatter[row, p] * series.std[:, p]
-        ax.errorbar(
-            days, series.values[:, p], std, fmt='o', color=MEASURED, markersize=3.5, linewidth=0.9
-        )
-        _line(ax, days, series.values[:, p], series.std[:, p], drift)
-        title = f'{drift.serial}: {drift.parameter}'
-        ax.set_title(title, fontsize=8.5, color=TEXT, parse_math=False)
-        ax.set_xlabel('days since its first recording', fontsize=7.5)
-        ax.set_ylabel(f'[{raised(drift.unit)}]', fontsize=7.5)
-    for ax in axes[len(drifts) :]:
-        ax.set_axis_off()
-    legend(
-        figure,
-        (
-            Line2D(
-                [], [], color=MEASURED, marker='o', markersize=3.5, label='by recording, ± std'
-            ),
-            Line2D([], [], color=PREDICTED, label='straight line'),
-            Line2D([], [], color=PALE, marker='.', linestyle='', label='other robots'),
-        ),
-    )
-    return figure
+def drift_figure(comparison: FleetComparison, drift: Drift) -> Figure:
+    """Return a parameter over time with its straight line and the other robots' values."""
+    row = comparison.serials.index(drift.serial)
+    p = comparison.layout.names.index(drift.parameter)
+    series, tests = comparison.series[row], comparison.tests
+    start = series.stamps.min()
+    days = (series.stamps - start) / DAY
+    others: list[tuple[float, float]] = []
+    for other, values in enumerate(comparison.series):
+        at = (values.stamps - start) / DAY
+        near = (at >= days.min() - 1.0) & (at <= days.max() + 1.0) & (other != row)
+        others += zip(at[near].tolist(), values.values[near, p].tolist(), strict=True)
+    own, std = series.values[:, p], tests.scatter[row, p] * series.std[:, p]
+    hover = {'hovertemplate': 'day %{x:.3g}: %{y:.4g}<extra></extra>'}
+    traces = [
+        {'x': np.array([x for x, _ in others]), 'y': np.array([y for _, y in others]),
+         'mode': 'markers', 'name': 'other robots', 'marker': {'color': PALE, 'size': 5}, **hover},
+        {'x': days, 'y': own, 'mode': 'markers', 'name': 'by recording, ± std', **hover,
+         'marker': {'color': MEASURED, 'size': 6},
+         'error_y': {'type': 'data', 'array': std, 'color': MEASURED, 'thickness': 1, 'width': 0}},
+        {**_line(days, own, series.std[:, p], drift), 'mode': 'lines', 'name': 'straight line',
+         'line': {'color': PREDICTED, 'width': 1.5}, 'hoverinfo': 'skip'},
+    ]  # fmt: skip
+    name = f'{plain(drift.serial)}: {plain(drift.parameter)}'
+    layout = {
+        'height': 320, 'title': headline(name), 'legend': BELOW,
+        'xaxis': {'title': {'text': 'days since its first recording'}},
+        'yaxis': {'title': {'text': f'[{raised(drift.unit)}]'}},
+    }  # fmt: skip
+    return Figure(f'{drift.parameter} of {drift.serial} over time', traces, layout)
 
 
-def _line(ax: Axes, days: np.ndarray, values: np.ndarray, std: np.ndarray, drift: Drift) -> None:
-    """Draw the straight line through values."""
+def _line(days: np.ndarray, values: np.ndarray, std: np.ndarray, drift: Drift) -> dict[str, Any]:
+    """Return the straight line through values."""
     known = np.isfinite(values)
     weights = 1.0 / std[known] ** 2
     middle = np.average(days[known], weights=weights)
     height = np.average(values[known], weights=weights)
     ends = np.array([days[known].min(), days[known].max()])
-    ax.plot(ends, height + drift.per_day * (ends - middle), color=PREDICTED, linewidth=1.2)
+    return {'x': ends, 'y': height + drift.per_day * (ends - middle)}
 
 
 def _shown(score: np.ndarray) -> np.ndarray:

@@ -157,7 +157,7 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
     numbers, report = Path(folder) / 'fleet.yaml', Path(folder) / 'fleet.html'
     write_file(numbers, dump(result.to_dict()))
     try:
-        # matplotlib takes long to import, and workers have no use for it
+        # workers have no use for it
         from .report import html
 
         text = html(result)

@@ -227,11 +227,11 @@ def _shape(inertial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return centre of mass and principal moments; NaN without a mass."""
     if not inertial[0] > 0.0:
         return np.full(3, np.nan), np.full(3, np.nan)
-    return inertial[1:4] / inertial[0], np.linalg.eigvalsh(_central(inertial))
+    return inertial[1:4] / inertial[0], np.linalg.eigvalsh(central_inertia(inertial))
 
 
-def _central(inertial: np.ndarray) -> np.ndarray:
-    """Return the inertia matrix at the centre of mass, (3, 3)."""
+def central_inertia(inertial: np.ndarray) -> np.ndarray:
+    """Return the inertia matrix of ten inertial parameters at the centre of mass, (3, 3)."""
     matrix, first = np.zeros((3, 3)), inertial[1:4]
     for value, (i, j) in zip(inertial[4:], _ENTRIES, strict=True):
         matrix[i, j] = matrix[j, i] = value
@@ -241,7 +241,7 @@ def _central(inertial: np.ndarray) -> np.ndarray:
 def _moment_slopes(inertial: np.ndarray) -> np.ndarray:
     """Return the derivatives of the principal moments by the ten parameters, (3, 10)."""
     mass, first = inertial[0], inertial[1:4]
-    directions = np.linalg.eigh(_central(inertial))[1].T
+    directions = np.linalg.eigh(central_inertia(inertial))[1].T
     slopes = np.zeros((3, 10))
     for row, v in zip(slopes, directions, strict=True):
         along = first @ v

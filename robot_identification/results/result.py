@@ -49,7 +49,7 @@ from .result_yaml import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from plotly.graph_objects import Figure
 
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
@@ -163,23 +163,23 @@ class Result(ResultView):
         Raises
         ------
         IdentificationError
-            if the result is of factors, which have no samples to plot.
+            if the result is of factors, which have no samples to plot, or plotly is not installed.
 
         """
-        from .report.plots import effort_figure
+        from .report.fit_plots import effort_figure
 
         if not len(self.system.trace):
             raise IdentificationError(
                 'factors have no samples to plot', remedy='identify from the recordings'
             )
         fits, trace = self.estimate.joints, self.system.trace.fit(self.estimate.base.values)
-        return effort_figure(trace, fits, [self.units[fit.joint] for fit in fits])
+        return effort_figure(trace, fits, [self.units[fit.joint] for fit in fits]).to_plotly()
 
     def plot_parameters(self) -> Figure:
         """Plot base parameters with two standard deviations beside the prior's."""
-        from .report.plots import prior_figure
+        from .report.parameter_plots import prior_figure
 
-        return prior_figure(self.estimate, self.structure.project(self.prior))
+        return prior_figure(self.estimate, self.structure.project(self.prior)).to_plotly()
 
     @property
     def units(self) -> dict[str, str]:

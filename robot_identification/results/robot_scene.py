@@ -153,15 +153,23 @@ def _box(robot: Robot, position: np.ndarray) -> list[list[float]]:
     return [_rounded(low - room), _rounded(high + room)]
 
 
-def _robot_shapes(robot: Robot) -> list[dict[str, Any]]:
-    """Return the shapes of all links, each with the index of the joint that moves it."""
+def link_shapes(
+    robot: Robot, kinds: Sequence[str] = ('visual', 'collision')
+) -> list[tuple[pin.GeometryObject, str]]:
+    """Return the shapes of all links, each with its kind: the first that the link has of."""
     found: list[tuple[pin.GeometryObject, str]] = []
     drawn: set[str] = set()
-    for kind in ('visual', 'collision'):
+    for kind in kinds:
         links = [name for name in robot.link_frames if name not in drawn]
         for shape in read_shapes(robot, kind, links).geometry.geometryObjects:
             drawn.add(robot.model.frames[shape.parentFrame].name)
             found.append((shape, kind))
+    return found
+
+
+def _robot_shapes(robot: Robot) -> list[dict[str, Any]]:
+    """Return the shapes of all links, each with the index of the joint that moves it."""
+    found = link_shapes(robot)
     most = max(100, MOST_TRIANGLES // max(1, len(found)))
     return [
         _drawn(shape.geometry, shape.placement, shape.parentJoint, most, _colour(shape, kind))

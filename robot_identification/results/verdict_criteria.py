@@ -425,7 +425,7 @@ def delay(result: Result) -> Iterator[Reason]:
     with np.errstate(invalid='ignore'):
         sure = np.abs(late.delay) > SURE * late.std
     lag = np.where(sure, np.abs(late.delay), 0.0)
-    moved = lag * _effort_rates(result.system.trace, result.estimate)
+    moved = lag * _effort_rates(result.system.analysed, result.estimate)
     typical = float(np.median(lag)) if lag.size else 0.0
     joints = tuple(j for j, share in zip(late.joints, moved) if share > DELAYED_SHARE)
     step, key = (

@@ -55,6 +55,23 @@ def test_even_bounded_and_complete_where_short(counts, limit):
         assert len(trace) == 0
 
 
+@settings(max_examples=50, deadline=None)
+@given(count=st.integers(1, 900), limit=st.integers(2, 50))
+def test_thinning_leaves_what_a_smaller_collector_holds(count, limit):
+    collector = TraceCollector(limit)
+    collector.push(block(0, count))
+    assert np.array_equal(traced(count).thinned(limit).time, collector.trace().time)
+
+
+def test_memory_is_bounded_where_there_are_many_columns(monkeypatch):
+    monkeypatch.setattr('robot_identification.estimation.plot_samples.TRACE_BYTES', 64_000)
+    collector = TraceCollector(20_000)
+    for first in range(0, 20_000, 1000):
+        collector.push(block(first, 1000))
+    # two columns of eight bytes each
+    assert len(collector.trace()) == 2500
+
+
 def traced(*lengths: int) -> PlotSamples:
     """Return the trace of a recording with segments of these lengths."""
     collector = TraceCollector(10_000)
@@ -91,7 +108,7 @@ def test_traces_of_many_recordings_are_thinned_alike(recordings, limit):
 
 
 def test_memory_does_not_grow_with_the_number_of_recordings(problem, monkeypatch):
-    monkeypatch.setattr('robot_identification.estimation.system.TRACE_POINTS', 500)
+    monkeypatch.setattr('robot_identification.estimation.system.TRACE_ROWS', 500)
     part = problem(m=200).system
     alive: list[weakref.ref] = []
     most = 0

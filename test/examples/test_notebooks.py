@@ -49,7 +49,7 @@ def test_notebooks_run(path, tmp_path, monkeypatch):
     )
     client.execute()
     outputs = [output for cell in notebook.cells for output in cell.get('outputs', ())]
-    assert any('image/png' in output.get('data', {}) for output in outputs)
+    assert any('application/vnd.plotly.v1+json' in output.get('data', {}) for output in outputs)
     shown = [output.get('data', {}).get('text/html', '') for output in outputs]
     assert any('base parameters of 6 joints' in page for page in shown)
     assert not [o for o in outputs if o.get('name') == 'stderr' and 'Traceback' in o['text']]

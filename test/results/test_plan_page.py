@@ -6,9 +6,8 @@ from html.parser import HTMLParser
 import json
 from pathlib import Path
 import re
-import shutil
-import subprocess
 
+from browser import run_in_browser
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -27,8 +26,6 @@ OBSTACLES = (
     Obstacle('</script><script>alert(1)', size=(0.3, 0.3, 0.3), position=(1.2, 0.0, 0.2)),
     Obstacle('tool', 'sphere', size=(0.05,), position=(0.0, 0.0, 0.05), link='tool_flange'),
 )
-BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 @pytest.fixture(scope='module')
@@ -135,13 +132,7 @@ def test_the_smallest_distance_is_the_one_that_the_check_finds(content, page):
 
 # ------------------------------------------------------------------------------------ the browser
 
-BEFORE = """<script>
-const faults = [];
-addEventListener('error', (e) => faults.push(e.message));
-for (const kind of ['error', 'warn']) console[kind] = (...words) => faults.push(words.join(' '));
-</script>"""
-
-AFTER = """<script>
+SCRIPT = """
 const canvas = document.getElementById('scene'), gl = canvas.getContext('webgl2');
 function picture() {
   scene.draw();
@@ -176,49 +167,19 @@ show(0);
 report.reset = differing(first, picture());
 document.getElementById('play').click();
 const began = Date.now();
-function finish() {
-  if (time < 0.05 && Date.now() - began < 60000) { setTimeout(finish, 20); return; }
-  report.played = time;
-  document.getElementById('play').click();
-  report.faults = faults;
-  const text = document.createElement('pre');
-  text.id = 'report';
-  text.textContent = JSON.stringify(report);
-  document.body.append(text);
-}
-finish();
-</script>"""
-
-COMMAND = (
-    '--headless=new', '--no-sandbox', '--use-angle=swiftshader', '--enable-unsafe-swiftshader',
-    '--disable-extensions', '--no-first-run', '--window-size=900,1200',
-    '--virtual-time-budget=120000', '--dump-dom',
-)  # fmt: skip
+while (time < 0.05 && Date.now() - began < 60000)
+  await new Promise((done) => setTimeout(done, 20));
+report.played = time;
+document.getElementById('play').click();
+return report;
+"""
 
 
 @pytest.fixture(scope='module')
 def reports(page, tmp_path_factory):
     """Return what the page did in a browser, by colour scheme."""
-    if BROWSER is None:
-        pytest.skip('there is no Chromium on this machine')
-    folder = tmp_path_factory.mktemp('browser')
-    path = folder / 'page.html'
-    path.write_text(
-        page.replace('<head>', f'<head>{BEFORE}').replace('</body>', f'{AFTER}</body>')
-    )
-    running = {
-        scheme: subprocess.Popen(
-            [BROWSER, *COMMAND, *options, f'--user-data-dir={folder / scheme}', path.as_uri()],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for scheme, options in (('light', ()), ('dark', ('--force-dark-mode',)))
-    }
-    dumps = {scheme: process.communicate(timeout=200)[0] for scheme, process in running.items()}
-    found = {s: re.search(r'<pre id="report">(.*?)</pre>', d) for s, d in dumps.items()}
-    assert all(found.values()), {s: d[-2000:] for s, d in dumps.items() if not found[s]}
-    return {s: json.loads(match[1].replace('&gt;', '>')) for s, match in found.items()}
+    cases = {scheme: (900, scheme) for scheme in ('light', 'dark')}
+    return run_in_browser(page, SCRIPT, tmp_path_factory.mktemp('browser'), cases)
 
 
 @pytest.mark.parametrize(('scheme', 'sky'), [('light', '#e9edf2'), ('dark', '#22262d')])

@@ -40,10 +40,11 @@ def test_one_result_cannot_be_compared(results):
 
 
 def test_efforts_of_chosen_joints_are_drawn(results):
-    done = results.run('plot', 'one/result.yaml', '--joint', 'joint_2', '--out', 'efforts.svg')
-    assert done.stdout == 'wrote efforts.svg\n'
-    picture = (results.folder / 'efforts.svg').read_text()
-    assert '<svg' in picture
+    done = results.run('plot', 'one/result.yaml', '--joint', 'joint_2', '--out', 'efforts.html')
+    assert done.stdout == 'wrote efforts.html\n'
+    page = (results.folder / 'efforts.html').read_text()
+    assert 'data-joint="joint_2"' in page
+    assert 'data-joint="joint_1"' not in page
     done = results.run('plot', 'one/result.yaml', '--joint', 'joint_9', expect=2)
     assert 'its joints are joint_1, joint_2, joint_3' in done.stderr
     assert done.stderr.count('\n') == 1

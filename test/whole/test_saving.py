@@ -8,7 +8,7 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import IdentificationError
 from robot_identification.model.robot import Robot
 from robot_identification.pipeline import identify
-from robot_identification.results.report import plots
+from robot_identification.results.report import parameter_plots
 from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
 
@@ -50,7 +50,7 @@ def test_a_figure_that_fails_is_a_remark(result, tmp_path, monkeypatch):
     def fail(*_):
         raise ValueError('no ink')
 
-    monkeypatch.setattr(plots, 'prior_figure', fail)
+    monkeypatch.setattr(parameter_plots, 'prior_figure', fail)
     saved = save(result, tmp_path)
     remark = "figure 'prior' is not drawn: ValueError: no ink"
     assert saved.warnings == (remark,)

@@ -2,7 +2,7 @@
 """
 Report of an identification: figures, and one HTML page with all of them.
 
-The figures are in `robot_identification.results.report.plots`.
+The figures are in `fit_plots`, `parameter_plots` and `link_scene`.
 """
 
 from .html import html, write_report

@@ -4,32 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-import os
-from pathlib import Path
+from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 import numpy as np
 
-from ...errors import SettingsError
 from ...signals.responses import FrequencyResponse, SIGNALS
-from .drawing import (
-    GOOD,
-    legend,
-    MEASURED,
-    new_figure,
-    PREDICTED,
-    RESIDUAL,
-    style,
-    TEXT,
-)
+from .figure import BELOW, Figure, GOOD, headline, MEASURED, PREDICTED, RESIDUAL, TEXT
 
 COLOURS = (PREDICTED, RESIDUAL, GOOD, MEASURED)
 
 POINTS = 400
 """Frequencies that a curve is drawn through."""
-
-SUFFIXES = ('.png', '.svg', '.pdf')
 
 
 def curve_frequencies(rate: float) -> np.ndarray:
@@ -37,9 +22,11 @@ def curve_frequencies(rate: float) -> np.ndarray:
     return np.geomspace(1e-3 * rate, 0.5 * rate, POINTS)
 
 
-def figure(responses: Sequence[FrequencyResponse], nyquist: float | None = None) -> Figure:
+def response_figures(
+    responses: Sequence[FrequencyResponse], nyquist: float | None = None
+) -> list[Figure]:
     """
-    Draw responses into one figure.
+    Return a figure for each signal, with a curve for each method.
 
     Parameters
     ----------
@@ -49,53 +36,26 @@ def figure(responses: Sequence[FrequencyResponse], nyquist: float | None = None)
         Highest frequency that decimation leaves, marked by a line; None for none [Hz].
 
     """
-    drawing, grid = new_figure(2.9, 1, len(SIGNALS), left=0.55, gap=0.3, top=0.6)
+    line = {'type': 'line', 'x0': nyquist, 'x1': nyquist, 'y0': 0, 'y1': 1, 'yref': 'paper',
+            'line': {'color': TEXT, 'width': 1, 'dash': 'dot'},
+            'label': {'text': 'half the decimated rate', 'font': {'size': 10}}}  # fmt: skip
+    figures = []
     for i, name in enumerate(SIGNALS):
-        ax = drawing.add_subplot(grid[0, i])
-        style(ax)
-        for response, colour in zip(responses, _colours(len(responses)), strict=True):
-            share = 100.0 * np.abs(response.share[i])
-            ax.semilogx(response.frequency, share, color=colour, linewidth=1.3)
-        if nyquist is not None:
-            ax.axvline(nyquist, color=TEXT, linewidth=0.8, linestyle=':')
-        ax.set_ylim(0.0, 125.0)
-        ax.set_title(name, fontsize=8.5, color=TEXT)
-        ax.set_xlabel('frequency [Hz]', fontsize=7.5, color=TEXT)
-        if i == 0:
-            ax.set_ylabel('share of the true one [%]', fontsize=7.5, color=TEXT)
-        else:
-            ax.set_yticklabels([])
-    entries = [
-        Line2D([], [], color=colour, label=response.method)
-        for response, colour in zip(responses, _colours(len(responses)), strict=True)
-    ]
-    if nyquist is not None:
-        entries.append(Line2D([], [], color=TEXT, linestyle=':', label='half the decimated rate'))
-    legend(drawing, entries)
-    return drawing
-
-
-def write_figure(drawing: Figure, path: str | os.PathLike) -> Path:
-    """
-    Write a figure as the kind of file that its name says.
-
-    Raises
-    ------
-    SettingsError
-        where it is none of `SUFFIXES`, or the file cannot be written.
-
-    """
-    path = Path(path)
-    if path.suffix not in SUFFIXES:
-        raise SettingsError(
-            f"'{path}' is no picture", file=str(path), remedy=f'end it in {", ".join(SUFFIXES)}'
-        )
-    try:
-        drawing.savefig(path, dpi=150)
-    except OSError as error:
-        raise SettingsError(f"cannot write '{path}': {error.strerror}", file=str(path)) from error
-    return path
-
-
-def _colours(count: int) -> list[str]:
-    return [COLOURS[i % len(COLOURS)] for i in range(count)]
+        traces: list[dict[str, Any]] = [
+            {
+                'x': response.frequency, 'y': 100.0 * np.abs(response.share[i]), 'mode': 'lines',
+                'name': response.method, 'line': {'color': COLOURS[k % len(COLOURS)]},
+                'hovertemplate': '%{y:.1f} %',
+            }
+            for k, response in enumerate(responses)
+        ]  # fmt: skip
+        layout = {
+            'height': 340, 'hovermode': 'x unified', 'showlegend': True,
+            'title': headline(name), 'legend': BELOW,
+            'xaxis': {'type': 'log', 'title': {'text': 'frequency [Hz]'}, 'dtick': 1,
+                      'tickformat': '~g', 'unifiedhovertitle': {'text': '%{x:.3g} Hz'}},
+            'yaxis': {'range': [0.0, 125.0], 'title': {'text': 'share of the true one [%]'}},
+            'shapes': [] if nyquist is None else [line],
+        }  # fmt: skip
+        figures.append(Figure(f'Share of the true {name} over frequency', traces, layout))
+    return figures

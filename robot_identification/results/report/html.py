@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The report: one HTML file that needs nothing beside it, no network and no script.
+The report: one HTML file that needs nothing beside it, and no network.
 
 It opens with the verdict and the links before and after; the figures of merit follow.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-import io
 import math
 import os
 from pathlib import Path
 import platform
-import re
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import warnings
 
 import jinja2
@@ -25,7 +22,7 @@ from markupsafe import Markup
 import numpy as np
 import yaml
 
-from ...errors import IdentificationWarning, once
+from ...errors import IdentificationError, IdentificationWarning, once, SettingsError
 from ...estimation import JointFit
 from ...estimation.estimate import METHOD_TITLES, NOT_COVERED
 from ...options.keys import to_mapping
@@ -34,16 +31,16 @@ from ..link_table import link_table
 from ..result import Result
 from ..result_yaml import write_whole
 from ..verdict import USES, verdict
+from . import fit_plots, parameter_plots
+from .figure import Figure, FigureStore, library, resource
+from .link_scene import link_figure
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_MOST_VERTICES = 28_000
-"""A drawing whose lines have more, some 700 kB, is embedded as a bitmap instead."""
+MOST_POINTS = 100_000
+"""Points of all joints and recordings on a page, some 2.7 MB; lines of many joints get fewer."""
 
 _LOADER = jinja2.PackageLoader('robot_identification.results.report', 'templates')
 
-_LIBRARIES = ('numpy', 'scipy', 'pin', 'matplotlib')
+_LIBRARIES = ('numpy', 'scipy', 'pin', 'plotly')
 
 
 def write_report(result: Result, path: str | os.PathLike) -> Path:
@@ -72,7 +69,9 @@ def html(result: Result) -> str:
         naming figures that cannot be drawn; the report has the others.
 
     """
-    figures, failures = _figures(result)
+    figures, missing = figure_store()
+    drawn, failures = _figures(result) if figures else (dict[str, Any](), ())
+    failures = (*missing, *failures)
     for failure in failures:
         warnings.warn(failure, IdentificationWarning, stacklevel=2)
     return render(
@@ -91,6 +90,7 @@ def html(result: Result) -> str:
         standard=list(_standard(result)),
         links=list(_links(result)),
         figures=figures,
+        drawn=drawn,
         settings=settings_text(result),
     )
 
@@ -104,7 +104,8 @@ def render(name: str, **values: Any) -> str:
     name:
         Of the file.
     values:
-        What it is filled with, beside style and versions.
+        What it is filled with, beside style, versions and scripts; ``figures`` is the store of the
+        page's figures, if there are any.
 
     """
     environment = jinja2.Environment(
@@ -124,14 +125,13 @@ def render(name: str, **values: Any) -> str:
     )
     return environment.get_template(name).render(
         style=Markup(resource('style.css')),
+        tables_script=Markup(resource('tables.js')),
+        figures_script=Markup(resource('figures.js')),
+        library=library() if values.get('figures') else '',
         libraries=list(_libraries()),
         version=__version__,
         **values,
     )
-
-
-def _in_order(fits: Sequence[JointFit], units: dict[str, str]) -> tuple[str, ...]:
-    return tuple(units[fit.joint] for fit in fits)
 
 
 def collect_warnings(result: Result) -> tuple[str, ...]:
@@ -295,80 +295,101 @@ def _links(result: Result) -> Iterator[Any]:
     yield from result.consistency.links
 
 
-def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the figures as images that HTML can hold, and why some of them are missing."""
-    # matplotlib takes long to import, and who identifies does not always want the report
-    from . import plots
+def figure_store() -> tuple[FigureStore | None, tuple[str, ...]]:
+    """Return the store for a page's figures; None, and the reason, if plotly is not installed."""
+    try:
+        library()
+    except IdentificationError as error:
+        return None, (str(error),)
+    return FigureStore(), ()
 
+
+def write_figures(
+    path: str | os.PathLike, title: str, text: str, figures: Sequence[Figure]
+) -> Path:
+    """
+    Write a page of figures alone, and return its path.
+
+    Parameters
+    ----------
+    path:
+        Of the page, which ends in ``.html``.
+    title, text:
+        Heading of the page, and the line below it.
+    figures:
+        With a joint each, or none of them with one.
+
+    Raises
+    ------
+    SettingsError
+        if the file is not named as a page, or cannot be written.
+    IdentificationError
+        if plotly is not installed.
+
+    """
+    path = Path(path)
+    if path.suffix != '.html':
+        raise SettingsError(
+            f"'{path}' is no page",
+            file=str(path),
+            remedy='end it in .html; a figure on the page has a button that saves it as SVG',
+        )
+    page = render(
+        'figures.html', title=title, text=text, drawn=list(figures), figures=FigureStore()
+    )
+    try:
+        write_whole(path, page)
+    except OSError as error:
+        raise SettingsError(f"cannot write '{path}': {error.strerror}", file=str(path)) from error
+    return path
+
+
+def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the figures by name, and why some of them are missing."""
     estimate, names = result.estimate, result.units
-    units = _in_order(estimate.joints, names)
     essential = None if result.essential is None else result.essential.essential
     settings = result.estimation.essential
     limit = None if settings is None else settings.max_relative_std
+    prior = result.structure.project(result.prior)
     trace = result.system.trace.fit(estimate.base.values)
+    seen = [(trace, estimate.joints), *((v.trace, v.joints) for v in result.validations)]
+    lines = sum(len(joints) for trace, joints in seen if len(trace))
+    most = min(fit_plots.MOST_POINTS, max(500, MOST_POINTS // max(1, lines)))
     failures: list[str] = []
 
-    def drawn(name: str, figure: Callable[..., Figure], *arguments: Any) -> str | None:
+    def drawn(name: str, figure: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return image(figure(*arguments))
+            return figure(*arguments)
         except Exception as error:  # a report without a figure is better than none
             failures.append(f"figure '{name}' is not drawn: {type(error).__name__}: {error}")
             return None
 
-    fits = estimate.joints
-    images: dict[str, Any] = {'sampled': bool(len(trace))}
-    if len(trace):  # factors have no samples to plot
-        for name, figure in (
-            ('identification', plots.effort_figure),
-            ('residuals', plots.residual_figure),
-        ):
-            images[name] = drawn(name, figure, trace, fits, units)
-    prior = result.structure.project(result.prior)
-    images['deviations'] = drawn('deviations', plots.deviation_figure, estimate, essential, limit)
-    images['prior'] = drawn('prior', plots.prior_figure, estimate, prior)
-    images['singular_values'] = drawn(
-        'singular_values', plots.singular_value_figure, result.structure
-    )
-    images['validations'] = [
-        drawn('validation', plots.effort_figure, v.trace, v.joints, _in_order(v.joints, names))
-        if len(v.trace)
-        else None
-        for v in result.validations
-    ]
-    return images, tuple(failures)
+    def units(fits: Sequence[JointFit]) -> tuple[str, ...]:
+        return tuple(names[fit.joint] for fit in fits)
 
+    def efforts(name: str, number: int) -> Any:
+        trace, fits = seen[number]
+        if not len(trace):  # factors have no samples to plot
+            return None
+        time = f'{name} {number}'
+        return drawn(name, fit_plots.effort_figures, trace, fits, units(fits), time, most)
 
-def image(figure: Figure) -> str:
-    """Return a figure as a data URL: a drawing, or a bitmap where the drawing would be large."""
-    stream = io.BytesIO()
-    kind = 'png' if _vertices(figure) > _MOST_VERTICES else 'svg+xml'
-    if kind == 'png':
-        figure.savefig(stream, format='png', dpi=130)
-        content = stream.getvalue()
-    else:
-        figure.savefig(stream, format='svg', metadata={'Date': None, 'Creator': None})
-        content = _numbered(stream.getvalue())
-    return f'data:image/{kind};base64,{base64.b64encode(content).decode("ascii")}'
-
-
-def _vertices(figure: Figure) -> int:
-    """Return how many vertices the lines of a figure have when what nobody sees is left out."""
-    total = 0
-    for ax in figure.axes:
-        # transforms follow the limits, which matplotlib finds when they are asked for
-        ax.get_xlim(), ax.get_ylim()
-        for line in ax.lines:
-            path = line.get_transform().transform_path(line.get_path())
-            total += len(path.cleaned(remove_nans=True, simplify=path.should_simplify))
-    return total
-
-
-def _numbered(svg: bytes) -> bytes:
-    """Return an SVG with numbers for names drawn by lot: the same result is the same page."""
-    names: dict[bytes, bytes] = {}
-    for name in re.findall(rb'id="([a-z]+[0-9a-f]{10})"', svg):
-        names.setdefault(name, b'n%d' % len(names))
-    return re.sub(rb'(?<=["#])[a-z]+[0-9a-f]{10}(?=[")])', lambda m: names.get(m[0], m[0]), svg)
+    figures = {
+        'links': drawn('links', link_figure, result.robot, result.prior, result.standard),
+        'identification': efforts('identification', 0),
+        'residuals': drawn(
+            'residuals', fit_plots.residual_figures, trace, estimate.joints, units(estimate.joints)
+        ) if len(trace) else None,
+        'validations': [efforts('validation', i) for i in range(1, len(seen))],
+        'prior': drawn('prior', parameter_plots.prior_figure, estimate, prior),
+        'deviations': drawn(
+            'deviations', parameter_plots.deviation_figure, estimate, essential, limit
+        ),
+        'singular_values': drawn(
+            'singular_values', parameter_plots.singular_value_figure, result.structure
+        ),
+    }  # fmt: skip
+    return figures, tuple(failures)
 
 
 def _libraries() -> Iterator[tuple[str, str]]:
@@ -378,8 +399,3 @@ def _libraries() -> Iterator[tuple[str, str]]:
             yield name, metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-
-
-def resource(name: str) -> str:
-    """Return the text of a file beside the templates."""
-    return _LOADER.get_source(jinja2.Environment(autoescape=True), name)[0]

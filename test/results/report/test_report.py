@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTML report: self-contained, complete, and safe with whatever names occur in it."""
 
+import csv
 from dataclasses import replace
 from html.parser import HTMLParser
+import json
 from pathlib import Path
 import re
+import sys
 
+from browser import run_in_browser
 from markupsafe import escape
 import numpy as np
 import pytest
@@ -13,6 +17,8 @@ from robot_identification import pipeline
 from robot_identification.config.experiment import Experiment
 from robot_identification.data.drives import Drives, EffortDrive
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.errors import IdentificationWarning
+from robot_identification.estimation import FitTrace
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import (
@@ -22,6 +28,7 @@ from robot_identification.regressor import (
 )
 from robot_identification.results.link_table import link_table
 from robot_identification.results.report import html, write_report
+from robot_identification.results.report.figure import library
 from robot_identification.results.report.html import (
     collect_warnings,
     number,
@@ -101,17 +108,16 @@ def checked(page):
 
 
 def test_needs_nothing_beside_it(page, checked):
-    """No script, no network: every source is in the page, every link a place on it."""
-    assert 'script' not in checked.tags
-    assert 'link' not in checked.tags
+    """No network: no source is outside of the page, every link is a place on it."""
+    assert checked.tags.count('script') == 4
+    assert not {'link', 'img'} & set(checked.tags)
     for _, name, value in checked.attributes:
-        if name == 'src':
-            assert value.startswith('data:image/')
-        elif name == 'href':
+        assert name != 'src'
+        if name == 'href':
             assert ('id', value[1:]) in [(n, v) for _, n, v in checked.attributes]
-    assert 'url(' not in page
-    assert 'http' not in re.sub(r'data:image[^"]*', '', page)
-    assert len(page) < 2_000_000
+    own = page.replace(library(), '')
+    assert 'url(' not in own and 'http' not in own and 'import' not in own
+    assert len(page) < 3_000_000
 
 
 def test_every_parameter_and_joint_is_there(result, checked):
@@ -125,7 +131,44 @@ def test_every_parameter_and_joint_is_there(result, checked):
     for p in result.estimate:
         assert number(p.value, 5) in text
     assert 'Validation on recordings' in text
-    assert checked.tags.count('img') == 6
+    joints = [value for _, name, value in checked.attributes if name == 'data-joint' and value]
+    assert joints == 2 * list(result.robot.joints)
+    numbers = [value for _, name, value in checked.attributes if name == 'data-figure']
+    # the links, a joint's fit, its residuals and its validation, and three of all parameters
+    assert numbers == [str(i) for i in range(1 + 3 * 3 + 3)]
+
+
+def test_long_recordings_fit_into_a_page(result):
+    """Lines share the points of a page; peaks stay (`test_fit_plots.py`)."""
+    seen = result.validations[0]
+    random = np.random.default_rng(0)
+    joints = 20_000, 3
+    trace = FitTrace(
+        np.arange(20_000) / 30.0, np.zeros(20_000, dtype=int), random.normal(size=joints),
+        random.normal(size=joints), np.ones(joints, dtype=bool),
+    )  # fmt: skip
+    page = html(replace(result, validations=(replace(seen, trace=trace),) * 8))
+    data = json.loads(re.search(r'id="figure-data">(.*?)</script>', page)[1])
+    sizes = [
+        len(data['arrays'][part['x']['$']]['bdata']) * 3 // 16
+        for figure in data['figures']
+        for part in figure['data']
+        if part.get('name') == 'measured'
+    ]
+    assert len(sizes) == 9 * 3
+    assert max(sizes) > 2000
+    assert sum(sizes) < 100_000
+    assert len(page) < 6_000_000
+
+
+def test_without_plotly_the_report_has_no_figures_and_says_so(result, monkeypatch):
+    library.cache_clear()
+    monkeypatch.setitem(sys.modules, 'plotly.offline', None)
+    with pytest.warns(IdentificationWarning, match='pip install plotly'):
+        page = html(result)
+    assert 'pip install plotly' in page
+    assert 'data-figure' not in page
+    assert 'id="validation"' in page and 'Copy as CSV' in page
 
 
 def test_clocks_and_delays_are_told(result, checked):
@@ -263,3 +306,131 @@ def test_percent_and_seconds():
         '0.12', '100.00', '123', '> 9999', '–'
     ]  # fmt: skip
     assert [seconds(v) for v in (0.0123, 2.5)] == ['12 ms', '2.50 s']
+
+
+# ------------------------------------------------------------------------------------ the browser
+
+SCRIPT = """
+const root = document.documentElement, report = {};
+const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+async function until(holds) {
+  for (let i = 0; i < 400 && !holds(); i++) await wait(0.05);
+  return Boolean(holds());
+}
+const all = (selector) => [...document.querySelectorAll(selector)];
+report.ready = await until(() => root.dataset.figures === 'ready');
+document.querySelectorAll('details').forEach((part) => { part.open = true; });
+for (const div of all('[data-figure]')) {
+  div.scrollIntoView();
+  await until(() => div.querySelector('.main-svg') && div.data);
+}
+report.drawn = all('[data-figure] .main-svg').length > 0
+  && all('[data-figure]').every((div) => div.data && div.querySelector('.main-svg'));
+report.lines = all('[data-joint=joint_1] .scatterlayer path.js-line').length;
+// nothing is wider than the page but what scrolls
+report.width = root.scrollWidth - root.clientWidth;
+report.paper = getComputedStyle(all('.figure')[0]).backgroundColor;
+report.text = getComputedStyle(all('.xtick text')[0]).fill;
+
+const fits = all('[data-time="identification 0"]');
+const ranges = () => fits.map((div) => [...div.layout.xaxis.range]);
+fits[0].scrollIntoView({block: 'center'});
+await wait(0.5);
+report.whole = ranges();
+const area = fits[0].querySelector('.nsewdrag'), box = area.getBoundingClientRect();
+const mouse = (target, kind, share, buttons) => target.dispatchEvent(new MouseEvent(kind, {
+  bubbles: true, cancelable: true, view: window, button: 0, buttons,
+  clientX: box.left + share * box.width, clientY: box.top + 0.5 * box.height}));
+mouse(area, 'mousedown', 0.25, 1);
+for (const share of [0.4, 0.6, 0.75]) mouse(document, 'mousemove', share, 1);
+mouse(document, 'mouseup', 0.75, 0);
+await until(() => ranges()[2][0] > 1);
+report.zoomed = ranges();
+await Plotly.relayout(fits[1], {'xaxis.range': report.whole[0]});
+await until(() => ranges()[2][0] < 1);
+report.back = ranges();
+
+const [everything, first] = all('.joints')[0].querySelectorAll('button');
+first.click();
+report.hidden = all('[data-joint=joint_1]').map((div) => div.hidden);
+report.others = all('[data-joint=joint_2]').map((div) => div.hidden);
+everything.click();
+report.shown = all('[data-joint=joint_1]').map((div) => div.hidden);
+
+const table = all('#parameters ~ .scroll table')[0];
+const names = () => [...table.tBodies[0].rows].map((row) => row.cells[0].innerText.trim());
+const values = () => [...table.tBodies[0].rows].map((row) =>
+  Number(row.cells[2].innerText.replace('\u2212', '-')));
+report.names = names();
+table.tHead.rows[0].cells[2].querySelector('button').click();
+report.ascending = values();
+table.tHead.rows[0].cells[2].querySelector('button').click();
+report.descending = values();
+let copied;
+Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (t) => { copied = t; }}});
+all('button.copy')[0].click();
+await until(() => copied);
+report.links = copied;
+
+dispatchEvent(new Event('beforeprint'));
+await wait(1);
+report.printed = getComputedStyle(all('.xtick text')[0]).fill;
+report.paged = Math.max(...all('.figure').map((div) => div.getBoundingClientRect().width));
+dispatchEvent(new Event('afterprint'));
+return report;
+"""
+
+CASES = {'narrow': (400, 'dark'), 'usual': (1200, 'light'), 'wide': (2000, 'light')}
+
+
+@pytest.fixture(scope='module')
+def reports(page, tmp_path_factory):
+    """Return what the page did in a browser, by case."""
+    return run_in_browser(page, SCRIPT, tmp_path_factory.mktemp('browser'), CASES)
+
+
+@pytest.mark.parametrize('case', CASES)
+def test_the_browser_draws_every_figure_without_a_complaint(reports, case):
+    report = reports[case]
+    assert report['faults'] == []
+    assert report['ready'] and report['drawn']
+    assert report['lines'] >= 6
+    assert report['width'] <= 0
+    light = case != 'narrow'
+    assert report['paper'] == ('rgb(255, 255, 255)' if light else 'rgb(31, 34, 39)')
+    assert report['text'] == ('rgb(34, 38, 44)' if light else 'rgb(228, 231, 236)')
+    # on paper everything is light and fits
+    assert report['printed'] == 'rgb(34, 38, 44)'
+    assert report['paged'] <= 690
+
+
+@pytest.mark.parametrize('case', CASES)
+def test_all_joints_zoom_together(reports, case):
+    report = reports[case]
+    start, end = report['whole'][0]
+    length = end - start
+    assert report['whole'] == [[start, end]] * 3
+    for low, high in report['zoomed']:
+        assert low == pytest.approx(start + 0.25 * length, abs=0.02 * length)
+        assert high == pytest.approx(start + 0.75 * length, abs=0.02 * length)
+    assert report['back'] == [[start, end]] * 3
+
+
+def test_joints_are_switched_off_and_on(reports):
+    report = reports['usual']
+    assert report['hidden'] == [True, True]
+    assert report['others'] == report['shown'] == [False, False]
+
+
+def test_tables_sort_and_copy(reports, result):
+    report = reports['usual']
+    assert report['names'] == list(result.structure.names)
+    values = [float(f'{p.value:.5g}') for p in result.estimate]
+    assert report['ascending'] == pytest.approx(sorted(values))
+    assert report['descending'] == pytest.approx(sorted(values, reverse=True))
+    rows = list(csv.reader(report['links'].splitlines()))
+    first = link_table(result).links[0]
+    assert rows[0][:4] == ['link', '', 'mass [kg]', 'change [%]']
+    assert [row[:2] for row in rows[1:4]] == [[first.link, k] for k in ('before', 'after', 'std')]
+    assert float(rows[2][2]) == pytest.approx(first.after.mass, rel=1e-3)
+    assert len({len(row) for row in rows}) == 1

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of parameters show what they are given; looked at through what plotly is given."""
+
+from dataclasses import replace
+
+import numpy as np
+from robot_identification.base_parameters import BaseStructure
+from robot_identification.estimation import Estimate, JointFit
+from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.results.report import parameter_plots
+
+
+def lines(figure, name):
+    return [part for part in figure.traces if part.get('name') == name]
+
+
+def estimate(units):
+    names = tuple(f'link_{i}.p' for i in range(len(units)))
+    layout = ParameterLayout(names, tuple(units))
+    b = len(units)
+    values = np.linspace(-1.03, 2.0, b)
+    std = np.full(b, 0.05)
+    return Estimate(
+        base=ParameterSet(layout, values),
+        expressions=names,
+        covariance=np.diag(std**2),
+        std=std,
+        relative_std=100.0 * std / np.abs(values),
+        joints=(JointFit('joint_1', 500, 0.1, 5.0, 9.0, 0.0),),
+        relative_error=5.0,
+        raw_relative_error=9.0,
+        rank=b,
+        condition_number=10.0,
+        raw_condition_number=100.0,
+        excited=np.ones(b, dtype=bool),
+        reasons=('',) * b,
+        weights=np.ones(1),
+        method='ols',
+        rows=1000,
+        residual_std=0.1,
+    )
+
+
+def test_deviations_are_bars_by_state():
+    given = estimate(['kg'] * 30)
+    excited = np.arange(30) > 0
+    unknown = np.where(excited, given.relative_std, np.nan)
+    given = replace(given, excited=excited, relative_std=unknown)
+    essential = given.relative_std < 8.0
+    figure = parameter_plots.deviation_figure(given, essential, 8.0)
+    names = given.base.layout.names
+    shown = {y: x for part in figure.traces for y, x in zip(part['y'], part['x'], strict=True)}
+    assert set(shown) == set(names)
+    assert [shown[name] for name in names[1:]] == given.relative_std[1:].tolist()
+    (bars,) = lines(figure, 'essential')
+    assert bars['y'] == [name for name, is_so in zip(names, essential, strict=True) if is_so]
+    assert lines(figure, 'not excited')[0]['y'] == [names[0]]
+    assert figure.layout['shapes'][0]['x0'] == 8.0
+    assert 10.0 ** figure.layout['xaxis']['range'][0] <= np.nanmin(given.relative_std)
+
+
+def test_parameters_stand_beside_the_prior_by_unit():
+    units = ['kg m^2'] * 9 + ['kg m'] * 3 + ['N m'] * 4
+    given = estimate(units)
+    before = ParameterSet(given.base.layout, given.base.values + 0.3)
+    figure = parameter_plots.prior_figure(given, before)
+    titles = [part['title']['text'] for name, part in figure.layout.items() if 'xaxis' in name]
+    assert titles == ['[kg m²]', '[kg m]', '[N m]']
+    prior, identified = (lines(figure, name)[1] for name in ('prior', 'identified, ± 2 std'))
+    np.testing.assert_allclose(prior['x'], before.values[9:12])
+    np.testing.assert_allclose(identified['x'], given.base.values[9:12])
+    np.testing.assert_allclose(identified['error_x']['array'], 0.1)
+    np.testing.assert_allclose(identified['error_x']['arrayminus'], 0.1)
+    assert figure.layout['yaxis2']['ticktext'] == list(given.base.layout.names[9:12])
+
+
+def test_values_over_many_decades_are_apart_and_their_ticks_true():
+    given = estimate(['kg'] * 6)
+    values = np.array([-3.0, 1e-4, 0.002, 0.02, 0.05, 30.0])
+    base = ParameterSet(given.base.layout, values)
+    figure = parameter_plots.prior_figure(replace(given, base=base), base)
+    axis = figure.layout['xaxis']
+    ticks = zip(axis['ticktext'], axis['tickvals'], strict=True)
+    told = [(float(text.replace('−', '-')), place) for text, place in ticks if text]
+    texts, places = np.array(told).T
+    x = lines(figure, 'prior')[0]['x']
+    # ticks and values are on one scale, which is monotonic
+    np.testing.assert_allclose(np.interp(values, texts, places), x, atol=1.6)
+    assert texts[0] <= -3.0 and texts[-1] >= 30.0
+    assert np.diff(np.sort(x)).min() > 0.05
+    assert '30 ± 0.1' in lines(figure, 'prior')[0]['customdata'][5]
+
+
+def test_parameters_of_zero_have_a_linear_axis():
+    given = estimate(['kg m'])
+    zeros = ParameterSet(given.base.layout, np.zeros(1))
+    assert 'tickvals' not in parameter_plots.prior_figure(given, zeros).layout['xaxis']
+
+
+def test_singular_values():
+    values = np.array([3.0, 2.0, 1.0, 1e-15, 0.0])
+    structure = BaseStructure(
+        layout=ParameterLayout(tuple('abcde'), ('kg',) * 5),
+        independent=np.arange(3),
+        dependent=np.array([3, 4]),
+        unidentifiable=np.array([], dtype=int),
+        regrouping=np.eye(3, 5),
+        singular_values=values,
+        gap=1e15,
+        expressions=tuple('abc'),
+    )
+    figure = parameter_plots.singular_value_figure(structure)
+    counting, rest = figure.traces
+    np.testing.assert_array_equal(counting['y'], values[:3])
+    assert rest['x'].tolist() == [4, 5]
+    assert figure.layout['title']['text'] == 'rank 3, gap 1e15'
