@@ -6,7 +6,7 @@
 # make test       set-up, checks and all tests
 # make soak       the demo, a node killed in every step of it; false joint states, 20 times each
 # make fuzz       20,000 mutated files and requests for every reader
-# make papers     the papers' tables, reproduced into docs/papers.md
+# make papers     the papers' tables, reproduced into docs/reference/papers.md
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -82,7 +82,7 @@ bench: environment  ## time what has to be fast (ARGS: names of benchmarks)
 fuzz: environment  ## feed mutated files and requests to every reader (ARGS: --inputs, --targets, ...)
 	@$(BIN)/python -m fuzz $(ARGS)
 
-papers: environment  ## reproduce the papers' tables into docs/papers.md (ARGS: names of papers)
+papers: environment  ## reproduce the papers' tables into docs/reference/papers.md (ARGS: names of papers)
 	@$(BIN)/python -m benchmarks.papers $(ARGS)
 
 lint: setup types  ## check style, formatting, types, spelling and docstrings

@@ -4,8 +4,9 @@ Run benchmarks, each in a process of its own: all of them, or those named.
 
     .venv/bin/python -m benchmarks [regressor streaming_qr ...]
 
-What they find goes to ``benchmarks/results.json`` and, as tables, to ``docs/performance.md``, or
-another page that the section names; naming some renews their sections alone.
+What they find goes to ``benchmarks/results.json`` and, as tables, to
+``docs/reference/performance.md`` or another page that the section names; naming some renews their
+sections alone.
 """
 
 from __future__ import annotations

@@ -151,7 +151,8 @@ def section() -> Section:
         figures.append(Figure('load of the UR10e found', float(found), at_least=1))
     text = (
         'A fault is found where kind and joints of a finding are its own; *beside it* counts '
-        'those, too, that are told as fitting nearly as well. See [diagnosis](diagnosis.md).'
+        'those, too, that are told as fitting nearly as well. See '
+        '[diagnosis](../how_to/diagnosis.md).'
     )
     return Section('Diagnosis of recordings', text, tables, figures)
 

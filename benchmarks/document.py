@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the benchmarks found as pages of ``docs/``."""
+"""Writes what the benchmarks found as pages of ``docs/reference``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import platform
 import textwrap
 
-DOCS = Path(__file__).resolve().parents[1] / 'docs'
+DOCS = Path(__file__).resolve().parents[1] / 'docs' / 'reference'
 
 _PERFORMANCE = """\
 # How fast it is
@@ -27,7 +27,7 @@ _REAL_ROBOTS = """\
 What `make bench ARGS=real_robots` finds on recordings of two robots: a UR10e by its motor currents
 and published gains (N m/A at the joint: 14.87 13.26 11.13 10.62 11.03 11.47; recordings of the
 public repository dynamic_calibration, looked for in a folder `shared/data` beside this
-repository's), and a Staeubli TX-40 by its motors ([recording](../examples/tx40/README.md)).
+repository's), and a Staeubli TX-40 by its motors ([recording](../../examples/tx40/README.md)).
 
 Three kinds of settings are compared:
 
@@ -40,11 +40,11 @@ Three kinds of settings are compared:
 
 The UR10e is identified from `excite_30s_a` and predicts four other runs; the TX-40 is identified
 from 0.06 to 5.2 s of its recording and predicts 5.2 to 7.7 s. Judged are files alone, by the
-benchmark's own means: the tables of [`validate
---predictions`](estimation.md#judge-it-yourself---predictions), `result.yaml` and the URDF.
-Errors are 100 |measured - predicted| / |measured| after a Butterworth filter of order 4, forward
-and backward: 7.5 Hz for the UR10e, 20 Hz for the TX-40, whose fast moves have more in them. All
-samples count, both ends included.
+benchmark's own means: the tables of
+[`validate --predictions`](../explanation/estimation.md#judge-it-yourself---predictions),
+`result.yaml` and the URDF. Errors are 100 |measured - predicted| / |measured| after a Butterworth
+filter of order 4, forward and backward: 7.5 Hz for the UR10e, 20 Hz for the TX-40, whose fast
+moves have more in them. All samples count, both ends included.
 
 Masses are compared with those of the maker's URDF (UR10e) or the paper's a priori table (TX-40),
 links in their order; *physical* is a positive definite pseudo-inertia of every link, *plausible*

@@ -4,7 +4,8 @@ True motion of a simulated arm while the joint states that the node gets are fal
 
     .venv/bin/python -m benchmarks.false_states [runs of each fault] [trajectories positions ...]
 
-prints the worst of the runs of each fault for each kind of controller (docs/motion.md).
+prints the worst of the runs of each fault for each kind of controller, as in
+docs/explanation/motion.md.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ TEXT = """\
 Recordings of {seconds:g} s of a seven-joint Panda at 1 kHz in mcap files of {size:.1f} MB, reduced
 to factors of {factor:.0f} kB and merged by robot. `alone` is a plain loop in one process, without
 scheduler, store or journal; one and two workers do the same recordings turn by turn with it.
-[Scaling](scaling.md) says what follows.
+[Fleets](../how_to/fleet.md) says what follows.
 """
 
 

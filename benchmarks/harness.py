@@ -94,9 +94,9 @@ class Section:
     figures:
         The numbers for programs, and the bounds that they are held to.
     images:
-        Plots that it wrote, relative to ``docs/``, below the tables.
+        Plots that it wrote, relative to ``docs/reference``, below the tables.
     page:
-        The page in ``docs/`` that it is on.
+        The page in ``docs/reference`` that it is on.
 
     """
 

@@ -115,7 +115,8 @@ def section() -> Section:
     """Compare on both robots."""
     tables, figures = zip(*(of_robot(name) for name in ROBOTS), strict=True)
     text = (
-        'One minimum is that of the problem in [physical parameters](physical.md), for rows and '
+        'One minimum is that of the problem in '
+        '[physical parameters](../explanation/physical.md), for rows and '
         f'a weight ({WEIGHT:g}) that are the same for everyone. *All of method physical* is the '
         'whole estimation from the factor of the recording on: weighted least squares, block '
         'bootstrap, cross-validation of the weight, iteration of the noise, and the posterior '

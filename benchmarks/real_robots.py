@@ -4,8 +4,9 @@ Real robots: plain least squares, the old defaults and the defaults, judged by w
 
     .venv/bin/python -m benchmarks real_robots
 
-The figures are on a page of their own, ``docs/real_robots.md``.  Nothing but files is judged: the
-tables of ``validate --predictions``, ``result.yaml`` and ``identified.urdf``; see `judge`.
+The figures are on a page of their own, ``docs/reference/real_robots.md``.  Nothing but files is
+judged: the tables of ``validate --predictions``, ``result.yaml`` and ``identified.urdf``; see
+`judge`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ COLUMNS = 20
 RESIDUAL = 1e-6
 """Norm of the residual, relative to the effort's."""
 
-IMAGE = 'images/streaming_qr.png'
+IMAGE = '../images/streaming_qr.png'
 TALL = 100_000
 WIDE = 64
 STREAMING, SVD, NORMAL = 'streaming QR', 'NumPy lstsq (SVD)', 'normal equations'
@@ -179,7 +179,7 @@ def draw(found: dict[str, dict[str, np.ndarray]]) -> None:
         axes.grid(alpha=0.3)
     panels[0].set_ylabel('relative error of the parameters')
     panels[0].legend()
-    target = Path(__file__).resolve().parents[1] / 'docs' / IMAGE
+    target = Path(__file__).resolve().parents[1] / 'docs' / 'reference' / IMAGE
     plot.savefig(target, dpi=110, metadata={'Software': None})
 
 

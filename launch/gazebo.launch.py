@@ -3,8 +3,8 @@
 Start Gazebo Harmonic with the demonstration arm, its controllers, and the nodes that identify it.
 
 Gazebo moves the arm through gz_ros2_control: joint_state_broadcaster publishes joint_states at
-1 kHz, and a joint_trajectory_controller follows the excitation.  docs/gazebo.md tells what to type
-then, and what comes out.  Where Gazebo ends, everything ends.
+1 kHz, and a joint_trajectory_controller follows the excitation.  docs/how_to/gazebo.md tells what
+to type then, and what comes out.  Where Gazebo ends, everything ends.
 """
 
 from launch import LaunchDescription

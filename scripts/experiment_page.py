@@ -2,7 +2,7 @@
 """
 The table of the experiment file's keys, made from the options dataclasses.
 
-``python scripts/experiment_page.py docs/experiment.md`` brings the page up to date; with
+``python scripts/experiment_page.py docs/reference/experiment.md`` brings the page up to date; with
 ``--check`` it only says whether it is.
 """
 

@@ -2,7 +2,7 @@
 """
 The page of the nodes: topics, services, actions and parameters, made from the nodes themselves.
 
-``python scripts/nodes_page.py docs/ros.md`` brings the page up to date; with
+``python scripts/nodes_page.py docs/reference/nodes.md`` brings the page up to date; with
 ``--check`` it only says whether it is.
 """
 

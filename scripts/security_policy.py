@@ -51,7 +51,7 @@ _HEAD = """
   not here is denied. Give profiles your namespace (ns), and topics your names, for example of
   joint_states and of the controller. The operator is who calls services and sends goals.
 
-  Made by python scripts/security_policy.py, see docs/security.md
+  Made by python scripts/security_policy.py, see docs/how_to/security.md
 """
 
 

@@ -27,7 +27,7 @@ from robot_identification.cli.main import build_parser
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     ROOT / 'README.md',
-    *sorted((ROOT / 'docs').glob('*.md')),
+    *sorted((ROOT / 'docs').rglob('*.md')),
     *sorted((ROOT / 'examples').rglob('*.md')),
 ]
 # test/examples/test_delta.py runs these on a shorter recording
@@ -35,7 +35,12 @@ ELSEWHERE = {ROOT / 'examples' / 'delta' / 'README.md'}
 # identifications, one after the other: in `make soak`
 LONG = {
     ROOT / 'docs' / name
-    for name in ('your_robot.md', 'scaling.md', 'estimation.md', 'experiment.md')
+    for name in (
+        'how_to/your_robot.md',
+        'how_to/fleet.md',
+        'explanation/estimation.md',
+        'reference/experiment.md',
+    )
 }
 YOURS = '<!-- your own files -->'
 NEED_ROS = {'demo', 'node', 'play', 'wait'}

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     *sorted(ROOT.glob('*.md')),
-    *sorted((ROOT / 'docs').glob('*.md')),
+    *sorted((ROOT / 'docs').rglob('*.md')),
     *sorted((ROOT / 'examples').rglob('*.md')),
 ]
 
@@ -42,4 +42,4 @@ def test_links_lead_somewhere(page):
 
 def test_the_readme_leads_to_every_page_of_the_documentation():
     named = {(ROOT / file).resolve() for file, _ in links(ROOT / 'README.md') if file}
-    assert set((ROOT / 'docs').glob('*.md')) - named == set()
+    assert set((ROOT / 'docs').rglob('*.md')) - named == set()

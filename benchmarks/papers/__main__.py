@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Reproduce the tables of the papers behind the methods, and write ``docs/papers.md``.
+Reproduce the tables of the papers behind the methods, and write ``docs/reference/papers.md``.
 
     .venv/bin/python -m benchmarks.papers [gautier_khalil ...]
 
@@ -18,7 +18,7 @@ import time
 from .page import markdown, Page
 
 FOLDER = Path(__file__).resolve().parent
-DOCUMENT = FOLDER.parents[1] / 'docs' / 'papers.md'
+DOCUMENT = FOLDER.parents[1] / 'docs' / 'reference' / 'papers.md'
 PAPERS = (
     'lomakin_deutscher',
     'zollo',

@@ -109,7 +109,7 @@ def figure(
 
 
 def markdown(page: Page) -> str:
-    """Write a page as a section of ``docs/papers.md``."""
+    """Write a page as a section of ``docs/reference/papers.md``."""
     parts = [f'## {page.title}', page.citation]
     if page.text:
         parts.append(page.text.strip())

@@ -31,7 +31,9 @@ def add_parser(commands: Any) -> None:
               robot-identification diagnose experiment.yaml --set 'robot.gravity=[0, 0, 9.81]'
             """,
     )
-    parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
+    parser.add_argument(
+        'experiment', type=Path, help='the experiment file (docs/reference/experiment.md)'
+    )
     add_overrides(parser)
 
 

@@ -22,7 +22,8 @@ def add_parser(commands: Any) -> None:
         description="""
             Print the frequency response of the method that signals.method names: what it makes of
             the position, velocity, acceleration and effort of a sine, as a share of the true ones,
-            and how much noise it lets through. docs/filters.md tells how to choose by it.
+            and how much noise it lets through. docs/explanation/filters.md tells how to
+            choose by it.
             """,
         epilog="""
             examples:
@@ -31,7 +32,9 @@ def add_parser(commands: Any) -> None:
                   --set signals.method=polynomial_approximation --out filters.html
             """,
     )
-    parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
+    parser.add_argument(
+        'experiment', type=Path, help='the experiment file (docs/reference/experiment.md)'
+    )
     parser.add_argument(
         '--rate',
         type=positive,

@@ -69,7 +69,7 @@ def add_parser(commands: Any) -> None:
         type=Path,
         required=True,
         metavar='FILE',
-        help='the experiment file (docs/experiment.md)',
+        help='the experiment file (docs/reference/experiment.md)',
     )
     parser.add_argument('--out', type=Path, metavar='DIR', help="default: the file's own folder")
     parser.add_argument(

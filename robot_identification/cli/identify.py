@@ -53,8 +53,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         'experiment',
         type=Path,
-        help='the experiment file (docs/experiment.md), or a factor, which brings robot and '
-        'settings with it (docs/factor_files.md)',
+        help='the experiment file (docs/reference/experiment.md), or a factor, which brings '
+        'robot and settings with it (docs/reference/factor_files.md)',
     )
     parser.add_argument(
         '--factors',

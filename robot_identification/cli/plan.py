@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> None:
               plan.html         curves against limits, and the robot moving in 3D
               trajectory.csv    position, velocity and acceleration, 100 a second
               trajectory.yaml   a trajectory_msgs/msg/JointTrajectory, for 'ros2 topic pub' and
-                                'ros2 action send_goal' (docs/excitation.md)
+                                'ros2 action send_goal' (docs/explanation/excitation.md)
             """,
         epilog="""
             examples:
@@ -84,7 +84,7 @@ def add_planning(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar='FILE',
         help="YAML with 'planner', 'robot', 'joints' and 'locked', or a parameter file of the "
-        'excitation node, which has the same keys (docs/ros.md)',
+        'excitation node, which has the same keys (docs/reference/nodes.md)',
     )
     add_overrides(
         parser,

@@ -29,7 +29,9 @@ def add_parser(commands: Any) -> None:
               robot-identification structure experiment.yaml --set robot.gravity='[0, -9.81, 0]'
             """,
     )
-    parser.add_argument('experiment', type=Path, help='the experiment file (docs/experiment.md)')
+    parser.add_argument(
+        'experiment', type=Path, help='the experiment file (docs/reference/experiment.md)'
+    )
     add_overrides(parser)
 
 

@@ -130,7 +130,7 @@ class Draft:
         robot, settings = self.robot, self.settings
         lines = [
             modeline(),
-            '# Written by `robot-identification init`; docs/experiment.md has every key.',
+            '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
             '# Cut-off, dead zone and friction terms are left out: `auto` chooses them.',
             'robot:',
             f'  urdf: {_relative(urdf, folder)}',
@@ -157,7 +157,7 @@ class Draft:
             lines.append(
                 '  # no drives.effort: ratios of the gains are found from the recordings, and '
                 "their scale\n  # from the URDF's masses; known gains: init --gains "
-                '(docs/drive_gains.md)'
+                '(docs/how_to/currents.md)'
             )
         several = len(self.entries) > 1
         lines += ['data:', '  identification:']

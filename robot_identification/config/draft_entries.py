@@ -25,7 +25,9 @@ from .sources import open_recording
 _HEAD = 2000
 """Rows by which columns without telling names are told apart."""
 
-_BY_HAND = 'name the columns after signal and joint, or write the entry (docs/experiment.md)'
+_BY_HAND = (
+    'name the columns after signal and joint, or write the entry (docs/reference/experiment.md)'
+)
 
 
 def described(

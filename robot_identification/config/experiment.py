@@ -80,7 +80,7 @@ class RobotSettings(ModelSettings):
     effort_kind: str = option(
         doc='What the recorded effort is: joint_torque, motor_torque or motor_current; never '
         'guessed, since drivers differ; motor_torque needs drives.effort, and with motor_current '
-        'the gains are found where it is left out (docs/drive_gains.md)',
+        'the gains are found where it is left out (docs/how_to/currents.md)',
         choices=EFFORT_KINDS,
         read_only=True,
     )

@@ -110,7 +110,7 @@ def experiment_from(
         raise SettingsError(
             f'{document.file or "settings"}: expected a mapping with the keys robot and data',
             file=document.file,
-            remedy='see docs/experiment.md',
+            remedy='see docs/reference/experiment.md',
         )
     content = copy.deepcopy(document.content)
     try:

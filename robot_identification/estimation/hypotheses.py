@@ -27,7 +27,7 @@ class Finding:
     Attributes
     ----------
     code:
-        Its kind, one of those in docs/diagnosis.md.
+        Its kind, one of those in docs/how_to/diagnosis.md.
     evidence:
         One sentence, with its number.
     remedy:

@@ -2,7 +2,8 @@
 """
 Factors in files: what is needed of a recording to identify without it.
 
-`factor_archive` has the bytes, this module what they mean; docs/factor_files.md describes both.
+`factor_archive` has the bytes, this module what they mean; docs/reference/factor_files.md
+describes both.
 """
 
 from __future__ import annotations

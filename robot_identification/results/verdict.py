@@ -184,7 +184,7 @@ def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) 
 
 
 def verdict_document(result: Result) -> dict[str, Any]:
-    """Return the content of ``verdict.json``, see docs/verdict.md; NaN and infinity are None."""
+    """Return the content of ``verdict.json``, see docs/reference/verdict.md; not finite: None."""
     document = {
         'schema': SCHEMA,
         'version': __version__,

@@ -98,9 +98,14 @@ _PARTLY: dict[str, tuple[str, ...]] = {
 _MASSES = ('mass', 'total_mass')
 """Quantities of the plausibility that a simulator's motions depend on most."""
 
-_ANOTHER = 'record another, faster or longer motion that moves every joint (docs/excitation.md)'
+_ANOTHER = (
+    'record another, faster or longer motion that moves every joint '
+    '(docs/explanation/excitation.md)'
+)
 
-SEVERAL = 'identify from several recordings, or from a longer motion (docs/excitation.md)'
+SEVERAL = (
+    'identify from several recordings, or from a longer motion (docs/explanation/excitation.md)'
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Reason:
     Attributes
     ----------
     criterion:
-        Its name, one of those in docs/verdict.md.
+        Its name, one of those in docs/reference/verdict.md.
     text:
         In words, with the figures.
     rules_out:
@@ -511,7 +516,7 @@ def gains(result: Result) -> Iterator[Reason]:
             'efforts are currents times gains that no recording confirms: an error of a gain goes '
             'one to one into the masses',
             next_step='record the same motion with a known load (data.known_load, '
-            'docs/drive_gains.md)',
+            'docs/how_to/currents.md)',
             key='data.known_load',
             remark=True,
         )

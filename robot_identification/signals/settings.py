@@ -223,8 +223,8 @@ class SignalSettings:
         maximum=1e6,
     )
     polynomial_approximation: PolynomialApproximation = option(
-        doc='Parameters of the method polynomial_approximation (docs/filters.md tells how to '
-        'choose them)',
+        doc='Parameters of the method polynomial_approximation (docs/explanation/filters.md tells '
+        'how to choose them)',
         factory=PolynomialApproximation,
     )
 

@@ -96,11 +96,11 @@ def arm():
 
 
 BARRIER = 1e-3
-"""Weight of the logarithms, as docs/physical.md states it."""
+"""Weight of the logarithms, as docs/explanation/physical.md states it."""
 
 
 def objective(case, estimate, weight):
-    """Return the function that docs/physical.md says is minimised, of the standard parameters."""
+    """Return what docs/explanation/physical.md minimises, of the standard parameters."""
     factor = case.system.stacked(estimate.weights) / estimate.residual_std
     layout = case.prior.layout
     inverses = {

@@ -17,7 +17,7 @@ from robot_identification.regressor import prior as urdf_prior
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'szabo_3r.urdf'
 TOLERANCE = 1e-3
-"""What docs/physical.md promises [standard deviations]."""
+"""What docs/explanation/physical.md promises [standard deviations]."""
 
 POWERS = {'m': 0, 'mx': 1, 'my': 1, 'mz': 1}
 """Of the unit of length, by parameter; all others, moments of inertia and efforts, have 2."""

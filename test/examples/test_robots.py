@@ -261,7 +261,7 @@ def driver_filter(efforts, cutoff, period):
 
 
 def test_the_filter_of_the_lbr_driver_shows_as_a_delay(stand_in, tmp_path):
-    """The driver's default of 10 Hz spoils friction, half the rate (docs/robots.md) does not."""
+    """The driver's default of 10 Hz spoils friction, half the rate does not."""
     driver = next(d for d in DRIVERS if d.folder == 'kuka_lbr')
     experiment = experiment_of('kuka_lbr', stand_in, tmp_path)
     robot = experiment.build_robot()

@@ -84,8 +84,8 @@ def arguments_in(nodes: dict[str, dict[str, str]]) -> set[str]:
 
 
 def parameters_of(node: str) -> set[str]:
-    """Return the names of a node's parameters: its table in docs/ros.md, made from the node."""
-    page = (ROOT / 'docs' / 'ros.md').read_text()
+    """Return the names of a node's parameters, by its table in docs/reference/nodes.md."""
+    page = (ROOT / 'docs' / 'reference' / 'nodes.md').read_text()
     part = page.partition(f'<!-- made from {node} -->')[2].partition(f'<!-- end of {node} -->')[0]
     table = part.partition('| parameter | default | meaning |')[2]
     return set(re.findall(r'^\| `([^`]+)` \|', table, re.MULTILINE))
@@ -173,7 +173,7 @@ def test_the_nodes_are_ours(file):
 def test_every_parameter_that_an_argument_sets_is_one_of_the_node(file):
     for node, parameters in constant(file, 'NODES').items():
         known = parameters_of(node)
-        assert known, f'docs/ros.md has no table of {node}'
+        assert known, f'docs/reference/nodes.md has no table of {node}'
         assert set(parameters) <= known, node
 
 

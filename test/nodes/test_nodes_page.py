@@ -12,7 +12,7 @@ from access_policy import allowed, used
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / 'docs' / 'ros.md'
+PAGE = ROOT / 'docs' / 'reference' / 'nodes.md'
 COMMAND = [sys.executable, str(ROOT / 'scripts' / 'nodes_page.py')]
 
 
@@ -20,7 +20,7 @@ def test_the_page_of_the_nodes_is_up_to_date(ros, tmp_path):
     fresh = tmp_path / 'ros.md'
     fresh.write_text(PAGE.read_text())
     subprocess.run([*COMMAND, str(fresh)], cwd=ROOT, check=True)
-    assert fresh.read_text() == PAGE.read_text(), f'run: {" ".join(COMMAND)} docs/ros.md'
+    assert fresh.read_text() == PAGE.read_text(), f'run: {" ".join(COMMAND)} {PAGE}'
 
 
 def test_descriptions_begin_with_a_capital_and_end_without_a_full_stop():

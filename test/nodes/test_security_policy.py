@@ -92,6 +92,6 @@ def test_a_node_that_has_to_be_secure_and_cannot_does_not_start(ros, tmp_path, k
 
 
 def test_the_documentation_has_the_commands_for_every_enclave():
-    page = Path(POLICY.parents[1] / 'docs' / 'security.md').read_text()
+    page = Path(POLICY.parents[1] / 'docs' / 'how_to' / 'security.md').read_text()
     for enclave in allowed():
         assert enclave in page, enclave

@@ -37,6 +37,7 @@ from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.truth import truth
 
+REFERENCE = Path(__file__).parents[2] / 'docs' / 'reference'
 ROBOT = Robot.from_urdf(Path(__file__).parents[2] / 'urdf' / 'szabo_3r.urdf')
 SIGNALS = SignalSettings(cutoff=10.0, decimate_to=25.0)
 
@@ -388,7 +389,9 @@ def test_the_file_is_strict_and_has_the_documented_keys(good):
     broken = replace(good, effort_delay=EffortDelay(ROBOT.joints, *np.full((2, 3), np.nan)))
     text = verdict_json(broken)
     document = json.loads(text, parse_constant=pytest.fail)
-    page = (Path(__file__).parents[2] / 'docs' / 'verdict.md').read_text(encoding='utf-8')
+    page = (Path(__file__).parents[2] / 'docs' / 'reference' / 'verdict.md').read_text(
+        encoding='utf-8'
+    )
     nested = [document, document['figures'], document['links'][0], document['total_mass']]
     nested += [*verdict(with_finding(good, 'degrees')).to_dict()['reasons'][:1]]
     for keys in nested:
@@ -400,7 +403,9 @@ def test_the_file_is_strict_and_has_the_documented_keys(good):
 
 
 def test_every_criterion_is_documented():
-    page = (Path(__file__).parents[2] / 'docs' / 'verdict.md').read_text(encoding='utf-8')
+    page = (Path(__file__).parents[2] / 'docs' / 'reference' / 'verdict.md').read_text(
+        encoding='utf-8'
+    )
     for criterion in criteria.CRITERIA:
         assert f'`{criterion.__name__}`' in page
     for use in USES:
@@ -419,7 +424,9 @@ def test_a_stored_result_is_judged_by_its_validation(good, tmp_path):
 
 
 def test_keys_that_steps_name_are_keys_of_experiment_files():
-    page = (Path(__file__).parents[2] / 'docs' / 'experiment.md').read_text(encoding='utf-8')
+    page = (Path(__file__).parents[2] / 'docs' / 'reference' / 'experiment.md').read_text(
+        encoding='utf-8'
+    )
     tree = ast.parse(Path(criteria.__file__).read_text(encoding='utf-8'))
     texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     named = re.compile(r'\b(?:data|estimation|robot|signals)(?:\.\w+)*\.(\w+)')

@@ -18,12 +18,12 @@ from robot_identification.options.fields import from_mapping, option
 from robot_identification.options.keys import section_of, walk
 import yaml
 
-PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'experiment.md'
+PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'reference' / 'experiment.md'
 
 
 def test_page_is_up_to_date():
     assert main([str(PAGE), '--check']) == 0, (
-        'run: python scripts/experiment_page.py docs/experiment.md'
+        'run: python scripts/experiment_page.py docs/reference/experiment.md'
     )
 
 

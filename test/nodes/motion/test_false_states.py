@@ -2,7 +2,8 @@
 """
 The true motion of an arm whose joint states are false, each fault once, on a clock of its own.
 
-`benchmarks.false_states` runs each fault many times, and makes the table of docs/motion.md.
+`benchmarks.false_states` runs each fault many times, and makes the table of
+docs/explanation/motion.md.
 """
 
 from pathlib import Path
@@ -103,6 +104,6 @@ def test_states_that_were_false_before_the_first_motion_do_not_make_the_arm_leap
 
 
 def test_the_table_of_the_documentation_has_every_fault():
-    text = (Path(__file__).resolve().parents[3] / 'docs' / 'motion.md').read_text()
+    text = (Path(__file__).resolve().parents[3] / 'docs' / 'explanation' / 'motion.md').read_text()
     missing = [name for name in FAULTS if f'| {name} |' not in text]
     assert not missing
