@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The page of the nodes: topics, services, actions and parameters, made from the nodes themselves.
+Pages of the nodes and of the messages, made from the nodes and the definitions themselves.
 
-``python scripts/nodes_page.py docs/reference/nodes.md`` brings the page up to date; with
-``--check`` it only says whether it is.
+``python scripts/nodes_page.py docs/reference`` brings ``nodes.md`` and ``messages.md`` in that
+folder up to date; with ``--check`` it only says whether they are.
 """
 
 from __future__ import annotations
@@ -168,38 +168,40 @@ def node_reference(name: str) -> str:
     return f'{interface_table(name, found)}\n\n{parameters}'
 
 
-def updated(page: str) -> str:
+def updated(page: str, messages: str) -> tuple[str, str]:
     """
-    Return a page with what stands between its marks made anew.
+    Return both pages with what stands between their marks made anew.
 
     Raises
     ------
     ValueError
-        where the page has no marks for a part, or something has no description.
+        where a page has no marks for a part, or something has no description.
 
     """
     for name in NODES:
         page = _replaced(page, name, node_reference(name))
-    return _replaced(page, 'messages', message_reference())
+    return page, _replaced(messages, 'messages', message_reference())
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Bring a page up to date, or check it; return the exit code."""
+    """Bring the pages up to date, or check them; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or '').strip().split('\n')[0])
-    parser.add_argument('page', type=Path, help='Markdown file with the marks')
+    parser.add_argument('folder', type=Path, help='Folder of the pages with the marks')
     parser.add_argument('--check', action='store_true', help='change nothing')
     options = parser.parse_args(arguments)
     # a node of the same name that was made before would be found in its place
     os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'OFF'
-    old = options.page.read_text(encoding='utf-8')
+    pages = [options.folder / name for name in ('nodes.md', 'messages.md')]
+    old = tuple(page.read_text(encoding='utf-8') for page in pages)
     try:
-        new = updated(old)
+        new = updated(*old)
     except ValueError as error:
         sys.stderr.write(f'error: {error}\n')
         return 2
     if options.check:
         return 0 if new == old else 1
-    options.page.write_text(new, encoding='utf-8')
+    for page, text in zip(pages, new, strict=True):
+        page.write_text(text, encoding='utf-8')
     return 0
 
 

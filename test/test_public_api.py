@@ -87,3 +87,9 @@ def test_the_readmes_examples_import_public_names():
     ]
     assert names
     assert set(names) <= set(robot_identification.__all__)
+
+
+def test_the_page_of_the_api_has_every_public_name():
+    page = (ROOT / 'docs' / 'reference' / 'api.md').read_text(encoding='utf-8')
+    listed = re.findall(r'^\.\. auto\w+:: (\w+)$', page, re.MULTILINE)
+    assert sorted(listed) == sorted(robot_identification.__all__)
