@@ -21,14 +21,18 @@ exclude_patterns = ['_build']
 myst_enable_extensions = ['dollarmath']
 myst_heading_anchors = 4  # the anchors that GitHub gives headings
 
+default_role = 'py:obj'  # what stands between single backticks in a docstring
 autodoc_member_order = 'bysource'
 autodoc_preserve_defaults = True
 autodoc_typehints = 'none'  # docstrings state shapes and units, which types lack
 add_module_names = False
+toc_object_entries_show_parents = 'hide'
 napoleon_use_ivar = True
 
 html_theme = 'furo'
 html_title = project
+html_static_path = ['_static']
+html_css_files = ['site.css']
 html_show_copyright = html_show_sphinx = html_copy_source = False
 html_math_renderer = 'mathml'
 

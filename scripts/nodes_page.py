@@ -16,6 +16,7 @@ import os
 from pathlib import Path
 import re
 import sys
+import textwrap
 import time
 
 from messages_page import anchor, message_reference
@@ -32,6 +33,7 @@ from rclpy.action import (
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from robot_identification.config.experiment import Experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.processes import use_normal_priority
@@ -43,6 +45,7 @@ from robot_identification.nodes.identification.online_process import OnlineNode
 from robot_identification.nodes.recorder.node import RecorderNode
 from robot_identification.nodes.regressor.node import RegressorNode
 from robot_identification.nodes.simulation.node import SimulationNode
+from robot_identification.options.keys import walk
 
 NODES: dict[str, Callable[[], Node]] = {
     'simulation': SimulationNode,
@@ -73,18 +76,29 @@ _ROBOT = 'package://robot_identification/urdf/demo_arm.urdf'
 _FOREIGN = re.compile(r'use_sim_time|start_type_description_service|qos_overrides\..*')
 """Parameters that every ROS node has."""
 
+_SHARED = 'Keys of the [experiment file](experiment.md), with its meanings and defaults:'
+"""What comes before the parameters that have no row of their own."""
+
 _FOREIGN_TYPES = ('rcl_interfaces/', 'type_description_interfaces/')
 """Beginnings of the types of services and topics that every ROS node has."""
 
 
 def parameter_table(node: Node) -> str:
-    """Return a Markdown table of a node's parameters, with their defaults."""
-    rows = ['| parameter | default | meaning |', '|---|---|---|']
+    """
+    Return a Markdown table of a node's parameters, with their defaults.
+
+    Those that are keys of the experiment file are named below it: their page has the rest.
+    """
+    rows, shared = ['| parameter | default | meaning |', '|---|---|---|'], []
+    keys = {key: info.doc for key, info in walk(Experiment)}
     for name, parameter in node.get_parameters_by_prefix('').items():
-        if _FOREIGN.fullmatch(name):
-            continue
-        meaning = _cell(node.describe_parameter(name).description)
-        rows.append(f'| `{name}` | {_value(parameter)} | {meaning} |')
+        description = node.describe_parameter(name).description
+        if description.startswith(keys.get(name, '\n')):
+            shared.append(f'`{name}`')
+        elif not _FOREIGN.fullmatch(name):
+            rows.append(f'| `{name}` | {_value(parameter)} | {_cell(description)} |')
+    if shared:
+        rows += ['', _SHARED, *textwrap.wrap(', '.join(shared), 110, break_on_hyphens=False)]
     return '\n'.join(rows)
 
 
