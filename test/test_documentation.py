@@ -50,7 +50,8 @@ def test_the_index_leads_to_every_page_of_the_documentation():
 
 
 def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
-    pytest.importorskip('sphinx', reason='the site needs Sphinx: `make docs` installs it')
+    for name in ('furo', 'myst_parser', 'sphinx'):
+        pytest.importorskip(name, reason=f'the site needs {name}: `make docs` installs it')
     site = tmp_path / 'site'
     built = subprocess.run(
         [sys.executable, '-m', 'sphinx', '-q', '-W', '--keep-going', str(DOCS), str(site)],
