@@ -27,6 +27,7 @@ autodoc_preserve_defaults = True
 autodoc_typehints = 'none'  # docstrings state shapes and units, which types lack
 add_module_names = False
 toc_object_entries_show_parents = 'hide'
+napoleon_attr_annotations = False
 napoleon_use_ivar = True
 
 html_theme = 'furo'
