@@ -6,6 +6,7 @@
 # make test       set-up, checks and all tests
 # make soak       the demo, a node killed in every step of it; false joint states, 20 times each
 # make fuzz       20,000 mutated files and requests for every reader
+# make docs       the documentation as a site, in build/docs
 # make papers     the papers' tables, reproduced into docs/reference/papers.md
 
 .DEFAULT_GOAL := help
@@ -39,7 +40,8 @@ export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup environment demo test soak bench fuzz papers lint format types clean distclean
+.PHONY: help setup environment demo test soak bench fuzz papers docs lint format types clean \
+    distclean
 
 help:  ## this list
 	@echo 'Usage: make TARGET [PYTHON=python3.12] [JOBS=2] [ARGS=...]'
@@ -84,6 +86,13 @@ fuzz: environment  ## feed mutated files and requests to every reader (ARGS: --i
 
 papers: environment  ## reproduce the papers' tables into docs/reference/papers.md (ARGS: names of papers)
 	@$(BIN)/python -m benchmarks.papers $(ARGS)
+
+# Warnings are errors: a link that leads nowhere, a page that no list has, a docstring amiss.
+docs: environment  ## build the documentation as a site in build/docs, warnings as errors
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    -r requirements/docs.txt -c requirements/constraints.txt
+	@$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
+	@echo 'open build/docs/index.html'
 
 lint: setup types  ## check style, formatting, types, spelling and docstrings
 	@$(BIN)/ruff check .

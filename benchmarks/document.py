@@ -27,7 +27,7 @@ _REAL_ROBOTS = """\
 What `make bench ARGS=real_robots` finds on recordings of two robots: a UR10e by its motor currents
 and published gains (N m/A at the joint: 14.87 13.26 11.13 10.62 11.03 11.47; recordings of the
 public repository dynamic_calibration, looked for in a folder `shared/data` beside this
-repository's), and a Staeubli TX-40 by its motors ([recording](../../examples/tx40/README.md)).
+repository's), and a Staeubli TX-40 by its motors (`examples/tx40`).
 
 Three kinds of settings are compared:
 

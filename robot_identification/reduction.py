@@ -67,8 +67,10 @@ class FactorBuilder:
     ----------
     problem:
         The robot and the settings.
-    regressor, structure:
-        Its regressor and base parameters.
+    regressor:
+        Regressor of the problem.
+    structure:
+        Its base parameters.
     fingerprint:
         Signature of its factors.
     settings:

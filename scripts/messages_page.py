@@ -41,7 +41,7 @@ def anchor(kind: str) -> str:
     if package != PACKAGE:
         return f'`{kind}`'
     # a field's type has no folder: it is a message
-    return f'[`{kind}`](#{"".join(folder) or "msg"}{name.lower()})'
+    return f'[`{kind}`](messages.md#{"".join(folder) or "msg"}{name.lower()})'
 
 
 def _type(kind: str) -> str:
@@ -57,7 +57,7 @@ def _section(path: Path, suffix: str) -> str:
     )
 
     lines = [
-        f'### {suffix}/{path.stem}',
+        f'## {suffix}/{path.stem}',
         '',
         f'`{PACKAGE}/{suffix}/{path.stem}`: {_opening(path)}',
     ]

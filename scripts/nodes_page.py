@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The page of the nodes: topics, services, actions and parameters, made from the nodes themselves.
+Pages of the nodes and of the messages, made from the nodes and the definitions themselves.
 
-``python scripts/nodes_page.py docs/reference/nodes.md`` brings the page up to date; with
-``--check`` it only says whether it is.
+``python scripts/nodes_page.py docs/reference`` brings ``nodes.md`` and ``messages.md`` in that
+folder up to date; with ``--check`` it only says whether they are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 from pathlib import Path
 import re
 import sys
+import textwrap
 import time
 
 from messages_page import anchor, message_reference
@@ -32,6 +33,7 @@ from rclpy.action import (
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from robot_identification.config.experiment import Experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.processes import use_normal_priority
@@ -43,6 +45,7 @@ from robot_identification.nodes.identification.online_process import OnlineNode
 from robot_identification.nodes.recorder.node import RecorderNode
 from robot_identification.nodes.regressor.node import RegressorNode
 from robot_identification.nodes.simulation.node import SimulationNode
+from robot_identification.options.keys import walk
 
 NODES: dict[str, Callable[[], Node]] = {
     'simulation': SimulationNode,
@@ -73,18 +76,29 @@ _ROBOT = 'package://robot_identification/urdf/demo_arm.urdf'
 _FOREIGN = re.compile(r'use_sim_time|start_type_description_service|qos_overrides\..*')
 """Parameters that every ROS node has."""
 
+_SHARED = 'Keys of the [experiment file](experiment.md), with its meanings and defaults:'
+"""What comes before the parameters that have no row of their own."""
+
 _FOREIGN_TYPES = ('rcl_interfaces/', 'type_description_interfaces/')
 """Beginnings of the types of services and topics that every ROS node has."""
 
 
 def parameter_table(node: Node) -> str:
-    """Return a Markdown table of a node's parameters, with their defaults."""
-    rows = ['| parameter | default | meaning |', '|---|---|---|']
+    """
+    Return a Markdown table of a node's parameters, with their defaults.
+
+    Those that are keys of the experiment file are named below it: their page has the rest.
+    """
+    rows, shared = ['| parameter | default | meaning |', '|---|---|---|'], []
+    keys = {key: info.doc for key, info in walk(Experiment)}
     for name, parameter in node.get_parameters_by_prefix('').items():
-        if _FOREIGN.fullmatch(name):
-            continue
-        meaning = _cell(node.describe_parameter(name).description)
-        rows.append(f'| `{name}` | {_value(parameter)} | {meaning} |')
+        description = node.describe_parameter(name).description
+        if description.startswith(keys.get(name, '\n')):
+            shared.append(f'`{name}`')
+        elif not _FOREIGN.fullmatch(name):
+            rows.append(f'| `{name}` | {_value(parameter)} | {_cell(description)} |')
+    if shared:
+        rows += ['', _SHARED, *textwrap.wrap(', '.join(shared), 110, break_on_hyphens=False)]
     return '\n'.join(rows)
 
 
@@ -168,38 +182,40 @@ def node_reference(name: str) -> str:
     return f'{interface_table(name, found)}\n\n{parameters}'
 
 
-def updated(page: str) -> str:
+def updated(page: str, messages: str) -> tuple[str, str]:
     """
-    Return a page with what stands between its marks made anew.
+    Return both pages with what stands between their marks made anew.
 
     Raises
     ------
     ValueError
-        where the page has no marks for a part, or something has no description.
+        where a page has no marks for a part, or something has no description.
 
     """
     for name in NODES:
         page = _replaced(page, name, node_reference(name))
-    return _replaced(page, 'messages', message_reference())
+    return page, _replaced(messages, 'messages', message_reference())
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Bring a page up to date, or check it; return the exit code."""
+    """Bring the pages up to date, or check them; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or '').strip().split('\n')[0])
-    parser.add_argument('page', type=Path, help='Markdown file with the marks')
+    parser.add_argument('folder', type=Path, help='Folder of the pages with the marks')
     parser.add_argument('--check', action='store_true', help='change nothing')
     options = parser.parse_args(arguments)
     # a node of the same name that was made before would be found in its place
     os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'OFF'
-    old = options.page.read_text(encoding='utf-8')
+    pages = [options.folder / name for name in ('nodes.md', 'messages.md')]
+    old = tuple(page.read_text(encoding='utf-8') for page in pages)
     try:
-        new = updated(old)
+        new = updated(*old)
     except ValueError as error:
         sys.stderr.write(f'error: {error}\n')
         return 2
     if options.check:
         return 0 if new == old else 1
-    options.page.write_text(new, encoding='utf-8')
+    for page, text in zip(pages, new, strict=True):
+        page.write_text(text, encoding='utf-8')
     return 0
 
 

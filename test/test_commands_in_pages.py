@@ -36,7 +36,7 @@ ELSEWHERE = {ROOT / 'examples' / 'delta' / 'README.md'}
 LONG = {
     ROOT / 'docs' / name
     for name in (
-        'how_to/your_robot.md',
+        'tutorial.md',
         'how_to/fleet.md',
         'explanation/estimation.md',
         'reference/experiment.md',

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between the pages lead somewhere, and each page can be found from the README."""
+"""Links between the pages lead somewhere, each page can be found, and the site builds."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 import re
+import subprocess
+import sys
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / 'docs'
 PAGES = [
     *sorted(ROOT.glob('*.md')),
-    *sorted((ROOT / 'docs').rglob('*.md')),
+    *sorted(DOCS.rglob('*.md')),
     *sorted((ROOT / 'examples').rglob('*.md')),
 ]
 
@@ -40,6 +44,20 @@ def test_links_lead_somewhere(page):
             assert found.count(anchor) == 1, f'{file}#{anchor}'
 
 
-def test_the_readme_leads_to_every_page_of_the_documentation():
-    named = {(ROOT / file).resolve() for file, _ in links(ROOT / 'README.md') if file}
-    assert set((ROOT / 'docs').rglob('*.md')) - named == set()
+def test_the_index_leads_to_every_page_of_the_documentation():
+    named = {(DOCS / file).resolve() for file, _ in links(DOCS / 'index.md') if file}
+    assert {page for page in DOCS.rglob('*.md') if page.name != 'index.md'} == named
+
+
+def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
+    for name in ('furo', 'myst_parser', 'sphinx'):
+        pytest.importorskip(name, reason=f'the site needs {name}: `make docs` installs it')
+    site = tmp_path / 'site'
+    built = subprocess.run(
+        [sys.executable, '-m', 'sphinx', '-q', '-W', '--keep-going', str(DOCS), str(site)],
+        env={**os.environ, 'PYTHONPATH': str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    assert '<math' in (site / 'explanation' / 'estimation.html').read_text(encoding='utf-8')
+    for page in site.rglob('*.html'):
+        assert not re.search(r'(src|href)="(https?:)?//[^"]*\.(js|css)', page.read_text('utf-8'))

@@ -76,14 +76,21 @@ def test_importing_the_package_loads_nothing_else():
     assert own == ['robot_identification.lazy', 'robot_identification.version']
 
 
-def test_the_readmes_examples_import_public_names():
-    examples = re.findall(r'```python\n(.*?)```', (ROOT / 'README.md').read_text(), re.DOTALL)
-    names = [
-        alias.name
-        for example in examples
-        for node in ast.walk(ast.parse(example))
-        if isinstance(node, ast.ImportFrom) and node.module == 'robot_identification'
-        for alias in node.names
-    ]
-    assert names
-    assert set(names) <= set(robot_identification.__all__)
+@pytest.mark.parametrize(
+    'page',
+    [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_the_examples_of_a_page_import_names_that_there_are(page):
+    for example in re.findall(r'```python\n(.*?)```', page.read_text('utf-8'), re.DOTALL):
+        for node in ast.walk(ast.parse(example)):
+            if isinstance(node, ast.ImportFrom) and 'robot_identification' in node.module:
+                module = import_module(node.module)
+                missing = {alias.name for alias in node.names} - set(dir(module))
+                assert not missing, node.module
+
+
+def test_the_page_of_the_api_has_every_public_name():
+    page = (ROOT / 'docs' / 'reference' / 'api.md').read_text(encoding='utf-8')
+    listed = re.findall(r'^\.\. auto\w+:: (\w+)$', page, re.MULTILINE)
+    assert sorted(listed) == sorted(robot_identification.__all__)

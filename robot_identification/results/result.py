@@ -68,8 +68,12 @@ class Result(ResultView):
         What the identification is called (the robot's or the experiment's name).
     robot:
         The robot as its URDF says.
-    model, signals, estimation:
-        The settings that the result comes from.
+    model:
+        Settings of the model that the result comes from.
+    signals:
+        Settings of the signals.
+    estimation:
+        Settings of the estimation.
     prior:
         Standard parameters before the identification, over the regressor's layout.
     structure:
@@ -96,9 +100,10 @@ class Result(ResultView):
         Seconds by step.
     warnings:
         In words, what a user should know.
-    effort_kind, drives:
-        What the recorded efforts are, and how recorded signals became those at the joints (None
-        where they were recorded there).
+    effort_kind:
+        What the recorded efforts are.
+    drives:
+        How recorded signals became those at the joints; None if they were recorded there.
     drive_gains:
         Gains of the drives, where there were recordings with a known load; else None.
     payload:

@@ -59,7 +59,7 @@ class ResultView:
 
     @property
     def parameters(self) -> Any:
-        """Data frame of the base parameters by name: ``parameters`` of the result's file."""
+        """Data frame of ``parameters`` of the result's file, the base parameters, by name."""
         return _frame(self.to_document()['parameters'], 'name')
 
     @property
@@ -70,7 +70,7 @@ class ResultView:
     @property
     def fit(self) -> Any:
         """
-        Data frame of the fit of each joint: rmse and bias [N m or N], relative errors [%].
+        Data frame of the fit of each joint, with rmse, bias [N m or N] and relative errors [%].
 
         ``of`` is ``identification``, or the recording of a validation.
         """

@@ -23,18 +23,21 @@ LBR = (
 )
 LBR_AXES = ('0 0 1', '0 1 0', '0 0 1', '0 -1 0', '0 0 1', '0 1 0', '0 0 1')
 
+SEVEN_JOINTS = {'kuka_lbr': 'lbr_A', 'kinova': 'joint_', 'openarm': 'openarm_joint'}
+"""What the drivers of such arms call their joints."""
 
-def lbr_urdf():
-    """Return the URDF of such an arm, with the names that its driver gives."""
-    parts = ['<robot name="lbr"><link name="lbr_link_0"/>']
+
+def seven_joints(joint):
+    """Return the URDF of such an arm, with joints that are named ``joint`` and a number."""
+    parts = ['<robot name="arm"><link name="link_0"/>']
     for number, ((height, mass, centre), axis) in enumerate(zip(LBR, LBR_AXES, strict=True), 1):
         big, small = mass * 0.08**2, mass * 0.05**2
         parts.append(
-            f'<link name="lbr_link_{number}"><inertial>'
+            f'<link name="link_{number}"><inertial>'
             f'<origin xyz="0.002 0.03 {centre}"/><mass value="{mass}"/>'
             f'<inertia ixx="{big}" iyy="{big}" izz="{small}" ixy="0" ixz="0" iyz="0"/>'
-            f'</inertial></link><joint name="lbr_A{number}" type="revolute">'
-            f'<parent link="lbr_link_{number - 1}"/><child link="lbr_link_{number}"/>'
+            f'</inertial></link><joint name="{joint}{number}" type="revolute">'
+            f'<parent link="link_{number - 1}"/><child link="link_{number}"/>'
             f'<origin xyz="0 0 {height}"/><axis xyz="{axis}"/>'
             '<limit lower="-2.09" upper="2.09" velocity="1.7" effort="200"/>'
             '<dynamics damping="0.8" friction="0.4"/></joint>'
@@ -59,6 +62,10 @@ def stand_in():
         if folder == 'franka':
             text = fetched('panda_description/urdf/panda.urdf').replace('panda_', 'fr3_')
             return text.replace('robots/fr3_', 'robots/panda_')
-        return lbr_urdf() if folder == 'kuka_lbr' else None
+        if folder == 'xarm':
+            return fetched('xarm_description/urdf/xarm7.urdf')
+        if folder == 'doosan':
+            return (EXAMPLES.parent / 'urdf' / 'demo_arm.urdf').read_text(encoding='utf-8')
+        return seven_joints(SEVEN_JOINTS[folder]) if folder in SEVEN_JOINTS else None
 
     return urdf

@@ -60,6 +60,10 @@ class Driver:
         Coulomb friction, and viscous friction at 1 rad/s, relative to the effort limit.
     duration:
         Of the recordings [s].
+    position_unit:
+        What its positions are in [rad].
+    speed:
+        Of the recorded motions, at most [rad/s].
 
     """
 
@@ -70,6 +74,8 @@ class Driver:
     geared: bool
     friction: float
     duration: float = 8.0
+    position_unit: float = 1.0
+    speed: float = 0.8
 
 
 DRIVERS = (
@@ -77,10 +83,15 @@ DRIVERS = (
     Driver('ur', 500.0, (1, 2, 3, 4, 5, 0), (12.0, 12.0, 12.0, 9.0, 9.0, 9.0), True, 0.03),
     Driver('franka', 1000.0, tuple(range(7)), (1.0,) * 7, False, 0.002),
     Driver('kuka_lbr', 100.0, tuple(range(7)), (1.0,) * 7, False, 0.002, 16.0),
+    Driver('xarm', 100.0, tuple(range(7)), (1.0,) * 7, True, 0.005, 16.0, speed=1.5),
+    Driver('kinova', 1000.0, tuple(range(7)), (-1.0,) * 7, False, 0.002),
+    Driver('doosan', 250.0, tuple(range(6)), (1.0,) * 6, True, 0.01, 8.0, np.pi / 180.0),
+    Driver('openarm', 100.0, tuple(range(7)), (1.0,) * 7, True, 0.002, 16.0),
     Driver('ros2_control', 250.0, (5, 3, 1, 0, 2, 4), (1.0,) * 6, True, 0.01),
 )
 NOISE = (0.05,)  # N m
 NAMES = [driver.folder for driver in DRIVERS]
+LIMITED = ('velocity', 'acceleration', 'lower', 'upper')
 
 
 def experiment_of(folder, stand_in, tmp_path):
@@ -137,7 +148,23 @@ def write_bag(path, topic, driver, recording):
             writer.write(connection, now, types.serialize_cdr(message, state.__msgtype__))
 
 
-@pytest.fixture(scope='module', params=DRIVERS, ids=NAMES)
+def write_csv(path, entry, driver, recording):
+    """Write a table of the entry's columns, in the driver's units."""
+    columns = [recording.time, recording.position / driver.position_unit, recording.effort]
+    names = [entry.time, *entry.position, *entry.effort]
+    table = np.column_stack(columns)
+    np.savetxt(path, table, delimiter=',', header=','.join(names), comments='', fmt='%.9g')
+
+
+@pytest.fixture(
+    scope='module',
+    ids=NAMES,
+    # arms of one kind stand in for these, too: once is enough for every run
+    params=[
+        pytest.param(d, marks=[pytest.mark.soak] if d.folder in ('kinova', 'openarm') else [])
+        for d in DRIVERS
+    ],
+)
 def identified(request, stand_in, tmp_path_factory):
     """Identify a simulated robot with the example's command; give all that is known of it."""
     driver = request.param
@@ -152,9 +179,12 @@ def identified(request, stand_in, tmp_path_factory):
         settings = replace(settings, rotor_inertia=(0.0,) * robot.n_joints)
     replaced = []
     for seed, role in enumerate(('identification', 'validation')):
-        run = simulate(robot, sines(robot, driver.duration, seed, 0.8), settings)
+        run = simulate(robot, sines(robot, driver.duration, seed, driver.speed), settings)
         (entry,) = getattr(experiment.data, role)
-        write_bag(folder / role, entry.topic, driver, run)
+        if entry.format == 'rosbag2':
+            write_bag(folder / role, entry.topic, driver, run)
+        else:
+            write_csv(folder / role, entry, driver, run)
         replaced += ['--set', f'data.{role}[0].file={folder / role}']
     urdf = folder / 'robot.urdf'
     if urdf.exists():
@@ -240,7 +270,7 @@ def assert_a_plan_fits(robot, parameters):
         for part in parts:
             tree = tree.setdefault(part, {})
         tree[last] = value
-    names = ('velocity_scale', 'margin', 'acceleration_limits', 'lower_limits', 'upper_limits')
+    names = ('velocity_scale', 'margin', *(f'{n}_limits' for n in LIMITED))
     settings = PlannerSettings(
         **{n: tuple(trees[n]) if isinstance(trees[n], list) else trees[n] for n in names},
         duration=10.0, harmonics=3, max_iterations=3, check_collisions=False,

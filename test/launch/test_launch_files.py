@@ -87,8 +87,9 @@ def parameters_of(node: str) -> set[str]:
     """Return the names of a node's parameters, by its table in docs/reference/nodes.md."""
     page = (ROOT / 'docs' / 'reference' / 'nodes.md').read_text()
     part = page.partition(f'<!-- made from {node} -->')[2].partition(f'<!-- end of {node} -->')[0]
-    table = part.partition('| parameter | default | meaning |')[2]
-    return set(re.findall(r'^\| `([^`]+)` \|', table, re.MULTILINE))
+    table, _, keys = part.partition('| parameter | default | meaning |')[2].partition('\n\n')
+    rows = re.findall(r'^\| `([^`]+)` \|', table, re.MULTILINE)
+    return {*rows, *re.findall('`([^`]+)`', keys)}
 
 
 def test_the_example_gives_arguments_that_there_are_and_files_that_exist():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of the nodes against the nodes."""
+"""The pages of the nodes and the messages against the nodes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from access_policy import allowed, used
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / 'docs' / 'reference' / 'nodes.md'
+FOLDER = ROOT / 'docs' / 'reference'
+PAGE, MESSAGES = FOLDER / 'nodes.md', FOLDER / 'messages.md'
+GUIDE = ROOT / 'docs' / 'how_to' / 'ros.md'
 COMMAND = [sys.executable, str(ROOT / 'scripts' / 'nodes_page.py')]
 
 
-def test_the_page_of_the_nodes_is_up_to_date(ros, tmp_path):
-    fresh = tmp_path / 'ros.md'
-    fresh.write_text(PAGE.read_text())
-    subprocess.run([*COMMAND, str(fresh)], cwd=ROOT, check=True)
-    assert fresh.read_text() == PAGE.read_text(), f'run: {" ".join(COMMAND)} {PAGE}'
+def test_the_pages_of_nodes_and_messages_are_up_to_date(ros, tmp_path):
+    for page in (PAGE, MESSAGES):
+        (tmp_path / page.name).write_text(page.read_text())
+    subprocess.run([*COMMAND, str(tmp_path)], cwd=ROOT, check=True)
+    for page in (PAGE, MESSAGES):
+        fresh = (tmp_path / page.name).read_text()
+        assert fresh == page.read_text(), f'run: {" ".join(COMMAND)} {FOLDER}'
 
 
 def test_descriptions_begin_with_a_capital_and_end_without_a_full_stop():
-    page, _, _ = PAGE.read_text().partition('<!-- made from messages -->')
-    nodes = '\n'.join(re.findall(r'<!-- made from .*?<!-- end of', page, re.DOTALL))
+    nodes = '\n'.join(re.findall(r'<!-- made from .*?<!-- end of', PAGE.read_text(), re.DOTALL))
     parameters = re.findall(
         r'^\| `([\w.]+)` \| .* \| (.*?)(?: \[[^\]]*\])? \|$', nodes, re.MULTILINE
     )
@@ -156,7 +159,7 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
             assert not denied, f'security/policy.xml denies {each}: {denied}'
 
 
-def test_the_guide_names_the_diagnostics_that_there_are():
+def test_the_page_names_the_diagnostics_that_there_are():
     told = set(re.findall(r'`<node>: (\w+)`', PAGE.read_text()))
     sources = (ROOT / 'robot_identification' / 'nodes').rglob('*.py')
     made = {
@@ -168,9 +171,8 @@ def test_the_guide_names_the_diagnostics_that_there_are():
 
 
 def test_the_guide_names_error_codes_that_there_are():
-    guide, _, tables = PAGE.read_text().partition('## Reference')
-    codes = set(re.findall(r'^\| `([A-Z_]+)` \| \d+ \|', tables, re.MULTILINE))
-    rows = guide.partition('## When something is wrong')[2].splitlines()
+    codes = set(re.findall(r'^\| `([A-Z_]+)` \| \d+ \|', MESSAGES.read_text(), re.MULTILINE))
+    rows = GUIDE.read_text().partition('## When something is wrong')[2].splitlines()
     named = {word for row in rows for word in re.findall(r'`([A-Z]+(?:_[A-Z]+)*)`', row[:60])}
     assert len(named) > 10
     assert named <= codes
