@@ -25,7 +25,7 @@ OLDEST = {
     'scipy': '1.11',
 }
 """Oldest versions that will do; tests run with those that ``requirements/`` pins."""
-NODES = ('excitation', 'identification', 'recorder', 'regressor', 'simulation')
+NODES = ('excitation', 'identification', 'observer', 'recorder', 'regressor', 'simulation')
 
 
 def version():

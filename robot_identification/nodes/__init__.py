@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 
-_NODES = r'(simulation|excitation|recorder|regressor|identification)'
+_NODES = r'(simulation|excitation|recorder|regressor|identification|observer)'
 _PROGRAM = re.compile(
     rf'(.*[/\\])?{_NODES}_node(\.exe)?|robot_identification\.nodes\.{_NODES}\.node'
 )
