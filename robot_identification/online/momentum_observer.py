@@ -93,6 +93,8 @@ class ExternalEffort:
         Time of the sample [s].
     effort, threshold:
         (n_joints,) effort, and by how much the model may be off [N m or N].
+    predicted:
+        (n_joints,) effort by the model; NaN without an acceleration [N m or N].
     contact:
         (n_joints,) bool, whether the effort has been beyond the threshold for long enough.
 
@@ -101,6 +103,7 @@ class ExternalEffort:
     stamp: float
     effort: np.ndarray
     threshold: np.ndarray
+    predicted: np.ndarray
     contact: np.ndarray
 
 
@@ -153,7 +156,12 @@ class MomentumObserver:
         self._beyond = np.full(n, np.inf)  # stamp from which on the threshold is exceeded
 
     def push(
-        self, stamp: float, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray
+        self,
+        stamp: float,
+        position: np.ndarray,
+        velocity: np.ndarray,
+        effort: np.ndarray,
+        acceleration: np.ndarray | None = None,
     ) -> ExternalEffort | None:
         """
         Take a sample.
@@ -164,6 +172,8 @@ class MomentumObserver:
             Its time [s].
         position, velocity, effort:
             (n_joints,) at the joints.
+        acceleration:
+            (n_joints,) for ``predicted``, which alone needs it [rad/s^2 or m/s^2].
 
         Returns
         -------
@@ -178,7 +188,12 @@ class MomentumObserver:
         if not -LONGEST_STEP <= step <= LONGEST_STEP:
             self.reset()
         resting = np.abs(velocity) < self._settings.rest
-        mass, bias, friction, rows = self._model(position, np.where(resting, 0.0, velocity))
+        moving = np.where(resting, 0.0, velocity)
+        if acceleration is None:
+            acceleration = np.full_like(position, np.nan)
+        mass, bias, friction, predicted, rows = self._model(
+            position, moving, velocity, acceleration
+        )
         net = effort - bias
         if self._stamp is not None:
             # p - p(0) - integral of (tau - b + dM/dt dq) over the step, by trapezoids; the change
@@ -198,51 +213,51 @@ class MomentumObserver:
         beyond = np.abs(self._observed) > threshold
         self._beyond = np.where(beyond, np.minimum(self._beyond, stamp), np.inf)
         contact = stamp - self._beyond >= self._settings.hold
-        return ExternalEffort(stamp, self._observed, threshold, contact)
-
-    def predict(
-        self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray
-    ) -> np.ndarray:
-        """Return the model's effort, (n_joints,), for a motion of (n_joints,) each [N m or N]."""
-        motion = Motion(position[None], velocity[None], acceleration[None])
-        return np.asarray(self._regressor.rows(motion)[:, self._columns] @ self._base)
+        return ExternalEffort(stamp, self._observed, threshold, predicted, contact)
 
     def _model(
-        self, position: np.ndarray, velocity: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return M, b, the size of friction near rest, and the rows of b in base columns."""
+        self,
+        position: np.ndarray,
+        moving: np.ndarray,
+        velocity: np.ndarray,
+        acceleration: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """
+        Return M, b at the speeds ``moving``, the size of friction near rest, and the prediction.
+
+        The rows of b in base columns are last.
+        """
         n = position.size
-        # unit accelerations from rest, rest, the sample, and the edges of what counts as rest
+        # unit accelerations from rest, rest, b, the edges of what counts as rest, the motion
         edge = np.full(n, self._settings.rest)
-        speeds = np.vstack([np.zeros((n + 1, n)), velocity, edge, -edge])
-        accelerations = np.vstack([np.eye(n), np.zeros((4, n))])
-        motion = Motion(np.tile(position, (n + 4, 1)), speeds, accelerations)
-        rows = self._regressor.rows(motion).reshape(n + 4, n, -1)[:, :, self._columns]
+        speeds = np.vstack([np.zeros((n + 1, n)), moving, edge, -edge, velocity])
+        accelerations = np.vstack([np.eye(n), np.zeros((4, n)), acceleration])
+        motion = Motion(np.tile(position, (n + 5, 1)), speeds, accelerations)
+        rows = self._regressor.rows(motion).reshape(n + 5, n, -1)[:, :, self._columns]
         efforts = rows @ self._base
         mass = (efforts[:n] - efforts[n]).T
         friction = 0.5 * np.abs(efforts[n + 2] - efforts[n + 3])
-        return mass, efforts[n + 1], friction, rows[n + 1]
+        return mass, efforts[n + 1], friction, efforts[n + 4], rows[n + 1]
 
 
 @dataclass(frozen=True)
 class Observation:
     """
-    Prediction and external efforts at a moment.
+    Motion, measured and external efforts at a moment.
 
     Attributes
     ----------
     state:
         The motion.
-    measured, predicted:
-        (n_joints,) effort, and that by the model [N m or N].
+    measured:
+        (n_joints,) effort [N m or N].
     external:
-        What the observer finds.
+        Efforts that the observer finds, and the prediction.
 
     """
 
     state: LocalState
     measured: np.ndarray
-    predicted: np.ndarray
     external: ExternalEffort
 
 
@@ -287,9 +302,6 @@ class EffortWatch:
         if state is None or state.effort is None:
             return None
         external = self._observer.push(
-            1e-9 * state.stamp, state.position, state.velocity, state.effort
+            1e-9 * state.stamp, state.position, state.velocity, state.effort, state.acceleration
         )
-        if external is None:
-            return None
-        predicted = self._observer.predict(state.position, state.velocity, state.acceleration)
-        return Observation(state, state.effort, predicted, external)
+        return None if external is None else Observation(state, state.effort, external)

@@ -40,7 +40,7 @@ from ..identification.online_options import require_a_value_a_joint
 SILENCE = 2.0
 """Time without observations after which diagnostics warn [s]."""
 
-DEPTH = 100
+DEPTH = 20
 """Joint states that may wait; older ones are dropped."""
 
 
@@ -142,14 +142,16 @@ class ObserverNode(Node):
         names = list(self._joints)
         motion = {'position': state.position.tolist(), 'velocity': state.velocity.tolist()}
         for name, efforts, more in (
-            ('predicted_effort', observation.predicted, motion),
+            ('predicted_effort', external.predicted, motion),
             ('measured_effort', observation.measured, motion),
             ('external_effort', external.effort, {}),
             ('external_effort_threshold', external.threshold, {}),
         ):
-            self._outputs[name].publish(
-                JointState(header=header, name=names, effort=efforts.tolist(), **more)
-            )
+            output = self._outputs[name]
+            if output.get_subscription_count():
+                output.publish(
+                    JointState(header=header, name=names, effort=efforts.tolist(), **more)
+                )
         self._show(tuple(j for j, beyond in zip(names, external.contact, strict=True) if beyond))
 
     def _require_numbers(self, values: np.ndarray, signal: str) -> None:

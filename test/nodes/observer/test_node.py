@@ -90,7 +90,7 @@ def play(ros, publisher, received, messages):
 
     for sent, each in enumerate(messages):
         publisher.publish(each)
-        if sent % 30 == 29 or sent + 1 == len(messages):
+        if sent % 15 == 14 or sent + 1 == len(messages):
             stamp = nanoseconds(each.header.stamp)
             if stamp > 100_000_000 + nanoseconds(messages[0].header.stamp):
                 ros.wait_until(lambda s=stamp: caught_up(s), what='the observation')
