@@ -56,7 +56,7 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags and mcap themselves decompress with.
 """
 
-OPTIONAL = {'dask', 'distributed', 'numba', 'pandas'}
+OPTIONAL = {'dask', 'distributed', 'numba', 'pandas', 'pyarrow'}
 """
 Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
 
@@ -180,7 +180,7 @@ def pins(name):
     return [match.groups() for match in found]
 
 
-EXTRAS = ('sim', 'fleet', 'notebook')
+EXTRAS = ('sim', 'fleet', 'notebook', 'parquet')
 RUNTIME = ('runtime.txt', *(f'{extra}.txt' for extra in EXTRAS))
 
 

@@ -16,6 +16,7 @@ from ..data.csv import read_head
 from ..data.drives import Drives
 from ..data.joint_state import shape_of
 from ..data.npz import array_shapes
+from ..data.parquet import read_parquet_head
 from ..data.recording_config import RecordingEntry
 from ..data.table import SignalColumns
 from ..errors import one_of, RecordingError, SettingsError
@@ -68,6 +69,9 @@ def described(
         if not guess.columns and head is not None:
             guess = guess_by_content(head, labels, joints)
         signals = dict(guess.columns)
+    elif kind == 'parquet':
+        guess = _of_parquet(file, joints)
+        signals = dict(guess.columns)
     else:
         raise SettingsError(
             f"'{file}' is a {kind}", file=str(file), remedy='give the recording that it is made of'
@@ -119,6 +123,31 @@ def _of_arrays(file: Path, joints: tuple[str, ...]) -> tuple[list[str], ColumnGu
             one = guess_by_name([f'{name}_{k}' for k in range(shape[1])], joints)
             columns.update(dict.fromkeys(one.columns, (name,) * len(joints)))
     return single, ColumnGuess(columns=columns, joints=joints if columns else ())
+
+
+def _of_parquet(file: Path, joints: tuple[str, ...]) -> ColumnGuess:
+    """
+    Return the columns, with LeRobot's ``observation.state`` for the positions.
+
+    A list may have a gripper behind the joints.
+    """
+    head = read_parquet_head(file, _HEAD)
+    episodes = np.unique(head.get('episode_index', ()))
+    if len(episodes) > 1:
+        raise RecordingError(
+            f'{file}: has several episodes',
+            file=str(file),
+            remedy="write an entry for each, with its 'rows' (docs/experiment.md)",
+        )
+    gripper = f'[{len(joints)}]'
+    plain = {
+        name.replace('observation.state', 'position'): name
+        for name in head
+        if not name.endswith(gripper)
+    }
+    guess = guess_by_name(list(plain), joints, file.name)
+    columns = {s: tuple(plain[str(c)] for c in found) for s, found in guess.columns.items()}
+    return replace(guess, columns=columns)
 
 
 def joined(
