@@ -259,6 +259,29 @@ def test_nodes_without_ros_say_so_in_one_line(tmp_path):
     assert len(lines) == 1 and lines[0].startswith('error: nodes need ROS 2 (rclpy): source')
 
 
+@pytest.mark.parametrize(
+    ('module', 'node', 'problem'),
+    [
+        ('robot_identification_msgs', 'recorder', 'nodes need their messages'),
+        ('mujoco', 'simulation', 'the simulation needs MuJoCo'),
+    ],
+)
+def test_nodes_without_their_libraries_say_so_in_one_line(tmp_path, module, node, problem):
+    pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+    program = f'robot_identification.nodes.{node}.node'
+    code, lines = without(module, tmp_path, '-m', program)
+    assert code == 2
+    assert len(lines) == 1 and lines[0].startswith(f'error: {problem} ({module}): ')
+
+
+def test_calls_without_the_messages_say_so_in_one_line(tmp_path):
+    pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+    words = ('-m', 'robot_identification.cli', 'node', 'plan')
+    code, lines = without('robot_identification_msgs', tmp_path, *words)
+    assert code == 2
+    assert len(lines) == 1 and lines[0].startswith('error: calling a node needs ROS 2 (')
+
+
 # --- versions, names, files -----------------------------------------------------------------
 
 

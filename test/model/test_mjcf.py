@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.errors import IdentificationWarning, ModelError
+from robot_identification.errors import IdentificationError, IdentificationWarning, ModelError
 from robot_identification.model import mjcf
 from robot_identification.model.mjcf import urdf_of_mjcf
 from robot_identification.model.robot import Robot
@@ -106,6 +106,12 @@ def test_sdf_is_refused_with_the_way_out(tmp_path):
     path.write_text('<?xml version="1.0"?>\n<sdf version="1.9"><model name="arm"/></sdf>')
     with pytest.raises(ModelError, match='is an SDF file, which is not read: give the URDF'):
         Robot.from_urdf(path)
+
+
+def test_a_missing_library_is_named_with_its_extra(file, monkeypatch):
+    monkeypatch.setattr(mjcf, 'answer_of', lambda *_, **__: {'missing': True})
+    with pytest.raises(IdentificationError, match=r"robot-identification\[sim\]' brings it"):
+        urdf_of_mjcf(file)
 
 
 def test_a_file_that_never_ends_is_given_up(file, monkeypatch):
