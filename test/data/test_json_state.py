@@ -14,18 +14,19 @@ from robot_identification.data.joint_state import decode, JointStateStream
 from robot_identification.errors import RecordingError
 
 NAMES = ('elbow', 'wrist')
+ALIGNMENTS = [NAMES, ('elbow', 'wrist_roll'), ('a', 'b')]
 
 
-def foxglove(k):
-    joints = [{'name': n, 'position': k + 0.1 * j, 'effort': -k} for j, n in enumerate(NAMES)]
+def foxglove(k, names=NAMES):
+    joints = [{'name': n, 'position': k + 0.1 * j, 'effort': -k} for j, n in enumerate(names)]
     return {'timestamp': {'sec': 1_700_000_000 + k, 'nsec': 5 * k}, 'joints': joints}
 
 
-def ros(k):
+def ros(k, names=NAMES):
     position = [k + 0.1 * j for j in range(2)]
     stamp = {'sec': 1_700_000_000 + k, 'nanosec': 5 * k}
     header = {'stamp': stamp, 'frame_id': 'base'}
-    return {'header': header, 'name': list(NAMES), 'position': position, 'effort': [-k, -k]}
+    return {'header': header, 'name': list(names), 'position': position, 'effort': [-k, -k]}
 
 
 def written(path, kind, contents):
@@ -44,19 +45,20 @@ def written(path, kind, contents):
     ('kind', 'state'),
     [('foxglove.JointStates', foxglove), ('sensor_msgs/msg/JointState', ros)],
 )
-def test_stamps_and_numbers_are_those_that_were_written(tmp_path, kind, state):
-    path = written(tmp_path / 'run.mcap', kind, map(state, range(50)))
-    entry, guess = described(path, NAMES, None)
-    assert (entry.topic, guess.joints) == ('/joints', NAMES)
+@pytest.mark.parametrize('names', ALIGNMENTS)
+def test_stamps_and_numbers_are_those_that_were_written(tmp_path, kind, state, names):
+    path = written(tmp_path / 'run.mcap', kind, [state(k, names) for k in range(50)])
+    entry, guess = described(path, names, None)
+    assert (entry.topic, guess.joints) == ('/joints', names)
     (messages,) = joint_state_messages(path, '/joints')
-    found = decode(messages, dict.fromkeys(('position', 'velocity', 'effort'), NAMES))
+    found = decode(messages, dict.fromkeys(('position', 'velocity', 'effort'), names))
     k = np.arange(50)
     np.testing.assert_array_equal(found.stamp, 10**9 * (1_700_000_000 + k) + 5 * k)
     np.testing.assert_array_equal(found.values['position'], k[:, None] + np.array([0.0, 0.1]))
     np.testing.assert_array_equal(found.values['effort'], -np.stack([k, k], axis=1))
     assert not found.present['velocity'].any()
     # the same to the last byte as the messages of ROS
-    one = JointStateStream(NAMES).read(messages[3])
+    one = JointStateStream(names).read(messages[3])
     np.testing.assert_array_equal(one.position, [3.0, 3.1])
 
 
