@@ -3,7 +3,7 @@
 Build and install ``robot_identification``: by colcon into a workspace, or by pip.
 
 colcon takes what the package needs from ``package.xml``; pip takes it from ``requirements/``: the
-numerical core and the command line, and the extras ``sim``, ``fleet`` and ``notebook``.
+numerical core and the command line, and the extras (`EXTRAS`).
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from setuptools import find_packages, setup
 
 NAME = 'robot_identification'
 HERE = Path(__file__).resolve().parent
-EXTRAS = ('sim', 'fleet', 'notebook')
+EXTRAS = ('sim', 'fleet', 'notebook', 'parquet')
 OLDEST = {
     'mcap': '1.5',
     'mujoco': '3.2',
@@ -21,11 +21,12 @@ OLDEST = {
     'numpy': '1.26',
     'pandas': '2.0',
     'pin': '4.0',
+    'pyarrow': '15.0',
     'rosbags': '0.10',
     'scipy': '1.11',
 }
 """Oldest versions that will do; tests run with those that ``requirements/`` pins."""
-NODES = ('excitation', 'identification', 'recorder', 'regressor', 'simulation')
+NODES = ('excitation', 'identification', 'observer', 'recorder', 'regressor', 'simulation')
 
 
 def version():

@@ -8,22 +8,29 @@ from dataclasses import replace
 import os
 from pathlib import Path
 from typing import Any
+import warnings
 
 import numpy as np
 
 from . import pipeline
 from .config.arrays import ArrayEntry
+from .config.draft_entries import completed, guessed_columns, is_bare
 from .config.experiment import Experiment
 from .config.experiment_file import experiment_from
+from .data.drives import Drives
 from .data.recording import Recording
-from .errors import one_of, SettingsError
+from .data.recording_config import RecordingEntry
+from .errors import IdentificationWarning, once, one_of, RecordingError, SettingsError
 from .model.robot import Robot
+from .options.fields import from_mapping
+from .options.keys import to_mapping
 from .progress import Progress, silent
 from .results.c_export import c_code
 from .results.parameter_table import parameters_csv, parameters_yaml
 from .results.result import Result, StoredResult
 from .results.sdf_export import sdf
 from .results.urdf_export import identified_urdf
+from .results.urdf_repair import robot_with_inertia
 
 Data = Recording | Mapping[str, Any] | str | os.PathLike
 """A recording: `Recording`, arrays or columns by name, an entry of a file, or its path."""
@@ -54,8 +61,10 @@ def identify(
         - ``{'frame': frame, 'time': 't', 'position': ['q1', ...], ...}``: the same with names of
           columns of a data frame,
         - ``{'file': 'run.csv', 'time': 't', 'position': [...], ...}``: an entry of
-          ``data.identification`` of an experiment file, or the path alone if it says all, as that
-          of a rosbag2 does,
+          ``data.identification`` of an experiment file,
+        - the path of a file, whose columns are guessed as ``robot-identification init`` does; the
+          result's ``warnings`` name them (``{'file': ..., 'rate': ...}`` where there are no
+          stamps),
         - a `Recording`, whose signals are at the joints.
     validation:
         Likewise recordings that the identification does not see.
@@ -85,9 +94,9 @@ def identify(
             'there is no recording to identify from', key='data', remedy='give one after the URDF'
         )
     kinds = {'identification': _several(recordings), 'validation': _several(validation)}
-    experiment = _experiment(robot, kinds, settings or {})
+    experiment, remarks = _experiment(robot, kinds, settings or {})
     result = pipeline.identify(experiment, progress=progress)
-    return replace(result, name=result.robot.name)
+    return replace(result, name=result.robot.name, warnings=once(remarks, result.warnings))
 
 
 def export(result: Result | StoredResult, format: str = 'urdf') -> str:
@@ -151,8 +160,8 @@ def _experiment(
     robot: Robot | str | os.PathLike,
     kinds: Mapping[str, Sequence[Data]],
     settings: Mapping[str, Any],
-) -> Experiment:
-    """Return the experiment of recordings and settings."""
+) -> tuple[Experiment, tuple[str, ...]]:
+    """Return the experiment of recordings and settings, and remarks on what was guessed."""
     files: dict[str, list[Any]] = {kind: [] for kind in kinds}
     arrays: dict[str, list[ArrayEntry]] = {kind: [] for kind in kinds}
     at_joints = True
@@ -171,6 +180,7 @@ def _experiment(
     section = {**_robot_section(robot), **(settings.get('robot') or {})}
     if at_joints:
         section.setdefault('effort_kind', 'joint_torque')
+    files, remarks = _completed(files, section)
     content = {
         **{name: _plain(value) for name, value in settings.items()},
         'robot': _plain(section),
@@ -178,7 +188,51 @@ def _experiment(
     }
     experiment = experiment_from(content, check_data=not arrays['identification'])
     known = {kind: tuple(entries) for kind, entries in arrays.items()}
-    return replace(experiment, arrays=known)
+    return replace(experiment, arrays=known), remarks
+
+
+def _completed(
+    files: Mapping[str, Sequence[Mapping[str, Any]]], section: dict[str, Any]
+) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
+    """
+    Return entries with columns guessed where none are named, and remarks on them.
+
+    Joints that the recordings lack are left out of the robot's ``section``, if it names none.
+    """
+    done: dict[str, list[Any]] = {kind: [] for kind in files}
+    remarks: list[str] = []
+    for kind, entries in files.items():
+        for number, given in enumerate(entries):
+            entry = from_mapping(RecordingEntry, _plain(given), f'data.{kind}[{number}]')
+            if not is_bare(entry):
+                done[kind].append(given)
+                continue
+            joints = tuple(section.get('joints') or ()) or _joints(section['urdf'])
+            drives = section.get('drives')
+            drives = from_mapping(Drives, _plain(drives), 'robot.drives') if drives else None
+            entry, guess = completed(entry, joints, drives and replace(drives, effort=None))
+            if section.setdefault('joints', guess.joints) is None:
+                section['joints'] = guess.joints
+            if tuple(section['joints']) != guess.joints:
+                raise RecordingError(
+                    f'{entry.name}: its joints are {one_of(guess.joints)}, expected '
+                    f'{one_of(section["joints"])}',
+                    file=entry.name,
+                    remedy='name its columns',
+                )
+            remarks.append(guessed_columns(entry, guess))
+            content = to_mapping(entry).items()
+            done[kind].append({k: v for k, v in content if v != getattr(_BARE, k)})
+    return done, tuple(remarks)
+
+
+_BARE = RecordingEntry()
+
+
+def _joints(urdf: str) -> tuple[str, ...]:
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        return robot_with_inertia(urdf).joints
 
 
 def _entry(recording: Recording) -> ArrayEntry:

@@ -46,7 +46,7 @@ from .estimation.energy import ENERGY
 from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import payload
 from .estimation.payload_result import Payload
-from .estimation.recording_faults import estimate_faults
+from .estimation.recording_faults import beginning_rows, estimate_faults
 from .estimation.residuals import residual_colour, ResidualColour
 from .estimation.settings import require_bounds_kept
 from .estimation.validation import (
@@ -187,7 +187,8 @@ def identify_sources(
     """
     require_bounds_kept(problem.estimation)
     watch = _Stopwatch()
-    sources, validation = _watched(sources), _watched(validation)
+    keep = beginning_rows(len(recordings_among(sources)))  # for the diagnosis
+    sources, validation = _watched(sources, keep), _watched(validation)
     with collected_warnings() as notes:
         progress(0.0, 'finding the base parameters')
         estimation, remarks = applicable(problem.estimation)
@@ -384,9 +385,9 @@ def _standard(task: Task, estimate: Estimate, reduced: Estimate | None) -> Param
     return standard(estimate, base, task.prior, scale=scale)
 
 
-def _watched(sources: Sequence[Source]) -> list[Source]:
-    """Let recordings' clocks be watched while they are read."""
-    return [source if is_factor(source) else WatchedSource(source) for source in sources]
+def _watched(sources: Sequence[Source], keep: int = 0) -> list[Source]:
+    """Let recordings' clocks be watched, and ``keep`` rows be kept, while they are read."""
+    return [source if is_factor(source) else WatchedSource(source, keep) for source in sources]
 
 
 def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold results, in memory or in files, against recordings that they have not seen."""
+"""Use of results beyond their own recordings: validation, prediction, external efforts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from .base_parameters import BaseStructure, structure
 from .config.problem import IdentificationProblem
-from .errors import collected_warnings, ModelError, once, RecordingError
+from .errors import collected_warnings, ModelError, once, RecordingError, SettingsError
 from .estimation.validation import (
     predicted_efforts,
     PredictedEfforts,
@@ -16,6 +18,7 @@ from .estimation.validation import (
     Validation,
     validation_of,
 )
+from .online import MomentumObserver, ObserverSettings
 from .progress import Progress, silent
 from .reduction import FactorBuilder, is_factor, recordings_among, Source
 from .regressor import build, Regressor
@@ -128,6 +131,43 @@ def predict_stored(stored: StoredResult, source: Source) -> Iterator[PredictedEf
     (recording,) = recordings_among([source])
     regressor, base = _model(stored)
     yield from predicted_efforts(stored.base, recording, regressor, base, stored.signals)
+
+
+def observer_of(stored: StoredResult, settings: ObserverSettings) -> MomentumObserver:
+    """
+    Return the observer of external efforts on the robot of a result file.
+
+    Its bandwidth is at most that of the identification's filters, since the residuals, which the
+    threshold comes from, say nothing of faster errors.
+
+    Raises
+    ------
+    ModelError
+        as `validate_stored`.
+    SettingsError
+        where the robot has elastic joints.
+
+    """
+    if stored.model.elastic is not None:
+        raise SettingsError(
+            'external efforts on elastic joints are not observed',
+            key='robot.elastic',
+            remedy='identify the robot with rigid joints',
+        )
+    regressor, _ = _model(stored)
+    errors = {joint.joint: joint.rmse for joint in stored.identification.joints}
+    residual = np.array([errors.get(joint, np.nan) for joint in stored.robot.joints])
+    if not np.isfinite(residual).all():
+        joint = stored.robot.joints[int(np.flatnonzero(~np.isfinite(residual))[0])]
+        raise ModelError(
+            f"'{stored.path}' has no residuals of joint '{joint}', which the threshold needs",
+            file=str(stored.path),
+            joint=joint,
+            remedy='identify from efforts, with inverse dynamics',
+        )
+    fastest = min(stored.signals.cutoff, 0.5 * (stored.signals.decimate_to or np.inf))
+    settings = replace(settings, bandwidth=min(settings.bandwidth, 2.0 * np.pi * fastest))
+    return MomentumObserver(regressor, stored.base, stored.covariance, residual, settings)
 
 
 def _model(stored: StoredResult) -> tuple[Regressor, BaseStructure]:

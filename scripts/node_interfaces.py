@@ -168,5 +168,14 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         _service('~/online/reset', 'Forget the live estimate and begin anew'),
         _service('~/online/save', 'Write the live estimate into a folder below output'),
     ),
+    'observer': (
+        _subscribes('joint_states', 'Positions and efforts, as those that were identified from'),
+        _publishes('~/predicted_effort', 'Motion and effort by the model, per joint state'),
+        _publishes('~/measured_effort', 'The same motion with the measured effort at the joints'),
+        _publishes('~/external_effort', 'Efforts on the joints from outside, by the observer'),
+        _publishes('~/external_effort_threshold', 'Efforts that the model may be off by'),
+        _publishes('~/contact', 'Whether an external effort is beyond its threshold, and holds'),
+        _publishes(_diagnostics, 'The joints in contact, or why nothing is observed, each second'),
+    ),
 }
 """Interfaces of each node, by its name, in the order of the page."""

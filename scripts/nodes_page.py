@@ -42,6 +42,7 @@ from robot_identification.nodes.identification.node import IdentificationNode
 from robot_identification.nodes.identification.online_follower import Follower
 from robot_identification.nodes.identification.online_options import OnlineOptions, OnlineTask
 from robot_identification.nodes.identification.online_process import OnlineNode
+from robot_identification.nodes.observer.node import ObserverNode
 from robot_identification.nodes.recorder.node import RecorderNode
 from robot_identification.nodes.regressor.node import RegressorNode
 from robot_identification.nodes.simulation.node import SimulationNode
@@ -53,6 +54,7 @@ NODES: dict[str, Callable[[], Node]] = {
     'recorder': RecorderNode,
     'regressor': RegressorNode,
     'identification': IdentificationNode,
+    'observer': ObserverNode,
 }
 """What makes each node, by its name."""
 

@@ -34,6 +34,7 @@ WHEELS = (
     'sim.txt',
     'fleet.txt',
     'notebook.txt',
+    'parquet.txt',
     'ros-jazzy-wheels.txt',
     'dev.txt',
 )

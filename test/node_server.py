@@ -24,7 +24,7 @@ import subprocess
 import sys
 import threading
 
-NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
+NODES = ('simulation', 'recorder', 'regressor', 'identification', 'observer', 'excitation')
 LIBRARIES = (
     'diagnostic_msgs.msg',
     'mujoco',

@@ -226,3 +226,38 @@ def test_results_and_their_files_export_the_same(by_arrays, tmp_path):
 def test_unknown_formats_are_refused(by_arrays):
     with pytest.raises(SettingsError, match=r"'dae' is no format .* urdf, mjcf, sdf, c, yaml"):
         export(by_arrays, 'dae')
+
+
+def test_the_path_of_a_table_is_enough(first, by_arrays, tmp_path):
+    frame, _ = columns(first)
+    path = tmp_path / 'run.csv'
+    names = ','.join(name.replace('u', 'tau') for name in frame)
+    np.savetxt(
+        path, np.column_stack(list(frame.values())), delimiter=',', header=names, comments=''
+    )
+    found = identify(URDF, path, settings=SETTINGS)
+    np.testing.assert_allclose(
+        found.estimate.base.values, by_arrays.estimate.base.values, rtol=1e-6, atol=1e-6
+    )
+    assert found.warnings[0] == (
+        f'{path}: columns guessed by their names: position q1, q2, q3; effort tau1, tau2, tau3; '
+        'time t in s; of joints joint_1, joint_2, joint_3'
+    )
+    # the kind of effort is never guessed, whatever the columns are called
+    robot = {k: v for k, v in SETTINGS['robot'].items() if k != 'effort_kind'}
+    with pytest.raises(SettingsError, match='effort_kind'):
+        identify(URDF, path, settings={**SETTINGS, 'robot': robot})
+
+
+def test_a_table_without_stamps_needs_its_rate_and_other_joints_are_named(first, tmp_path):
+    path = tmp_path / 'run.npz'
+    np.savez(path, q=first['position'], tau=first['effort'])
+    with pytest.raises(SettingsError, match='has no time column'):
+        identify(URDF, path, settings=SETTINGS)
+    found = identify(URDF, {'file': path, 'rate': 200.0}, settings=SETTINGS)
+    assert 'position q' in found.warnings[0]
+    other = {**SETTINGS['robot'], 'joints': ['joint_2', 'joint_1', 'joint_3']}
+    path = tmp_path / 'run.csv'
+    np.savetxt(path, first['position'], delimiter=',', header='joint_1.q,joint_2.q,joint_3.q')
+    with pytest.raises(RecordingError, match='has no columns of effort'):
+        identify(URDF, {'file': path, 'rate': 200.0}, settings={**SETTINGS, 'robot': other})

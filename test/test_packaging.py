@@ -55,7 +55,7 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags and mcap themselves decompress with.
 """
 
-OPTIONAL = {'dask', 'distributed', 'numba', 'pandas', 'plotly'}
+OPTIONAL = {'dask', 'distributed', 'numba', 'pandas', 'plotly', 'pyarrow'}
 """
 Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
 
@@ -179,7 +179,7 @@ def pins(name):
     return [match.groups() for match in found]
 
 
-EXTRAS = ('sim', 'fleet', 'notebook')
+EXTRAS = ('sim', 'fleet', 'notebook', 'parquet')
 RUNTIME = ('runtime.txt', *(f'{extra}.txt' for extra in EXTRAS))
 
 
@@ -256,6 +256,29 @@ def test_nodes_without_ros_say_so_in_one_line(tmp_path):
     code, lines = without('rclpy', tmp_path, '-m', 'robot_identification.nodes.recorder.node')
     assert code == 2
     assert len(lines) == 1 and lines[0].startswith('error: nodes need ROS 2 (rclpy): source')
+
+
+@pytest.mark.parametrize(
+    ('module', 'node', 'problem'),
+    [
+        ('robot_identification_msgs', 'recorder', 'nodes need their messages'),
+        ('mujoco', 'simulation', 'the simulation needs MuJoCo'),
+    ],
+)
+def test_nodes_without_their_libraries_say_so_in_one_line(tmp_path, module, node, problem):
+    pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+    program = f'robot_identification.nodes.{node}.node'
+    code, lines = without(module, tmp_path, '-m', program)
+    assert code == 2
+    assert len(lines) == 1 and lines[0].startswith(f'error: {problem} ({module}): ')
+
+
+def test_calls_without_the_messages_say_so_in_one_line(tmp_path):
+    pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
+    words = ('-m', 'robot_identification.cli', 'node', 'plan')
+    code, lines = without('robot_identification_msgs', tmp_path, *words)
+    assert code == 2
+    assert len(lines) == 1 and lines[0].startswith('error: calling a node needs ROS 2 (')
 
 
 # --- versions, names, files -----------------------------------------------------------------

@@ -18,7 +18,15 @@ from .options import (
     output_folder,
     overrides_of,
 )
-from .output import add_requirement, EXIT_NOT_WRITTEN, fail, require, show, warn
+from .output import (
+    add_requirement,
+    EXIT_NOT_WRITTEN,
+    fail,
+    require,
+    show,
+    warn,
+    without_collection,
+)
 
 
 def add_parser(commands: Any) -> None:
@@ -80,15 +88,16 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do ``identify`` and return the exit code."""
-    from ..config.experiment_file import load_experiment
-    from ..estimation import EstimationSettings
-    from ..options.keys import read_section
-    from ..pipeline import identify, identify_factors
-    from ..reduction import with_factors
-    from ..results.factor_file import read_factor, SUFFIX
-    from ..results.link_table import link_table
-    from ..results.saving import require_writable, save
-    from ..results.verdict import verdict
+    with without_collection():
+        from ..config.experiment_file import load_experiment
+        from ..estimation import EstimationSettings
+        from ..options.keys import read_section
+        from ..pipeline import identify, identify_factors
+        from ..reduction import with_factors
+        from ..results.factor_file import read_factor, SUFFIX
+        from ..results.link_table import link_table
+        from ..results.saving import require_writable, save
+        from ..results.verdict import verdict
 
     overrides = overrides_of(options.overrides)
     if options.no_auto:

@@ -38,7 +38,7 @@ def add_parser(commands: Any) -> None:
                   --gains 14.9 13.3 11.1 10.6 11.0 11.5
             """,
     )
-    parser.add_argument('urdf', type=Path, help='the URDF or xacro file of the robot')
+    parser.add_argument('urdf', type=Path, help='the URDF, xacro or MJCF file of the robot')
     parser.add_argument(
         'recordings', type=Path, nargs='+', metavar='RECORDING', help='files or rosbag2 folders'
     )

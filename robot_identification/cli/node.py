@@ -62,12 +62,17 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do ``node`` and return the exit code."""
     try:
-        from ..nodes import client
-    except ImportError as error:
+        return _call(options)
+    except ImportError as error:  # the messages may be missing, too
         raise IdentificationError(
             f'calling a node needs ROS 2 ({error})',
             remedy="run 'make setup' in the sources, or source your ROS 2 workspace",
         ) from error
+
+
+def _call(options: argparse.Namespace) -> int:
+    from ..nodes import client
+
     parser = Parser(
         prog=f'robot-identification node {options.verb}', description=f'{VERBS[options.verb]}.'
     )

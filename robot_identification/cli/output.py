@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+import gc
 import os
 import sys
 from typing import Any, TextIO
@@ -61,6 +62,17 @@ def require(demand: str | None, *, physical: bool, plausible: bool) -> int:
             'known of masses in estimation.physical',
         )
     return EXIT_OK
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Import many modules without the garbage collector, which finds nothing in them."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager

@@ -11,13 +11,14 @@ import numpy as np
 
 from ..data.bag import joint_state_messages, joint_state_topics
 from ..data.clock import likely_unit
-from ..data.column_guess import ColumnGuess, guess_by_content, guess_by_name
+from ..data.column_guess import ColumnGuess, guess_by_content, guess_by_name, SIGNALS
 from ..data.csv import read_head
 from ..data.drives import Drives
 from ..data.joint_state import shape_of
 from ..data.npz import array_shapes
+from ..data.parquet import read_parquet_head
 from ..data.recording_config import RecordingEntry
-from ..data.table import SignalColumns
+from ..data.table import FACTOR, SignalColumns
 from ..errors import one_of, RecordingError, SettingsError
 from ..estimation.recording_faults import beginnings
 from .sources import open_recording
@@ -70,6 +71,9 @@ def described(
         if not guess.columns and head is not None:
             guess = guess_by_content(head, labels, joints)
         signals = dict(guess.columns)
+    elif kind == 'parquet':
+        guess = _of_parquet(file, joints)
+        signals = dict(guess.columns)
     else:
         raise SettingsError(
             f"'{file}' is a {kind}", file=str(file), remedy='give the recording that it is made of'
@@ -90,6 +94,55 @@ def described(
             remedy='give its sampling rate with --rate',
         )
     return replace(entry, time=guess.time, rate=rate, **signals), guess
+
+
+def is_bare(entry: RecordingEntry) -> bool:
+    """Return whether an entry is a table without any columns named, which are to be guessed."""
+    named = (entry.time, entry.position, entry.velocity, entry.effort, entry.motor)
+    return (
+        entry.file is not None
+        and all(columns is None for columns in named)
+        and entry.kind() not in ('rosbag2', FACTOR)
+    )
+
+
+def completed(
+    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives | None
+) -> tuple[RecordingEntry, ColumnGuess]:
+    """
+    Return an entry with the columns that are guessed, and the guess.
+
+    Parameters
+    ----------
+    entry:
+        As `is_bare` tells.
+    joints:
+        Names of the robot's joints.
+    drives:
+        Map from recorded positions to those of the joints.
+
+    Raises
+    ------
+    IdentificationError
+        as `described`; and where positions or efforts are not found.
+
+    """
+    assert entry.file is not None
+    ((found, guess),) = joined([described(Path(entry.file), joints, entry.rate)])
+    signals = {name: getattr(found, name) for name in ('time', 'rate', *SIGNALS)}
+    return timed(replace(entry, **signals), guess.joints, drives), guess
+
+
+def guessed_columns(entry: RecordingEntry, guess: ColumnGuess) -> str:
+    """Return what was guessed, in a sentence."""
+    signals = [
+        f'{s} {", ".join(map(str, guess.columns[s]))}' for s in SIGNALS if s in guess.columns
+    ]
+    if entry.time is not None:
+        signals.append(f'time {entry.time} in {entry.time_unit}')
+    told = 'their content, check them' if guess.by_content else 'their names'
+    joints = ', '.join(guess.joints)
+    return f'{entry.name}: columns guessed by {told}: {"; ".join(signals)}; of joints {joints}'
 
 
 def _of_bag(file: Path, joints: tuple[str, ...]) -> tuple[str, ColumnGuess]:
@@ -121,6 +174,31 @@ def _of_arrays(file: Path, joints: tuple[str, ...]) -> tuple[list[str], ColumnGu
             one = guess_by_name([f'{name}_{k}' for k in range(shape[1])], joints)
             columns.update(dict.fromkeys(one.columns, (name,) * len(joints)))
     return single, ColumnGuess(columns=columns, joints=joints if columns else ())
+
+
+def _of_parquet(file: Path, joints: tuple[str, ...]) -> ColumnGuess:
+    """
+    Return the columns, with LeRobot's ``observation.state`` for the positions.
+
+    A list may have a gripper behind the joints.
+    """
+    head = read_parquet_head(file, _HEAD)
+    episodes = np.unique(head.get('episode_index', ()))
+    if len(episodes) > 1:
+        raise RecordingError(
+            f'{file}: has several episodes',
+            file=str(file),
+            remedy="write an entry for each, with its 'rows' (docs/reference/experiment.md)",
+        )
+    gripper = f'[{len(joints)}]'
+    plain = {
+        name.replace('observation.state', 'position'): name
+        for name in head
+        if not name.endswith(gripper)
+    }
+    guess = guess_by_name(list(plain), joints, file.name)
+    columns = {s: tuple(plain[str(c)] for c in found) for s, found in guess.columns.items()}
+    return replace(guess, columns=columns)
 
 
 def joined(

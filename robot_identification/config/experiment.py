@@ -42,7 +42,8 @@ class RobotSettings(ModelSettings):
 
     urdf: str = option(
         '',
-        doc='URDF or xacro file, relative to the experiment file, or package://<package>/<path>; '
+        doc='URDF, xacro or MJCF file, relative to the experiment file, or '
+        'package://<package>/<path>; '
         'has to be given but for a delta robot, whose geometry stands in delta',
         read_only=True,
     )

@@ -31,6 +31,7 @@ from .bag_metadata import (
     RECORD,
     RECORD_KEY,
 )
+from .json_state import from_json, JSON_KINDS
 from .mcap_file import begins_as_mcap, has_end, open_mcap, scan_mcap, Select
 from .mcap_records import ERRORS
 from .messages import Messages
@@ -38,6 +39,8 @@ from .recording_config import unusable
 from .sqlite_reader import sqlite_info, sqlite_messages, sqlite_topics
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
+
+_JOINT_STATES = (JOINT_STATE, *JSON_KINDS)
 
 _NEWEST = 9  # version of metadata.yaml
 
@@ -134,12 +137,14 @@ def joint_state_topics(bag: Path) -> tuple[str, ...]:
         raise
     except Exception as error:  # as in joint_state_messages
         raise _damaged(bag, error) from error
-    return tuple(name for name, kind in topics.items() if kind == JOINT_STATE)
+    return tuple(name for name, kind in topics.items() if kind in _JOINT_STATES)
 
 
 def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     """
     Iterate over the serialised joint states of a bag by receive time, some thousand at a time.
+
+    Those in JSON, as Foxglove writes them, are converted.
 
     Parameters
     ----------
@@ -156,7 +161,7 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     """
 
     def select(name: str, kind: str) -> bool:
-        return kind == JOINT_STATE and name.lstrip('/') == topic.lstrip('/')
+        return kind in _JOINT_STATES and name.lstrip('/') == topic.lstrip('/')
 
     try:
         recording = _recording(bag)
@@ -174,7 +179,8 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
         try:
             for messages in _messages(file, recording.compression, select, topics):
                 count += len(messages)
-                yield messages
+                in_json = any(select(*each) and each[1] in JSON_KINDS for each in topics.items())
+                yield from_json(messages) if in_json else messages
         except Exception as error:  # of sqlite, zstd, lz4 and mcap, each its own
             raise _damaged(file, error) from error
     for (name, kind), promised in recording.counts.items():
@@ -320,7 +326,7 @@ def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingErro
             file=str(bag),
             remedy='record it again',
         )
-    others = [name for name, kind in topics.items() if kind == JOINT_STATE]
+    others = [name for name, kind in topics.items() if kind in _JOINT_STATES]
     same = [kind for name, kind in topics.items() if name.lstrip('/') == topic.lstrip('/')]
     what = f'is of type {same[0]}' if same else 'is not in it'
     remedy = (

@@ -174,16 +174,26 @@ class WatchedSource:
     """
     A recording source whose clock is found when it is read to its end for the first time.
 
+    Parameters
+    ----------
+    source:
+        The source.
+    keep:
+        Rows that are kept of its beginning, for those who would read it again.
+
     Attributes
     ----------
     clock:
         The clock; None before.
+    beginning:
+        The first ``keep`` rows, or all if there are no more, in blocks; empty before.
 
     """
 
-    def __init__(self, source: Any) -> None:
-        self._source = source
+    def __init__(self, source: Any, keep: int = 0) -> None:
+        self._source, self._keep = source, keep
         self.clock: Clock | None = None
+        self.beginning: tuple[Recording, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
@@ -194,10 +204,15 @@ class WatchedSource:
             yield from self._source.blocks(size)
             return
         watch = ClockWatch(source_name(self._source))
+        kept: list[Recording] = []
+        left = self._keep
         for block in self._source.blocks(size):
             watch.add(block.time)
+            if left:
+                kept.append(block.rows(0, left))
+                left -= len(kept[-1])
             yield block
-        self.clock = watch.clock()
+        self.clock, self.beginning = watch.clock(), tuple(kept)
 
 
 _STEPS_AT_ONCE = 256

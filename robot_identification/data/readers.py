@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import RecordingError
 from .csv import read_csv
 from .npz import read_npz
+from .parquet import read_parquet
 from .recording_config import RecordingEntry
 from .rosbag import read_rosbag
 from .table import Counts, Table, TIME_UNITS
@@ -19,6 +20,7 @@ from .table import Counts, Table, TIME_UNITS
 READERS: dict[str, Callable[..., Iterator[Table]]] = {
     'csv': read_csv,
     'npz': read_npz,
+    'parquet': read_parquet,
     'rosbag2': read_rosbag,
 }
 

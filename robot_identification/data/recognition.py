@@ -46,7 +46,7 @@ def require_kind(path: Path, kind: str, key: str) -> None:
     ----------
     kind:
         ``urdf`` (xacro included), ``parameters`` (a prior), ``bounds``, ``rosbag2``, ``csv``,
-        ``npz`` or ``factor``.
+        ``npz``, ``parquet`` or ``factor``.
     key:
         Name of the request's field or setting, for the message.
 
@@ -123,6 +123,11 @@ def _is_archive(path: Path) -> bool:
         return False
 
 
+def _is_parquet(path: Path) -> bool:
+    with path.open('rb') as stream:
+        return stream.read(4) == b'PAR1'
+
+
 _KINDS: dict[str, tuple[str, Callable[[Path], bool]]] = {
     'urdf': ('a URDF or xacro file', is_urdf_file),
     'parameters': ('a YAML file of parameters', _text_with(_PARAMETERS)),
@@ -130,5 +135,6 @@ _KINDS: dict[str, tuple[str, Callable[[Path], bool]]] = {
     'rosbag2': ('a rosbag2 recording', _is_bag),
     'csv': ('a table of numbers', _is_table),
     'npz': ('a file of numpy.savez', _is_archive),
+    'parquet': ('a Parquet file', _is_parquet),
     FACTOR: ("a factor that 'robot-identification reduce' wrote", _is_archive),
 }

@@ -24,6 +24,7 @@ _SUFFIXES = {
     '.dat': 'csv',
     '.tsv': 'csv',
     '.npz': 'npz',
+    '.parquet': 'parquet',
     '.mcap': 'rosbag2',
     '.db3': 'rosbag2',
     '.factor': FACTOR,
@@ -264,7 +265,7 @@ def _check_counts(
         columns = signal.columns if isinstance(signal, SignalColumns) else signal
         if columns is None and kind == 'rosbag2' and name != 'velocity':
             given = n_joints  # the joints' own names
-        elif columns is None or (isinstance(columns, str) and kind == 'npz'):
+        elif columns is None or (isinstance(columns, str) and kind in ('npz', 'parquet')):
             continue  # the file says how many
         else:
             given = 1 if isinstance(columns, str) else len(columns)

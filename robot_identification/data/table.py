@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import RecordingError
 from ..options.fields import option
 
-FORMATS = ('csv', 'npz', 'rosbag2')
+FORMATS = ('csv', 'npz', 'parquet', 'rosbag2')
 """Kinds of recording files."""
 
 TIME_UNITS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9}

@@ -227,8 +227,10 @@ class Trial:
         What is compared.
     rows:
         (4, m, n, p) rows without gravity, and of 1 m/s^2 along x, y and z.
+    standing:
+        The rows under the robot's gravity.
     grams:
-        Of the rows as they are, see `gram_matrices`.
+        Of these, see `gram_matrices`.
     base:
         The fit without any change.
 
@@ -238,6 +240,7 @@ class Trial:
     model: HypothesisModel
     observed: Observation
     rows: np.ndarray
+    standing: np.ndarray
     grams: np.ndarray
     base: HypothesisFit
 
@@ -258,9 +261,10 @@ class Trial:
             bodies = bodies.updated(known)
         model = HypothesisModel.of(robot, plain, bodies)
         rows = model.weight_rows(observed.motion)
-        grams = gram_matrices(_standing(rows, robot.gravity), observed.effort)
+        standing = _standing(rows, robot.gravity)
+        grams = gram_matrices(standing, observed.effort)
         fit = model.fit(_normalised(grams, observed.effort))
-        return cls(robot, model, observed, rows, grams, fit)
+        return cls(robot, model, observed, rows, standing, grams, fit)
 
     def explanations(self) -> list[Explanation]:
         """Return the best explanation and those nearly as good; none where nothing is wrong."""
@@ -387,11 +391,11 @@ class Trial:
         if change.moves:
             motion = change.motion(self.observed.motion)
             return gram_matrices(self.model.rows(motion)[which], effort)
-        gravity = self.robot.gravity if change.gravity is None else np.array(change.gravity)
-        rows = _standing(self.rows[:, which], gravity)
         if change.gravity is not None or not isinstance(which, slice):
-            return gram_matrices(rows, effort)
+            gravity = self.robot.gravity if change.gravity is None else np.array(change.gravity)
+            return gram_matrices(_standing(self.rows[:, which], gravity), effort)
         # only the efforts are others
+        rows = self.standing
         grams, p = self.grams.copy(), rows.shape[-1]
         grams[:, p, :p] = grams[:, :p, p] = np.einsum('mjp,mj->jp', rows, effort)
         grams[:, p, p] = (effort**2).sum(axis=0)

@@ -49,9 +49,14 @@ SURE = 3.0
 
 
 def beginnings(sources: Sequence[RecordingSource]) -> tuple[Recording, ...]:
-    """Read the beginnings of recordings, no more than `ROWS` rows of all unless they are many."""
-    rows = max(_FEWEST, ROWS // max(1, len(sources)))
+    """Read the beginnings of recordings, unless their sources have kept them."""
+    rows = beginning_rows(len(sources))
     return tuple(recording for s in sources if (recording := _beginning(s, rows)) is not None)
+
+
+def beginning_rows(n_sources: int) -> int:
+    """Return the rows of each recording that are looked at: `ROWS` of all unless they are many."""
+    return max(_FEWEST, ROWS // max(1, n_sources))
 
 
 def in_seconds(
@@ -125,7 +130,8 @@ def _driving(joints: tuple[str, ...], estimate: Estimate) -> tuple[str, ...]:
 
 def _beginning(source: RecordingSource, rows: int) -> Recording | None:
     parts, count = [], 0
-    for block in source.blocks(min(rows, 16384)):
+    kept = getattr(source, 'beginning', ())
+    for block in kept or source.blocks(min(rows, 16384)):
         parts.append(block.rows(0, rows - count))
         count += len(parts[-1])
         if count >= rows:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..errors import ModelError
 from ..untrusted.files import read_text, require_regular, user_path
 from ..untrusted.xacro_process import expand_xacro
+from .mjcf import is_mjcf, urdf_of_mjcf
 
 URDF_SIZE = 16 << 20
 """Largest size of a URDF or xacro file [bytes]."""
@@ -20,6 +21,8 @@ def read_urdf(
 ) -> tuple[str, Path | None]:
     """
     Return the URDF text and its path (None if ``source`` is the text itself).
+
+    A file in MJCF is converted (`model.mjcf`).
 
     Raises ModelError if the file or package does not exist, or xacro is needed and missing or
     fails.
@@ -34,7 +37,8 @@ def read_urdf(
         )
     try:
         if path.suffix != '.xacro':
-            return read_text(path, URDF_SIZE), path
+            text = read_text(path, URDF_SIZE)
+            return (urdf_of_mjcf(path) if is_mjcf(text, path) else text), path
         require_regular(path, URDF_SIZE)
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 
-_NODES = r'(simulation|excitation|recorder|regressor|identification)'
+_NODES = r'(simulation|excitation|recorder|regressor|identification|observer)'
 _PROGRAM = re.compile(
     rf'(.*[/\\])?{_NODES}_node(\.exe)?|robot_identification\.nodes\.{_NODES}\.node'
 )
@@ -22,14 +22,20 @@ def _is_program() -> bool:
     return any(_PROGRAM.fullmatch(word) for word in sys.orig_argv[1:4])
 
 
-def _require_ros() -> None:
-    """End a node's process in one line where ROS is missing."""
-    if find_spec('rclpy') is None:
-        sys.stderr.write(
-            "error: nodes need ROS 2 (rclpy): source your ROS 2 workspace, or run 'make setup' in "
-            'the sources\n'
-        )
-        raise SystemExit(2)
+def _require_libraries() -> None:
+    """End a node's process in one line where ROS, the messages or the simulator are missing."""
+    ros = "source your ROS 2 workspace, or run 'make setup' in the sources"
+    needed = {
+        'rclpy': ('nodes need ROS 2', ros),
+        'robot_identification_msgs': ('nodes need their messages', ros),
+    }
+    if any('simulation' in word for word in sys.orig_argv[1:4]):
+        sim = "pip install 'robot-identification[sim]' brings it"
+        needed['mujoco'] = ('the simulation needs MuJoCo', sim)
+    for module, (problem, remedy) in needed.items():
+        if find_spec(module) is None:
+            sys.stderr.write(f'error: {problem} ({module}): {remedy}\n')
+            raise SystemExit(2)
 
 
 def _leave_quietly_while_loading() -> None:
@@ -44,7 +50,7 @@ def _leave_quietly_while_loading() -> None:
 
 if _is_program():
     _leave_quietly_while_loading()
-    _require_ros()
+    _require_libraries()
 
 # Threads of the linear algebra cost more than they give on matrices of this size: on the TX-40's
 # recording six times the processor time, taken from the other nodes.  Read when NumPy is loaded.

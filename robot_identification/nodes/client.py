@@ -97,6 +97,8 @@ TOPICS: Mapping[str, Interface] = {
     'recorder': Interface(f'{_OWN}/msg/RecorderStatus', 'recorder/status'),
     'online': Interface(f'{_OWN}/msg/OnlineStatus', 'identification/online/status'),
     'parameters': Interface(f'{_OWN}/msg/ParameterSet', 'identification/online/parameters'),
+    'contact': Interface('std_msgs/msg/Bool', 'observer/contact'),
+    'external_effort': Interface('sensor_msgs/msg/JointState', 'observer/external_effort'),
 }
 """Topics that can be watched."""
 

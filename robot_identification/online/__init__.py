@@ -4,7 +4,13 @@
 from .change_detector import Change, ChangeDetector, ChangeSettings
 from .delay import DelayRows, DelayWatch
 from .identifier import OnlineIdentifier, Update
-from .momentum_observer import ExternalEffort, MomentumObserver
+from .momentum_observer import (
+    EffortWatch,
+    ExternalEffort,
+    MomentumObserver,
+    Observation,
+    ObserverSettings,
+)
 from .resampler import StreamCounts
 
 __all__ = [
@@ -13,8 +19,11 @@ __all__ = [
     'ChangeSettings',
     'DelayRows',
     'DelayWatch',
+    'EffortWatch',
     'ExternalEffort',
     'MomentumObserver',
+    'Observation',
+    'ObserverSettings',
     'OnlineIdentifier',
     'StreamCounts',
     'Update',

@@ -266,6 +266,22 @@ class StoredResult(ResultView):
         return Fit(joints, *errors)
 
     @property
+    def covariance(self) -> np.ndarray:
+        """
+        (b, b) covariance of the errors of ``base``; NaN for unknown.
+
+        Raises `IdentificationError` if the file does not have it.
+        """
+        rows, n = self.document.get('covariance'), len(self.base.values)
+        sizes = [len(row) for row in rows] if isinstance(rows, list) else None
+        if rows is None or sizes != [*range(1, n + 1)]:
+            raise damaged(self.path or Path(), f'covariance is not a triangle of {n} rows', None)
+        lower = np.zeros((n, n))
+        for i, row in enumerate(rows):
+            lower[i, : i + 1] = [_figure(value) for value in row]
+        return lower + np.tril(lower, -1).T
+
+    @property
     def highest_speed(self) -> np.ndarray:
         """Highest speed of each joint in the identification [rad/s or m/s]; NaN for unknown."""
         known = self.document['identification'].get('highest_speed')

@@ -111,7 +111,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, bool, int)) else str(value)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(getattr(yaml, 'CSafeDumper', yaml.SafeDumper)):  # type: ignore[misc]
     """Writes entries of lists on one line each, and long texts as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -147,7 +147,9 @@ def dump(document: Mapping[str, Any]) -> str:
     """Return a document as YAML, an empty line between its top-level keys."""
     shaped = {key: _shaped(value) for key, value in document.items()}
     parts = [
-        yaml.dump({key: value}, Dumper=_Dumper, sort_keys=False, width=2**31, allow_unicode=True)
+        yaml.dump(
+            {key: value}, Dumper=_Dumper, sort_keys=False, width=2**31 - 1, allow_unicode=True
+        )
         for key, value in shaped.items()
     ]
     return '\n'.join(parts)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Expansion of xacro files in a child process with limits on time and memory.
+Conversion of files in a child process with limits on time and memory.
 
 A xacro file is a program: ``${9**9**9}`` never ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import json
 import os
 from pathlib import Path
@@ -31,8 +31,9 @@ _PROGRAM = """
 import json, sys
 request = json.load(sys.stdin)
 sys.path[:] = request['sys_path']
+from importlib import import_module
 from robot_identification.untrusted.xacro_process import main
-main(request)
+main(request, import_module(request['module']).converted)
 """
 
 
@@ -46,32 +47,9 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
         if xacro is missing, fails, or exceeds its time or memory.
 
     """
-    request = {
-        'path': str(path),
-        'arguments': {str(name): str(value) for name, value in arguments.items()},
-        'sys_path': [*sys.path, PACKAGE_FOLDER],
-        'seconds': int(TIME_LIMIT) + 1,
-        'bytes': MEMORY_LIMIT,
-    }
-    try:
-        done = subprocess.run(
-            # sys.path is passed on, so `site` need not make it anew
-            [sys.executable, '-S', '-c', _PROGRAM],
-            input=json.dumps(request).encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=TIME_LIMIT,
-            check=False,
-        )
-        answer = (
-            json.loads(done.stdout) if done.returncode == 0 else {'error': _end(done.returncode)}
-        )
-    except subprocess.TimeoutExpired:
-        answer = {'error': f'it takes longer than {TIME_LIMIT:.0f} s'}
-    except OSError as error:
-        answer = {'error': f'its process cannot be started ({error.strerror})'}
-    except ValueError:
-        answer = {'error': 'its process gave no answer'}
+    texts = {str(name): str(value) for name, value in arguments.items()}
+    request = {'path': str(path), 'arguments': texts}
+    answer = answer_of(__name__, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
     if answer.get('missing'):
         raise ModelError(
             f"'{path}' is a xacro file, and xacro is not installed",
@@ -87,32 +65,83 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
     return str(answer['text'])
 
 
+def answer_of(
+    module: str, request: Mapping[str, Any], *, seconds: float, memory: int
+) -> dict[str, Any]:
+    """
+    Return what the function ``converted`` of a module returns for a request, in a child process.
+
+    Parameters
+    ----------
+    module:
+        Full name of the module.
+    request:
+        Of what JSON has, as is the answer.
+    seconds, memory:
+        Time [s] and address space [bytes] that it may take.
+
+    Returns
+    -------
+    dict
+        The answer, or a text ``error``.
+
+    """
+    request = {
+        **request,
+        'module': module,
+        'sys_path': [*sys.path, PACKAGE_FOLDER],
+        'seconds': int(seconds) + 1,
+        'bytes': memory,
+    }
+    try:
+        done = subprocess.run(
+            # sys.path is passed on, so `site` need not make it anew
+            [sys.executable, '-S', '-c', _PROGRAM],
+            input=json.dumps(request).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=seconds,
+            check=False,
+        )
+        if done.returncode != 0:
+            return {'error': _end(done.returncode)}
+        return dict(json.loads(done.stdout))
+    except subprocess.TimeoutExpired:
+        return {'error': f'it takes longer than {seconds:.0f} s'}
+    except OSError as error:
+        return {'error': f'its process cannot be started ({error.strerror})'}
+    except (ValueError, TypeError):
+        return {'error': 'its process gave no answer'}
+
+
 def _end(code: int) -> str:
     """Return text on the end of a process without an answer."""
     return 'its process was killed' if code < 0 else f'its process ended with code {code}'
 
 
-def main(request: Mapping[str, Any]) -> None:
-    """Expand a file in the child process and write the answer to its standard output."""
+def main(request: Mapping[str, Any], convert: Callable[[Mapping[str, Any]], Any]) -> None:
+    """Convert a file in the child process and write the answer to its standard output."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (request['seconds'], request['seconds']))
     resource.setrlimit(resource.RLIMIT_AS, (request['bytes'], request['bytes']))
     # what xacro prints must not come between
     with open(os.dup(1), 'w', encoding='ascii') as out:
         os.dup2(2, 1)
-        json.dump(_answer(request), out)
+        try:
+            answer = convert(request)
+        except Exception as error:  # of the libraries, and what the file computes
+            answer = {'error': _reason(error, request['bytes'] >> 20)}
+        json.dump(answer, out)
 
 
-def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
+def converted(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Expand a xacro file."""
     try:
         import xacro
     except ImportError:
         return {'missing': True}
-    try:
-        document = xacro.process_file(request['path'], mappings=request['arguments'])
-        return {'text': document.toprettyxml(indent='  ')}
-    except Exception as error:  # of xacro, expat and what the file computes
-        return {'error': _reason(error, request['bytes'] >> 20)}
+    document = xacro.process_file(request['path'], mappings=request['arguments'])
+    return {'text': document.toprettyxml(indent='  ')}
 
 
 def _reason(error: Exception, megabytes: int) -> str:

@@ -214,10 +214,10 @@ def test_other_encodings_are_refused(tmp_path):
         writer = McapWriter(stream)
         writer.start('ros2')
         schema = writer.register_schema(KIND, 'ros2msg', b'')
-        channel = writer.register_channel(TOPIC, 'json', schema)
+        channel = writer.register_channel(TOPIC, 'protobuf', schema)
         writer.add_message(channel, START, b'{}', START)
         writer.finish()
-    with pytest.raises(RecordingError, match=f'is of type {KIND} in json'):
+    with pytest.raises(RecordingError, match=f'is of type {KIND} in protobuf'):
         in_bulk(path)
 
 

@@ -116,7 +116,7 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
 
     urdf = ROOT / 'urdf' / 'szabo_3r.urdf'
     ros.start('simulation', parameters={'robot_description': str(urdf), 'rate': 100.0})
-    for node in ('recorder', 'regressor', 'excitation'):
+    for node in ('recorder', 'regressor', 'excitation', 'observer'):
         ros.start(node, parameters={'output': str(tmp_path)} if node == 'recorder' else None)
     ros.start('identification', parameters={'online.enabled': True, 'output': str(tmp_path)})
     ros.subscribe(Regressor, '/regressor/regressor', 10)
@@ -147,7 +147,14 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
         30.0,
         'the live regressor and the live identification',
     )
-    for node in ('simulation', 'excitation', 'recorder', 'regressor', 'identification'):
+    for node in (
+        'simulation',
+        'excitation',
+        'recorder',
+        'regressor',
+        'identification',
+        'observer',
+    ):
         for place, kind in found(node).items():
             assert described[node].get(place) == kind, f'{node}: {place}'
         missing = set(described[node]) - set(found(node)) - {('publishes', '/clock')}

@@ -42,7 +42,7 @@ def test_descriptions_begin_with_a_capital_and_end_without_a_full_stop():
 
 def test_a_description_fits_into_a_sentence():
     words = {info.name: info.clause for _, info in walk(Experiment)}
-    assert words['urdf'].startswith('URDF or xacro file')
+    assert words['urdf'].startswith('URDF, xacro or MJCF file')
     assert words['gravity'].startswith('acceleration of free fall')
 
 

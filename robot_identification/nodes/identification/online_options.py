@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...config.problem import IdentificationProblem
+from ...data.drives import Drives
 from ...errors import SettingsError
 from ...online import ChangeSettings
 from ...options.fields import option
@@ -131,8 +132,12 @@ def require_live(problem: IdentificationProblem) -> None:
             key='robot.elastic',
             remedy='record both sides and call ~/identify',
         )
-    n = len(problem.robot.joints)
-    for signal, columns in ({} if problem.drives is None else problem.drives.recorded(n)).items():
+    require_a_value_a_joint(len(problem.robot.joints), problem.drives)
+
+
+def require_a_value_a_joint(n: int, drives: Drives | None) -> None:
+    """Raise `SettingsError` if the drives of n joints take other than n columns of a signal."""
+    for signal, columns in ({} if drives is None else drives.recorded(n)).items():
         if columns != n:
             raise SettingsError(
                 f"'robot.drives' takes {columns} columns of {signal} for {n} joints",

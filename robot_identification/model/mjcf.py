@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+URDF of a robot that is described in MJCF, as MuJoCo reads it.
+
+Each body becomes a link, whose frame is the body's moved to the anchor of its last joint; a body
+with k joints has k - 1 links without inertia before it.  Reference positions (``ref``) turn into
+the joints' origins, so that positions mean the same.  Meshes are left out, and so is what a URDF
+has no element for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+import re
+from typing import Any
+import warnings
+
+from lxml import etree
+import numpy as np
+import pinocchio as pin
+
+from ..errors import IdentificationWarning, missing_extra, ModelError, one_of
+from ..untrusted.xacro_process import answer_of
+
+TIME_LIMIT, MEMORY_LIMIT = 30.0, 8 << 30
+"""Time that MuJoCo may take, with meshes [s], and address space [bytes]."""
+
+_ROOT = re.compile(r'<(mujocoinclude|mujoco|sdf|\w+)\b')
+_BALL, _SLIDE, _HINGE = 1, 2, 3  # mjtJoint
+_SHAPES = {2: 'sphere', 3: 'cylinder', 5: 'cylinder', 6: 'box'}  # mjtGeom; 3 is a capsule
+
+
+def is_mjcf(text: str, path: Path) -> bool:
+    """
+    Return whether a text is MJCF by its first element.
+
+    Raises ModelError, with what to do, if it is SDF, which is not read.
+    """
+    found = _ROOT.search(re.sub(r'<!--.*?-->', '', text, flags=re.DOTALL))
+    root = '' if found is None else found[1]
+    if root == 'sdf':
+        raise ModelError(
+            f"'{path}' is an SDF file, which is not read",
+            file=str(path),
+            remedy='give the URDF or xacro file that it was made from, or convert it: '
+            "'pysdf' (sdf2urdf) does",
+        )
+    return root == 'mujoco'
+
+
+def urdf_of_mjcf(path: Path) -> str:
+    """
+    Return the URDF of a file in MJCF.
+
+    Raises
+    ------
+    ModelError
+        if MuJoCo cannot read it, or a URDF cannot express it.
+    IdentificationError
+        if MuJoCo is not installed.
+
+    Warns
+    -----
+    IdentificationWarning
+        naming what the URDF lacks.
+
+    """
+    answer = answer_of(
+        __name__, {'path': str(path.absolute())}, seconds=TIME_LIMIT, memory=MEMORY_LIMIT
+    )
+    if answer.get('missing'):
+        raise missing_extra('mujoco', 'sim')
+    if 'text' not in answer:
+        raise ModelError(
+            f"'{path}' cannot be converted to URDF: {answer['error']}",
+            file=str(path),
+            remedy='correct the file, or give a URDF',
+        )
+    for remark in answer['remarks']:
+        warnings.warn(f"'{path}': {remark}", IdentificationWarning, stacklevel=2)
+    return str(answer['text'])
+
+
+def converted(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the URDF and remarks, or the error, of the file that a request names."""
+    try:
+        import mujoco
+    except ImportError:
+        return {'missing': True}
+    model = mujoco.MjModel.from_xml_path(request['path'])
+    conversion = _Conversion(model)
+    document = conversion.document()
+    etree.indent(document)
+    text = etree.tostring(document, encoding='unicode')
+    return {'text': text + '\n', 'remarks': list(conversion.remarks())}
+
+
+class _Conversion:
+    """Conversion of MuJoCo's compiled model ``model`` (`mujoco.MjModel`)."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        # link frames in body frames
+        self._shift = np.zeros((model.nbody, 3))
+        for body in range(1, model.nbody):
+            for joint in self._joints_of(body):
+                self._shift[body] = model.jnt_pos[joint]
+
+    def document(self) -> etree._Element:
+        model = self._model
+        name = model.names[: model.names.index(b'\0')].decode() or 'robot'
+        root = etree.Element('robot', name=name)
+        etree.SubElement(root, 'link', name=self._body(0))
+        for body in range(1, model.nbody):
+            self._add_body(root, body)
+        return root
+
+    def remarks(self) -> Iterator[str]:
+        model = self._model
+        rotors = [self._joint(j) for j in range(model.njnt) if model.dof_armature[_dof(model, j)]]
+        if rotors:
+            yield f'armature of {one_of(rotors)} has no element in a URDF'
+        loops = int(np.sum(model.eq_type < 2))  # connect, weld
+        if loops:
+            yield f'{loops} closed loops are cut open; describe them by robot.loops'
+        if model.nmesh:
+            yield 'meshes are left out: plans see the other shapes alone'
+
+    def _joints_of(self, body: int) -> range:
+        first, count = self._model.body_jntadr[body], self._model.body_jntnum[body]
+        return range(first, first + count)
+
+    def _body(self, body: int) -> str:
+        return str(self._model.body(body).name) or f'body_{body}'
+
+    def _joint(self, joint: int) -> str:
+        return str(self._model.joint(joint).name) or f'joint_{joint}'
+
+    def _add_body(self, root: etree._Element, body: int) -> None:
+        model = self._model
+        parent, place = int(model.body_parentid[body]), model.body_pos[body].copy()
+        rotation = _rotation(model.body_quat[body])
+        parent_link, anchor = self._body(parent), np.zeros(3)
+        place -= self._shift[parent]
+        joints = self._joints_of(body)
+        for joint in joints:
+            kind = int(model.jnt_type[joint])
+            if kind not in (_SLIDE, _HINGE):
+                what = 'is a ball joint' if kind == _BALL else 'lets its body float'
+                raise ValueError(
+                    f"joint '{self._joint(joint)}' of body '{self._body(body)}' {what}; only "
+                    'hinges and slides can be converted'
+                )
+            step = model.jnt_pos[joint] - anchor
+            anchor = model.jnt_pos[joint]
+            axis, ref = model.jnt_axis[joint], float(model.qpos0[model.jnt_qposadr[joint]])
+            last = joint == joints[-1]
+            link = self._body(body) if last else f'{self._body(body)}_{self._joint(joint)}'
+            origin = place + rotation @ step
+            turned = rotation
+            if kind == _SLIDE:
+                origin = origin - ref * rotation @ axis
+            else:
+                turned = rotation @ pin.exp3(-ref * axis)
+            element = self._add_joint(root, joint, parent_link, link)
+            _origin(element, origin, turned)
+            parent_link, place, rotation = link, np.zeros(3), np.eye(3)
+            if not last:
+                etree.SubElement(root, 'link', name=link)
+        if not joints:
+            element = _joint_element(root, f'{self._body(body)}_fixed', 'fixed')
+            etree.SubElement(element, 'parent', link=parent_link)
+            etree.SubElement(element, 'child', link=self._body(body))
+            _origin(element, place, rotation)
+        self._add_link(root, body)
+
+    def _add_joint(
+        self, root: etree._Element, joint: int, parent: str, child: str
+    ) -> etree._Element:
+        model = self._model
+        limited, hinge = bool(model.jnt_limited[joint]), model.jnt_type[joint] == _HINGE
+        kind = 'prismatic' if not hinge else 'revolute' if limited else 'continuous'
+        element = _joint_element(root, self._joint(joint), kind)
+        etree.SubElement(element, 'parent', link=parent)
+        etree.SubElement(element, 'child', link=child)
+        etree.SubElement(element, 'axis', xyz=_text(model.jnt_axis[joint]))
+        # 1e9 and 0 stand for no limit
+        lower, upper = model.jnt_range[joint] if limited else (-1e9, 1e9)
+        limits = {'effort': _text([self._effort(joint)]), 'velocity': '0'}
+        if kind != 'continuous':
+            limits.update(lower=_text([lower]), upper=_text([upper]))
+        etree.SubElement(element, 'limit', limits)
+        dof = _dof(model, joint)
+        damping, friction = np.ravel(model.dof_damping[dof])[0], model.dof_frictionloss[dof]
+        if damping or friction:
+            etree.SubElement(
+                element, 'dynamics', damping=_text([damping]), friction=_text([friction])
+            )
+        return element
+
+    def _effort(self, joint: int) -> float:
+        """Return the largest effort of a joint; 0 for unknown."""
+        model = self._model
+        if model.jnt_actfrclimited[joint]:
+            return float(np.abs(model.jnt_actfrcrange[joint]).max())
+        drives = (model.actuator_trntype == 0) & (model.actuator_trnid[:, 0] == joint)
+        if not drives.any() or not model.actuator_forcelimited[drives].all():
+            return 0.0
+        forces = np.abs(model.actuator_forcerange[drives]).max(axis=1)
+        return float(np.sum(forces * np.abs(model.actuator_gear[drives, 0])))
+
+    def _add_link(self, root: etree._Element, body: int) -> None:
+        model, link = self._model, etree.SubElement(root, 'link', name=self._body(body))
+        if model.body_mass[body] > 0.0:
+            inertial = etree.SubElement(link, 'inertial')
+            place = model.body_ipos[body] - self._shift[body]
+            _origin(inertial, place, _rotation(model.body_iquat[body]))
+            etree.SubElement(inertial, 'mass', value=_text([model.body_mass[body]]))
+            tensor = dict.fromkeys(('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz'), '0')
+            for axis, value in zip('xyz', model.body_inertia[body], strict=True):
+                tensor[f'i{axis}{axis}'] = _text([value])
+            etree.SubElement(inertial, 'inertia', tensor)
+        for geom in np.flatnonzero(model.geom_bodyid == body):
+            self._add_shape(link, int(geom))
+
+    def _add_shape(self, link: etree._Element, geom: int) -> None:
+        model = self._model
+        shape = _SHAPES.get(int(model.geom_type[geom]))
+        if shape is None:
+            return
+        touches = model.geom_contype[geom] or model.geom_conaffinity[geom]
+        element = etree.SubElement(link, 'collision' if touches else 'visual')
+        place = model.geom_pos[geom] - self._shift[model.geom_bodyid[geom]]
+        _origin(element, place, _rotation(model.geom_quat[geom]))
+        first, second, third = (float(value) for value in model.geom_size[geom])
+        sizes = {'radius': _text([first])}
+        if shape == 'box':
+            sizes = {'size': _text(2.0 * np.array([first, second, third]))}
+        elif shape == 'cylinder':
+            # a capsule as the cylinder around it
+            capsule = model.geom_type[geom] == 3
+            sizes['length'] = _text([2.0 * (second + (first if capsule else 0.0))])
+        etree.SubElement(etree.SubElement(element, 'geometry'), shape, sizes)
+
+
+def _dof(model: Any, joint: int) -> int:
+    return int(model.jnt_dofadr[joint])
+
+
+def _rotation(quaternion: np.ndarray) -> np.ndarray:
+    return np.asarray(pin.Quaternion(*(float(part) for part in quaternion)).matrix())
+
+
+def _joint_element(root: etree._Element, name: str, kind: str) -> etree._Element:
+    return etree.SubElement(root, 'joint', name=name, type=kind)
+
+
+def _origin(element: etree._Element, place: np.ndarray, rotation: np.ndarray) -> None:
+    angles = pin.rpy.matrixToRpy(rotation)
+    etree.SubElement(element, 'origin', xyz=_text(place), rpy=_text(angles))
+
+
+def _text(values: Any) -> str:
+    return ' '.join(repr(float(value)) for value in values)

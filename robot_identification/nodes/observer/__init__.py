@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node ``observer``: predicted and external efforts along the joint states."""
