@@ -45,6 +45,8 @@ BENCHMARKS = (
     'filters',
     'excitation',
     'checked_plans',
+    'all_arms',
+    'calibration',
     'energy_tx40',
     'real_robots',
 )

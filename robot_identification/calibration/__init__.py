@@ -5,7 +5,7 @@ Calibration: motions until the parameters are known well enough.
 `goal` has what is wanted and what is known, `loop` plans, executes and identifies.
 """
 
-from .goal import CalibrationSettings, hopeless, needed_duration, Standing
+from .goal import CalibrationSettings, hopeless, needed_duration, Standing, sufficient_share
 from .loop import (
     automatic_choice,
     calibrate,
@@ -31,5 +31,6 @@ __all__ = [
     'next_motion',
     'SPENT',
     'Standing',
+    'sufficient_share',
     'UNREACHABLE',
 ]

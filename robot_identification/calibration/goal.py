@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..excitation.deviations import PredictedDeviations
 from ..options.fields import option
 from ..results.result import Result
 
 HOPELESS = 1.5
 """A deviation that stays above the target by this factor at the end of the budget is given up."""
 
-SHORTEST = 0.3
-"""Share of the planner's duration that a motion takes at least."""
+FIRST, SHORTEST = 0.5, 0.2
+"""Share of the planner's duration that the first motion takes, and each one at least."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,35 @@ def needed_duration(standing: Standing, spent: float, longest: float) -> float:
     worst = float(np.max(standing.relative_std[standing.open], initial=0.0))
     missing = spent * ((worst / standing.settings.target) ** 2 - 1.0)
     return float(np.clip(missing, SHORTEST * longest, longest))
+
+
+def sufficient_share(
+    standing: Standing, targets: Mapping[str, float], planned: PredictedDeviations
+) -> float:
+    """
+    Return which share of a planned motion is expected to suffice for the targets.
+
+    Information is 1 / std^2 and grows with the time; the parameter that needs most counts.
+
+    Parameters
+    ----------
+    standing:
+        After the motions so far.
+    targets:
+        Wanted classical standard deviations by base parameter, in its unit.
+    planned:
+        Standard deviations that are predicted for the motions so far and the planned one.
+
+    """
+    before = dict(zip(standing.names, standing.std / standing.inflation, strict=True))
+    after = dict(zip(planned.names, planned.std, strict=True))
+    shares = [0.0]
+    for name in targets.keys() & after.keys():
+        known = 1.0 / before[name] ** 2 if np.isfinite(before[name]) else 0.0
+        brought = 1.0 / after[name] ** 2 - known
+        missing = 1.0 / targets[name] ** 2 - known
+        shares.append(missing / brought if brought > 0.0 else np.inf)
+    return float(max(shares))
 
 
 def hopeless(standings: Sequence[Standing]) -> np.ndarray:

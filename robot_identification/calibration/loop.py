@@ -36,10 +36,21 @@ from ..results.plan_file import as_points, read_plan
 from ..results.result import Result
 from ..results.result_yaml import dump, plain, write_whole
 from ..results.saving import reported_failures, save, save_plan
-from .goal import CalibrationSettings, hopeless, needed_duration, Standing
+from .goal import (
+    CalibrationSettings,
+    FIRST,
+    hopeless,
+    needed_duration,
+    SHORTEST,
+    Standing,
+    sufficient_share,
+)
 
 MET, UNREACHABLE, SPENT, DECLINED = 'met', 'unreachable', 'spent', 'declined'
 """Ends of a calibration."""
+
+SHORTER = 0.8
+"""Share of a planned duration below which a shorter motion is planned in its place."""
 
 PlanMotion = Callable[
     [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan
@@ -151,13 +162,24 @@ class _Run:
     def plan(self, number: int, targets: Mapping[str, float]) -> Plan:
         """Plan a motion, from where the robot is after the one before, as long as is needed."""
         planner = replace(self.planner, seed=self.planner.seed + number)
-        if self.motions:
-            spent = sum(motion.trajectory.duration for motion in self.motions)
-            length = needed_duration(self.standings[-1], spent, planner.duration)
-            start = tuple(self.motions[-1].trajectory.position[-1].tolist())
-            planner = replace(planner, start=start, duration=length)
+        if not self.motions:
+            # how much is needed is known after a look at the robot
+            looks_first = self.settings.motions > 1 and self.settings.prediction_error is None
+            length = planner.duration * (FIRST if looks_first else 1.0)
+            return self.plan_motion(self.problem, replace(planner, duration=length), [], targets)
         factors = [motion.factor for motion in self.motions]
-        return self.plan_motion(self.problem, planner, factors, targets)
+        last, longest = self.standings[-1], planner.duration
+        spent = sum(motion.trajectory.duration for motion in self.motions)
+        length = needed_duration(last, spent, longest)
+        start = tuple(self.motions[-1].trajectory.position[-1].tolist())
+        planner = replace(planner, start=start, duration=length)
+        made = self.plan_motion(self.problem, planner, factors, targets)
+        share = sufficient_share(last, targets, made.deviations) if made.deviations else 1.0
+        shorter = max(SHORTEST * longest, share * length)
+        if targets and shorter < SHORTER * length:
+            planner = replace(planner, duration=shorter)
+            made = self.plan_motion(self.problem, planner, factors, targets)
+        return made
 
     def motion(self, name: str, number: int, targets: Mapping[str, float]) -> _Motion | None:
         """Plan, check and execute a motion, as far as its folder has it not; None if declined."""
@@ -200,9 +222,12 @@ class _Run:
         return _Motion(trajectory, source, factor)
 
     def standing(self, validation: Sequence[Source]) -> Standing:
-        """Identify from all motions so far."""
+        """Identify from all motions so far; no prior of bodies lowers a deviation."""
         factors = [motion.factor for motion in self.motions]
-        result = identify_factors(factors, self.problem.estimation, validation=validation)
+        estimation = self.problem.estimation
+        if estimation.method == 'physical':
+            estimation = replace(estimation, method='wls')
+        result = identify_factors(factors, estimation, validation=validation)
         return Standing.of(result, self.settings)
 
     def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:

@@ -37,6 +37,9 @@ POWER = 8.0
 TARGET_WIDTH = 0.05
 """Width of the kink where a deviation comes down to its target, in its logarithm."""
 
+GENERAL = 2.0
+"""Weight of all deviations beside the excess over targets."""
+
 _TINY = 1e-200
 
 
@@ -126,6 +129,30 @@ def excess(chosen: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
     over = (0.5 * np.log(variances) - np.log(targets)) / TARGET_WIDTH
     value = TARGET_WIDTH * float(np.logaddexp(0.0, over).mean())
     return value, np.diag(0.5 * scipy.special.expit(over) / (size * variances))
+
+
+def excess_and_deviations(
+    chosen: np.ndarray, places: np.ndarray, targets: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """
+    Return the `excess` over targets plus a share of `deviations`, and its gradient.
+
+    Without the latter joints that the targets do not need would hardly move, and what a model
+    lacks at low speeds, as of friction, would contradict other motions.
+
+    Parameters
+    ----------
+    chosen:
+        (b, b) covariance.
+    places, targets:
+        (k,) of the parameters with targets, and their wanted standard deviations.
+
+    """
+    value, gradient = deviations(chosen)
+    over, slope = excess(chosen[np.ix_(places, places)], targets)
+    gradient = GENERAL * gradient
+    gradient[np.ix_(places, places)] += slope
+    return over + GENERAL * value, gradient
 
 
 def by_information(

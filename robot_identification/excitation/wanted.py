@@ -15,7 +15,7 @@ from ..errors import ExcitationError, one_of
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, prior, Regressor
-from .criteria import by_information, CRITERIA, excess
+from .criteria import by_information, CRITERIA, excess_and_deviations
 from .deviations import EarlierInformation, PredictedDeviations, ROW_RATE
 from .limits import Limits
 from .objective import Criterion
@@ -119,8 +119,12 @@ def wanted_parameters(
                     value=target,
                     remedy='give a positive one',
                 )
-        chosen = np.array([_place(name, names, 'targets') for name in targets])
-        function = partial(excess, targets=np.array([*targets.values()]))
+        function = partial(
+            excess_and_deviations,
+            places=np.array([_place(name, names, 'targets') for name in targets]),
+            targets=np.array([*targets.values()]),
+        )
+        chosen = np.arange(len(names))
     return Wanted(
         regressor=regressor,
         prior=values,

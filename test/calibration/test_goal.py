@@ -10,7 +10,9 @@ from robot_identification.calibration import (
     hopeless,
     needed_duration,
     Standing,
+    sufficient_share,
 )
+from robot_identification.excitation.deviations import PredictedDeviations
 
 
 def standings(std, target=5.0, motions=4):
@@ -46,7 +48,7 @@ def test_a_parameter_is_given_up_where_the_budget_does_not_suffice(first, second
     [
         # deviations fall with the root of the time: sqrt(2) times too large after 6 s takes 6 s
         ([0.05 * np.sqrt(2.0), 0.01], 6.0),
-        ([0.05 * np.sqrt(1.1)], 3.0),
+        ([0.05 * np.sqrt(1.1)], 2.0),
         ([0.5], 10.0),
         ([np.nan], 10.0),
     ],
@@ -72,3 +74,26 @@ def test_small_parameters_are_not_essential():
     coloured = replace(standing, inflation=2.0 * one)
     assert coloured.targets['c'] == pytest.approx(0.025)
     assert '1 of 2 essential parameters' in standing.summary() and 'c (20 %)' in standing.summary()
+
+
+@pytest.mark.parametrize(
+    ('before', 'after', 'target', 'expected'),
+    [
+        # information 100, 400 with the motion, 200 wanted: a third of the motion brings it
+        (0.1, 0.05, 0.1 / np.sqrt(2.0), 1.0 / 3.0),
+        (np.nan, 0.05, 0.05, 1.0),
+        (0.1, 0.1, 0.05, np.inf),
+        (0.1, 0.05, 0.025, 5.0),
+    ],
+)
+def test_the_share_of_a_motion_that_suffices_is_by_its_information(
+    before, after, target, expected
+):
+    (standing,) = standings([before, 1.0])
+    both = np.array([after, 1.0])
+    planned = PredictedDeviations(('a', 'b'), ('kg', 'kg'), both, np.ones(2))
+    assert sufficient_share(standing, {'a': target}, planned) == pytest.approx(expected)
+    # coloured noise: targets and predictions are classical deviations
+    coloured = replace(standing, std=2.0 * standing.std, inflation=2.0 * standing.inflation)
+    assert sufficient_share(coloured, {'a': target}, planned) == pytest.approx(expected)
+    assert sufficient_share(standing, {}, planned) == 0.0

@@ -14,6 +14,7 @@ from robot_identification.excitation.criteria import (
     CRITERIA,
     deviations,
     excess,
+    excess_and_deviations,
     frobenius_condition_number,
     log_det,
 )
@@ -24,11 +25,17 @@ def matrix(seed, columns=6, decades=2.0):
     return rng.standard_normal((50, columns)) * 10.0 ** rng.uniform(-decades, decades, columns)
 
 
-@pytest.mark.parametrize('name', [*CRITERIA, 'excess'])
+@pytest.mark.parametrize('name', [*CRITERIA, 'excess', 'both'])
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_gradients_by_the_information_are_those_of_differences(name, seed):
-    function = CRITERIA.get(name) or partial(excess, targets=np.array([1.0, 0.1, 0.01]))
+    others = {
+        'excess': partial(excess, targets=np.array([1.0, 0.1, 0.01])),
+        'both': partial(
+            excess_and_deviations, places=np.array([2, 0]), targets=np.array([0.1, 0.01])
+        ),
+    }
+    function = CRITERIA.get(name) or others[name]
     criterion = partial(by_information, places=np.array([0, 2, 5]), function=function)
     # without a scaling, four decades of columns leave the smallest eigenvalue to rounding
     W = matrix(seed, decades=0.5)

@@ -9,7 +9,7 @@ from robot_identification.results import saving
 import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf'
-QUICK = ('--simulation', '--duration', '3', '--set', 'planner.max_iterations=60')
+QUICK = ('--simulation', '--duration', '6', '--set', 'planner.max_iterations=60')
 
 
 @pytest.fixture
