@@ -27,7 +27,7 @@ def published():
     """Return the types of the topics by full name, from the page that is made from the nodes."""
     rows = re.findall(
         r'<!-- made from (\w+)|^\| publishes \| `(\S+)` \| \[?`(\S+)`',
-        (ROOT / 'docs' / 'ros.md').read_text(),
+        (ROOT / 'docs' / 'reference' / 'nodes.md').read_text(),
         re.MULTILINE,
     )
     topics, node = {}, ''
