@@ -57,8 +57,8 @@ PlanMotion = Callable[
 ]
 """Plans a motion as `next_motion` does."""
 
-Choose = Callable[[IdentificationProblem, Source], IdentificationProblem]
-"""Fills in settings of the problem from the first recording."""
+Choose = Callable[[IdentificationProblem, Sequence[Source]], IdentificationProblem]
+"""Fills in settings of the problem from all recordings so far."""
 
 
 class Executor(Protocol):
@@ -116,7 +116,12 @@ class _Motion:
 
     trajectory: PointTrajectory
     source: Source
-    factor: StoredFactor
+    archive: Path
+
+    @property
+    def factor(self) -> StoredFactor:
+        """The factor of its recording."""
+        return read_factor(self.archive)
 
 
 @dataclass
@@ -133,7 +138,11 @@ class _Run:
     confirm: Callable[[Path], bool]
     report: Callable[[str], None]
     standings: list[Standing] = field(default_factory=list)
+    kept: list[_Motion] = field(default_factory=list)
     motions: list[_Motion] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.given = self.problem
 
     @cached_property
     def collisions(self) -> CollisionModel | None:
@@ -142,11 +151,6 @@ class _Run:
         if not planner.check_collisions:
             return None
         return collision_model(self.problem.robot, planner.clearance, planner.all_obstacles)
-
-    @cached_property
-    def builder(self) -> FactorBuilder:
-        """Builder of the factors."""
-        return FactorBuilder.of(self.problem)
 
     def check(self, trajectory: PointTrajectory) -> Findings:
         """Check a motion by the limits that count at execution; raises `ExcitationError`."""
@@ -211,23 +215,40 @@ class _Run:
                 return None
             self.report(f'{name}: executing {trajectory.duration:.4g} s')
             source = self.executor.execute(trajectory, folder)
-        if not archive.exists():
-            if self.choose is not None:
-                self.problem = self.choose(self.problem, source)
-            with reported_failures(folder):
-                write_factor(self.builder.reduce(source), archive)
-        factor = read_factor(archive)
-        if self.choose is not None:
-            self.problem, self.choose = _as_reduced(self.problem, factor), None
-        return _Motion(trajectory, source, factor)
+        motion = _Motion(trajectory, source, archive)
+        if archive.exists() and self.kept:
+            if not _made_alike(read_factor(archive), self.problem):
+                self.reduce(motion)  # where it ended while factors were made anew
+        elif archive.exists():
+            self.problem = _as_reduced(self.problem, read_factor(archive))
+        else:
+            self.add(motion)
+        self.kept.append(motion)
+        return motion
 
-    def standing(self, validation: Sequence[Source]) -> Standing:
+    def add(self, motion: _Motion) -> None:
+        """Choose settings from all recordings, as far as they may be; reduce what they change."""
+        before = self.problem
+        if self.choose is not None:
+            self.problem = self.choose(self.given, [m.source for m in (*self.kept, motion)])
+        if (before.model, before.signals) != (self.problem.model, self.problem.signals):
+            for other in self.kept:
+                self.reduce(other)
+        self.reduce(motion)
+
+    def reduce(self, motion: _Motion) -> None:
+        """Write the factor of a motion with the settings in force."""
+        with reported_failures(motion.archive.parent):
+            write_factor(FactorBuilder.of(self.problem).reduce(motion.source), motion.archive)
+
+    def standing(self, validation: Sequence[_Motion]) -> Standing:
         """Identify from all motions so far; no prior of bodies lowers a deviation."""
         factors = [motion.factor for motion in self.motions]
         estimation = self.problem.estimation
         if estimation.method == 'physical':
             estimation = replace(estimation, method='wls')
-        result = identify_factors(factors, estimation, validation=validation)
+        held_out = [motion.factor for motion in validation]
+        result = identify_factors(factors, estimation, validation=held_out)
         return Standing.of(result, self.settings)
 
     def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:
@@ -269,6 +290,12 @@ class _Run:
         return tuple(texts)
 
 
+def _made_alike(factor: StoredFactor, problem: IdentificationProblem) -> bool:
+    """Tell whether a factor was made with the settings of a problem."""
+    made = factor.settings
+    return (made.model, made.signals) == (problem.model, problem.signals)
+
+
 def _as_reduced(problem: IdentificationProblem, factor: StoredFactor) -> IdentificationProblem:
     """Return the problem with the settings that a factor was made with."""
     robot = problem.robot.with_gravity(factor.robot['gravity'])
@@ -279,7 +306,7 @@ def _as_reduced(problem: IdentificationProblem, factor: StoredFactor) -> Identif
 
 def automatic_choice(problem: IdentificationProblem, given: Collection[str] = ()) -> Choose | None:
     """
-    Return what chooses settings of signals and model from a recording; None where none can be.
+    Return what chooses settings of signals and model from recordings; None where none can be.
 
     Parameters
     ----------
@@ -293,8 +320,8 @@ def automatic_choice(problem: IdentificationProblem, given: Collection[str] = ()
     if not can_choose(problem.model, problem.signals, keys):
         return None
 
-    def choose(problem: IdentificationProblem, source: Source) -> IdentificationProblem:
-        recordings = recordings_among([source])
+    def choose(problem: IdentificationProblem, sources: Sequence[Source]) -> IdentificationProblem:
+        recordings = recordings_among(sources)
         return problem.with_selection(
             choose_model(recordings, problem.robot, problem.model, problem.signals, keys)
         )
@@ -371,7 +398,7 @@ def calibrate(
     plan_motion:
         Plans a motion; it starts where the one before ended, with another seed.
     choose:
-        Fills in settings of signals and model from the first recording; None leaves them.
+        Fills in settings of signals and model from all recordings so far; None leaves them.
     confirm:
         Asked before each motion, with the folder that has its page; False ends the calibration.
     report:
@@ -388,12 +415,12 @@ def calibrate(
         Path(folder), problem, planner or PlannerSettings(), settings, plan_motion, executor,
         choose, confirm, report,
     )  # fmt: skip
-    validation: list[Source] = []
+    validation: list[_Motion] = []
     if settings.prediction_error is not None:
         held_out = run.motion('validation', 0, {})
         if held_out is None:
             return Calibration(DECLINED, (), None, 0.0)
-        validation.append(held_out.factor)
+        validation.append(held_out)
     given_up: set[str] = set()
     outcome = SPENT
     while len(run.motions) < settings.motions:
@@ -419,7 +446,7 @@ def calibrate(
     return _ended(run, outcome, validation)
 
 
-def _ended(run: _Run, outcome: str, validation: Sequence[Source]) -> Calibration:
+def _ended(run: _Run, outcome: str, validation: Sequence[_Motion]) -> Calibration:
     """Identify from all recordings, write the results, and say how it ended."""
     duration = sum(motion.trajectory.duration for motion in run.motions)
     if not run.motions:
@@ -427,7 +454,7 @@ def _ended(run: _Run, outcome: str, validation: Sequence[Source]) -> Calibration
     reasons = () if outcome == MET else run.reasons(run.standings[-1].open)
     run.write(outcome, reasons)
     sources = [motion.source for motion in run.motions]
-    result = identify_sources(run.problem, sources, validation)
+    result = identify_sources(run.problem, sources, [motion.factor for motion in validation])
     result = replace(result, name=result.name or run.problem.robot.name)
     save(result, run.folder / 'results')
     return Calibration(outcome, tuple(run.standings), result, duration, reasons)

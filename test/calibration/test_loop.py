@@ -27,8 +27,10 @@ from robot_identification.errors import (
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
+from robot_identification.reduction import FactorBuilder
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.results import saving
+from robot_identification.results.factor_file import read_factor, write_factor
 from robot_identification.results.plan_file import read_plan
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings, truth
@@ -238,17 +240,17 @@ def test_a_prediction_error_is_held_against_a_motion_of_its_own(run, robot, tmp_
     assert not np.allclose(first.sample(np.array([1.0])).position, 0.0)
 
 
-def test_settings_are_chosen_from_the_first_recording_and_kept(run, robot, problem, tmp_path):
+def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, tmp_path):
     chosen = []
 
-    def choose(problem, source):
-        chosen.append(source)
-        return replace(problem, signals=replace(problem.signals, cutoff=8.0))
+    def choose(problem, sources):
+        chosen.append(len(sources))
+        return replace(problem, signals=replace(problem.signals, cutoff=10.0 - len(sources)))
 
-    for _ in range(2):
+    def calibrated():
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', IdentificationWarning)
-            ended = calibrate(
+            return calibrate(
                 tmp_path / 'calibration',
                 problem,
                 Moves(robot),
@@ -256,8 +258,20 @@ def test_settings_are_chosen_from_the_first_recording_and_kept(run, robot, probl
                 planner=PLANNER,
                 choose=choose,
             )
-        assert ended.result.signals.cutoff == 8.0
-    assert len(chosen) == 1
+
+    ended = calibrated()
+    paths = [tmp_path / 'calibration' / f'motion_{k}' / 'motion.factor' for k in (1, 2)]
+    assert chosen == [1, 2] and ended.result.signals.cutoff == 8.0
+    assert [read_factor(path).settings.signals.cutoff for path in paths] == [8.0, 8.0]
+    # an interruption before the first factor was made anew
+    old = replace(problem, signals=replace(problem.signals, cutoff=9.0))
+    source = SimulatedExecutor(robot, SIMULATION).find(paths[1].parent)
+    write_factor(FactorBuilder.of(old).reduce(source), paths[1])
+    again = calibrated()
+    assert chosen == [1, 2] and again.result.signals.cutoff == 8.0
+    np.testing.assert_array_equal(
+        again.result.estimate.base.values, ended.result.estimate.base.values
+    )
 
 
 def test_progress_goes_to_the_planner(problem):

@@ -83,7 +83,7 @@ class CalibrationOptions:
     experiment: str = option(
         '',
         doc='Experiment file with the robot, filters and method of ~/calibrate; empty: the '
-        "node's robot and `robot`, everything else chosen from the first recording",
+        "node's robot and `robot`, everything else chosen from the recordings",
     )
 
 
