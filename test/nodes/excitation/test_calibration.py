@@ -30,7 +30,7 @@ def robot(ros, tmp_path):
         'excitation',
         parameters={
             **clock, 'execute': True, 'horizon': 20.0, 'planner.max_iterations': 40,
-            'planner.duration': 3.0, 'calibration.output': str(tmp_path / 'calibrations'),
+            'planner.duration': 6.0, 'calibration.output': str(tmp_path / 'calibrations'),
         },
     )  # fmt: skip
     return ros

@@ -28,7 +28,7 @@ from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 import yaml
 
-MOUNT = 'mount -t tmpfs -o size=2m none "$0" && exec "$@"'
+MOUNT = 'mount -t tmpfs -o size=16m none "$0" && exec "$@"'
 
 
 def may_mount():
