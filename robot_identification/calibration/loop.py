@@ -228,11 +228,10 @@ class _Run:
 
     def add(self, motion: _Motion) -> None:
         """Choose settings from all recordings, as far as they may be; reduce what they change."""
-        before = self.problem
         if self.choose is not None:
             self.problem = self.choose(self.given, [m.source for m in (*self.kept, motion)])
-        if (before.model, before.signals) != (self.problem.model, self.problem.signals):
-            for other in self.kept:
+        for other in self.kept:
+            if not _made_alike(other.factor, self.problem):
                 self.reduce(other)
         self.reduce(motion)
 
@@ -291,9 +290,10 @@ class _Run:
 
 
 def _made_alike(factor: StoredFactor, problem: IdentificationProblem) -> bool:
-    """Tell whether a factor was made with the settings of a problem."""
+    """Tell whether a factor was made with the settings of a problem, gravity among them."""
     made = factor.settings
-    return (made.model, made.signals) == (problem.model, problem.signals)
+    alike = (made.model, made.signals) == (problem.model, problem.signals)
+    return alike and bool(np.array_equal(factor.robot['gravity'], problem.robot.gravity))
 
 
 def _as_reduced(problem: IdentificationProblem, factor: StoredFactor) -> IdentificationProblem:

@@ -274,6 +274,26 @@ def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, t
     )
 
 
+def test_a_tilt_that_is_chosen_later_holds_for_all_recordings(robot, problem, tmp_path):
+    def choose(problem, sources):
+        return replace(problem, robot=robot.with_gravity((0.1 * len(sources), 0.0, -9.8)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        ended = calibrate(
+            tmp_path / 'calibration',
+            problem,
+            Moves(robot),
+            CalibrationSettings(target=0.05, motions=2),
+            planner=PLANNER,
+            choose=choose,
+        )
+    assert len(ended.standings) == 2
+    for k in (1, 2):
+        factor = read_factor(tmp_path / 'calibration' / f'motion_{k}' / 'motion.factor')
+        assert list(factor.robot['gravity']) == pytest.approx([0.2, 0.0, -9.8])
+
+
 def test_progress_goes_to_the_planner(problem):
     told = []
     planned = partial(next_motion, progress=lambda share, text: told.append(share))
