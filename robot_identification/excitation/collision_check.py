@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -153,44 +153,60 @@ def _check_between(trajectory: Trajectory, collisions: CollisionModel, times: np
     """
     Raise `CollisionError` where links may be closer than the clearance between two looks.
 
-    Two bodies whose points move by at most s from one look to the next, at distances d1 and d2,
-    are never closer than (d1 + d2) / 2 - s.
+    Two bodies whose points move by at most s against each other from one look to the next, at
+    distances d1 and d2, are never closer than (d1 + d2) / 2 - s.
     """
-    step = collisions.clearance
-    pairs: Sequence[int] | None = None
+    clearance, step = collisions.clearance, collisions.clearance
+    pairs = np.arange(len(collisions.pairs))
     begin, end = times[:-1], times[1:]
     while True:
         looks = np.unique(np.concatenate([begin, end]))
-        near, pairs = _near(trajectory, collisions, looks, collisions.clearance + step, pairs)
+        reach = collisions.pair_reach[pairs]
+        moved = _most_moved(trajectory, begin, end, reach)
+        near, pairs = _near(trajectory, collisions, looks, clearance + moved, pairs)
         ends = near[np.searchsorted(looks, begin)] | near[np.searchsorted(looks, end)]
         if not ends.any():
             return
-        if step <= FINEST * collisions.clearance:
+        if step <= FINEST * clearance:
             break
         step /= DIVISION
-        begin, end = _divided(trajectory, begin[ends], end[ends], collisions.reach, step)
-    near, _ = _near(trajectory, collisions, looks, collisions.clearance, pairs)
+        # of the pairs that are near alone
+        reach = collisions.pair_reach[pairs].max(axis=0)
+        begin, end = _divided(trajectory, begin[ends], end[ends], reach, step)
+    near, _ = _near(trajectory, collisions, looks, np.full(pairs.size, clearance), pairs)
     for time in looks[near]:
         position = trajectory.sample(np.array([time])).position
         for contact in collisions.contacts(position):
             raise too_close(collisions, Nearest.of(contact, float(time), position[0]))
 
 
+def _most_moved(
+    trajectory: Trajectory, begin: np.ndarray, end: np.ndarray, reach: np.ndarray
+) -> np.ndarray:
+    """Return by how much the bodies of each pair (k,) move against each other at most [m]."""
+    most = np.zeros(len(reach))
+    for some in np.array_split(np.arange(begin.size), begin.size // _BLOCK + 1):
+        way = trajectory.sample(end[some]).position - trajectory.sample(begin[some]).position
+        most = np.maximum(most, (np.abs(way) @ reach.T).max(axis=0, initial=0.0))
+    return most
+
+
 def _near(
     trajectory: Trajectory,
     collisions: CollisionModel,
     times: np.ndarray,
-    distance: float,
-    pairs: Sequence[int] | None,
-) -> tuple[np.ndarray, list[int]]:
-    """Return at which times (n,) any pair is closer than a distance, and which pairs are."""
+    distances: np.ndarray,
+    pairs: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return at which times (n,) any of the pairs is closer than its distance, and which are."""
+    of_all = np.full(len(collisions.pairs), -np.inf)
+    of_all[pairs] = distances
     blocks = [
-        collisions.near(trajectory.sample(block).position, distance, pairs)
+        collisions.near(trajectory.sample(block).position, of_all)
         for block in np.array_split(times, times.size // _BLOCK + 1)
     ]
-    return np.concatenate([near for near, _ in blocks]), sorted(
-        {i for _, of in blocks for i in of}
-    )
+    found = np.unique(np.concatenate([of for _, of in blocks]))
+    return np.concatenate([near for near, _ in blocks]), found
 
 
 def _divided(

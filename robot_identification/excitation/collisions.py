@@ -16,13 +16,13 @@ from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
 from .bounding_spheres import BoundingSpheres
-from .obstacles import FLOOR, Obstacle, reach, set_pairs
+from .obstacles import FLOOR, Obstacle, set_pairs, shape_reach
 
 RESOLUTION = 1e-4
 """How much closer a pair has to come to be measured again [m]; some keep their distance."""
 
-ALWAYS_NEAR = 0.25
-"""Share of its room above the clearance that a pair has for a buffer which is always near."""
+ROOM_SHARE = 0.25
+"""Share of its room above the clearance that a pair's buffer takes at most."""
 
 FEW, MANY = 100, 1000
 """Random positions in which distances are measured, and in which they are bounded."""
@@ -30,8 +30,8 @@ FEW, MANY = 100, 1000
 FAR_APART = 0.15
 """Bound of the distance above which a pair is far apart [m]."""
 
-_CULLED = 64
-"""Positions for which the pairs are chosen at once; arrays of more leave the cache."""
+_GROUP, _BOUNDED = 8, 512
+"""Positions for which the pairs are chosen at once, and in which distances are bounded at once."""
 
 _FAR = 1e3
 
@@ -77,9 +77,9 @@ class CollisionModel:
         Pinocchio's geometry model; its collision pairs are those that are looked at.
     clearance:
         Distance that links have to keep [m].
-    reach:
-        (n_joints,) how far the point of the robot that a joint moves most can be from its axis;
-        1 for a prismatic joint [m/rad or m/m].
+    shape_reach:
+        (n_shapes, n_joints) how far the points of each shape can be from each joint's axis; 1 for
+        a prismatic joint [m/rad or m/m].
     warnings:
         Shapes that could not be loaded, in words.
     obstacles:
@@ -90,7 +90,7 @@ class CollisionModel:
     robot: Robot
     geometry: pin.GeometryModel
     clearance: float
-    reach: np.ndarray
+    shape_reach: np.ndarray
     warnings: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
 
@@ -108,6 +108,24 @@ class CollisionModel:
         """True for each pair of which one is an obstacle."""
         names = {obstacle.name for obstacle in self.obstacles}
         return tuple(bool(names & set(pair)) for pair in self.pairs)
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """How far the point that each joint moves most can be from its axis, (n_joints,)."""
+        return np.asarray(self.shape_reach.max(axis=0, initial=0.0))
+
+    @cached_property
+    def pair_reach(self) -> np.ndarray:
+        """
+        Bound of what each joint changes the distance of each pair by, (n_pairs, n_joints).
+
+        A joint that moves both bodies of a pair alike does not change their distance.
+        """
+        if self.robot.passive:  # any joint may move any other
+            return np.tile(self.reach, (len(self.pairs), 1))
+        pairs = [(pair.first, pair.second) for pair in self.geometry.collisionPairs]
+        first, second = self.shape_reach[np.array(pairs, dtype=int).reshape(-1, 2).T]
+        return np.where((first > 0.0) != (second > 0.0), first + second, 0.0)
 
     def name_of(self, shape: pin.GeometryObject) -> str:
         """Return the name of a shape's link or obstacle."""
@@ -151,20 +169,16 @@ class CollisionModel:
                 if pin.computeCollision(self.geometry, shapes, pair):
                     yield self._contact(shapes, pair, sample)
 
-    def near(
-        self, position: np.ndarray, distance: float, pairs: Sequence[int] | None = None
-    ) -> tuple[np.ndarray, list[int]]:
+    def near(self, position: np.ndarray, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """
-        Return in which positions any pair is closer than a distance, and which pairs are.
+        Return in which positions any pair is closer than its distance, and which pairs are.
 
         Parameters
         ----------
         position:
             (n_samples, n_joints) [rad or m].
-        distance:
-            [m].
-        pairs:
-            Numbers of the pairs that are looked at; all where None.
+        distances:
+            (n_pairs,) of each pair; -inf for those that are not looked at [m].
 
         Returns
         -------
@@ -173,21 +187,19 @@ class CollisionModel:
             Numbers of the pairs that are closer somewhere.
 
         """
-        model, data = self.robot.model, self.robot.model.createData()
-        shapes = self._data(distance)
-        active = list(range(len(self.pairs)) if pairs is None else pairs)
-        for pair in set(range(len(self.pairs))) - set(active):
-            shapes.deactivateCollisionPair(pair)
+        model, data, geometry = self.robot.model, self.robot.model.createData(), self.geometry
+        shapes = self._data(distances)
         near = np.zeros(len(position), dtype=bool)
         found: set[int] = set()
-        for sample, q in enumerate(self.robot.configuration(position)):
-            if sample % _CULLED == 0 and pairs is None and self._spheres is not None:
-                self._activate_near(shapes, position[sample : sample + _CULLED])
-                active = np.flatnonzero(shapes.activeCollisionPairs).tolist()
-            if active and pin.computeCollisions(model, data, self.geometry, shapes, q, False):
-                near[sample] = True
-                found.update(i for i in active if shapes.collisionResults[i].isCollision())
-        return near, sorted(found)
+        configurations = self.robot.configuration(position)
+        for samples, lower in self._groups(position):
+            pairs = np.flatnonzero(lower < distances).tolist()
+            for sample in samples if pairs else ():
+                pin.updateGeometryPlacements(model, data, geometry, shapes, configurations[sample])
+                closer = [pair for pair in pairs if pin.computeCollision(geometry, shapes, pair)]
+                near[sample] = bool(closer)
+                found.update(closer)
+        return near, np.array(sorted(found), dtype=int)
 
     def closest(
         self, position: np.ndarray, bounds: tuple[float, float] = (np.inf, np.inf)
@@ -212,51 +224,51 @@ class CollisionModel:
 
         """
         best: dict[bool, Contact] = {}
-        if not self.pairs:
-            return []
         model, data, geometry = self.robot.model, self.robot.model.createData(), self.geometry
-        shapes = self._data(_FAR)
-        for kind, bound in enumerate(bounds):
-            self._set_margin(shapes, bool(kind), bound)
+        margins = self._margins(bounds, best)
+        shapes = self._data(margins)
         position = np.atleast_2d(position)
-        for sample, q in enumerate(self.robot.configuration(position)):
-            if sample % _CULLED == 0:
-                self._activate_near(shapes, position[sample : sample + _CULLED])
-            if not pin.computeCollisions(model, data, geometry, shapes, q, False):
-                continue
-            looked_at = zip(shapes.collisionResults, shapes.activeCollisionPairs, strict=True)
-            near = [
-                i
-                for i, (result, active) in enumerate(looked_at)
-                if active and result.isCollision()
-            ]
-            for pair in near:
-                found = self._contact(shapes, pair, sample)
-                kind = found.obstacle
-                if found.distance < (best[kind].distance if kind in best else bounds[kind]):
-                    best[kind] = found
-                    self._set_margin(shapes, kind, found.distance)
-            if any(contact.distance < self.clearance for contact in best.values()):
-                break
+        configurations = self.robot.configuration(position)
+        for samples, lower in self._groups(position):
+            pairs = np.flatnonzero(lower < margins).tolist()
+            for sample in samples if pairs else ():
+                pin.updateGeometryPlacements(model, data, geometry, shapes, configurations[sample])
+                for pair in [
+                    pair for pair in pairs if pin.computeCollision(geometry, shapes, pair)
+                ]:
+                    found = self._contact(shapes, pair, sample)
+                    kind = found.obstacle
+                    if found.distance < (best[kind].distance if kind in best else bounds[kind]):
+                        best[kind] = found
+                        margins = self._margins(bounds, best)
+                        self._set_margins(shapes, margins)
+                if any(contact.distance < self.clearance for contact in best.values()):
+                    return sorted(best.values(), key=lambda contact: contact.distance)
         return sorted(best.values(), key=lambda contact: contact.distance)
 
-    def _activate_near(self, shapes: pin.GeometryData, position: np.ndarray) -> None:
-        """Look only at the pairs that can be closer than their margin in these positions."""
-        if self._spheres is None:
-            return
-        lower = self._spheres.distances(position).min(axis=1)
-        for pair, (bound, request) in enumerate(zip(lower, shapes.collisionRequests, strict=True)):
-            if bound < request.security_margin:
-                shapes.activateCollisionPair(pair)
-            else:
-                shapes.deactivateCollisionPair(pair)
+    def _groups(self, position: np.ndarray) -> Iterator[tuple[range, np.ndarray]]:
+        """Yield groups of samples, and lower bounds (n_pairs,) of the distances in each."""
+        none = np.full(len(self.pairs), -np.inf)
+        for first in range(0, len(position) if self.pairs else 0, _BOUNDED):
+            part = position[first : first + _BOUNDED]
+            begins = np.arange(0, len(part), _GROUP)
+            lower = np.tile(none, (len(begins), 1))
+            if self._spheres is not None:
+                # in the middle of each group, less what a pair may come closer from there
+                middle = part[np.minimum(begins + _GROUP // 2, len(part) - 1)]
+                way = np.abs(part - np.repeat(middle, _GROUP, axis=0)[: len(part)])
+                closer = np.maximum.reduceat(way, begins) @ self.pair_reach.T
+                lower = self._spheres.distances(middle).T - closer
+            for begin, bounds in zip(begins.tolist(), lower, strict=True):
+                yield range(first + begin, first + min(begin + _GROUP, len(part))), bounds
 
-    def _set_margin(self, shapes: pin.GeometryData, obstacle: bool, best: float) -> None:
-        """Look for pairs that are closer than the best so far, by what matters."""
-        margin = max(best - RESOLUTION, self.clearance)
-        for request, pair in zip(shapes.collisionRequests, self.with_obstacle, strict=True):
-            if pair == obstacle:
-                request.security_margin = min(margin, _FAR)
+    def _margins(self, bounds: tuple[float, float], best: dict[bool, Contact]) -> np.ndarray:
+        """Return from which distance on each pair (n_pairs,) is of no interest any more."""
+        nearest = (best[kind].distance if kind in best else bounds[kind] for kind in (False, True))
+        of_links, of_obstacles = (
+            min(max(distance - RESOLUTION, self.clearance), _FAR) for distance in nearest
+        )
+        return np.where(self.with_obstacle, of_obstacles, of_links)
 
     def _contact(self, shapes: pin.GeometryData, pair: int, sample: int) -> Contact:
         result = pin.computeDistance(self.geometry, shapes, pair)
@@ -264,11 +276,14 @@ class CollisionModel:
         obstacle = self.with_obstacle[pair]
         return Contact(*self.pairs[pair], float(result.min_distance), sample, points, obstacle)
 
-    def _data(self, margin: float) -> pin.GeometryData:
+    def _data(self, margins: np.ndarray | float) -> pin.GeometryData:
         shapes = self.geometry.createData()
-        for request in shapes.collisionRequests:
-            request.security_margin = margin
+        self._set_margins(shapes, np.broadcast_to(margins, len(self.pairs)))
         return shapes
+
+    def _set_margins(self, shapes: pin.GeometryData, margins: np.ndarray) -> None:
+        for request, margin in zip(shapes.collisionRequests, margins.tolist(), strict=True):
+            request.security_margin = margin
 
     @cached_property
     def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
@@ -304,14 +319,14 @@ class CollisionModel:
         """
         Return the distance (n_pairs,) from which on each pair counts as close [m].
 
-        Pairs that are always closer than the buffer have one of their own, a little above the
-        clearance: theirs would be a penalty that no motion avoids.  Those of them that always keep
-        the clearance are left to the last check.
+        Pairs that never come far apart have one of their own, a little above the clearance: theirs
+        would be a penalty that few motions avoid.  Those that are always closer than the buffer,
+        and always keep the clearance, are left to the last check.
         """
         nearest, farthest = self._distances
-        own = self.clearance + ALWAYS_NEAR * np.maximum(farthest - self.clearance, 0.0)
-        own[nearest > self.clearance] = 0.0
-        return np.where(farthest < buffer, own, buffer)
+        own = self.clearance + ROOM_SHARE * np.maximum(farthest - self.clearance, 0.0)
+        own[(nearest > self.clearance) & (farthest < buffer)] = 0.0
+        return np.minimum(own, buffer)
 
     @cached_property
     def _distances(self) -> tuple[np.ndarray, np.ndarray]:
@@ -442,7 +457,7 @@ def collision_model(
     standing = {places[o.name] for o in obstacles if not o.link and o.name != FLOOR}
     left_out = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR))
     model = CollisionModel(
-        robot, geometry, clearance, reach(robot, geometry), (), tuple(obstacles)
+        robot, geometry, clearance, shape_reach(robot, geometry), (), tuple(obstacles)
     )
     names = sorted({model.name_of(geometry.geometryObjects[place]) for place in left_out})
     if names:

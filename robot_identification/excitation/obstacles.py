@@ -228,17 +228,27 @@ def _closeness(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> n
     return close / RANDOM_POSITIONS
 
 
-def reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
-    """Bound by the triangle inequality over the joints' offsets: it holds in every position."""
+def shape_reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
+    """
+    Bound how far any point of each shape can be from the axis of each joint that moves it.
+
+    By the triangle inequality over the joints' offsets: it holds in every position.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    geometry:
+        Its shapes.
+
+    Returns
+    -------
+    np.ndarray
+        (n_shapes, n_joints); 1 for a prismatic joint, 0 for one that does not move the shape
+        [m/rad or m/m].
+
+    """
     model = robot.model
-    below = np.zeros(model.njoints)
-    for shape in geometry.geometryObjects:
-        if shape.parentJoint == 0:
-            continue
-        shape.geometry.computeLocalAABB()
-        centre = shape.placement.act(shape.geometry.aabb_center)
-        extent = float(np.linalg.norm(centre)) + shape.geometry.aabb_radius
-        below[shape.parentJoint] = max(below[shape.parentJoint], extent)
     stroke = np.zeros(model.njoints)
     prismatic = np.zeros(model.njoints, dtype=bool)
     for column, index in enumerate(robot.joint_ids):
@@ -246,9 +256,17 @@ def reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
             prismatic[index] = True
             ends = np.abs([robot.limits.lower[column], robot.limits.upper[column]])
             stroke[index] = float(np.where(np.isfinite(ends), ends, 0.0).max())
-    for joint in range(model.njoints - 1, 0, -1):
-        offset = float(np.linalg.norm(model.jointPlacements[joint].translation))
-        parent = model.parents[joint]
-        below[parent] = max(below[parent], offset + stroke[joint] + below[joint])
-    reach = np.where(prismatic, 1.0, below)
-    return reach[list(robot.joint_ids)]
+    reach = np.zeros((len(geometry.geometryObjects), model.njoints))
+    for row, shape in zip(reach, geometry.geometryObjects, strict=True):
+        joint = shape.parentJoint
+        if joint == 0:
+            continue
+        shape.geometry.computeLocalAABB()
+        centre = shape.placement.act(shape.geometry.aabb_center)
+        extent = float(np.linalg.norm(centre)) + shape.geometry.aabb_radius
+        while joint:
+            row[joint] = 1.0 if prismatic[joint] else extent
+            offset = float(np.linalg.norm(model.jointPlacements[joint].translation))
+            extent += offset + stroke[joint]
+            joint = model.parents[joint]
+    return reach[:, list(robot.joint_ids)]

@@ -87,6 +87,48 @@ def test_the_reach_bounds_how_far_a_point_can_be_from_an_axis(chain):
     assert (chain.reach >= [3.1, 2.1, 1.1]).all()
 
 
+@pytest.fixture(scope='module')
+def arm():
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf')
+    return collision_model(robot, 0.01, with_floor((), -0.3))
+
+
+def distances(model, position):
+    """Measure all pairs by Pinocchio alone."""
+    robot, geometry = model.robot, model.geometry
+    data, shapes = robot.model.createData(), geometry.createData()
+    found = []
+    for q in robot.configuration(position):
+        pin.computeDistances(robot.model, data, geometry, shapes, q)
+        found.append([result.min_distance for result in shapes.distanceResults])
+    return np.array(found)
+
+
+def test_no_distance_changes_by_more_than_the_reach_of_its_pair(arm):
+    rng = np.random.default_rng(3)
+    begin = rng.uniform(-2.0, 2.0, (300, 6))
+    way = rng.uniform(-0.2, 0.2, (300, 6)) * (rng.uniform(size=(300, 6)) < 0.4)
+    changes = np.abs(distances(arm, begin + way) - distances(arm, begin))
+    bounds = np.abs(way) @ arm.pair_reach.T
+    # Coal's distances are good to some micrometres
+    assert (changes <= bounds + 1e-5).all()
+    # a bound that is far above what happens would be of no use
+    assert (changes / np.maximum(bounds, 1e-3)).max() > 0.4
+
+
+@pytest.mark.parametrize('n_samples', [1, 7, 700])
+def test_pairs_are_near_where_their_distance_is_below_the_one_given(arm, n_samples):
+    rng = np.random.default_rng(n_samples)
+    way = np.cumsum(rng.uniform(-0.02, 0.02, (n_samples, 6)), axis=0)
+    position = rng.uniform(-1.5, 1.5, 6) + way
+    limits = rng.uniform(0.02, 0.3, len(arm.pairs))
+    limits[::3] = -np.inf
+    near, pairs = arm.near(position, limits)
+    expected = distances(arm, position) < limits
+    assert near.tolist() == expected.any(axis=1).tolist()
+    assert pairs.tolist() == np.flatnonzero(expected.any(axis=0)).tolist()
+
+
 def test_a_locked_joint_joins_its_links():
     robot = Robot.from_urdf(balls(), ['j1', 'j3'], locked={'j2': 0.5})
     model = collision_model(robot, 0.01)
