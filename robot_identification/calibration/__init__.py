@@ -5,18 +5,20 @@ Calibration: motions until the parameters are known well enough.
 `goal` has what is wanted and what is known, `loop` plans, executes and identifies.
 """
 
-from .goal import CalibrationSettings, hopeless, needed_duration, Standing, sufficient_share
-from .loop import (
-    automatic_choice,
-    calibrate,
+from .goal import (
     Calibration,
+    CalibrationSettings,
     DECLINED,
-    Executor,
+    first_duration,
+    hopeless,
     MET,
-    next_motion,
+    needed_duration,
     SPENT,
+    Standing,
+    sufficient_share,
     UNREACHABLE,
 )
+from .loop import automatic_choice, calibrate, Executor, next_motion
 
 __all__ = [
     'automatic_choice',
@@ -25,6 +27,7 @@ __all__ = [
     'CalibrationSettings',
     'DECLINED',
     'Executor',
+    'first_duration',
     'hopeless',
     'MET',
     'needed_duration',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goal of a calibration: how well parameters are to be known, and whether that can be reached."""
+"""Goal of a calibration: how well parameters are to be known, how far that is, and the end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..excitation.deviations import PredictedDeviations
+from ..excitation.settings import LEAST_DURATION
 from ..options.fields import option
 from ..results.result import Result
 
 HOPELESS = 1.5
 """A deviation that stays above the target by this factor at the end of the budget is given up."""
+
+MET, UNREACHABLE, SPENT, DECLINED = 'met', 'unreachable', 'spent', 'declined'
+"""Ends of a calibration."""
 
 FIRST, SHORTEST = 0.5, 0.2
 """Share of the planner's duration that the first motion takes, and each one at least."""
@@ -33,7 +37,8 @@ class CalibrationSettings:
     least_share: float = option(
         1.0,
         doc='A base parameter is essential if its part of the effort of some joint (root mean '
-        'square over all motions) has at least this share of the whole',
+        'square over the first motion, which excites all alike) has at least this share of the '
+        'whole',
         unit='%',
         minimum=0.0,
         maximum=100.0,
@@ -79,11 +84,26 @@ class Standing:
     settings: CalibrationSettings
 
     @classmethod
-    def of(cls, result: Result, settings: CalibrationSettings) -> Standing:
-        """Return what a result says."""
-        estimate, triangles = result.estimate, result.system.factor.triangles
+    def of(cls, result: Result, first: np.ndarray, settings: CalibrationSettings) -> Standing:
+        """
+        Return what a result says.
+
+        Later motions are made for what is open.  In these the most uncertain parameters have a
+        larger share of the effort, so what is essential would change with the search for it.
+
+        Parameters
+        ----------
+        result:
+            Of all motions.
+        first:
+            (n_joints, b + 1, b + 1) triangular factors of the first motion's rows and efforts.
+        settings:
+            Goal.
+
+        """
+        estimate = result.estimate
         values = estimate.base.values
-        lengths = np.linalg.norm(triangles, axis=1)
+        lengths = np.linalg.norm(first, axis=1)
         whole = np.maximum(lengths[:, -1:], np.finfo(float).tiny)
         share = (lengths[:, :-1] * np.abs(values) / whole).max(axis=0)
         classical = estimate.std if estimate.classical_std is None else estimate.classical_std
@@ -150,6 +170,55 @@ class Standing:
         return text
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """
+    End of a calibration.
+
+    Attributes
+    ----------
+    outcome:
+        `MET`, `UNREACHABLE`, `SPENT` or `DECLINED`.
+    standings:
+        One a motion.
+    result:
+        From all motions; None where there was none.
+    duration:
+        Of all motions together [s].
+    reasons:
+        Why the goal is not reached: parameters and limits.
+
+    """
+
+    outcome: str
+    standings: tuple[Standing, ...]
+    result: Result | None
+    duration: float
+    reasons: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return the end in a few lines."""
+        count = len(self.standings)
+        words = {
+            MET: 'the goal is reached',
+            UNREACHABLE: 'the goal cannot be reached with the motions of the budget',
+            SPENT: 'the budget of motions is spent',
+            DECLINED: 'stopped before the next motion',
+        }
+        lines = [f'{words[self.outcome]}: {count} motion(s), {self.duration:.4g} s']
+        return '\n'.join([*lines, *(f'  {reason}' for reason in self.reasons)])
+
+
+def first_duration(longest: float) -> float:
+    """Return how long the first motion is, where motions may take ``longest`` [s]."""
+    return max(FIRST * longest, LEAST_DURATION)
+
+
+def shortest_duration(longest: float) -> float:
+    """Return how long each motion is at least, where motions may take ``longest`` [s]."""
+    return max(SHORTEST * longest, LEAST_DURATION)
+
+
 def needed_duration(standing: Standing, spent: float, longest: float) -> float:
     """
     Return how long the next motion has to be by what the motions so far brought [s].
@@ -163,14 +232,14 @@ def needed_duration(standing: Standing, spent: float, longest: float) -> float:
     spent:
         Their duration [s].
     longest:
-        Longest motion [s]; the shortest is `SHORTEST` of it.
+        Longest motion [s]; the shortest is that of `shortest_duration`.
 
     """
     if standing.settings.prediction_error is not None:
         return longest
     worst = float(np.max(standing.relative_std[standing.open], initial=0.0))
     missing = spent * ((worst / standing.settings.target) ** 2 - 1.0)
-    return float(np.clip(missing, SHORTEST * longest, longest))
+    return float(np.clip(missing, shortest_duration(longest), longest))
 
 
 def sufficient_share(

@@ -33,21 +33,22 @@ from ..progress import Progress
 from ..reduction import earlier_information, FactorBuilder, recordings_among, Source
 from ..results.factor_file import read_factor, StoredFactor, write_factor
 from ..results.plan_file import as_points, read_plan
-from ..results.result import Result
 from ..results.result_yaml import dump, plain, write_whole
 from ..results.saving import reported_failures, save, save_plan
 from .goal import (
+    Calibration,
     CalibrationSettings,
-    FIRST,
+    DECLINED,
+    first_duration,
     hopeless,
+    MET,
     needed_duration,
-    SHORTEST,
+    shortest_duration,
+    SPENT,
     Standing,
     sufficient_share,
+    UNREACHABLE,
 )
-
-MET, UNREACHABLE, SPENT, DECLINED = 'met', 'unreachable', 'spent', 'declined'
-"""Ends of a calibration."""
 
 SHORTER = 0.8
 """Share of a planned duration below which a shorter motion is planned in its place."""
@@ -69,45 +70,6 @@ class Executor(Protocol):
 
     def execute(self, trajectory: PointTrajectory, folder: Path) -> Source:
         """Move the robot and return the recording."""
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """
-    End of a calibration.
-
-    Attributes
-    ----------
-    outcome:
-        `MET`, `UNREACHABLE`, `SPENT` or `DECLINED`.
-    standings:
-        One a motion.
-    result:
-        From all motions; None where there was none.
-    duration:
-        Of all motions together [s].
-    reasons:
-        Why the goal is not reached: parameters and limits.
-
-    """
-
-    outcome: str
-    standings: tuple[Standing, ...]
-    result: Result | None
-    duration: float
-    reasons: tuple[str, ...] = ()
-
-    def summary(self) -> str:
-        """Return the end in a few lines."""
-        count = len(self.standings)
-        words = {
-            MET: 'the goal is reached',
-            UNREACHABLE: 'the goal cannot be reached with the motions of the budget',
-            SPENT: 'the budget of motions is spent',
-            DECLINED: 'stopped before the next motion',
-        }
-        lines = [f'{words[self.outcome]}: {count} motion(s), {self.duration:.4g} s']
-        return '\n'.join([*lines, *(f'  {reason}' for reason in self.reasons)])
 
 
 @dataclass
@@ -169,7 +131,7 @@ class _Run:
         if not self.motions:
             # how much is needed is known after a look at the robot
             looks_first = self.settings.motions > 1 and self.settings.prediction_error is None
-            length = planner.duration * (FIRST if looks_first else 1.0)
+            length = first_duration(planner.duration) if looks_first else planner.duration
             return self.plan_motion(self.problem, replace(planner, duration=length), [], targets)
         factors = [motion.factor for motion in self.motions]
         last, longest = self.standings[-1], planner.duration
@@ -179,7 +141,7 @@ class _Run:
         planner = replace(planner, start=start, duration=length)
         made = self.plan_motion(self.problem, planner, factors, targets)
         share = sufficient_share(last, targets, made.deviations) if made.deviations else 1.0
-        shorter = max(SHORTEST * longest, share * length)
+        shorter = max(shortest_duration(longest), share * length)
         if targets and shorter < SHORTER * length:
             planner = replace(planner, duration=shorter)
             made = self.plan_motion(self.problem, planner, factors, targets)
@@ -248,7 +210,7 @@ class _Run:
             estimation = replace(estimation, method='wls')
         held_out = [motion.factor for motion in validation]
         result = identify_factors(factors, estimation, validation=held_out)
-        return Standing.of(result, self.settings)
+        return Standing.of(result, factors[0].factor.triangles, self.settings)
 
     def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:
         """Write ``calibration.yaml``."""

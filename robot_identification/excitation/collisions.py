@@ -111,7 +111,7 @@ class CollisionModel:
 
     @cached_property
     def reach(self) -> np.ndarray:
-        """How far the point that each joint moves most can be from its axis, (n_joints,)."""
+        """Distance (n_joints,) of the point that each joint moves most from its axis at most."""
         return np.asarray(self.shape_reach.max(axis=0, initial=0.0))
 
     @cached_property

@@ -12,6 +12,9 @@ from .obstacles import Obstacle, with_floor
 MOST_INSTANTS = 1_000_000
 """Instants of a trajectory that are checked at most: some 1 GB of memory for seven joints."""
 
+LEAST_DURATION = 0.5
+"""Shortest trajectory that is planned [s]."""
+
 
 @dataclass(frozen=True)
 class PointSettings:
@@ -79,7 +82,7 @@ class PlannerSettings:
         doc='Length of the trajectory, at most for sweeps and poses; points take as long as they '
         'need',
         unit='s',
-        minimum=0.5,
+        minimum=LEAST_DURATION,
         maximum=3600.0,
     )
     base_frequency: float = option(

@@ -2,11 +2,13 @@
 """Goals of a calibration by closed form: information adds up, deviations fall with its root."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from robot_identification.calibration import (
     CalibrationSettings,
+    first_duration,
     hopeless,
     needed_duration,
     Standing,
@@ -60,6 +62,24 @@ def test_the_next_motion_is_as_long_as_is_needed(std, expected):
 
 def test_nothing_is_given_up_after_one_motion():
     assert not hopeless(standings([[1.0]])).any()
+
+
+@pytest.mark.parametrize(('longest', 'expected'), [(20.0, 10.0), (0.8, 0.5)])
+def test_the_first_motion_is_shorter_unless_no_planner_would_take_it(longest, expected):
+    assert first_duration(longest) == expected
+
+
+def test_what_is_essential_is_told_by_the_first_motion():
+    # one joint, two parameters: 0.5 % of the first motion's effort come from the second one
+    first = np.array([[[1.0, 0.0, 1.0], [0.0, 0.005, 0.005], [0.0, 0.0, 0.0]]])
+    later = np.array([[[1.0, 0.0, 1.0], [0.0, 0.1, 0.1], [0.0, 0.0, 0.0]]])
+    values, std = np.ones(2), np.array([0.01, 0.2])
+    estimate = SimpleNamespace(base=SimpleNamespace(values=values), std=std, classical_std=None)
+    structure = SimpleNamespace(names=('a', 'b'))
+    result = SimpleNamespace(estimate=estimate, structure=structure, validations=())
+    settings = CalibrationSettings(least_share=1.0)
+    assert Standing.of(result, first, settings).essential.tolist() == [True, False]
+    assert Standing.of(result, later, settings).essential.tolist() == [True, True]
 
 
 def test_small_parameters_are_not_essential():
