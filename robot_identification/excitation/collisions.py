@@ -21,15 +21,6 @@ from .obstacles import FLOOR, Obstacle, set_pairs, shape_reach
 RESOLUTION = 1e-4
 """How much closer a pair has to come to be measured again [m]; some keep their distance."""
 
-ROOM_SHARE = 0.25
-"""Share of its room above the clearance that a pair's buffer takes at most."""
-
-FEW, MANY = 100, 1000
-"""Random positions in which distances are measured, and in which they are bounded."""
-
-FAR_APART = 0.15
-"""Bound of the distance above which a pair is far apart [m]."""
-
 _GROUP, _BOUNDED = 8, 512
 """Positions for which the pairs are chosen at once, and in which distances are bounded at once."""
 
@@ -253,12 +244,12 @@ class CollisionModel:
             part = position[first : first + _BOUNDED]
             begins = np.arange(0, len(part), _GROUP)
             lower = np.tile(none, (len(begins), 1))
-            if self._spheres is not None:
+            if self.spheres is not None:
                 # in the middle of each group, less what a pair may come closer from there
                 middle = part[np.minimum(begins + _GROUP // 2, len(part) - 1)]
                 way = np.abs(part - np.repeat(middle, _GROUP, axis=0)[: len(part)])
                 closer = np.maximum.reduceat(way, begins) @ self.pair_reach.T
-                lower = self._spheres.distances(middle).T - closer
+                lower = self.spheres.distances(middle).T - closer
             for begin, bounds in zip(begins.tolist(), lower, strict=True):
                 yield range(first + begin, first + min(begin + _GROUP, len(part))), bounds
 
@@ -286,127 +277,11 @@ class CollisionModel:
             request.security_margin = margin
 
     @cached_property
-    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
-        """
-        Pairs (k,) whose distances a penalty looks at, with bounds of them.
-
-        Pairs that are far apart in all of many random positions are left to the last check.
-        """
-        everyone = np.arange(len(self.pairs))
-        if self._spheres is None:
-            return everyone, None
-        nearest = np.full(everyone.size, np.inf)
-        for part in np.array_split(self._random_positions(MANY), 10):
-            nearest = np.minimum(nearest, self._spheres.distances(part).min(axis=1))
-        near = everyone[nearest < FAR_APART]
-        return near, BoundingSpheres.of(self.robot, self.geometry, near.tolist())
-
-    @cached_property
-    def _spheres(self) -> BoundingSpheres | None:
+    def spheres(self) -> BoundingSpheres | None:
         """Bounds of all pairs; none of a mechanism, since no tree places its links."""
         if self.robot.passive or not self.pairs:
             return None
         return BoundingSpheres.of(self.robot, self.geometry, range(len(self.pairs)))
-
-    def _random_positions(self, count: int) -> np.ndarray:
-        low = np.where(np.isfinite(self.robot.limits.lower), self.robot.limits.lower, -np.pi)
-        high = np.where(np.isfinite(self.robot.limits.upper), self.robot.limits.upper, np.pi)
-        # a seed of its own: what comes of it is a property of the robot, not of a plan
-        rng = np.random.default_rng(20130602)
-        return rng.uniform(low, high, (count, self.robot.n_joints))
-
-    def buffers(self, buffer: float) -> np.ndarray:
-        """
-        Return the distance (n_pairs,) from which on each pair counts as close [m].
-
-        Pairs that never come far apart have one of their own, a little above the clearance: theirs
-        would be a penalty that few motions avoid.  Those that are always closer than the buffer,
-        and always keep the clearance, are left to the last check.
-        """
-        nearest, farthest = self._distances
-        own = self.clearance + ROOM_SHARE * np.maximum(farthest - self.clearance, 0.0)
-        own[(nearest > self.clearance) & (farthest < buffer)] = 0.0
-        return np.minimum(own, buffer)
-
-    @cached_property
-    def _distances(self) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest distance (n_pairs,) of each pair in random positions [m]."""
-        model, data, shapes = self.robot.model, self.robot.model.createData(), self._data(_FAR)
-        nearest, farthest = np.full((2, len(self.pairs)), [[np.inf], [-np.inf]])
-        for q in self.robot.configuration(self._random_positions(FEW)):
-            pin.computeDistances(model, data, self.geometry, shapes, q)
-            found = [result.min_distance for result in shapes.distanceResults]
-            nearest, farthest = np.minimum(nearest, found), np.maximum(farthest, found)
-        return nearest, farthest
-
-    def penalty(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
-        r"""
-        Return how much the links come closer than ``buffer``, and its gradient.
-
-        The sum over positions and pairs of :math:`(1 - d / b)^2` where the distance d is below
-        the buffer b (`buffers`).  A distance changes with the positions as the nearest points move
-        along the line that joins them.  Only pairs whose bounding spheres are closer are measured.
-
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) [rad or m].
-        buffer:
-            b, larger than the clearance [m].
-
-        Returns
-        -------
-        tuple of float and np.ndarray
-            Value [-] and gradient (n_samples, n_joints).
-
-        """
-        gradient = np.zeros_like(position)
-        value = 0.0
-        if not self.pairs:
-            return value, gradient
-        model, data = self.robot.model, self.robot.model.createData()
-        shapes, buffers = self.geometry.createData(), self.buffers(buffer)
-        watched, spheres = self._watched
-        near = np.ones((len(watched), len(position)), dtype=bool)
-        if spheres is not None and watched.size:
-            near = spheres.distances(position) < buffers[watched, None]
-        near &= (buffers[watched] > 0.0)[:, None]
-        samples, places = np.nonzero(near.T)
-        pairs = watched[places]
-        configurations, last = self.robot.configuration(position), -1
-        for sample, pair in zip(samples.tolist(), pairs.tolist(), strict=True):
-            if sample != last:
-                pin.computeJointJacobians(model, data, configurations[sample])
-                pin.updateGeometryPlacements(model, data, self.geometry, shapes)
-                last = sample
-            result = pin.computeDistance(self.geometry, shapes, pair)
-            short = 1.0 - result.min_distance / buffers[pair]
-            if short > 0.0:
-                value += short**2
-                slope = self._distance_gradient(data, pair, result)
-                gradient[sample] -= 2.0 * short / buffers[pair] * slope
-        return value, gradient
-
-    def _distance_gradient(
-        self, data: pin.Data, pair: int, result: coal.DistanceResult
-    ) -> np.ndarray:
-        indices = self.geometry.collisionPairs[pair]
-        normal = result.normal
-        slope = np.zeros(self.robot.model.nv)
-        for index, point, sign in (
-            (indices.first, result.getNearestPoint1(), -1.0),
-            (indices.second, result.getNearestPoint2(), 1.0),
-        ):
-            joint = self.geometry.geometryObjects[index].parentJoint
-            if joint == 0:
-                continue
-            jacobian = pin.getJointJacobian(
-                self.robot.model, data, joint, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
-            )
-            arm = point - data.oMi[joint].translation
-            moment = pin.skew(arm) @ normal  # np.cross takes ten times as long
-            slope += sign * (normal @ jacobian[:3] + moment @ jacobian[3:])
-        return slope[self.robot.columns]
 
 
 def collision_model(

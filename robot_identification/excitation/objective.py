@@ -18,7 +18,7 @@ from ..data.recording import Motion
 from ..model.parameters import ParameterSet
 from ..regressor import Regressor
 from ..regressor.adjoint import pull_back
-from .collisions import CollisionModel
+from .distance_penalty import DistancePenalty
 from .families import Matrices, MotionFamily
 
 EFFORT_SHARE = 0.99
@@ -78,8 +78,8 @@ class Objective:
         (n_samples,) when the motion is looked at [s].
     effort:
         (n_joints,) limits of the efforts.
-    collisions:
-        The robot's collision model; None leaves distances aside.
+    distances:
+        Penalty of links that come close; None leaves distances aside.
     buffer:
         Distance from which on links count as close [m].
     weight:
@@ -98,7 +98,7 @@ class Objective:
     earlier: np.ndarray
     time: np.ndarray
     effort: np.ndarray
-    collisions: CollisionModel | None = None
+    distances: DistancePenalty | None = None
     buffer: float = 0.0
     weight: float = 1.0
     every: int = 2
@@ -190,10 +190,9 @@ class Objective:
     def _distance(self, motion: Motion) -> tuple[float, np.ndarray]:
         """Return the penalty of distances at some samples, and its gradient by all positions."""
         gradient = np.zeros_like(motion.position)
-        some = slice(None, None, self.every)
-        value, gradient[some] = distance_penalty(
-            self.collisions, motion.position[some], self.buffer
-        )
+        value, some = 0.0, slice(None, None, self.every)
+        if self.distances is not None:
+            value, gradient[some] = self.distances.of(motion.position[some], self.buffer)
         return value, gradient
 
 
@@ -203,14 +202,3 @@ def effort_penalty(effort: np.ndarray, limit: np.ndarray) -> tuple[float, np.nda
     factor = EFFORT_WEIGHT / len(effort)
     gradient = np.where(excess > 0.0, 2.0 * factor * excess * np.sign(effort) / limit, 0.0)
     return float(factor * (excess**2).sum()), gradient
-
-
-def distance_penalty(
-    collisions: CollisionModel | None, position: np.ndarray, buffer: float
-) -> tuple[float, np.ndarray]:
-    """Return the mean penalty of links that are close, and its gradient by the position."""
-    if collisions is None:
-        return 0.0, np.zeros_like(position)
-    value, gradient = collisions.penalty(position, buffer)
-    factor = 10.0 / len(position)
-    return factor * value, factor * gradient

@@ -20,6 +20,7 @@ from .collision_check import CollisionError
 from .collisions import collision_model, CollisionModel
 from .constraints import LimitViolation
 from .deviations import EarlierInformation, ROW_RATE
+from .distance_penalty import DistancePenalty
 from .extremes import extremes
 from .families import Basis, FourierBasis, MotionFamily, SplineBasis
 from .limits import Limits
@@ -154,7 +155,7 @@ def _plan_family(
         # between the ends, where the robot rests and says nothing new
         time=(np.arange(count) + 0.5) / count * settings.duration,
         effort=limits.effort,
-        collisions=collisions,
+        distances=None if collisions is None else DistancePenalty(collisions),
         buffer=settings.clearance + BUFFER,
     )
     checks = PlanChecks(

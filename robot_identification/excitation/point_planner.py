@@ -20,8 +20,9 @@ from ..regressor.adjoint import pull_back
 from ..regressor.energy import energy_of
 from .collisions import CollisionModel
 from .descent import descend_all
+from .distance_penalty import DistancePenalty
 from .limits import Limits
-from .objective import distance_penalty, effort_penalty
+from .objective import effort_penalty
 from .path import Obstacles, Path, PathProblem
 from .plans import (
     BUFFER,
@@ -111,15 +112,17 @@ def plan_points(
         then=None if problem.cost == problem.cost.first else problem.problem(),
     )
 
+    distances = None if collisions is None else DistancePenalty(collisions)
+
     def obstacles(motion: Motion) -> tuple[float, list[np.ndarray]]:
         effort = predict(regressor, motion, values)
         too_much, by_effort = effort_penalty(effort, limits.effort)
         slopes = [np.zeros_like(motion.position) for _ in range(3)]
         if too_much > 0.0:
             slopes = list(pull_back(regressor, motion, by_effort[:, :, None] * values.values))
-        close, by_position = distance_penalty(
-            collisions, motion.position, settings.clearance + BUFFER
-        )
+        if distances is None:
+            return too_much, slopes
+        close, by_position = distances.of(motion.position, settings.clearance + BUFFER)
         slopes[0] += by_position
         return too_much + close, slopes
 

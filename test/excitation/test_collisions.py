@@ -9,6 +9,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.errors import IdentificationWarning
 from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.distance_penalty import DistancePenalty
 from robot_identification.excitation.obstacles import with_floor
 from robot_identification.model.robot import Robot
 
@@ -63,22 +64,6 @@ def test_the_clearance_is_kept(chain):
         angle = 2.0 * np.arccos((0.2 + gap) / 2.0)
         found = list(chain.contacts(np.array([[0.0, angle, 0.0]])))
         assert bool(found) is touching
-
-
-def test_the_gradient_is_that_of_the_penalty(chain):
-    rng = np.random.default_rng(3)
-    position = np.array([0.3, 2.8, 2.9]) + 0.2 * rng.standard_normal((20, 3))
-    value, gradient = chain.penalty(position, 0.5)
-    assert value > 0.0
-    step = 1e-6
-    for row in range(20):
-        for joint in range(3):
-            moved = np.zeros(3)
-            moved[joint] = step
-            ahead = chain.penalty(position[row : row + 1] + moved, 0.5)[0]
-            behind = chain.penalty(position[row : row + 1] - moved, 0.5)[0]
-            difference = (ahead - behind) / (2.0 * step)
-            assert gradient[row, joint] == pytest.approx(difference, abs=1e-4 * max(1.0, value))
 
 
 def test_the_reach_bounds_how_far_a_point_can_be_from_an_axis(chain):
@@ -181,4 +166,4 @@ def test_a_robot_without_shapes_is_warned_of():
     with pytest.warns(IdentificationWarning, match='has no collision shapes'):
         model = collision_model(robot, 0.01)
     assert not list(model.contacts(np.zeros((3, 3))))
-    assert model.penalty(np.zeros((3, 3)), 0.1)[0] == 0.0
+    assert DistancePenalty(model).of(np.zeros((3, 3)), 0.1)[0] == 0.0

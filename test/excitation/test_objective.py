@@ -10,6 +10,7 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.criteria import by_information, CRITERIA
+from robot_identification.excitation.distance_penalty import DistancePenalty
 from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.objective import Objective
 from robot_identification.excitation.obstacles import with_floor
@@ -51,13 +52,13 @@ def test_the_gradient_holds_with_its_penalties(arm, criterion, distances, step, 
         time=np.linspace(0.1, 5.9, 100),
         # efforts that are sure to be exceeded
         effort=0.3 * limits.effort,
-        collisions=collisions,
+        distances=DistancePenalty(collisions) if collisions else None,
         buffer=0.23,
     )
     rng = np.random.default_rng(1)
     x = objective.family.random(rng)
     value, gradient = objective.gradient(x)
-    without = replace(objective, collisions=None)
+    without = replace(objective, distances=None)
     assert without.value(x).penalty > 0.01
     assert (value.penalty > without.value(x).penalty + 0.01) == distances
     assert value.total == pytest.approx(objective.value(x).total)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Penalty of links that come close to each other or to an obstacle, with its gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from ..model.robot import Robot
+from .bounding_spheres import BoundingSpheres
+from .collisions import CollisionModel
+
+WEIGHT = 10.0
+"""Factor of the mean penalty."""
+
+ROOM_SHARE = 0.25
+"""Share of its room above the clearance that a pair's buffer takes at most."""
+
+FEW, MANY = 100, 1000
+"""Random positions in which distances are measured, and in which they are bounded."""
+
+FAR_APART = 0.15
+"""Bound of the distance above which a pair is far apart [m]."""
+
+
+@dataclass(frozen=True)
+class DistancePenalty:
+    """
+    Penalty of short distances along a motion.
+
+    Attributes
+    ----------
+    collisions:
+        Shapes and pairs.
+
+    """
+
+    collisions: CollisionModel
+
+    @cached_property
+    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
+        """
+        Pairs (k,) whose distances a penalty looks at, with bounds of them.
+
+        Pairs that are far apart in all of many random positions are left to the last check.
+        """
+        everyone = np.arange(len(self.collisions.pairs))
+        robot, spheres = self.collisions.robot, self.collisions.spheres
+        if spheres is None:
+            return everyone, None
+        nearest = np.full(everyone.size, np.inf)
+        for part in np.array_split(_random_positions(robot, MANY), 10):
+            nearest = np.minimum(nearest, spheres.distances(part).min(axis=1))
+        near = everyone[nearest < FAR_APART]
+        return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
+
+    def buffers(self, buffer: float) -> np.ndarray:
+        """
+        Return the distance (n_pairs,) from which on each pair counts as close [m].
+
+        Pairs that never come far apart have one of their own, a little above the clearance: theirs
+        would be a penalty that few motions avoid.  Those that are always closer than the buffer,
+        and always keep the clearance, are left to the last check.
+        """
+        nearest, farthest = self._distances
+        clearance = self.collisions.clearance
+        own = clearance + ROOM_SHARE * np.maximum(farthest - clearance, 0.0)
+        own[(nearest > clearance) & (farthest < buffer)] = 0.0
+        return np.minimum(own, buffer)
+
+    @cached_property
+    def _distances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest distance (n_pairs,) of each pair in random positions [m]."""
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
+        nearest, farthest = np.full((2, len(self.collisions.pairs)), [[np.inf], [-np.inf]])
+        for q in robot.configuration(_random_positions(robot, FEW)):
+            pin.computeDistances(model, data, geometry, shapes, q)
+            found = [result.min_distance for result in shapes.distanceResults]
+            nearest, farthest = np.minimum(nearest, found), np.maximum(farthest, found)
+        return nearest, farthest
+
+    def of(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
+        r"""
+        Return how much the links come closer than ``buffer``, and its gradient.
+
+        The mean over the positions of the sum over the pairs of :math:`(1 - d / b)^2` where the
+        distance d is below the buffer b (`buffers`), times `WEIGHT`.  A distance changes with the
+        positions as the nearest points move along the line that joins them.  Only pairs whose
+        bounding spheres are closer are measured.
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) [rad or m].
+        buffer:
+            b, larger than the clearance [m].
+
+        Returns
+        -------
+        tuple of float and np.ndarray
+            Value [-] and gradient (n_samples, n_joints).
+
+        """
+        gradient = np.zeros_like(position)
+        value, factor = 0.0, WEIGHT / len(position)
+        if not self.collisions.pairs:
+            return value, gradient
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
+        buffers, (watched, spheres) = self.buffers(buffer), self._watched
+        near = np.ones((len(watched), len(position)), dtype=bool)
+        if spheres is not None and watched.size:
+            near = spheres.distances(position) < buffers[watched, None]
+        near &= (buffers[watched] > 0.0)[:, None]
+        samples, places = np.nonzero(near.T)
+        pairs = watched[places]
+        configurations, last = robot.configuration(position), -1
+        for sample, pair in zip(samples.tolist(), pairs.tolist(), strict=True):
+            if sample != last:
+                pin.computeJointJacobians(model, data, configurations[sample])
+                pin.updateGeometryPlacements(model, data, geometry, shapes)
+                last = sample
+            result = pin.computeDistance(geometry, shapes, pair)
+            short = 1.0 - result.min_distance / buffers[pair]
+            if short > 0.0:
+                value += short**2
+                slope = self._distance_gradient(data, pair, result)
+                gradient[sample] -= 2.0 * factor * short / buffers[pair] * slope
+        return factor * value, gradient
+
+    def _distance_gradient(
+        self, data: pin.Data, pair: int, result: coal.DistanceResult
+    ) -> np.ndarray:
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        indices, normal = geometry.collisionPairs[pair], result.normal
+        slope = np.zeros(robot.model.nv)
+        for index, point, sign in (
+            (indices.first, result.getNearestPoint1(), -1.0),
+            (indices.second, result.getNearestPoint2(), 1.0),
+        ):
+            joint = geometry.geometryObjects[index].parentJoint
+            if joint == 0:
+                continue
+            jacobian = pin.getJointJacobian(
+                robot.model, data, joint, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+            )
+            arm = point - data.oMi[joint].translation
+            moment = pin.skew(arm) @ normal  # np.cross takes ten times as long
+            slope += sign * (normal @ jacobian[:3] + moment @ jacobian[3:])
+        return slope[robot.columns]
+
+
+def _random_positions(robot: Robot, count: int) -> np.ndarray:
+    """Return positions (count, n_joints) within the limits."""
+    low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
+    high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
+    # a seed of its own: what comes of it is a property of the robot, not of a plan
+    rng = np.random.default_rng(20130602)
+    return rng.uniform(low, high, (count, robot.n_joints))
