@@ -16,10 +16,10 @@ import itertools
 
 import numpy as np
 
-from ..base_parameters import BaseStructure, structure
+from ..base_parameters import BaseStructure
 from ..data.recording import Motion
 from ..model.robot import Robot
-from ..regressor import build, ModelSettings
+from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.pattern import RowPattern
 from ..signals import channel_kernel, EffortChannel, RecordingSource, SignalSettings
@@ -125,14 +125,14 @@ class FoldedRows:
     def of(
         cls,
         sources: Sequence[RecordingSource],
+        regressor: Regressor,
+        base: BaseStructure,
         robot: Robot,
         model: ModelSettings,
         signals: SignalSettings,
         zone: np.ndarray,
     ) -> FoldedRows:
-        """Read the recordings."""
-        regressor = build(robot, model)
-        base = structure(regressor, robot, grouping=model.grouping)
+        """Read the recordings; the regressor and its base parameters are the model's."""
         pattern: RowPattern | None = None
         stretches: list[Stretch] = []
         rate = WORKING_RATE
