@@ -47,7 +47,7 @@ def _tabs(joints: Sequence[str]) -> dict[str, list[tuple[str, list[str]]]]:
             ('Standard deviations', [f'{online}/parameters/parameters[{k}]/std' for k in shown]),
             (
                 'Updates',
-                [f'{status}/{name}' for name in ('rate', 'lost', 'late_updates', 'state')],
+                [f'{online}/status/{k}' for k in ('rate', 'lost', 'late_updates', 'state')],
             ),
         ],
         'Identification': [
