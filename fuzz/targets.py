@@ -263,7 +263,7 @@ def _npz_seeds() -> Sequence[Case]:
 
 @cache
 def _parquet_seeds() -> Sequence[Case]:
-    entry = 'file: run.parquet, time: t, position: [q], effort: [tau]'
+    entry = 'file: run.parquet, time: t, position: ["q[0]", "q[1]"], effort: ["tau[0]", "tau[1]"]'
     return [
         Case(experiment(entry, run__parquet=data), 'run.parquet')
         for data in (parquet_file(), parquet_file(fixed=False, compression='none'))
