@@ -70,7 +70,7 @@ LEAST_TILT = np.radians(0.05)
 LEAST_SPRING_GAIN = 0.03
 """Logarithm of a joint's residual that a spring at it has to save."""
 
-THINNED_RATE = 1000.0
+THINNED_RATE = 2000.0
 """Rate that recordings are reduced to, at least, before settings are compared [Hz]."""
 
 _ROUNDS = 2
