@@ -229,7 +229,9 @@ class _Search:
         """Rows with the present settings."""
         if self._rows is None:
             self._rows = self._read(self.model, self.signals)
-        return replace(self._rows, zone=self.zone)
+        if self._rows.zone is not self.zone:
+            self._rows = replace(self._rows, zone=self.zone)
+        return self._rows
 
     def _read(
         self, model: ModelSettings, signals: SignalSettings, robot: Robot | None = None
