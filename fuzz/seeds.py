@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 import io
+import json
 import os
 from pathlib import Path
 import tempfile
@@ -130,6 +131,28 @@ XACRO = """\
 </robot>
 """
 
+MJCF = """\
+<mujoco model="arm">
+  <compiler angle="radian"/>
+  <worldbody>
+    <body name="base" pos="0.1 0 0.3" euler="0.2 0 0.1">
+      <geom type="box" size="0.1 0.1 0.1" mass="3"/>
+      <body name="upper" pos="0 0.1 0.2" quat="0.8 0.2 -0.3 0.1">
+        <joint name="pan" axis="0 0 1" range="-2 2" limited="true" damping="0.7" armature="0.1"/>
+        <joint name="tilt" axis="1 0.5 0" pos="-0.03 0.04 0.02" ref="0.4" frictionloss="0.3"/>
+        <inertial pos="0.1 0.02 0" quat="0.9 0.1 0.2 0" mass="2" diaginertia="0.03 0.02 0.04"/>
+        <geom type="capsule" size="0.03 0.1" pos="0 0 0.1"/>
+        <body name="slider" pos="0.3 0 0.1">
+          <joint name="slide" type="slide" axis="0 1 1" range="-0.5 0.5"/>
+          <inertial pos="0 0.1 0.05" mass="1.2" diaginertia="0.01 0.02 0.015"/>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><motor joint="pan" gear="50" forcerange="-2 2" forcelimited="true"/></actuator>
+</mujoco>
+"""
+
 
 PIPE, DEVICE = b'\0a pipe', b'\0a device that never ends'
 """Contents that stand for files that are none."""
@@ -187,6 +210,57 @@ def npz_file(save: Callable = np.savez, **more: np.ndarray) -> bytes:
     """Return a recording as arrays."""
     table, stream = samples(), io.BytesIO()
     save(stream, t=table[:, 0], q=table[:, 1:3], tau=table[:, 3:], **more)
+    return stream.getvalue()
+
+
+@cache
+def parquet_file(fixed: bool = True, compression: str = 'snappy') -> bytes:
+    """Return a recording in Parquet, with lists of a fixed length as LeRobot writes, or others."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table, stream = samples(), io.BytesIO()
+    kind = pyarrow.list_(pyarrow.float64(), 2 if fixed else -1)
+    columns = {
+        't': pyarrow.array(table[:, 0]),
+        'q': pyarrow.array(table[:, 1:3].tolist(), kind),
+        'tau': pyarrow.array(table[:, 3:].tolist(), kind),
+        'task': pyarrow.array(['pick'] * len(table)),
+    }
+    parquet.write_table(
+        pyarrow.table(columns), stream, row_group_size=150, compression=compression
+    )
+    return stream.getvalue()
+
+
+def json_lines(foxglove: bool) -> bytes:
+    """Return joint states as JSON, one a line after their type: Foxglove's, or those of ROS."""
+    lines = ['foxglove.JointStates' if foxglove else 'sensor_msgs/msg/JointState']
+    for t, *values in samples(150).tolist():
+        stamp = {'sec': int(t), 'nsec' if foxglove else 'nanosec': round(1e9 * (t % 1.0))}
+        signals = {'position': values[:2], 'effort': values[2:]}
+        message: dict[str, object] = {'header': {'stamp': stamp}, 'name': JOINTS, **signals}
+        if foxglove:
+            each = (dict(zip(signals, pair)) for pair in zip(*signals.values()))
+            joints = [{'name': name, **state} for name, state in zip(JOINTS, each)]
+            message = {'timestamp': stamp, 'joints': joints}
+        lines.append(json.dumps(message))
+    return '\n'.join(lines).encode()
+
+
+def json_mcap(lines: bytes) -> bytes:
+    """Return a bag of messages in JSON."""
+    from mcap.writer import Writer
+
+    stream = io.BytesIO()
+    kind, *messages = lines.split(b'\n')
+    writer = Writer(stream)
+    writer.start()
+    schema = writer.register_schema(kind.decode('utf-8', 'replace'), 'jsonschema', b'{}')
+    channel = writer.register_channel('/joint_states', 'json', schema)
+    for k, message in enumerate(messages):
+        writer.add_message(channel, 10**7 * k, message, 10**7 * k)
+    writer.finish()
     return stream.getvalue()
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from robot_identification import (
@@ -34,6 +36,7 @@ from robot_identification.excitation.constraints import check_trajectory
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.fleet.store import open_store
+from robot_identification.model import mjcf
 from robot_identification.model.consistency import check
 from robot_identification.regressor import build, prior
 from robot_identification.results.plan_file import as_points, read_plan
@@ -48,8 +51,12 @@ from .seeds import (
     ENTRY,
     experiment,
     identified,
+    json_lines,
+    json_mcap,
     METHODS,
+    MJCF,
     npz_file,
+    parquet_file,
     plans,
     robot,
     SETTINGS,
@@ -162,6 +169,25 @@ def _robot(folder: Path, random: Random) -> None:
         collision_model(robot, 0.01)
 
 
+def _mjcf(folder: Path, random: Random) -> None:
+    # here, not in a process of its own, which takes a second to load MuJoCo
+    with patch.object(mjcf, 'answer_of', _converted):
+        _robot(folder, random)
+
+
+def _converted(module: str, request: dict[str, str], **limits: float) -> dict[str, Any]:
+    try:
+        return mjcf.converted(request)
+    except Exception as error:  # as `xacro_process.main`
+        return {'error': ' '.join(str(error).split())}
+
+
+def _json(folder: Path, random: Random) -> None:
+    (folder / 'run.mcap').write_bytes(json_mcap((folder / 'run.jsonl').read_bytes()))
+    bag_info(folder / 'run.mcap')
+    _read(folder, random)
+
+
 def _factor(folder: Path, random: Random) -> None:
     stored = read_factor(folder / 'run.factor')
     stored.summary()
@@ -232,6 +258,23 @@ def _npz_seeds() -> Sequence[Case]:
     return [
         Case(experiment(entry, run__npz=data), 'run.npz')
         for data in (npz_file(), npz_file(np.savez_compressed))
+    ]
+
+
+@cache
+def _parquet_seeds() -> Sequence[Case]:
+    entry = 'file: run.parquet, time: t, position: ["q[0]", "q[1]"], effort: ["tau[0]", "tau[1]"]'
+    return [
+        Case(experiment(entry, run__parquet=data), 'run.parquet')
+        for data in (parquet_file(), parquet_file(fixed=False, compression='none'))
+    ]
+
+
+@cache
+def _json_seeds() -> Sequence[Case]:
+    return [
+        Case(experiment(BAG, run__jsonl=json_lines(foxglove)), 'run.jsonl')
+        for foxglove in (True, False)
     ]
 
 
@@ -316,6 +359,10 @@ def _urdf_seeds() -> Sequence[Case]:
     return [Case({'arm.urdf': urdf(name)}, 'arm.urdf') for name in names]
 
 
+def _mjcf_seeds() -> Sequence[Case]:
+    return [Case({'arm.xml': MJCF.encode()}, 'arm.xml')]
+
+
 def _xacro_seeds() -> Sequence[Case]:
     return [Case({'arm.urdf.xacro': XACRO.encode()}, 'arm.urdf.xacro')]
 
@@ -330,8 +377,11 @@ TARGETS = {
         Target('experiment', _settings_seeds, attacks.experiments, _experiment, mutate_text, 0.16),
         Target('urdf', _urdf_seeds, attacks.urdfs, _robot, mutate_text, 0.12),
         Target('xacro', _xacro_seeds, attacks.xacros, _robot, mutate_text, 0.01),
+        Target('mjcf', _mjcf_seeds, tuple, _mjcf, mutate_text, 0.02),
         Target('csv', _csv_seeds, attacks.csvs, _read, mutate_text, 0.1),
         Target('npz', _npz_seeds, bombs.npzs, _read, mutate_bytes, 0.08),
+        Target('parquet', _parquet_seeds, tuple, _read, mutate_bytes, 0.04),
+        Target('json', _json_seeds, tuple, _json, mutate_text, 0.04),
         Target('mcap', _mcap_seeds, bombs.mcaps, _bag, mutate_bytes, 0.12),
         Target('sqlite', _sqlite_seeds, bombs.sqlites, _bag, mutate_bytes, 0.06),
         Target('bag_folder', _folder_seeds, bombs.folders, _bag, _mutate_folder, 0.07),

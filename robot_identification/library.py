@@ -27,6 +27,7 @@ from .options.keys import to_mapping
 from .progress import Progress, silent
 from .results.c_export import c_code
 from .results.parameter_table import parameters_csv, parameters_yaml
+from .results.plotjuggler import plotjuggler_layout
 from .results.result import Result, StoredResult
 from .results.sdf_export import sdf
 from .results.urdf_export import identified_urdf
@@ -109,7 +110,8 @@ def export(result: Result | StoredResult, format: str = 'urdf') -> str:
         Of `identify`, or of `read_result`.
     format:
         ``urdf``; ``mjcf`` for MuJoCo; ``sdf`` for Gazebo; ``c``, functions of inverse dynamics,
-        gravity and friction; ``yaml`` or ``csv``, tables of the parameters.
+        gravity and friction; ``yaml`` or ``csv``, tables of the parameters; ``plotjuggler``, a
+        layout that shows what the nodes publish of the robot.
 
     Raises
     ------
@@ -147,6 +149,7 @@ FORMATS: dict[str, Callable[[Result | StoredResult], str]] = {
     'c': lambda result: c_code(result.robot, result.standard, result.model),
     'yaml': lambda result: parameters_yaml(result.to_document()),
     'csv': lambda result: parameters_csv(result.to_document()),
+    'plotjuggler': lambda result: plotjuggler_layout(result.robot.joints),
 }
 """Writers by the name of their format."""
 

@@ -76,6 +76,7 @@ from .regressor import Regressor
 from .results.factor_file import StoredFactor
 from .results.result import Result
 from .signals import source_name, WatchedSource
+from .signals.thinning import KEPT_BYTES, KeptSource
 
 _GAIN_ERROR = (
     'an error of the gains of the drives goes one to one into the mass of the load, and is not in '
@@ -113,6 +114,8 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         validation = experiment.sources('validation', joints)
         loaded = experiment.sources('known_load', joints) if gains is None else ()
         carrying = experiment.sources('payload', joints)
+        room = KEPT_BYTES // max(1, len(sources))
+        sources = tuple(s if is_factor(s) else KeptSource(s, room) for s in sources)
         selection = _selection(experiment, problem, sources, part(progress, 0.0, 0.3))
         if selection is not None:
             problem = problem.with_selection(selection)

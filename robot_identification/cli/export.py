@@ -12,7 +12,7 @@ from ..errors import IdentificationError
 from .options import add_command
 from .output import EXIT_OK
 
-FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv')
+FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler')
 """Those of `library.export`; suffixes of files name them, too, and xml is MJCF."""
 
 
@@ -32,6 +32,8 @@ def add_parser(commands: Any) -> None:
               c     inverse dynamics, gravity and friction as C functions for a controller
               yaml, csv
                     tables of the parameters
+              plotjuggler
+                    a layout for PlotJuggler that shows what the nodes publish of the robot
             What a format has no element for is listed in a comment of the file.
             """,
         epilog="""

@@ -9,7 +9,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from scipy.spatial.transform import Rotation
+import numpy as np
+import pinocchio as pin
 
 from ..data.drives import Drives, EFFORT_KINDS
 from ..data.recording_config import RecordingEntry
@@ -175,7 +176,7 @@ def turned(gravity: Sequence[float], tilt: Sequence[float]) -> tuple[float, floa
     """Turn gravity by a rotation vector; (3,) [m/s^2], (3,) [rad]."""
     if not any(tilt):
         return tuple(gravity)  # type: ignore[return-value]
-    x, y, z = Rotation.from_rotvec(tilt).apply(gravity).tolist()
+    x, y, z = (pin.exp3(np.array(tilt)) @ np.array(gravity)).tolist()
     return x, y, z
 
 

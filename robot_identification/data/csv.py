@@ -31,6 +31,7 @@ _COMPRESSION = 4.0
 """Usual ratio of the size of a table of numbers to its compressed size."""
 
 _COMMENT = '#'
+_BEGINNINGS = frozenset('0123456789-.')  # of lines of numbers
 _QUOTE = '"'
 
 
@@ -276,6 +277,11 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
     return _Layout(file, layout.delimiter, header, width)
 
 
+def _is_data(line: str) -> bool:
+    """Return true for a line that is neither empty nor a comment."""
+    return bool(line.strip()) and not line.lstrip().startswith(_COMMENT)
+
+
 def _counts_columns(cells: list[str]) -> bool:
     """Return whether the line is a header of column numbers, as data frames write for arrays."""
     numbers = cells[1:] if cells[0] == '' else cells
@@ -300,9 +306,8 @@ def _is_number(cell: str) -> bool:
 def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarray]:
     """Iterate over the file in arrays of up to ``size`` rows and ``len(columns)`` columns."""
     with _lines(layout.file) as found:
-        lines: Iterator[str] = (
-            line for line in found if line.strip() and not line.lstrip().startswith(_COMMENT)
-        )
+        # the first character tells it of nearly all lines
+        lines: Iterator[str] = (line for line in found if line[0] in _BEGINNINGS or _is_data(line))
         if layout.header is not None:
             first = next(lines)
             cells = layout.split(first)

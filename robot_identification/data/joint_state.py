@@ -25,8 +25,9 @@ from .messages import Messages
 SIGNALS = ('position', 'velocity', 'effort')
 
 _LITTLE_ENDIAN = b'\x00\x01'
-_STAMP = struct.Struct('<iI')
-_STAMP_PLACE = 4
+STAMP = struct.Struct('<iI')
+STAMP_PLACE = 4
+"""Form and place of the stamp in a serialised message."""
 _SHAPES = 16
 """Shapes that are looked for among messages of one length before each is parsed by itself."""
 
@@ -139,7 +140,7 @@ def decode(messages: Messages, wanted: dict[str, tuple[str, ...]], number: int =
     seen: dict[str, None] = {}
     try:
         for rows, block, shape in _groups(_in_little_endian(messages)):
-            numbers = block[:, _STAMP_PLACE : _STAMP_PLACE + 8].view('<u4')
+            numbers = block[:, STAMP_PLACE : STAMP_PLACE + 8].view('<u4')
             seconds = numbers[:, 0].view('<i4').astype(np.int64)
             stamp[rows] = seconds * 1_000_000_000 + numbers[:, 1]
             seen.update(dict.fromkeys(shape.names))
@@ -185,7 +186,7 @@ class _Parser:
 
     def __init__(self, message: bytes) -> None:
         self.message = message
-        self.place = _STAMP_PLACE + _STAMP.size
+        self.place = STAMP_PLACE + STAMP.size
         self.fixed = [slice(0, 2)]
 
     def count(self) -> int:
@@ -315,7 +316,7 @@ class JointStateStream:
         shape = self._shape
         if shape is None or not self._is_alike(message, shape):
             shape = self._learn(message)
-        seconds, nanoseconds = _STAMP.unpack_from(message, _STAMP_PLACE)
+        seconds, nanoseconds = STAMP.unpack_from(message, STAMP_PLACE)
         begin, count = shape.places['position']
         position = np.frombuffer(message, '<f8', count, begin)[self._order]
         begin, count = shape.places['effort']

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 import itertools
 
 import numpy as np
 
-from ..base_parameters import BaseStructure, structure
+from ..base_parameters import BaseStructure
 from ..data.recording import Motion
 from ..model.robot import Robot
-from ..regressor import build, ModelSettings
+from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.pattern import RowPattern
 from ..signals import channel_kernel, EffortChannel, RecordingSource, SignalSettings
@@ -125,14 +126,14 @@ class FoldedRows:
     def of(
         cls,
         sources: Sequence[RecordingSource],
+        regressor: Regressor,
+        base: BaseStructure,
         robot: Robot,
         model: ModelSettings,
         signals: SignalSettings,
         zone: np.ndarray,
     ) -> FoldedRows:
-        """Read the recordings."""
-        regressor = build(robot, model)
-        base = structure(regressor, robot, grouping=model.grouping)
+        """Read the recordings; the regressor and its base parameters are the model's."""
         pattern: RowPattern | None = None
         stretches: list[Stretch] = []
         rate = WORKING_RATE
@@ -262,6 +263,11 @@ class FoldedRows:
             first = last
         return found
 
+    @cached_property
+    def _grams(self) -> np.ndarray:
+        """Normal matrices with the present dead zone."""
+        return self.grams()
+
     def cost(self, zone: float | None = None) -> np.ndarray:
         """
         Return the logarithm of the held-out residual of each stretch and driven joint.
@@ -272,7 +278,7 @@ class FoldedRows:
             Dead zone of the rows that parameters are fitted to, in place of `zone`.
 
         """
-        whole = self.grams()
+        whole = self._grams
         fitted = whole if zone is None else self.grams(np.full(self.n_joints, zone))
         weights = self._weights(fitted.sum(axis=0))
         costs = np.empty((FOLDS, self.n_joints))
@@ -283,7 +289,7 @@ class FoldedRows:
 
     def fit(self) -> np.ndarray:
         """Return the base parameters of all rows, (b,)."""
-        grams = self.grams().sum(axis=0)
+        grams = self._grams.sum(axis=0)
         return self._solve(grams, self._weights(grams))
 
     def own_costs(self, base: np.ndarray) -> np.ndarray:
@@ -300,7 +306,7 @@ class FoldedRows:
         (FOLDS, n) logarithm of the held-out residual.
 
         """
-        grams = self.grams()
+        grams = self._grams
         costs = np.empty((FOLDS, self.n_joints))
         for joint in range(self.n_joints):
             own = np.flatnonzero(self.own[joint])
@@ -310,12 +316,11 @@ class FoldedRows:
             reduce[: self.width, -1] = -np.where(self.own[joint], 0.0, base)
             reduce[self.width, -1] = 1.0
             parts = reduce.T @ grams[:, joint] @ reduce
-            for fold in range(FOLDS):
-                train = parts.sum(axis=0) - parts[fold]
-                values = _solved(train[:-1, :-1], train[:-1, -1])
-                held = np.append(-values, 1.0)
-                energy = grams[fold, joint, -1, -1]
-                costs[fold, joint] = _log_share(held @ parts[fold] @ held, energy)
+            train = parts.sum(axis=0) - parts
+            held = np.ones((FOLDS, own.size + 1))
+            held[:, :-1] = -_solved(train[:, :-1, :-1], train[:, :-1, -1])
+            squares = np.einsum('fi,fij,fj->f', held, parts, held)
+            costs[:, joint] = _log_share(squares, grams[:, joint, -1, -1])
         return costs
 
     def _weights(self, grams: np.ndarray) -> np.ndarray:
@@ -343,9 +348,11 @@ def _most_blocks() -> int:
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-30))
-    scaled = matrix * scale * scale[:, None]
-    return np.asarray(scale * np.linalg.lstsq(scaled, scale * right, rcond=1e-12)[0])
+    """Solve (..., k, k) normal equations for (..., k)."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix, axis1=-2, axis2=-1), 1e-30))
+    scaled = matrix * scale[..., None, :] * scale[..., :, None]
+    inverse = np.linalg.pinv(scaled, rcond=1e-12, hermitian=True)
+    return np.asarray(scale * (inverse @ (scale * right)[..., None])[..., 0])
 
 
 def _log_residual(grams: np.ndarray, base: np.ndarray) -> np.ndarray:

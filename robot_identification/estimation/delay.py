@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from scipy.ndimage import convolve1d
 
 from .bootstrap import block_length
 from .plot_samples import PlotSamples
@@ -199,8 +198,8 @@ def _smoothed(trace: PlotSamples, parts: list[slice]) -> PlotSamples:
     entries, effort = np.empty_like(trace.entries), np.empty_like(trace.effort)
     steady = np.zeros_like(trace.keep)
     for part in parts:
-        entries[:, part] = convolve1d(trace.entries[:, part], kernel, axis=1)
-        effort[part] = convolve1d(trace.effort[part], kernel, axis=0)
+        entries[:, part] = scipy.ndimage.convolve1d(trace.entries[:, part], kernel, axis=1)
+        effort[part] = scipy.ndimage.convolve1d(trace.effort[part], kernel, axis=0)
         inner = np.s_[part.start + _TURNING : part.stop - _TURNING]
         steady[inner] = trace.keep[inner]
         for shift in range(1, _TURNING + 1):

@@ -95,7 +95,7 @@ def _header(estimate: Estimate) -> list[str]:
         left[2] = ('essential', f'{int(estimate.essential.sum())} of {len(estimate)} parameters')
     lines = [rule(title, '=')]
     for (a, b), (c, d) in zip(left, right, strict=True):
-        lines.append(f'{a:<17}{b:<40}{c:<20}{d}'.rstrip())
+        lines.append(f'{a:<17}{b:<42}{c:<20}{d}'.rstrip())
     return lines
 
 

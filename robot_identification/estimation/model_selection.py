@@ -31,15 +31,18 @@ from typing import Any
 
 import numpy as np
 
+from ..base_parameters import BaseStructure, structure
 from ..errors import IdentificationError
 from ..model.robot import Robot
 from ..progress import Progress, silent
-from ..regressor import ModelSettings
+from ..regressor import build, ModelSettings
 from ..regressor.kinematics import tree_of
 from ..signals import RecordingSource, SignalSettings
+from ..signals.thinning import thinned
 from .cross_validation import (
     better,
     FoldedRows,
+    LONGEST,
     relative_gain,
     simplest,
     standard_error,
@@ -66,6 +69,9 @@ LEAST_TILT = np.radians(0.05)
 
 LEAST_SPRING_GAIN = 0.03
 """Logarithm of a joint's residual that a spring at it has to save."""
+
+THINNED_RATE = 2000.0
+"""Rate that recordings are reduced to, at least, before settings are compared [Hz]."""
 
 _ROUNDS = 2
 
@@ -185,7 +191,8 @@ def choose_model(
         where a recording cannot be used with any candidate.
 
     """
-    search = _Search(tuple(sources), robot, model, signals, frozenset(given), progress)
+    kept = tuple(thinned(source, THINNED_RATE, LONGEST) for source in sources)
+    search = _Search(kept, robot, model, signals, frozenset(given), progress)
     search.choose_filter()
     search.choose_breakaway()
     search.choose_dead_zone()
@@ -215,13 +222,16 @@ class _Search:
         self.zone = np.zeros(robot.n_joints)
         self.choices: list[Choice] = []
         self._rows: FoldedRows | None = None
+        self._structures: dict[object, BaseStructure] = {}
 
     @property
     def rows(self) -> FoldedRows:
         """Rows with the present settings."""
         if self._rows is None:
             self._rows = self._read(self.model, self.signals)
-        return replace(self._rows, zone=self.zone)
+        if self._rows.zone is not self.zone:
+            self._rows = replace(self._rows, zone=self.zone)
+        return self._rows
 
     def _read(
         self, model: ModelSettings, signals: SignalSettings, robot: Robot | None = None
@@ -233,7 +243,14 @@ class _Search:
             effort_delay=0.0,
             effort_low_pass=0.0,
         )
-        return FoldedRows.of(self.sources, robot or self.robot, model, neutral, self.zone)
+        robot = robot or self.robot
+        regressor = build(robot, model)
+        # columns of the same names are the same functions of the motion
+        key = robot.gravity.tobytes(), regressor.layout.names
+        if key not in self._structures:
+            self._structures[key] = structure(regressor, robot, grouping=model.grouping)
+        base = self._structures[key]
+        return FoldedRows.of(self.sources, regressor, base, robot, model, neutral, self.zone)
 
     def choose_filter(self) -> None:
         """Choose cut-off frequency and source of the velocity."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 import os
 from pathlib import Path
@@ -13,8 +14,7 @@ import coal
 from lxml import etree
 import numpy as np
 import pinocchio as pin
-from scipy.optimize import linprog
-from scipy.spatial import ConvexHull, QhullError
+import scipy
 
 from ..errors import ModelError
 from .joint_selection import locked_configuration
@@ -197,15 +197,15 @@ def box_faces(points: np.ndarray) -> np.ndarray:
 def hull_faces(points: np.ndarray) -> np.ndarray:
     """Return the faces of the convex hull of points, as `box_faces`; the box where it is flat."""
     try:
-        return np.unique(ConvexHull(points).equations.round(12), axis=0)
-    except (QhullError, ValueError):
+        return np.unique(scipy.spatial.ConvexHull(points).equations.round(12), axis=0)
+    except (scipy.spatial.QhullError, ValueError):
         return box_faces(points)
 
 
 def interior_point(faces: np.ndarray) -> np.ndarray:
     """Return the centre of the largest ball inside of faces, (3,) [m]."""
     bounds = np.append(faces[:, :3], np.ones((len(faces), 1)), axis=1)
-    found = linprog(
+    found = scipy.optimize.linprog(
         [0.0, 0.0, 0.0, -1.0], bounds, -faces[:, 3], bounds=[(None, None)] * 3 + [(0.0, None)]
     )
     return np.asarray(found.x[:3])
@@ -235,8 +235,8 @@ def _joined(parts: list[np.ndarray]) -> LinkShape:
 def _hull(points: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the corners and the volume of the convex hull of points; flat ones have none."""
     try:
-        hull = ConvexHull(points)
-    except (QhullError, ValueError):
+        hull = scipy.spatial.ConvexHull(points)
+    except (scipy.spatial.QhullError, ValueError):
         return points, 0.0
     return points[hull.vertices], float(hull.volume)
 
@@ -244,10 +244,10 @@ def _hull(points: np.ndarray) -> tuple[np.ndarray, float]:
 def _surface(shape: coal.CollisionGeometry) -> np.ndarray:
     """(k, 3) points whose convex hull holds the shape, and is it where the shape has faces."""
     if isinstance(shape, coal.Sphere):
-        return shape.radius * _ROUND
+        return shape.radius * _round()
     if isinstance(shape, coal.Capsule):
         ends = np.array([[0.0, 0.0, shape.halfLength], [0.0, 0.0, -shape.halfLength]])
-        return np.vstack([shape.radius * _ROUND + end for end in ends])
+        return np.vstack([shape.radius * _round() + end for end in ends])
     if isinstance(shape, coal.Cylinder):
         ring = np.column_stack([shape.radius * _RING, np.zeros(_SIDES)])
         axis = np.array([0.0, 0.0, shape.halfLength])
@@ -265,11 +265,12 @@ def _ring() -> np.ndarray:
     return np.column_stack([np.cos(angle), np.sin(angle)]) / np.cos(np.pi / _SIDES)
 
 
+@cache
 def _round() -> np.ndarray:
     """Corners of a polyhedron around the ball of radius 1."""
     directions = np.array([v for v in product((-1.0, 0.0, 1.0), repeat=3) if any(v)])
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return directions / -ConvexHull(directions).equations[:, 3].max()
+    return directions / -scipy.spatial.ConvexHull(directions).equations[:, 3].max()
 
 
-_RING, _ROUND = _ring(), _round()
+_RING = _ring()

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
+import scipy
 
 from .consistency import from_pseudo_inertia, pseudo_inertia
 from .link_geometry import LinkShape
@@ -147,8 +147,8 @@ def shape_body(shape: LinkShape, density: float = DENSITY) -> np.ndarray | None:
 
     """
     try:
-        hull = ConvexHull(shape.points)
-    except (QhullError, ValueError):
+        hull = scipy.spatial.ConvexHull(shape.points)
+    except (scipy.spatial.QhullError, ValueError):
         return None
     # tetrahedra between the triangles and a point inside: second moments about that point
     inside = shape.points.mean(axis=0)

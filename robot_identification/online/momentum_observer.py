@@ -140,11 +140,18 @@ class MomentumObserver:
         settings: ObserverSettings = ObserverSettings(),
     ) -> None:
         n = regressor.n_joints
-        self._regressor, self._base = regressor, np.asarray(base.values)
+        self._regressor = regressor
         self._columns = regressor.layout.indices(base.layout.names)
+        self._values = np.zeros(len(regressor.layout))
+        self._values[self._columns] = base.values
         self._covariance = np.nan_to_num(covariance, posinf=0.0, neginf=0.0)
         self._residual = np.broadcast_to(np.nan_to_num(residual), n)
         self._settings, self._deviations = settings, settings.deviations(n)
+        # unit accelerations from rest, rest, b, the edges of what counts as rest, the motion
+        edge = np.full((1, n), settings.rest)
+        still = np.zeros((n + 1, n))
+        self._speeds = np.vstack([still, still[:1], edge, -edge, still[:1]])
+        self._accelerations = np.vstack([np.eye(n), np.zeros((5, n))])
         self.reset()
 
     def reset(self) -> None:
@@ -207,7 +214,7 @@ class MomentumObserver:
         self._mass, self._velocity, self._net = mass, velocity.copy(), net
         if first:
             return None
-        model = np.einsum('ij,jk,ik->i', rows, self._covariance, rows)
+        model = np.einsum('ij,ij->i', rows @ self._covariance, rows)
         threshold = self._deviations * np.sqrt(np.maximum(model, 0.0) + self._residual**2)
         threshold += np.where(resting, friction, 0.0)
         beyond = np.abs(self._observed) > threshold
@@ -228,16 +235,15 @@ class MomentumObserver:
         The rows of b in base columns are last.
         """
         n = position.size
-        # unit accelerations from rest, rest, b, the edges of what counts as rest, the motion
-        edge = np.full(n, self._settings.rest)
-        speeds = np.vstack([np.zeros((n + 1, n)), moving, edge, -edge, velocity])
-        accelerations = np.vstack([np.eye(n), np.zeros((4, n)), acceleration])
+        speeds, accelerations = self._speeds, self._accelerations
+        speeds[n + 1], speeds[n + 4], accelerations[n + 4] = moving, velocity, acceleration
         motion = Motion(np.tile(position, (n + 5, 1)), speeds, accelerations)
-        rows = self._regressor.rows(motion).reshape(n + 5, n, -1)[:, :, self._columns]
-        efforts = rows @ self._base
+        rows = self._regressor.rows(motion)
+        efforts = (rows @ self._values).reshape(n + 5, n)
         mass = (efforts[:n] - efforts[n]).T
         friction = 0.5 * np.abs(efforts[n + 2] - efforts[n + 3])
-        return mass, efforts[n + 1], friction, efforts[n + 4], rows[n + 1]
+        bias = rows[(n + 1) * n : (n + 2) * n, self._columns]
+        return mass, efforts[n + 1], friction, efforts[n + 4], bias
 
 
 @dataclass(frozen=True)

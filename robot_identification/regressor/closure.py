@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import least_squares
+import scipy
 
 from ..errors import ModelError
 from .loops import Loops
@@ -323,5 +323,7 @@ def _nearly_closed(
     position = np.array(near, dtype=float)
     start = position[actuated:] * weights[actuated:]
     with np.errstate(invalid='ignore'):  # 0 / 0 in a step that does not move
-        found = least_squares(residual, start, jacobian, ftol=None, xtol=1e-15, gtol=None)
+        found = scipy.optimize.least_squares(
+            residual, start, jacobian, ftol=None, xtol=1e-15, gtol=None
+        )
     return position, residual(found.x)

@@ -15,7 +15,7 @@ from typing import Any
 import coal
 import numpy as np
 import pinocchio as pin
-from scipy.spatial import ConvexHull, QhullError
+import scipy
 
 from ..excitation.obstacles import Obstacle
 from ..model.link_geometry import read_shapes
@@ -228,8 +228,8 @@ def mesh_of(shape: coal.CollisionGeometry) -> tuple[np.ndarray, np.ndarray]:
         return _plate(shape)
     points = _surface_points(shape)
     try:
-        return points, ConvexHull(points).simplices
-    except (QhullError, ValueError):  # flat
+        return points, scipy.spatial.ConvexHull(points).simplices
+    except (scipy.spatial.QhullError, ValueError):  # flat
         return points, np.zeros((0, 3), dtype=int)
 
 

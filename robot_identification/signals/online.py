@@ -16,7 +16,6 @@ and the stamp shows the delay of half the window.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -183,7 +182,9 @@ class LocalFit:
 
     def __init__(self, window: float) -> None:
         self._window = round(window * 1e9)
-        self._samples: deque[tuple[int, np.ndarray, np.ndarray | None]] = deque()
+        self._stamps = np.empty(0, dtype=np.int64)
+        self._signals = np.empty((0, 0))  # positions, then efforts
+        self._begin = self._end = 0
         self._full = False
 
     def push(self, stamp: int, position: np.ndarray, effort: np.ndarray | None = None) -> None:
@@ -197,30 +198,53 @@ class LocalFit:
         stamp:
             [ns].
         position, effort:
-            (n_joints,) [rad or m], [N m or N]; positions are finite.
+            (n_joints,) finite [rad or m], [N m or N].
 
         """
-        samples = self._samples
-        if samples and not samples[-1][0] < stamp <= samples[-1][0] + self._window // 2:
-            samples.clear()
-            self._full = False
-        samples.append((stamp, position, effort))
-        while samples[0][0] < stamp - self._window:
-            samples.popleft()
+        n = len(position)
+        if self._end > self._begin:
+            newest = int(self._stamps[self._end - 1])
+            if not newest < stamp <= newest + self._window // 2:
+                self._begin = self._end = 0
+                self._full = False
+        if self._end == len(self._stamps):
+            self._make_room(2 * n)
+        self._stamps[self._end] = stamp
+        self._signals[self._end, :n] = position
+        self._signals[self._end, n:] = np.nan if effort is None else effort
+        self._end += 1
+        while self._stamps[self._begin] < stamp - self._window:
+            self._begin += 1
             self._full = True
+
+    def _make_room(self, columns: int) -> None:
+        """Move the samples to the beginning of arrays that take as many again, and 64 more."""
+        count = self._end - self._begin
+        kept = self._stamps[self._begin : self._end], self._signals[self._begin : self._end]
+        self._stamps = np.empty(2 * count + 64, dtype=np.int64)
+        self._signals = np.empty((2 * count + 64, columns))
+        if count:
+            self._stamps[:count], self._signals[:count] = kept
+        self._begin, self._end = 0, count
 
     def state(self) -> LocalState | None:
         """Return the motion at the middle of the window; None until there are enough samples."""
-        if not self._full or len(self._samples) < FEWEST_SAMPLES:
+        window = slice(self._begin, self._end)
+        stamps, signals = self._stamps[window], self._signals[window]
+        if not self._full or len(stamps) < FEWEST_SAMPLES:
             return None
-        stamps, positions, efforts = zip(*self._samples)
-        middle = stamps[-1] - self._window // 2
+        middle = int(stamps[-1]) - self._window // 2
         half = 0.5e-9 * self._window
-        # time in half windows, so that the columns of the fit are of one size
-        moments = np.array([stamp - middle for stamp in stamps]) / (1e9 * half)
-        powers = moments[:, None] ** np.arange(3)
-        fit = np.linalg.lstsq(powers, np.array(positions), rcond=None)[0]
-        effort = None
-        if all(e is not None for e in efforts):
-            effort = np.linalg.lstsq(powers, np.array(efforts), rcond=None)[0][0]
-        return LocalState(middle, fit[0], fit[1] / half, 2.0 * fit[2] / half**2, effort)
+        # time in half windows, so that the normal equations are well conditioned
+        moments = (stamps - middle) / (1e9 * half)
+        powers = np.array([np.ones(len(moments)), moments, moments * moments])
+        fit = np.linalg.solve(powers @ powers.T, powers @ signals)
+        n = signals.shape[1] // 2
+        position, effort = fit[:, :n], fit[0, n:]
+        return LocalState(
+            middle,
+            position[0],
+            position[1] / half,
+            2.0 * position[2] / half**2,
+            None if np.isnan(effort).any() else effort,
+        )

@@ -10,6 +10,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from robot_identification.results.plotjuggler import plotjuggler_layout
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
@@ -84,20 +85,31 @@ def test_foxglove_has_a_place_for_every_panel():
     assert sorted(places) == sorted(panels)
 
 
-def test_plotjuggler_shows_what_the_nodes_publish():
-    root, topics = ElementTree.parse(PLOTJUGGLER).getroot(), published()
-    selected = {element.get('name') for element in root.iter('topic')}
-    shown = set()
+def test_plotjuggler_shows_what_the_nodes_publish_of_any_robot():
+    joints = ('pan & tilt', 'elbow', 'slide')
+    root, topics = ElementTree.fromstring(plotjuggler_layout(joints).encode()), published()
+    # what PlotJuggler's ROS plugin reads
+    selected = set(root.find('.//selected_topics').get('value').split(';'))
+    shown, named = set(), set()
     for curve in root.iter('curve'):
         name = curve.get('name')
         (topic,) = (topic for topic in topics if name.startswith(f'{topic}/'))
         fields = name.removeprefix(f'{topic}/').split('/')
         if topics[topic].__name__ == 'JointState':  # by the joint's name, without an index
+            named.add(fields[0])
             fields = [f'{fields[1]}[0]']
         require_field(topics[topic], fields)
         shown.add(topic)
     assert shown == selected
+    assert named == {*joints}
     require_all(selected)
+    for splitter in root.iter('DockSplitter'):  # counts that PlotJuggler indexes by
+        count = int(splitter.get('count'))
+        assert count == len(splitter.findall('DockArea')) == len(splitter.get('sizes').split(';'))
+
+
+def test_plotjuggler_layout_in_config_is_that_of_the_demonstration():
+    assert PLOTJUGGLER.read_text() == plotjuggler_layout([f'joint_{k}' for k in range(1, 7)])
 
 
 def require_all(topics):

@@ -18,13 +18,18 @@ from diagnostic_msgs.msg import DiagnosticArray
 import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Header
 
 from ...data.drives import Drives
-from ...data.joint_state import ForeignStateError, JointStateStream
+from ...data.joint_state import (
+    ForeignStateError,
+    JointStateStream,
+    shape_of,
+    STAMP,
+    STAMP_PLACE,
+)
 from ...errors import RecordingError
 from ...online import EffortWatch, Observation, ObserverSettings
 from ...online.resampler import BEYOND
@@ -32,16 +37,18 @@ from ...options.fields import option
 from ...results.result import read_result
 from ...revalidation import observer_of
 from ...signals.online import FEWEST_SAMPLES
-from ..common import declare_options, JOINT_STATES, LATCHED, run
-from ..common.motion_messages import time_message
+from ..common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run
 from ..identification.messages import diagnostic_status
 from ..identification.online_options import require_a_value_a_joint
 
 SILENCE = 2.0
 """Time without observations after which diagnostics warn [s]."""
 
-DEPTH = 20
+DEPTH = 500
 """Joint states that may wait; older ones are dropped."""
+
+PERIOD = 0.005
+"""Period of fetching joint states [s]: waiting for each one costs more than all the rest."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,23 @@ class ObserverOptions:
         maximum=1.0,
         read_only=True,
     )
+
+
+class StateMessages:
+    """Serialised joint states of the same joints; ``signals`` are those that they have."""
+
+    def __init__(self, joints: Sequence[str], signals: Sequence[str]) -> None:
+        numbers = dict.fromkeys(signals, [0.0] * len(joints))
+        self._data = bytearray(serialize_message(JointState(name=list(joints), **numbers)))
+        self._places = shape_of(bytes(self._data)).places
+
+    def of(self, stamp: int, **signals: np.ndarray) -> bytes:
+        """Return the message of a time [ns] and (n_joints,) numbers."""
+        STAMP.pack_into(self._data, STAMP_PLACE, *divmod(stamp, 1_000_000_000))
+        for name, values in signals.items():
+            begin, count = self._places[name]
+            self._data[begin : begin + 8 * count] = values.astype('<f8').tobytes()
+        return bytes(self._data)
 
 
 class ObserverNode(Node):
@@ -90,16 +114,11 @@ class ObserverNode(Node):
             self._use(Path(self._options.result).expanduser())
         self._show(())
         # best effort matches drivers of any reliability
-        self._states = self.create_subscription(
-            JointState,
-            'joint_states',
-            self._on_joint_state,
-            QoSProfile(depth=DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT),
-            raw=True,
-            qos_overriding_options=QoSOverridingOptions.with_default_policies(),
-        )
+        self._states = FetchedJointStates(self, depth=DEPTH, reliable=False)
         # in wall time: a simulation that stands still is reported, too
-        self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(PERIOD, self._fetch, clock=steady)
+        self.create_timer(1.0, self._on_timer, clock=steady)
 
     def _use(self, path: Path) -> None:
         """Observe with the model of a result file."""
@@ -110,8 +129,14 @@ class ObserverNode(Node):
         self._drives = stored.drives or Drives()
         self._stream = JointStateStream(self._joints)
         self._watch = EffortWatch(observer, self._options.window)
+        signals = ('effort',), ('position', 'velocity', 'effort')
+        self._messages = [StateMessages(self._joints, each) for each in signals]
         self._observed, self._since = time.monotonic(), 0
         self.get_logger().info(f"robot '{self._robot}' with joints {', '.join(self._joints)}")
+
+    def _fetch(self) -> None:
+        for message, _ in self._states.taken():
+            self._on_joint_state(message)
 
     def _on_joint_state(self, message: bytes) -> None:
         if self._watch is None:
@@ -138,9 +163,7 @@ class ObserverNode(Node):
     def _publish(self, observation: Observation) -> None:
         self._observed, self._since, self._trouble = time.monotonic(), 0, ''
         state, external = observation.state, observation.external
-        header = Header(stamp=time_message(state.stamp))
-        names = list(self._joints)
-        motion = {'position': state.position.tolist(), 'velocity': state.velocity.tolist()}
+        motion = {'position': state.position, 'velocity': state.velocity}
         for name, efforts, more in (
             ('predicted_effort', external.predicted, motion),
             ('measured_effort', observation.measured, motion),
@@ -149,10 +172,8 @@ class ObserverNode(Node):
         ):
             output = self._outputs[name]
             if output.get_subscription_count():
-                output.publish(
-                    JointState(header=header, name=names, effort=efforts.tolist(), **more)
-                )
-        self._show(tuple(j for j, beyond in zip(names, external.contact, strict=True) if beyond))
+                output.publish(self._messages[bool(more)].of(state.stamp, effort=efforts, **more))
+        self._show(tuple(j for j, x in zip(self._joints, external.contact, strict=True) if x))
 
     def _require_numbers(self, values: np.ndarray, signal: str) -> None:
         wrong = np.flatnonzero(~(np.abs(values) < BEYOND))
