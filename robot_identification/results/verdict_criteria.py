@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Criteria of the verdict: what speaks against a result, from figures that identifications have.
+Criteria of the verdict: reasons against a result, from the figures of an identification.
 
 Each criterion gives reasons with their figure, the threshold, the uses that are ruled out, and the
 next step.  Coloured residuals alone are a remark: those of real robots always are.
@@ -52,7 +52,7 @@ FASTER = 1.2
 """Ratio to the identified speeds from which on a validation extrapolates."""
 
 SLOWER = 0.5
-"""Ratio to the identified speeds below which a validation tells little of the model's dynamics."""
+"""Ratio to the identified speeds below which a validation is a weak test of the dynamics."""
 
 MOVING = 0.03
 """Highest speed from which on a joint moves [rad/s or m/s]."""
@@ -120,7 +120,7 @@ class Reason:
     text:
         In words, with the figures.
     rules_out:
-        Uses, of `USES`, that it speaks against.
+        Uses, of `USES`, that it excludes.
     joints:
         That it concerns; empty for all.
     value, threshold, unit:
@@ -130,7 +130,7 @@ class Reason:
     key:
         Of the experiment file, that the step is about; empty where none.
     remark:
-        True where it speaks against nothing.
+        True where it excludes none.
 
     """
 
@@ -151,7 +151,7 @@ class Reason:
 
 
 def reasons(result: Result) -> Iterator[Reason]:
-    """Iterate over what all criteria say of a result."""
+    """Iterate over the reasons of all criteria against a result."""
     for criterion in CRITERIA:
         yield from criterion(result)
 
@@ -320,7 +320,7 @@ def validation_reasons(
     key: str,
 ) -> Iterator[Reason]:
     """
-    Iterate over what validations say against parameters.
+    Iterate over the reasons of validations against parameters.
 
     Parameters
     ----------
