@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Efforts from outside: closed form of the filter, simulated pushes, and those on a UR10e."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,7 @@ EXCITATIONS = ('excite_30s_a', 'excite_50s_a', 'excite_50s_b', 'excite_20s_8harm
 OTHERS = ('point_to_point', 'single_joint_2', 'single_joint_5')
 
 
+@functools.cache
 def run(name):
     table = np.genfromtxt(UR10E / f'{name}.csv', delimiter=',', names=True)
     joints = range(1, 7)
