@@ -32,7 +32,7 @@ def run_fuzz(*arguments):
 
 
 def test_mutated_files_are_used_or_refused():
-    assert ' inputs in ' in run_fuzz('--inputs', 480, '--targets', *FILES)
+    assert ' inputs in ' in run_fuzz('--inputs', 240, '--targets', *FILES)
 
 
 @pytest.mark.ros

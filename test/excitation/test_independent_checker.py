@@ -11,7 +11,7 @@ from robot_identification.excitation.points import to_points
 from benchmarks.checked_plans import ARMS, check_arm, CLEARANCE, IndependentChecker, MANY_LINKS
 from benchmarks.excitation import robot_of
 
-COUNT, COUNT_OF_MANY = 6, 2
+COUNT, COUNT_OF_MANY = 3, 1
 """Plans of an arm, and of one on a robot with many links; `make bench` checks 10,000."""
 
 
