@@ -147,12 +147,13 @@ class Demonstration:
             'regressor': clock,
             'identification': identification,
             # the arm stands on the ground: no link may touch it
-            # nothing can be hurt: a machine that is busy with other things may be late for longer
+            # no robot can be damaged: on a busy machine joint states may be later than usual
             'excitation': {
                 **clock,
                 'execute': True,
                 'planner.floor': 0.0,
                 'horizon': 2.0,
+                'stale_timeout': 1.0,
                 'output': str(self.folder / 'plans'),
             },
         }
