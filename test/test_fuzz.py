@@ -37,7 +37,7 @@ def test_mutated_files_are_used_or_refused():
 
 @pytest.mark.ros
 def test_mutated_requests_and_joint_states_are_answered(ros_domain):
-    run_fuzz('--inputs', 40, '--targets', 'requests', 'joint_states')
+    run_fuzz('--inputs', 20, '--targets', 'requests', 'joint_states')
 
 
 @pytest.mark.parametrize('name', FILES)

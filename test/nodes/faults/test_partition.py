@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The network between a robot and the nodes is cut for four seconds, in the middle of everything.
+The network between a robot and the nodes is cut for five seconds, in the middle of everything.
 
 Both sides live and are heard by the test meanwhile; nothing goes from one to the other, and each
 gives the other up, since they trust each other for two seconds only (see `conftest`).  After that
@@ -40,7 +40,7 @@ URDF = str(ROOT / 'urdf' / 'zollo_planar_2r.urdf')
 CUTTABLE = str(Path(__file__).with_name('cuttable'))
 JOINTS = ('joint_1', 'joint_2')
 RATE = 200.0
-SECONDS = 4.0
+SECONDS = 5.0
 Code = Excite.Result
 STOPPED = (
     Code.STALE_STATE,
@@ -243,7 +243,7 @@ def test_a_process_that_hangs(robot, node):
     motion.under_way()
     os.kill(process.pid, signal.SIGSTOP)
     try:
-        robot.spin(3.0)
+        robot.spin(4.0)
         if node == 'excitation':
             # nothing is sent any more
             robot.wait_until(lambda: speed(robot) < 0.01, 60.0, 'rest')
