@@ -52,16 +52,21 @@ def pytest_configure(config):
     os.execv(sys.executable, sys.orig_argv)
 
 
+DDS_PLACES = ('nodes', 'launch', 'test_fuzz.py')
+"""Where `make test` looks for tests over DDS."""
+
 LONG_FILES = ('test_demo', 'test_motions_over_dds', 'test_false_states', 'test_partition')
 """Files that take longest come first, or one process would be busy with them in the end."""
 
 
 def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.stem not in LONG_FILES)
-    here = Path(__file__).parent / 'nodes'
     for item in items:
-        if here in item.path.parents or 'ros' in getattr(item, 'fixturenames', ()):
+        place = item.path.relative_to(Path(__file__).parent).parts[0]
+        if place == 'nodes' or 'ros' in getattr(item, 'fixturenames', ()):
             item.add_marker('ros')
+        if item.get_closest_marker('ros') and place not in DDS_PLACES:
+            raise pytest.UsageError(f'{item.nodeid}: tests over DDS belong to {DDS_PLACES}')
 
 
 def _numbers():
