@@ -8,9 +8,8 @@ own; this program only calls them, from a process that is none of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 import json
 import os
 from pathlib import Path
@@ -28,173 +27,18 @@ from robot_identification_msgs.srv import CheckConsistency, ExportUrdf, Identify
 from trajectory_msgs.msg import JointTrajectory
 import yaml
 
-from .base_parameters import structure
 from .errors import IdentificationError
-from .estimation.physical_constraints import body_links
 from .model.packages import resolve_package_path
-from .model.parameters import ParameterSet
 from .nodes.common.processes import NodeProcesses
 from .nodes.common.requests import ServiceCaller
 from .progress import progress_bar
-from .regressor import build
-from .results.result import read_result, StoredResult
-
-SIGNIFICANT = 5.0
-"""A parameter is significant where its relative standard deviation is below this [%]."""
-
-BAND = 1.96
-"""Half the width of a 95 % interval [standard deviations]."""
-
-
-@dataclass(frozen=True)
-class TruthComparison:
-    """
-    Identified base parameters against the true ones.
-
-    Attributes
-    ----------
-    expressions, units:
-        (b,) of the base parameters.
-    true, identified, std:
-        (b,) in those units; ``std`` is NaN where the recording does not tell the parameter.
-
-    """
-
-    expressions: tuple[str, ...]
-    units: tuple[str, ...]
-    true: np.ndarray
-    identified: np.ndarray
-    std: np.ndarray
-
-    @property
-    def relative_std(self) -> np.ndarray:
-        """(b,) 100 std / |identified| [%]."""
-        with np.errstate(divide='ignore'):
-            return 100.0 * self.std / np.abs(self.identified)
-
-    @property
-    def deviation(self) -> np.ndarray:
-        """(b,) distance from the true value in standard deviations."""
-        with np.errstate(divide='ignore', invalid='ignore'):
-            return np.abs(self.identified - self.true) / self.std
-
-    @property
-    def significant(self) -> np.ndarray:
-        """(b,) bool, whether the data tell the parameter well."""
-        return self.relative_std < SIGNIFICANT
-
-    @property
-    def outside(self) -> np.ndarray:
-        """(b,) bool, parameters whose 95 % interval does not hold the true value."""
-        return np.isfinite(self.deviation) & (self.deviation > BAND)
-
-    def table(self, width: int = 46) -> str:
-        """Return the table as text; ``*`` marks what is significant, ``!`` what is off."""
-        lines = [
-            f'    {"base parameter":{width}} {"true":>11} {"identified":>11} {"std":>9} '
-            f'{"%std":>7} {"off by":>8}'
-        ]
-        for i, expression in enumerate(self.expressions):
-            mark = '!' if self.outside[i] else '*' if self.significant[i] else ' '
-            known = np.isfinite(self.std[i])
-            spread = f'{self.std[i]:9.2g} {self.relative_std[i]:7.1f}' if known else f'{"-":>17}'
-            off = f'{self.deviation[i]:4.1f} std' if known else ''
-            lines.append(
-                f'  {mark} {_short(expression, width):{width}} {self.true[i]:11.5f} '
-                f'{self.identified[i]:11.5f} {spread} {off:>8}'
-            )
-        return '\n'.join(lines)
-
-
-def compare(result: StoredResult, truth: Mapping[str, float]) -> TruthComparison:
-    """
-    Hold a result against the simulated robot's true standard parameters.
-
-    Parameters
-    ----------
-    result:
-        The identification's result file.
-    truth:
-        True standard parameters by name; those not named are 0.
-
-    """
-    base = structure(
-        build(result.robot, result.model), result.robot, grouping=result.model.grouping
-    )
-    values = np.array([truth.get(name, 0.0) for name in base.layout.names])
-    standard = ParameterSet(base.layout, values)
-    return TruthComparison(
-        expressions=result.expressions,
-        units=result.base.layout.units,
-        true=base.project(standard).values,
-        identified=result.base.values,
-        std=result.base_std,
-    )
-
-
-@dataclass(frozen=True)
-class MassComparison:
-    """
-    Identified masses of links against the true ones.
-
-    Attributes
-    ----------
-    links:
-        Names of the n links.
-    prior, true, identified, std:
-        (n,) [kg].
-
-    """
-
-    links: tuple[str, ...]
-    prior: np.ndarray
-    true: np.ndarray
-    identified: np.ndarray
-    std: np.ndarray
-
-    @classmethod
-    def of(cls, result: StoredResult, truth: Mapping[str, float]) -> MassComparison:
-        """Hold a result against true standard parameters by name."""
-        links = body_links(result.standard.layout)
-        names = [f'{link}.m' for link in links]
-        places = result.standard.layout.indices(names)
-        return cls(
-            links=links,
-            prior=result.prior.values[places],
-            true=np.array([truth[name] for name in names]),
-            identified=result.standard.values[places],
-            std=result.standard_std[places],
-        )
-
-    @property
-    def within(self) -> np.ndarray:
-        """(n,) bool, links whose 95 % interval holds the true mass."""
-        return np.asarray(np.abs(self.identified - self.true) <= BAND * self.std)
-
-    def table(self) -> str:
-        """Return the table as text; ``!`` marks intervals that do not hold the true mass."""
-        lines = [
-            f'    {"link":14} {"URDF kg":>10} {"true kg":>10} {"identified":>11} {"std":>9}'
-            f'   {"95 % interval":^21}'
-        ]
-        rows = zip(self.links, self.prior, self.true, self.identified, self.std, self.within)
-        for link, prior, true, mass, std, within in rows:
-            interval = f'{mass - BAND * std:8.3f} to {mass + BAND * std:8.3f}'
-            lines.append(
-                f'  {" " if within else "!"} {_short(link, 14):14} {prior:10.3f} {true:10.3f} '
-                f'{mass:11.3f} {std:9.3f}   {interval:^21}'
-            )
-        return '\n'.join(lines)
-
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else f'{text[: width - 3]}...'
-
+from .results.result import read_result
+from .simulation.truth_comparison import compare, compare_masses, SIGNIFICANT
 
 EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 
 VALIDATION_BOUND = 3.0
-"""What the relative error of each joint on the second motion is held against [%]."""
+"""Bound on the relative error of each joint on the second motion [%]."""
 
 PLANNER_ITERATIONS = 300
 PLANNER_STEPS = 12
@@ -303,12 +147,13 @@ class Demonstration:
             'regressor': clock,
             'identification': identification,
             # the arm stands on the ground: no link may touch it
-            # nothing can be hurt: a machine that is busy with other things may be late for longer
+            # no robot can be damaged: on a busy machine joint states may be later than usual
             'excitation': {
                 **clock,
                 'execute': True,
                 'planner.floor': 0.0,
                 'horizon': 2.0,
+                'stale_timeout': 1.0,
                 'output': str(self.folder / 'plans'),
             },
         }
@@ -379,7 +224,7 @@ class Demonstration:
         return answer.result_path
 
     def check(self) -> None:
-        """Tell whether a physical body can have the parameters."""
+        """Print if the parameters are physically consistent."""
         answer = self.caller.call(CheckConsistency, 'identification/check_consistency')
         wrong = [link.link for link in answer.links if not link.pseudo_inertia_positive_definite]
         _print('yes' if answer.physical else f'not those of {", ".join(wrong)} (see the report)')
@@ -403,13 +248,13 @@ class Demonstration:
         result = read_result(Path(result_folder) / 'result.yaml')
         judged = json.loads((Path(result_folder) / 'verdict.json').read_text(encoding='utf-8'))
         _print(f'\nVerdict:\n\n{textwrap.fill(judged["sentence"], WIDTH)}')
-        masses = MassComparison.of(result, truth)
+        masses = compare_masses(result, truth)
         _print('\nTrue and identified masses of the links:\n')
         _print(masses.table())
         _print(
             f'\n{int(masses.within.sum())} of {len(masses.links)} lie within their 95 % interval. '
-            'What the motion does not tell of a mass\nis left to the URDF, which the interval '
-            'counts.'
+            'What the motion does not determine of a\nmass is taken from the URDF, with its '
+            'uncertainty in the interval.'
         )
         comparison = compare(result, truth)
         _print('\nTrue and identified base parameters (m, mx, ... in SI units):\n')
@@ -419,7 +264,7 @@ class Demonstration:
         _print(
             f'\n* {count} of {len(comparison.true)} are significant (relative standard deviation '
             f'below {SIGNIFICANT:g} %);\n  the 95 % intervals of {known - outside} of {known} '
-            'hold the true value.'
+            'contain the true value.'
         )
 
     @property

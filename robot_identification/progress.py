@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell how far a long computation has come, and draw it on a terminal."""
+"""Progress of long computations, as a callback and as a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Progress = Callable[[float, str], None]
 
 
 def silent(fraction: float, text: str) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 def part(progress: Progress, start: float, end: float) -> Progress:

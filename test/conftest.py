@@ -26,7 +26,7 @@ from hypothesis import settings
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from node_server import ForkedProcess, NODES, start_server
+from node_server import COMMAND, ForkedProcess, NODES, start_server
 from search_paths import add_interfaces, python_path
 
 # the same examples in every run
@@ -52,11 +52,21 @@ def pytest_configure(config):
     os.execv(sys.executable, sys.orig_argv)
 
 
+DDS_PLACES = ('nodes', 'launch', 'test_fuzz.py')
+"""Where `make test` looks for tests over DDS."""
+
+LONG_FILES = ('test_demo', 'test_motions_over_dds', 'test_false_states', 'test_partition')
+"""Files that take longest come first, or one process would be busy with them in the end."""
+
+
 def pytest_collection_modifyitems(config, items):
-    here = Path(__file__).parent / 'nodes'
+    items.sort(key=lambda item: item.path.stem not in LONG_FILES)
     for item in items:
-        if here in item.path.parents or 'ros' in getattr(item, 'fixturenames', ()):
+        place = item.path.relative_to(Path(__file__).parent).parts[0]
+        if place == 'nodes' or 'ros' in getattr(item, 'fixturenames', ()):
             item.add_marker('ros')
+        if item.get_closest_marker('ros') and place not in DDS_PLACES:
+            raise pytest.UsageError(f'{item.nodeid}: tests over DDS belong to {DDS_PLACES}')
 
 
 def _numbers():
@@ -130,8 +140,8 @@ def start_process(command, environment, fresh=False):
     """
     Start a command.
 
-    A node of ours is forked off a process that has its libraries, unless ``fresh`` or an
-    environment that changes Python asks for the start that users see.
+    A node or a command of ours, or a script, is forked off a process that has its libraries,
+    unless ``fresh`` or an environment that changes Python asks for the start that users see.
     """
     whole = {
         **os.environ,
@@ -140,14 +150,18 @@ def start_process(command, environment, fresh=False):
         **environment,
     }
     folder = os.environ['ROS_LOG_DIR']  # nothing that a node writes lands in the sources
-    module = command[2] if command[:2] == [sys.executable, '-m'] else ''
-    loaded = module.removeprefix('robot_identification.nodes.').removesuffix('.node') in NODES
+    words = list(map(str, command))
+    first = 2 if words[1:2] == ['-m'] else 1
+    program, arguments = ''.join(words[first : first + 1]), words[first + 1 :]
+    node = program.removeprefix('robot_identification.nodes.').removesuffix('.node')
+    loaded = node in NODES or program == COMMAND or program.endswith('.py')
     if (
         loaded
+        and words[0] == sys.executable
         and not fresh
         and not any(name.startswith(('PYTHON', 'LD_')) for name in environment)
     ):
-        return ForkedProcess(node_server(), module, command[3:], whole, folder)
+        return ForkedProcess(node_server(), program, arguments, whole, folder)
     return subprocess.Popen(
         command,
         cwd=folder,

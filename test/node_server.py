@@ -2,9 +2,10 @@
 """
 Start nodes without loading their libraries each time: a process that has them, and forks.
 
-Most of what a node's start costs is Python loading libraries.  The nodes are processes like any
-others, with their own environment, session and output; what depends on the start of Python itself
-is to be started as users do.  They draw no reports, unless the variable DRAWS_REPORTS is set.
+Most of what a node's start costs is Python loading libraries.  The nodes, commands and scripts
+that are started so are processes like any others, with their own environment, session and output;
+what depends on the start of Python itself is to be started as users do.  They draw no reports,
+unless the variable DRAWS_REPORTS is set.
 
 As a program, this is that process: it takes requests from the socket whose number is its argument.
 """
@@ -13,10 +14,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+from functools import partial
 import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -24,6 +27,7 @@ import subprocess
 import sys
 import threading
 
+COMMAND = 'robot_identification.cli'
 NODES = ('simulation', 'recorder', 'regressor', 'identification', 'observer', 'excitation')
 LIBRARIES = (
     'diagnostic_msgs.msg',
@@ -50,12 +54,12 @@ LARGEST = 1 << 20
 class ForkedProcess:
     """A process that the server has forked; the part of `subprocess.Popen` that tests use."""
 
-    def __init__(self, server, module, arguments, environment, folder):
+    def __init__(self, server, program, arguments, environment, folder):
         reading, writing = os.pipe()
         self._status, status = os.pipe()
         self.returncode = None
         self.stdout = open(reading)  # noqa: SIM115 (closed by who reads it)
-        request = {'module': module, 'arguments': arguments, 'folder': folder}
+        request = {'program': program, 'arguments': arguments, 'folder': folder}
         text = json.dumps({**request, 'environment': environment}).encode()
         try:
             socket.send_fds(server, [text], [writing, status])
@@ -106,7 +110,7 @@ def start_server(environment):
 
 
 def serve(requests):
-    """Fork for each request; return in the child, with its module, or at the end, with None."""
+    """Fork for each request; return in the child, its main function, or at the end, None."""
     children = {}
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
@@ -148,7 +152,7 @@ def reap(children):
 
 
 def become(request, output):
-    """Be a process as it would have been started; return the module that it runs."""
+    """Be a process as it would have been started; return its main function."""
     os.setsid()
     os.chdir(request['folder'])
     os.environ.clear()
@@ -163,9 +167,21 @@ def become(request, output):
     if not os.environ.get('DRAWS_REPORTS'):
         # a second for each result, and tested elsewhere
         importlib.import_module('robot_identification.results.saving').html = lambda _: 'report'
-    module = importlib.import_module(request['module'])
+    if request['program'].endswith('.py'):
+        sys.argv = [request['program'], *request['arguments']]
+        return partial(run_script, request['program'])
+    module = importlib.import_module(request['program'])
     sys.argv = [module.__file__, *request['arguments']]
-    return module
+    return module.main
+
+
+def run_script(path):
+    """Run a script as the main program; return its exit code."""
+    try:
+        runpy.run_path(path, run_name='__main__')
+    except SystemExit as end:
+        return end.code or 0
+    return 0
 
 
 def main():
@@ -176,10 +192,10 @@ def main():
     assert len(os.listdir('/proc/self/task')) == 1, 'a library has started a thread'
     requests = socket.socket(fileno=int(sys.argv[1]))
     requests.send(b'ready')
-    module = serve(requests)
-    if module is None:
+    program = serve(requests)
+    if program is None:
         return
-    code = module.main()
+    code = program()
     # all of an interpreter's end but that it takes to pieces what it has loaded
     threading._shutdown()
     atexit._run_exitfuncs()

@@ -2,6 +2,7 @@
 """Rules of the package: order of rooms, no circles of imports, where ROS is, who may print."""
 
 import ast
+import functools
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -69,6 +70,12 @@ def room_of(path):
     return path.relative_to(PACKAGE).with_suffix('').parts[0]
 
 
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding='utf-8'))
+
+
+@functools.cache
 def imports(path):
     """
     List what a module imports, wherever in it.
@@ -80,7 +87,7 @@ def imports(path):
     """
     package = path.relative_to(PACKAGE).parent.parts
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -158,7 +165,7 @@ def test_the_core_prints_nothing():
         f'{name(path)}:{node.lineno}'
         for path in MODULES
         if room_of(path) not in WITH_PRINT
-        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8')))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and getattr(node.func, 'id', None) == 'print'
     ]
     assert not printing

@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 
+from command_line import run_command
 import pytest
 from robot_identification.cli.main import build_parser
 
@@ -86,15 +87,14 @@ def clone(tmp_path_factory):
 @functools.cache
 def run(folder, *words):
     """Run a command once, however many pages have it."""
-    program = [sys.executable]
-    if Path(words[0]).name == 'robot-identification':
-        program += ['-m', 'robot_identification.cli']
     arguments = [
         name for word in words[1:] for name in (sorted(glob.glob(word, root_dir=folder)) or [word])
     ]
+    if Path(words[0]).name == 'robot-identification':
+        return run_command(folder, *arguments, expect=None)
     paths = [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
     return subprocess.run(
-        [*program, *arguments], cwd=folder, capture_output=True, text=True, check=False,
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False,
         env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)},
     )  # fmt: skip
 

@@ -32,12 +32,12 @@ def run_fuzz(*arguments):
 
 
 def test_mutated_files_are_used_or_refused():
-    assert ' inputs in ' in run_fuzz('--inputs', 480, '--targets', *FILES)
+    assert ' inputs in ' in run_fuzz('--inputs', 240, '--targets', *FILES)
 
 
 @pytest.mark.ros
 def test_mutated_requests_and_joint_states_are_answered(ros_domain):
-    run_fuzz('--inputs', 40, '--targets', 'requests', 'joint_states')
+    run_fuzz('--inputs', 20, '--targets', 'requests', 'joint_states')
 
 
 @pytest.mark.parametrize('name', FILES)

@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
         commands,
         'diagnose',
         run,
-        'find out what is wrong with the recordings of an experiment file',
+        'diagnose faults of the recordings of an experiment file',
         description="""
             Try single explanations of what the recordings of data.identification show: degrees or
             milliseconds, an effort with the wrong sign or scale, joints in the wrong columns, a

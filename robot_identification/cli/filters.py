@@ -22,7 +22,7 @@ def add_parser(commands: Any) -> None:
         description="""
             Print the frequency response of the method that signals.method names: what it makes of
             the position, velocity, acceleration and effort of a sine, as a share of the true ones,
-            and how much noise it lets through. docs/explanation/filters.md tells how to
+            and how much noise it lets through. docs/explanation/filters.md explains how to
             choose by it.
             """,
         epilog="""

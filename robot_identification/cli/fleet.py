@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
         'identify many robots from many recordings, and test which differ from the others',
         description="""
             Reduce thousands of recordings to factors on many processors, merge them by robot and
-            over the fleet, identify each robot, and tell which robots differ significantly from
+            over the fleet, identify each robot, and report which robots differ significantly from
             the others and which change over time. The experiment file says what the robot is and
             how its first recording is read; all recordings are read like that one.
 

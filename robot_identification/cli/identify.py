@@ -37,10 +37,11 @@ def add_parser(commands: Any) -> None:
         run,
         'identify the parameters from the recordings that an experiment file names',
         description="""
-            Identify a robot's dynamic parameters as an experiment file says: read the recordings,
-            filter them, build the regressor from the URDF, estimate the base parameters with their
-            standard deviations, find the standard parameters nearest to the prior, check whether a
-            physical body can have them, and predict the recordings kept for validation.
+            Identify a robot's dynamic parameters as an experiment file states: read the
+            recordings, filter them, build the regressor from the URDF, estimate the base
+            parameters with their standard deviations, find the standard parameters nearest to the
+            prior, check their physical consistency, and predict the recordings kept for
+            validation.
 
             Print a verdict first, which states what the result is good for, and a table of the
             links before and after. Write into the output folder:

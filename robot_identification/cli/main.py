@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return fail('interrupted', EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # the reader of our output has gone (as `| head` does): nothing is left to say
+        # the reader of our output has gone (as `| head` does)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_STOPPED
 

@@ -87,7 +87,7 @@ def add_overrides(
 
 
 def add_recordings(parser: argparse.ArgumentParser) -> None:
-    """Add a result and the recordings that it is held against: see `recordings_of`."""
+    """Add a result and the recordings that it is compared with: see `recordings_of`."""
     parser.add_argument('result', type=Path, help='a result.yaml')
     parser.add_argument(
         'recordings',

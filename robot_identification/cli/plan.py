@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Give a function that tells whether Ctrl-C was pressed; pressed again it interrupts."""
+    """Give a function that is true after Ctrl-C; a second Ctrl-C interrupts."""
     pressed: list[int] = []
 
     def note(number: int, _: Any) -> None:

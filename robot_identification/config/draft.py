@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draft of an experiment file from a URDF and recordings: what can be found out, with comments."""
+"""Draft of an experiment file from a URDF and recordings, with comments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FAR = 4.0
 @dataclass(frozen=True, kw_only=True)
 class DraftSettings:
     """
-    Facts on recordings that they do not tell themselves.
+    Facts on recordings that the files do not contain.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Draft:
     guesses:
         What their columns are.
     evidence:
-        What speaks for which kind of effort, in sentences.
+        Evidence for each kind of effort, in sentences.
     remarks:
         What is wrong with the recordings, as far as it shows.
     settings:
@@ -213,12 +213,12 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         Recordings; of several, the last one is to validate on.  Tables that have one signal each
         make one recording.
     settings:
-        What the files do not tell.
+        Facts that the files do not contain.
 
     Raises
     ------
     IdentificationError
-        naming the file, and what in it cannot be read or told.
+        naming the file and the part that cannot be read or guessed.
 
     """
     with warnings.catch_warnings():
@@ -316,7 +316,7 @@ def _require_units(robot: Robot, recordings: Sequence[Recording]) -> None:
 def _evidence(
     robot: Robot, recordings: Sequence[Recording], guesses: Sequence[ColumnGuess]
 ) -> tuple[str, ...]:
-    """Return what speaks for which kind of effort."""
+    """Return the evidence for each kind of effort."""
     texts = [effort_evidence(robot, recordings).summary()] if not robot.passive else []
     names = {guess.effort_name for guess in guesses} - {''}
     if names:

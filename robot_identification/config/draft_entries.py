@@ -24,7 +24,7 @@ from ..estimation.recording_faults import beginnings
 from .sources import open_recording
 
 _HEAD = 2000
-"""Rows by which columns without telling names are told apart."""
+"""Rows by which columns without meaningful names are distinguished."""
 
 _BY_HAND = (
     'name the columns after signal and joint, or write the entry (docs/reference/experiment.md)'
@@ -49,7 +49,7 @@ def described(
     Raises
     ------
     IdentificationError
-        naming the file, and what of it cannot be read or told.
+        naming the file and the part that cannot be read or guessed.
 
     """
     entry = RecordingEntry(file=str(file))
@@ -80,8 +80,7 @@ def described(
         )
     if not guess.columns:
         raise RecordingError(
-            f'{file}: its columns cannot be told apart for the {len(joints)} joints '
-            f'{one_of(joints)}',
+            f'{file}: its columns cannot be assigned to the {len(joints)} joints {one_of(joints)}',
             file=str(file),
             remedy=_BY_HAND,
         )
@@ -115,7 +114,7 @@ def completed(
     Parameters
     ----------
     entry:
-        As `is_bare` tells.
+        By `is_bare`.
     joints:
         Names of the robot's joints.
     drives:
@@ -222,7 +221,7 @@ def joined(
         entry, guess = parts[0]
         missing = [signal for signal in ('position', 'effort') if signal not in guess.columns]
         raise RecordingError(
-            f'{entry.name}: has no columns of {one_of(missing)} that can be told',
+            f'{entry.name}: has no columns of {one_of(missing)} that can be recognised',
             file=entry.name,
             remedy=_BY_HAND,
         )

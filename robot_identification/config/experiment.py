@@ -110,7 +110,7 @@ class RobotSettings(ModelSettings):
 
     @property
     def model(self) -> ModelSettings:
-        """The part that says which terms the dynamic model has."""
+        """The settings of the dynamic model's terms."""
         return ModelSettings(**{f.name: getattr(self, f.name) for f in fields(ModelSettings)})
 
     @property
@@ -128,7 +128,7 @@ class RobotSettings(ModelSettings):
         Raises
         ------
         SettingsError
-            naming the key that says so.
+            naming the key.
 
         """
         if self.open_gains:

@@ -20,7 +20,7 @@ from .sections import LoadRecordings
 
 def check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool = True) -> None:
     """
-    Check what no single key can tell.
+    Check combinations of keys.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _check_coupled_drives(settings: RobotSettings, robot: Robot) -> None:
 
 
 def _check_model(settings: RobotSettings, robot: Robot) -> None:
-    """Build the regressor, which says which of the model's terms do not fit the robot."""
+    """Build the regressor, which raises for terms of the model that do not fit the robot."""
     for joint in settings.assembly:
         if joint not in robot.opened.joints or not settings.loops:
             raise SettingsError(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The experiment file: one YAML file that says everything about an identification.
+The experiment file: one YAML file that describes an identification completely.
 
 It is validated as a whole before anything runs.  Every error is one line that gives the file's
 line and the full path of the key at fault.  Relative paths start at the file.  The nodes'
@@ -232,7 +232,7 @@ def _located(error: IdentificationError, document: Document, overrides: Mapping)
 
 
 def _full_key(key: str) -> str:
-    """Complete the key of a section that checked itself and does not know its own path."""
+    """Complete the key of a section that checked itself, with the section's path."""
     if not key or key.partition('.')[0].partition('[')[0] in {f.name for f in fields(Experiment)}:
         return key
     return next((path for path, _ in walk(Experiment) if path.endswith(f'.{key}')), key)

@@ -29,7 +29,7 @@ class IdentificationProblem:
     Attributes
     ----------
     robot:
-        The robot as its URDF says.
+        The robot of the URDF.
     model:
         Terms of the dynamic model.
     signals:

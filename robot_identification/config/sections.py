@@ -74,7 +74,7 @@ class PayloadRecordings(LoadRecordings, PayloadSettings):
 
     @property
     def settings(self) -> PayloadSettings:
-        """The part that says how it is identified."""
+        """The settings of the identification."""
         return PayloadSettings(self.own_friction)
 
 
@@ -102,8 +102,8 @@ class FleetSettings:
     )
     significance: float = option(
         0.01,
-        doc='Probability that a fleet of equal robots has any robot told as different, and again '
-        'that it has any told as drifting',
+        doc='Probability that a fleet of equal robots has any robot reported as different, and '
+        'again that it has any reported as drifting',
         minimum=1e-9,
         maximum=0.5,
     )

@@ -298,7 +298,7 @@ def header_stamp(data: bytes) -> int | None:
     """Return the stamp of a serialised message that starts with a Header [ns]; None if cut."""
     if len(data) < 12:
         return None
-    # the second byte of the encapsulation header tells the byte order
+    # the second byte of the encapsulation header is the byte order
     form = '<iI' if data[1] & 1 else '>iI'
     seconds, nanoseconds = struct.unpack_from(form, data, 4)
     return seconds * 1_000_000_000 + nanoseconds

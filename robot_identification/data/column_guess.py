@@ -3,8 +3,8 @@
 Guesses of the columns of a table: time, positions, velocities and efforts of a robot's joints.
 
 Names are split into words: ``actual_q_0``, ``/joint_states/position[0]``, ``elbow_joint.effort``
-and ``tau3`` have a word for the signal and one for the joint.  Columns whose names say nothing are
-told apart by their content: velocities are the derivative of positions.
+and ``tau3`` have a word for the signal and one for the joint.  Columns with other names are
+distinguished by their content: velocities are the derivative of positions.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class ColumnGuess:
     joints:
         Names of the joints that the columns are of.
     effort_name:
-        ``torque`` or ``current`` where the names of the efforts say so; else empty.
+        ``torque`` or ``current`` by the names of the efforts; else empty.
     by_content:
-        True if the content told, not the names.
+        True if the signals were found by content, not by name.
 
     """
 
@@ -99,7 +99,7 @@ def guess_by_name(names: Sequence[str], joints: Sequence[str], stem: str = '') -
     joints:
         Of the robot; columns that count joints from 0 or 1 are those of the first ones.
     stem:
-        Name of the file, which tells the signal where the columns name joints alone.
+        Name of the file, which gives the signal where the columns name joints alone.
 
     """
     times = [name for name in names if _kind(_words(name)) == 'time']
@@ -178,7 +178,7 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _kind(words: Sequence[str]) -> str:
-    """Return what the words name; the last one that says anything counts."""
+    """Return the signal that the words name; the last word with a meaning counts."""
     if _OTHER & set(words):
         return ''
     if 'dot' in words and 'q' in words:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of recordings in any format, cut as their entries say."""
+"""Rows of recordings in any format, cut to the part that their entries give."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class RecordingEntry:
     )
     format: str | None = option(
         None,
-        doc="Kind of file; null for what the file's name says; a factor is a recording that "
+        doc="Kind of file; null for the one by the file's name; a factor is a recording that "
         '`robot-identification reduce` has reduced already',
         choices=(*FORMATS, FACTOR),
     )
@@ -266,7 +266,7 @@ def _check_counts(
         if columns is None and kind == 'rosbag2' and name != 'velocity':
             given = n_joints  # the joints' own names
         elif columns is None or (isinstance(columns, str) and kind in ('npz', 'parquet')):
-            continue  # the file says how many
+            continue  # the number of columns is that of the file
         else:
             given = 1 if isinstance(columns, str) else len(columns)
         if given != count:

@@ -35,7 +35,7 @@ def read_rosbag(
     Raises
     ------
     RecordingError
-        naming the bag and what is wrong or missing in it: topic, joint, effort, stamps.
+        naming the bag and the faulty or missing part: topic, joint, effort, stamps.
     SettingsError
         if the names of the drives' signals are needed and not given.
 
@@ -166,7 +166,7 @@ class _Rows:
         rows = np.arange(self._count, self._count + n_rows)
         self._count += n_rows
         velocity = merged.values['velocity']
-        # drivers that know no velocity leave it out or send NaN; not every method needs it
+        # drivers that do not measure velocity leave it out or send NaN; not every method needs it
         measured = merged.present['velocity'].all() and not np.isnan(velocity).any()
         yield Table(
             rows=rows,

@@ -134,7 +134,7 @@ def rate_of(time: np.ndarray) -> float:
     slope = float(index @ stamps) / spread
     error = np.sqrt(np.mean((stamps - slope * index) ** 2) / spread)
     rate = 1.0 / slope
-    # a whole number of hertz that the stamps cannot tell from the estimate is what was meant
+    # a whole number of hertz within the stamps' resolution of the estimate is the nominal rate
     nearest = round(rate)
     uncertainty = max(2.0 * error / slope, 1e-9) * rate
     return float(nearest) if nearest and abs(rate - nearest) <= uncertainty else rate

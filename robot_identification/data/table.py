@@ -55,7 +55,7 @@ class MotorSide:
         doc="File or rosbag2 folder with stamps of its own; null for the recording's own file",
     )
     format: str | None = option(
-        None, doc='Kind of that file; null for what its name says', choices=FORMATS
+        None, doc='Kind of that file; null for the one by its name', choices=FORMATS
     )
     topic: str | None = option(
         None,

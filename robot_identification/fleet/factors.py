@@ -90,7 +90,7 @@ def key_of(path: str, fingerprint: str) -> str:
         try:
             status = os.stat(file)
         except OSError:
-            continue  # who reads it says so
+            continue  # its reader reports it
         place = os.path.relpath(file, path)
         digest.update(os.fsencode(f'\0{place}\0{status.st_size}\0{status.st_mtime_ns}'))
     return digest.hexdigest()[:32]

@@ -2,7 +2,7 @@
 """
 Comparison of results: base parameters side by side, and which of them differ significantly.
 
-Each result is held against the first one.  Under the hypothesis of equal parameters the difference
+Each result is compared with the first.  Under the hypothesis of equal parameters the difference
 over its standard deviation is normal; probabilities are corrected for the number of parameters
 (Holm, Scandinavian Journal of Statistics 6, 1979).
 """
@@ -37,7 +37,7 @@ class ResultComparison:
         (p,) of the base parameters that any result has; a label is the first term of the
         expression, with its number if several begin alike.
     values, std:
-        (r, p) in these units; NaN for what a result does not have or not know.
+        (r, p) in these units; NaN for a parameter that a result does not have or determine.
     probability:
         (r, p) of such a difference from the first result among equal robots, corrected for the
         number of parameters; NaN if it cannot be tested.
@@ -126,7 +126,7 @@ def compare_results(
     Parameters
     ----------
     results:
-        At least two; the others are held against the first one.
+        At least two; the others are compared with the first one.
     names:
         What they are called.
     errors:

@@ -33,7 +33,7 @@ from .store import FleetRecording, open_store, Store, write_file
 from .tasks import estimate_essentials, estimate_group, Question, ReductionPlan
 
 _ESSENTIAL = 30.0
-"""Largest relative standard deviation of essential parameters [%] where the settings say none."""
+"""Largest relative standard deviation of essential parameters [%] where the settings have none."""
 
 _LISTED_WARNINGS = 20
 """Warnings about recordings that are listed one by one."""
@@ -203,7 +203,7 @@ def _system(plan: ReductionPlan, stored: StoredFactor) -> LinearSystem:
 
 
 def _identified(plan: ReductionPlan, stored: StoredFactor) -> Estimate:
-    """Estimate the base parameters as the settings say."""
+    """Estimate the base parameters by the settings."""
     problem = plan.problem
     task = Task(
         _system(plan, stored),

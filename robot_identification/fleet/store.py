@@ -2,7 +2,7 @@
 """
 The folder of a fleet's results, which a run that was stopped goes on from.
 
-    factors/<key>.factor   one a recording; the key says which, and how it was reduced
+    factors/<key>.factor   one a recording; the key is a hash of recording and settings
     journal.jsonl          one line a finished recording, appended as they finish
     rejected.yaml          recordings that cannot be used, and why
     robots/<serial>.factor all recordings of a robot, merged

@@ -276,14 +276,19 @@ class Robot:
         self.require_tree()
         position = np.asarray(position, dtype=float)
         q = np.empty((*position.shape[:-1], self.model.nq))
-        for column, index in enumerate(self.joint_ids):
-            joint = self.model.joints[index]
-            if joint.nq == 1:
-                q[..., joint.idx_q] = position[..., column]
-            else:
-                q[..., joint.idx_q] = np.cos(position[..., column])
-                q[..., joint.idx_q + 1] = np.sin(position[..., column])
+        entries, continuous = self._entries
+        q[..., entries] = position
+        if continuous.any():
+            angle = position[..., continuous]
+            q[..., entries[continuous]] = np.cos(angle)
+            q[..., entries[continuous] + 1] = np.sin(angle)
         return q
+
+    @cached_property
+    def _entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """(n_joints,) first entry of each joint in a configuration; bool, true if it has two."""
+        joints = [self.model.joints[index] for index in self.joint_ids]
+        return np.array([j.idx_q for j in joints]), np.array([j.nq == 2 for j in joints])
 
     def tangent(self, vectors: np.ndarray) -> np.ndarray:
         """Reorder (..., n_joints) velocities, accelerations or efforts into Pinocchio's order."""

@@ -26,7 +26,7 @@ from .common.requests import ServiceCaller
 from .excitation.senders import message_of
 
 RECORDING = 'recording.yaml'
-"""File in a motion's folder that says where its bag is."""
+"""File in a motion's folder with the path of its bag."""
 
 CLIENT = 'calibration_client'
 """Name of the node that sends the goals."""

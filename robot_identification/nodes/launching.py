@@ -200,7 +200,7 @@ def preview(
         return Node(package=package, executable=program, arguments=[*words], **common, **options)
 
     def states(name: str, prefix: str, topic: str) -> Any:
-        # for RViz alone: its description is nobody else's
+        # for RViz alone
         own = [('joint_states', topic), ('robot_description', f'{name}/description')]
         return node(
             'robot_state_publisher',

@@ -5,7 +5,7 @@ Player for the joint states of a rosbag2 recording, where ``ros2 bag play`` is n
 Messages are published as they were recorded, byte by byte, with the spacing of their reception,
 together with `/clock`.  A message that is due while another one is published is late, never lost.
 A live identification takes some seconds to start, and messages published before are not repeated
-for it: its latched status says when it is ready.
+for it: its latched status has the state.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class _Player:
                     since = 1e-9 * (moment - self._zero)
                     progress(since / length if length else 0.0, f'{since:.1f} s played')
         seconds = time.perf_counter() - start
-        with contextlib.suppress(RuntimeError):  # the middleware may not know how
+        with contextlib.suppress(RuntimeError):  # not every middleware can
             self._states.wait_for_all_acked(Duration(seconds=_ACKNOWLEDGED_SECONDS))
         return Played(count, seconds, latest, subscribers)
 

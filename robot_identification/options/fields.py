@@ -231,7 +231,7 @@ def _convert_union(arguments: tuple, value: Any, key: str) -> Any:
         try:
             return _convert(kind, value, key)
         except SettingsError as error:
-            # the error of the alternative that has the value's own form says most
+            # the error of the alternative of the value's own form is the most specific
             if first is None or isinstance(value, Mapping) == is_dataclass(kind):
                 first = error
     assert first is not None

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 import math
 
 import numpy as np
@@ -77,7 +78,9 @@ class DeltaKinematics:
 
     def platform(self, position: np.ndarray) -> np.ndarray:
         """Return the platform's centre below the arms, (n_samples, 3) [m]; NaN out of reach."""
-        elbows = self.elbows(position)
+        return self._platform(self.elbows(position))
+
+    def _platform(self, elbows: np.ndarray) -> np.ndarray:
         a, b = elbows[:, 1] - elbows[:, 0], elbows[:, 2] - elbows[:, 0]
         normal = cross(a, b)
         area = _dot(normal, normal)
@@ -93,8 +96,9 @@ class DeltaKinematics:
         length = self.settings.arm_length
         level, down = length * np.cos(q), length * np.sin(q)
         b, db = self._outwards(-down, -level), self._outwards(-level, down) * dq[:, :, None]
-        p = self.platform(q)
-        s = p[:, None] - self.elbows(q)
+        elbows = self.elbows(q)
+        p = self._platform(elbows)
+        s = p[:, None] - elbows
         slope = _dot(s, b)
         inverse = self._inverse(s)
         dp = (inverse @ (slope * dq)[:, :, None])[:, :, 0]
@@ -105,11 +109,12 @@ class DeltaKinematics:
 
     def volume(self, position: np.ndarray) -> np.ndarray:
         """Volume that the directions of the forearms span, 0 to 1, (n_samples,); NaN likewise."""
-        s = self.platform(position)[:, None] - self.elbows(position)
+        elbows = self.elbows(position)
+        s = self._platform(elbows)[:, None] - elbows
         volume = _dot(s[:, 0], cross(s[:, 1], s[:, 2]))
         return np.abs(volume) / self.settings.forearm_length**3
 
-    @property
+    @cached_property
     def _side(self) -> float:
         """Sign of the normal that points down with level arms; the branch keeps it."""
         outwards = self._outwards(np.ones((1, 3)), np.zeros((1, 3)))[0]
@@ -117,8 +122,13 @@ class DeltaKinematics:
 
     def _outwards(self, reach: np.ndarray, up: np.ndarray) -> np.ndarray:
         """Vectors in the arms' planes from their parts outwards and up, (n_samples, 3, 3)."""
+        cosine, sine = self._directions
+        return np.stack([reach * cosine, reach * sine, up], axis=2)
+
+    @cached_property
+    def _directions(self) -> tuple[np.ndarray, np.ndarray]:
         angles = np.array(self.settings.angles)
-        return np.stack([reach * np.cos(angles), reach * np.sin(angles), up], axis=2)
+        return np.cos(angles), np.sin(angles)
 
     def _inverse(self, s: np.ndarray) -> np.ndarray:
         """Inverse of S by cofactors, which are cross products of its rows; NaN where singular."""

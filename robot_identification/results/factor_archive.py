@@ -84,7 +84,7 @@ def write_archive(
 
 def read_archive(data: bytes, name: str) -> tuple[Mapping[str, Any], dict[str, np.ndarray]]:
     """
-    Return header and arrays of a factor's file, each held against its checksum.
+    Return header and arrays of a factor's file, each verified by its checksum.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _seen_columns(factor: QRFactor) -> np.ndarray:
 
 
 def _upper(matrices: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Upper triangles, row by row, of the columns that each joint sees, one after the other."""
+    """Upper triangles, row by row, of the columns that act on each joint, one after the other."""
     parts = []
     for matrix, columns in zip(matrices, seen, strict=True):
         compact = matrix[np.ix_(columns, columns)]

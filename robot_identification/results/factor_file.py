@@ -56,7 +56,7 @@ class Origin:
     name:
         What the recording is called.
     start:
-        Time of its first sample [s since 1970]; None where the recording does not tell.
+        Time of its first sample [s since 1970]; None where the recording does not have it.
     duration:
         Time from the first to the last sample [s]; None where it is not known.
 

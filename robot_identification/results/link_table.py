@@ -183,7 +183,7 @@ class StandardParameters(Protocol):
 
     @property
     def standard_covariance(self) -> np.ndarray | None:
-        """(p, p) of the errors of ``standard``, NaN where the data alone do not tell."""
+        """(p, p) of the errors of ``standard``, NaN where the data alone do not determine them."""
 
     @property
     def structure(self) -> BaseStructure:

@@ -43,7 +43,7 @@ MOST_POINTS = 200_000
 """Points of a motion that is checked."""
 
 MOST_OBSTACLES = 200
-"""Obstacles of a plan: each is held against every link."""
+"""Obstacles of a plan: each is checked against every link."""
 
 LEAST_RATE = 50.0
 """Points per second that stand for a series, at least; its highest harmonic has 20 a period."""
@@ -53,7 +53,7 @@ QUANTITIES = ('position', 'velocity', 'acceleration')
 
 @dataclass(frozen=True, kw_only=True)
 class _StoredRobot:
-    """Section ``robot``: which joints move, and what they are held against."""
+    """Section ``robot``: which joints move, and their limits."""
 
     name: str = option(doc="The URDF's robot name")
     joints: tuple[str, ...] = option(doc='Joints that move, in the order of the columns')
@@ -232,7 +232,7 @@ def read_plan(path: str | os.PathLike) -> StoredPlan:
 
 
 def _around(settings: Any) -> tuple[Obstacle, ...]:
-    """Return the obstacles of a plan's settings; what else these say need not be understood."""
+    """Return the obstacles of a plan's settings; unknown settings are ignored."""
     planner = settings.get('planner') if isinstance(settings, dict) else None
     given = planner if isinstance(planner, dict) else {}
     known = {key: given[key] for key in ('floor', 'obstacles') if key in given}

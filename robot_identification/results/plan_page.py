@@ -48,7 +48,7 @@ class MotionPage:
     Attributes
     ----------
     robot, trajectory, limits:
-        The robot, its motion, and the limits that the curves are held against.
+        The robot, its motion, and the limits that the curves are compared with.
     findings:
         Of the check; None where it refused the motion.
     refusal:

@@ -67,7 +67,7 @@ class Result(ResultView):
     name:
         What the identification is called (the robot's or the experiment's name).
     robot:
-        The robot as its URDF says.
+        The robot of the URDF.
     model:
         Settings of the model that the result comes from.
     signals:
@@ -83,11 +83,11 @@ class Result(ResultView):
     estimate:
         All base parameters.
     essential:
-        The same with the parameters that the data hardly tell dropped; None where not asked.
+        The same without the parameters that the data hardly determine; None if not requested.
     standard:
         Standard parameters nearest to the prior.
     standard_covariance:
-        (p, p) of their errors, NaN where the data alone do not tell; or None.
+        (p, p) of their errors, NaN where the data alone do not determine them; or None.
     consistency:
         Whether ``standard`` can belong to a real body.
     plausibility:
@@ -99,7 +99,7 @@ class Result(ResultView):
     timing:
         Seconds by step.
     warnings:
-        In words, what a user should know.
+        Warnings, in words.
     effort_kind:
         What the recorded efforts are.
     drives:
@@ -109,11 +109,11 @@ class Result(ResultView):
     payload:
         The load, where there were recordings with one that was to be identified; else None.
     clocks:
-        What the stamps of each recording say, those for the validation included.
+        Statistics of the stamps of each recording, those for the validation included.
     effort_delay:
-        How much later efforts were recorded than positions; None where there are no rows to tell.
+        How much later efforts were recorded than positions; None without rows.
     residuals:
-        How long residuals stay alike, joint by joint; None where there are no rows to tell.
+        How long residuals stay alike, joint by joint; None without rows.
     selection:
         What was chosen from the recordings; None where nothing was.
     experiment:
@@ -154,7 +154,7 @@ class Result(ResultView):
 
     @property
     def standard_std(self) -> np.ndarray:
-        """(p,) standard deviations of ``standard``; NaN where the data alone do not tell."""
+        """(p,) standard deviations of ``standard``; NaN where the data do not determine them."""
         return _deviations(self.standard_covariance, len(self.standard.layout))
 
     def to_document(self) -> Mapping[str, Any]:
@@ -221,7 +221,7 @@ class StoredResult(ResultView):
     prior, standard:
         Standard parameters before and after.
     standard_std:
-        (p,) NaN where the data alone do not tell.
+        (p,) NaN where the data alone do not determine them.
     document:
         The file's whole content.
     path:
@@ -229,7 +229,7 @@ class StoredResult(ResultView):
     effort_kind, drives:
         As in `Result`.
     notes:
-        In words, what the estimation method found out by the way.
+        Notes of the estimation method, in words.
 
     """
 

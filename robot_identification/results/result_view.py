@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -32,12 +33,12 @@ _FIT = {
 }
 
 
-class ResultView:
+class ResultView(ABC):
     """Views of a result, made of the content of its file."""
 
+    @abstractmethod
     def to_document(self) -> Mapping[str, Any]:
         """Return the content of the result's file."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f'<{type(self).__name__} {_headline(self.to_document())}>'

@@ -218,7 +218,7 @@ def mesh_of(shape: coal.CollisionGeometry) -> tuple[np.ndarray, np.ndarray]:
     -------
     tuple of np.ndarray
         Vertices (n, 3) [m] in the shape's frame, and places of three of them for each triangle
-        (m, 3); their order does not say which side is outside.
+        (m, 3); their order does not define the outside.
 
     """
     if isinstance(shape, coal.BVHModelBase) and shape.num_tris <= MOST_READ:

@@ -66,7 +66,7 @@ class SavedFiles:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Those of the remarks that tell of a file that is not written."""
+        """Remarks on files that are not written."""
         return tuple(text for text in self.warnings if _NOT_WRITTEN in text)
 
 

@@ -48,7 +48,7 @@ def sdf(urdf: str) -> str:
     Warns
     -----
     IdentificationWarning
-        naming joints that are renamed, as SDF wants other names for links than for joints.
+        naming joints that are renamed, as SDF requires other names for links than for joints.
 
     """
     robot = parse_tree(urdf)

@@ -20,17 +20,9 @@ from ..version import __version__
 from .link_table import link_table
 from .result import Result, StoredResult
 from .result_yaml import plain
-from .verdict_criteria import (
-    ALL,
-    figures,
-    Reason,
-    reasons,
-    scope,
-    SEVERAL,
-    unseen,
-    USES,
-    validation_reasons,
-)
+from .verdict_criteria import figures, reasons
+from .verdict_errors import scope, unseen, validation_reasons
+from .verdict_reason import ALL, Reason, SEVERAL, USES
 
 SCHEMA = 1
 """Number of the form of ``verdict.json``; it changes when a key changes its meaning or goes."""

@@ -217,14 +217,14 @@ class SignalSettings:
     trim: float = option(
         0.05,
         doc='Time cut from both ends of every gap-free stretch after filtering, where the '
-        'filter knows only one side',
+        'filter has samples of one side only',
         unit='s',
         minimum=0.0,
         maximum=1e6,
     )
     polynomial_approximation: PolynomialApproximation = option(
-        doc='Parameters of the method polynomial_approximation (docs/explanation/filters.md tells '
-        'how to choose them)',
+        doc='Parameters of the method polynomial_approximation; docs/explanation/filters.md '
+        'explains how to choose them',
         factory=PolynomialApproximation,
     )
 

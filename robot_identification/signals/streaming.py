@@ -92,7 +92,7 @@ def stretches(
 
     Yields
     ------
-    The blocks of a stretch as an iterator, to be used up before the next one is asked for.
+    The blocks of a stretch as an iterator, to be used up before the next one.
     Stretches that are too short are left out with an `IdentificationWarning`.
 
     Raises

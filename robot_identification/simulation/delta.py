@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class DeltaPlant:
         Position and velocity are (n_robots, 3); the efforts are without friction.
         """
         still = Motion(position, velocity, np.zeros_like(position))
-        platform = DeltaKinematics(self.geometry).motion(still)
+        platform = self._kinematics.motion(still)
         turned = platform.jacobian.transpose(0, 2, 1)
         mass = self.platform[:, None, None] * (turned @ platform.jacobian)
         mass[:, range(3), range(3)] += self.inertia
@@ -86,6 +87,10 @@ class DeltaPlant:
         bias = self.platform[:, None] * (turned @ lifted[:, :, None])[:, :, 0]
         bias -= self.moment * (platform.arm @ self.gravity) / self.geometry.arm_length
         return mass, bias
+
+    @cached_property
+    def _kinematics(self) -> DeltaKinematics:
+        return DeltaKinematics(self.geometry)
 
     def inverse(self, motion: Motion) -> np.ndarray:
         """Efforts of a motion, friction among them, (n_samples, 3)."""

@@ -35,7 +35,7 @@ class SimulatedExecutor:
     Attributes
     ----------
     robot:
-        The nominal robot: the simulated one differs from it as the settings say.
+        The nominal robot: the simulated one differs from it by the settings.
     settings:
         Of the simulation.
 

@@ -213,8 +213,9 @@ class Plant:
         drive -= self._offset
         drive[self._dof] += self.external
         h, velocity = model.opt.timestep, data.qvel.copy()
-        middle = self.position + 0.5 * h * self.velocity
-        drive[self._dof] -= (self._springs * [np.cos(middle), np.sin(middle)]).sum(axis=0)
+        if self._springs.any():
+            middle = self.position + 0.5 * h * self.velocity
+            drive[self._dof] -= (self._springs * [np.cos(middle), np.sin(middle)]).sum(axis=0)
         viscous, constant = self._smooth_friction(velocity + 0.5 * h * self._acceleration)
         drive -= constant
         mujoco.mj_solveM(model, data, self._inverse, self._identity)

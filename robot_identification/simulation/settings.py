@@ -211,7 +211,7 @@ class SimulationSettings:
     )
     base_tilt: tuple[float, float, float] = _fixed(
         (0.0, 0.0, 0.0),
-        doc='True tilt of the base, a rotation vector of gravity that the servo does not know',
+        doc='True tilt of the base, a rotation vector of gravity that the servo does not model',
         unit='rad',
     )
     initial_position: tuple[float, ...] = _fixed(

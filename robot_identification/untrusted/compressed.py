@@ -129,7 +129,7 @@ MAX_DICTIONARY = 128 << 20
 
 
 def open_text_file(path: Path) -> BinaryIO:
-    """Open a text for reading in bytes, decompressed where its name says so; raises OSError."""
+    """Open a text for reading in bytes, decompressed by the ending of its name; raises OSError."""
     stream = open_regular(path)
     if path.suffix.lower() == '.gz':
         return cast(BinaryIO, _GzipStream(stream))

@@ -177,7 +177,7 @@ def test_what_cannot_be_told_is_refused_by_name(tmp_path, motion):
     # by content
     draft(URDF, [path], KNOWN)
     short = table(tmp_path / 'short.csv', motion, 't,a,b,c,d', slice(0, 5))
-    with pytest.raises(RecordingError, match=r'short\.csv: its columns cannot be told apart'):
+    with pytest.raises(RecordingError, match=r'short\.csv: its columns cannot be assigned'):
         draft(URDF, [short], KNOWN)
     path = table(tmp_path / 'no_effort.csv', motion, 't,q1,q2,q3', slice(0, 4))
     with pytest.raises(RecordingError, match=r'no_effort\.csv: has no columns of effort'):

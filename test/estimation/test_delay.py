@@ -102,7 +102,7 @@ def test_standard_deviations_are_those_over_repeated_recordings(noise, memory):
     """Whatever the colour of the noise: errors over seeds against what each has told."""
     found = [
         effort_delay(*trace_of((0.004, 0.004), noise, memory=memory, seed=seed))
-        for seed in range(15)
+        for seed in range(8)
     ]
     errors = np.array([one.delay for one in found]) - 0.004
     told = np.array([one.std for one in found])

@@ -214,16 +214,37 @@ def test_the_example_finds_a_simulated_robot(identified):
 MAKE = """
 import json, sys, rclpy
 from nodes_page import NODES
-files = [word for path in sys.argv[1:] for word in ('--params-file', path)]
-rclpy.init(args=['--ros-args', '--log-level', 'fatal', *files])
-told = {}
-for name in ('excitation', 'recorder', 'regressor', 'identification'):
-    node = NODES[name]()
-    told[name] = {k: p.value for k, p in node.get_parameters_by_prefix('').items()}
-    node.destroy_node()
-print(json.dumps(told, default=list))
-rclpy.shutdown()
+taken, package = {}, sys.argv[1]
+for path in sys.argv[2:]:
+    # as identification.launch.py does: the example's go before those of the package
+    files = ['--params-file', package, '--params-file', path]
+    rclpy.init(args=['--ros-args', '--log-level', 'fatal', *files])
+    taken[path] = {}
+    for name in ('excitation', 'recorder', 'regressor', 'identification'):
+        node = NODES[name]()
+        values = node.get_parameters_by_prefix('').items()
+        taken[path][name] = {key: parameter.value for key, parameter in values}
+        node.destroy_node()
+    rclpy.shutdown()
+print(json.dumps(taken, default=list))
 """
+
+
+@pytest.fixture(scope='module')
+def taken():
+    """Return the parameters of the nodes, by the file of each example that they were given."""
+    pytest.importorskip('rclpy')
+    scripts = str(EXAMPLES.parent / 'scripts')
+    environment = {
+        **os.environ,
+        'ROS_AUTOMATIC_DISCOVERY_RANGE': 'OFF',
+        'PYTHONPATH': os.pathsep.join(filter(None, (scripts, os.environ.get('PYTHONPATH')))),
+    }
+    files = [EXAMPLES.parent / 'config' / 'identification.yaml']
+    files += [EXAMPLES / name / 'nodes.yaml' for name in NAMES]
+    command = [sys.executable, '-c', MAKE, *map(str, files)]
+    run = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return json.loads(run.stdout)
 
 
 def flat(tree, prefix=''):
@@ -236,20 +257,9 @@ def flat(tree, prefix=''):
 
 
 @pytest.mark.parametrize('folder', NAMES)
-def test_the_nodes_take_the_parameters_of_the_example(folder, stand_in, tmp_path):
-    pytest.importorskip('rclpy')
+def test_the_nodes_take_the_parameters_of_the_example(folder, taken, stand_in, tmp_path):
     path = EXAMPLES / folder / 'nodes.yaml'
-    scripts = str(EXAMPLES.parent / 'scripts')
-    environment = {
-        **os.environ,
-        'ROS_AUTOMATIC_DISCOVERY_RANGE': 'OFF',
-        'PYTHONPATH': os.pathsep.join(filter(None, (scripts, os.environ.get('PYTHONPATH')))),
-    }
-    # as identification.launch.py does: the example's go before those of the package
-    package = EXAMPLES.parent / 'config' / 'identification.yaml'
-    command = [sys.executable, '-c', MAKE, str(package), str(path)]
-    run = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    told = json.loads(run.stdout)
+    told = taken[str(path)]
     for pattern, section in yaml.safe_load(path.read_text()).items():
         node = pattern.removeprefix('/**').removeprefix('/')
         for name, value in flat(section['ros__parameters']).items():

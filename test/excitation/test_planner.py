@@ -26,7 +26,7 @@ from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
-QUICK = PlannerSettings(duration=6.0, harmonics=5, max_iterations=250)
+QUICK = PlannerSettings(duration=6.0, harmonics=5, max_iterations=120)
 
 
 @pytest.fixture(scope='module')

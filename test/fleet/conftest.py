@@ -149,9 +149,9 @@ def tasks():
     sys.path.remove(folder)
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='module')
 def cluster(tmp_path_factory) -> Iterator[str]:
-    """Give the address of two Dask workers, which the runs of all tests share."""
+    """Give the address of two Dask workers, which the runs of a module share."""
     distributed = pytest.importorskip('distributed')
     with distributed.LocalCluster(
         n_workers=2,

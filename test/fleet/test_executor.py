@@ -114,19 +114,17 @@ def test_what_is_left_is_canceled_with_the_run(client, tasks, tmp_path):
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='another C library decides itself')
-def test_workers_keep_memory_for_the_next_item(tasks):
-    with open_executor('dask', 1, b'') as engaged:
-        pages = sorted(done.value for done in engaged.run(tasks.take_memory, range(6)))
-    # but for the first item
-    assert pages[-2] < 500
+def test_workers_keep_memory_for_the_next_item(client, tasks):
+    engaged = DaskExecutor(client, b'', 0, 2)
+    pages = sorted(done.value for done in engaged.run(tasks.take_memory, range(8)))
+    # but for the first item of each worker
+    assert pages[-3] < 500
 
 
-def test_a_worker_that_is_killed_as_it_starts_is_made_up_for(tasks, tmp_path):
-    with local_client(1, RETRIES) as client:
-        (pid,) = client.run(os.getpid).values()
-        os.kill(pid, signal.SIGKILL)
-        engaged = DaskExecutor(client, str(tmp_path).encode(), RETRIES, 1)
-        done = by_item(engaged.run(tasks.double, ITEMS))
+def test_a_worker_that_is_killed_before_the_first_item_is_made_up_for(client, tasks, tmp_path):
+    os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+    engaged = DaskExecutor(client, str(tmp_path).encode(), RETRIES, 2)
+    done = by_item(engaged.run(tasks.double, ITEMS))
     assert [done[item].value[1] for item in ITEMS] == [2 * item for item in ITEMS]
 
 

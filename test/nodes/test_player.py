@@ -69,7 +69,7 @@ def test_states_and_clock_go_where_they_are_wanted(ros, bags):
 SLOW = """
 import sys, time
 if any('online_process' in word for word in sys.orig_argv):
-    time.sleep(3.0)
+    time.sleep(1.5)
 """
 LATCHED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 CLI = [sys.executable, '-m', 'robot_identification.cli']
@@ -81,7 +81,7 @@ def test_a_follower_that_starts_slowly_gets_the_recording_from_its_start(ros, ar
     path = os.pathsep.join([str(tmp_path), *sys.path])
     states = ros.subscribe(JointState, '/joint_states', QoSProfile(depth=5000))
     statuses = ros.subscribe(OnlineStatus, '/identification/online/status', LATCHED)
-    command = [*CLI, 'play', str(arm.bags['short']), '--rate', '5', '--follower', 'identification']
+    command = [*CLI, 'play', str(arm.bags['short']), '--rate', '2', '--follower', 'identification']
     player = ros.start_command('player', command, wait=False)
     ros.start(
         'identification',

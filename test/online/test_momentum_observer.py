@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Efforts from outside: closed form of the filter, simulated pushes, and those on a UR10e."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,7 @@ EXCITATIONS = ('excite_30s_a', 'excite_50s_a', 'excite_50s_b', 'excite_20s_8harm
 OTHERS = ('point_to_point', 'single_joint_2', 'single_joint_5')
 
 
+@functools.cache
 def run(name):
     table = np.genfromtxt(UR10E / f'{name}.csv', delimiter=',', names=True)
     joints = range(1, 7)
@@ -171,7 +173,10 @@ def run(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('identified_from', EXCITATIONS)
+@pytest.mark.parametrize(
+    'identified_from',
+    [pytest.param(x, marks=[pytest.mark.soak] if '50s' in x else []) for x in EXCITATIONS],
+)
 def test_pushes_on_a_ur10e_are_found_and_nothing_else(identified_from, tmp_path):
     """Every excitation in turn gives model and threshold for the first 20 s of all other runs."""
     if not UR10E.exists():

@@ -32,7 +32,7 @@ from robot_identification.results.verdict import (
     verdict,
     verdict_json,
 )
-from robot_identification.results.verdict_criteria import ALL, Reason, USES
+from robot_identification.results.verdict_reason import ALL, Reason, USES
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.truth import truth
@@ -427,8 +427,10 @@ def test_keys_that_steps_name_are_keys_of_experiment_files():
     page = (Path(__file__).parents[2] / 'docs' / 'reference' / 'experiment.md').read_text(
         encoding='utf-8'
     )
-    tree = ast.parse(Path(criteria.__file__).read_text(encoding='utf-8'))
-    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    files = Path(criteria.__file__).parent.glob('verdict_*.py')
+    trees = [ast.parse(file.read_text(encoding='utf-8')) for file in files]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
     named = re.compile(r'\b(?:data|estimation|robot|signals)(?:\.\w+)*\.(\w+)')
     keys = {key for text in texts if isinstance(text, str) for key in named.findall(text)}
     assert {'dead_zone', 'known_load', 'links'} <= keys

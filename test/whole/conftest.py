@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-import os
+import functools
+import io
 from pathlib import Path
-import subprocess
-import sys
+from subprocess import CompletedProcess
 
+from command_line import run_command
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -80,18 +81,11 @@ class Workspace:
 
     def write(self, table: np.ndarray, file: str = 'first.csv') -> None:
         """Replace a recording."""
-        header = 't,q1,q2,q3,tau1,tau2,tau3'
-        np.savetxt(self.folder / file, table, '%.10g', ',', header=header, comments='')
+        write_table(self.folder / file, table)
 
-    def run(self, *arguments: object, expect: int = 0) -> subprocess.CompletedProcess:
-        """Run ``robot-identification`` as a process in the folder."""
-        command = [sys.executable, '-m', 'robot_identification.cli', *map(str, arguments)]
-        environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
-        done = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=100
-        )
-        assert done.returncode == expect, f'{done.stdout}\n{done.stderr}'
-        return done
+    def run(self, *arguments: object, expect: int = 0) -> CompletedProcess:
+        """Run ``robot-identification`` in the folder, see `run_command`."""
+        return run_command(self.folder, *arguments, expect=expect)
 
 
 def make_truth(robot: Robot, rng: np.random.Generator) -> ParameterSet:
@@ -152,13 +146,29 @@ def make_workspace():
     return new_workspace
 
 
+@functools.cache
+def _made() -> tuple[Robot, ParameterSet, dict[str, str]]:
+    """Return the robot, its true parameters and the text of its two recordings."""
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'szabo_3r.urdf', ('joint_1', 'joint_2', 'joint_3'))
+    truth = make_truth(robot, np.random.default_rng(7))
+    tables = {}
+    for seed, file in enumerate(('first.csv', 'second.csv'), 1):
+        table = io.StringIO()
+        write_table(table, make_recording(robot, truth, seed, 0.05))
+        tables[file] = table.getvalue()
+    return robot, truth, tables
+
+
+def write_table(file: Path | io.StringIO, table: np.ndarray) -> None:
+    """Write a recording: time, three positions, three efforts."""
+    np.savetxt(file, table, '%.10g', ',', header='t,q1,q2,q3,tau1,tau2,tau3', comments='')
+
+
 def new_workspace(folder: Path) -> Workspace:
     """Write an experiment file and two different recordings."""
-    urdf = ROOT / 'urdf' / 'szabo_3r.urdf'
-    robot = Robot.from_urdf(urdf, ('joint_1', 'joint_2', 'joint_3'))
-    truth = make_truth(robot, np.random.default_rng(7))
+    robot, truth, tables = _made()
     made = Workspace(folder, robot, truth)
-    made.experiment.write_text(EXPERIMENT.format(urdf=urdf))
-    made.write(make_recording(robot, truth, 1, 0.05), 'first.csv')
-    made.write(make_recording(robot, truth, 2, 0.05), 'second.csv')
+    made.experiment.write_text(EXPERIMENT.format(urdf=robot.path))
+    for file, text in tables.items():
+        (folder / file).write_text(text)
     return made

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line as a process, as a user runs it."""
+"""The command line as a user runs it, but for the process (see `test_terminal`)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -16,11 +18,18 @@ import yaml
 from .conftest import make_recording
 
 
+@pytest.fixture(scope='module')
+def once_identified(make_workspace, tmp_path_factory):
+    made = make_workspace(tmp_path_factory.mktemp('identified'))
+    made.run('identify', 'experiment.yaml')
+    return made
+
+
 @pytest.fixture
-def identified(workspace):
+def identified(once_identified, tmp_path):
     """Give a folder in which `identify` has run."""
-    workspace.run('identify', 'experiment.yaml')
-    return workspace
+    shutil.copytree(once_identified.folder, tmp_path, dirs_exist_ok=True)
+    return replace(once_identified, folder=tmp_path)
 
 
 def test_identify_prints_a_verdict_the_links_and_the_summary_and_writes_four_files(workspace):

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-import subprocess
-import sys
 
+from command_line import run_command
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
@@ -85,11 +84,7 @@ class Elastic:
         return self.folder / 'experiment.yaml'
 
     def run(self, *arguments, expect=0) -> str:
-        command = [sys.executable, '-m', 'robot_identification.cli', *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=200
-        )
-        assert done.returncode == expect, f'{done.stdout}\n{done.stderr}'
+        done = run_command(self.folder, *arguments, expect=expect)
         return done.stderr if expect else done.stdout
 
 

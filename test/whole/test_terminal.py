@@ -63,6 +63,8 @@ def test_ctrl_c_ends_in_one_line_with_its_own_code(workspace):
         [*COMMAND, 'identify', 'experiment.yaml', '--set', 'estimation.bootstrap={seed: 1}'],
         cwd=workspace.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,
+        # also where the tests themselves run in the background
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)

@@ -40,7 +40,7 @@ JOINT_STATES = QoSProfile(
 """For joint states: a busy interpreter loses samples with a queue of the usual depth of 10."""
 
 BUFFER_SIZE = 4 << 20
-"""Size that is asked for [bytes]; a message of seven joints takes about 650 of them."""
+"""Requested size [bytes]; a message of seven joints takes about 650."""
 
 SHARED_MEMORY_SIZE = 512 * 650
 """Size of a socket's buffer that takes as many messages as shared memory [bytes]."""
@@ -178,7 +178,7 @@ def enlarge_receive_buffers(size: int = BUFFER_SIZE) -> str:
     granted = size
     for each in _udp_sockets():
         with contextlib.suppress(OSError):
-            # Linux sets, and returns, twice what is asked for
+            # Linux sets, and returns, twice the requested size
             if each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < 2 * size:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
             granted = min(granted, each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)

@@ -35,7 +35,7 @@ SHUTDOWN_SECONDS = 8.0
 """How long ``on_shutdown`` may take [s]; launch kills a node 10 s after its Ctrl-C."""
 
 NAMESAKE_SECONDS = 5.0
-"""Period of the check that no other node has the name; it asks for the whole graph [s]."""
+"""Period of the check that no other node has the name; it reads the whole graph [s]."""
 
 SIGNAL_SECONDS = 0.2
 """Most time from a signal to its handling [s]."""

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import contextlib
 import ctypes
+import math
 import os
 from pathlib import Path
 import signal
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import time
 from typing import Any
+
+import yaml
 
 from ...errors import IdentificationError
 
@@ -68,7 +71,7 @@ class NodeProcesses:
         if parameters:
             command.append('--ros-args')
         for name, value in (parameters or {}).items():
-            command += ['-p', f'{name}:={_yaml(value)}']
+            command += ['-p', f'{name}:={_flow(value)}']
         with open(self.log_of(node), 'wb') as log:
             # a session of its own: Ctrl-C reaches us alone, and we stop the nodes in order
             self._processes[node] = subprocess.Popen(
@@ -129,16 +132,9 @@ class NodeProcesses:
         self._processes.clear()
 
 
-def _yaml(value: Any) -> str:
-    if isinstance(value, bool):
-        return 'true' if value else 'false'
-    if isinstance(value, float):
-        # rcl's YAML reader takes 1e-3 for text
-        text = repr(value)
-        return text if '.' in text or 'e' not in text else text.replace('e', '.0e')
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return f'[{", ".join(_yaml(item) for item in value)}]'
-    return str(value)
+def _flow(value: Any) -> str:
+    """Return a value as YAML on one line; floats as rcl reads them, 1.0e-3 for example."""
+    return yaml.safe_dump([value], default_flow_style=True, width=math.inf)[1:-2]
 
 
 def _ended(processes: list[subprocess.Popen], request: int, seconds: float) -> bool:

@@ -103,7 +103,7 @@ class DataDirectories:
         Raises
         ------
         SettingsError
-            where it is not below one of the folders; it does not say whether the file exists.
+            where it is not below one of the folders; the message does not depend on the file.
 
         """
         resolved = _resolved(path, key)
@@ -260,7 +260,7 @@ class ServiceCaller:
         Raises
         ------
         RequestFailedError
-            where there is no answer in time, or the response says ``success: false``.
+            where there is no answer in time, or the response has ``success: false``.
 
         """
         # the answers to other clients of the service arrive here, too

@@ -37,7 +37,7 @@ LATENCY_SECONDS = 10.0
 """For how long the least latency is remembered, at least [s]."""
 
 REST_SECONDS = 0.15
-"""Time over which the positions are compared to tell rest from motion [s]."""
+"""Time over which positions are compared to distinguish rest from motion [s]."""
 
 CONTEST_SECONDS = 1.0
 """The same where several publishers could contradict each other [s]."""
@@ -75,13 +75,13 @@ class StateWatch:
     flawless:
         Whether all have been accepted since the motion began.
     moving:
-        Whether a motion runs: its time base is kept then, whatever the stamps say.
+        Whether a motion runs: its time base is kept then, whatever the stamps.
 
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        # lost messages are of no use, and a reliable reader that nobody reads may stall for good
+        # lost messages are of no use, and a reliable reader that is not read may stall for good
         # after a gap in the network
         self._messages = FetchedJointStates(node, depth=QUEUE, reliable=False)
         self.joints: tuple[str, ...] = ()

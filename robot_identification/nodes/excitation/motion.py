@@ -252,7 +252,7 @@ class MotionRun:
         return course.path.stops.horizon(min(since, clock.elapsed), clock.elapsed + length)
 
     def _arrived(self, course: _Course, first: float, last: float) -> bool:
-        # at the latest joint state, which tells whether the robot rests
+        # at the latest joint state, which shows if the robot is at rest
         elapsed = course.clock.at(self._seen(course.clock))
         duration = course.path.duration
         share = min(max(elapsed / duration, 0.0), 1.0)

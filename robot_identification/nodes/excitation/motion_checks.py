@@ -282,12 +282,12 @@ def requested_motion(
     options: ExecutionOptions,
 ) -> MotionCheck:
     """
-    Return the motion that is asked for, as it is sent, before its checks.
+    Return the requested motion, as it is sent, before its checks.
 
     Parameters
     ----------
     request:
-        Names a plan or brings a trajectory, and says at what speed.
+        Goal with the name of a plan or a trajectory, and the speed.
     plans:
         Those that are kept.
     robot, settings, options:

@@ -368,7 +368,7 @@ class ExcitationNode(Node):
     def _wanted(
         self, request: Excite.Goal | Preview.Request, robot: Robot, options: ExecutionOptions
     ) -> MotionCheck:
-        """Return the motion that is asked for, as it is sent."""
+        """Return the requested motion, as it is sent."""
         if request.plan_id in self._dropped:
             text = f"'{request.plan_id}' was planned for another robot: {REPLACED}, so plan anew"
             raise MotionError(Code.UNKNOWN_PLAN, text)

@@ -125,8 +125,8 @@ class ExecutionOptions:
     )
     horizon: float = option(
         1.0,
-        doc='How far ahead the controller knows the motion, which is sent anew five times within '
-        'it: once nothing comes any more, the controller brings the robot to rest along the path. '
+        doc='How far ahead the motion is sent to the controller, anew five times in this time: '
+        'once nothing comes any more, the controller brings the robot to rest along the path. '
         'One that is longer than the motion sends it whole, for controllers that cannot replace '
         'a trajectory; then the death of this node does not stop the robot',
         unit='s',
@@ -170,7 +170,7 @@ class ExecutionOptions:
     )
     effort_kind: str = option(
         'joint_torque',
-        doc='What the effort in joint states is; only joint torques can be held against the '
+        doc='What the effort in joint states is; only joint torques can be compared with the '
         "URDF's limits and the predicted ones, others are not watched",
         choices=EFFORT_KINDS,
     )
@@ -183,7 +183,7 @@ class ExecutionOptions:
         0.5,
         doc='Difference between measured and predicted effort, as a share of the limit, at which '
         'a motion is stopped, since the robot touches something; 0: no bound. Raise it where '
-        'the URDF knows the inertias badly, or the efforts lack gravity',
+        'the inertias of the URDF are inaccurate, or the efforts lack gravity',
         minimum=0.0,
     )
     effort_time: float = option(

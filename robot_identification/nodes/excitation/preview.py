@@ -53,7 +53,7 @@ class PreviewService:
     node, group:
         Who offers the service, and the callback group.
     check:
-        Carries out the checks; returns the motion that is asked for, and the error or None.
+        Carries out the checks; returns the requested motion, and the error or None.
 
     """
 

@@ -237,7 +237,7 @@ class ControllerState:
     Client of the controller managers in a controller's namespace.
 
     An inactive joint_trajectory_controller still listens on its topic, and moves nothing.  Without
-    ``controller_manager_msgs``, without a manager, or where the manager does not know the
+    ``controller_manager_msgs``, without a manager, or where the manager does not list the
     controller, it counts as active.
 
     Parameters

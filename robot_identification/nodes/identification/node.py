@@ -124,7 +124,7 @@ class IdentificationNode(Node):
     def _in_turn(
         self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
     ) -> str:
-        """Do what a request asks for when it is its turn."""
+        """Serve a request when it is its turn."""
         with self._queue.turn(name):
             self._idle.clear()
             self._state = replace(self._state, busy=name)

@@ -383,7 +383,7 @@ class Follower:
         self._look_for_changes()
 
     def _look_for_changes(self) -> None:
-        """Look for changes where that is asked for, against the estimate as it is now."""
+        """Look for changes, if that is enabled, against the current estimate."""
         settings, detector = self.options.changes, None
         if settings is not None and self.identifier is not None:
             detector = ChangeDetector(self.identifier, settings)

@@ -70,8 +70,8 @@ class OnlineOptions:
     )
     changes: ChangeSettings | None = option(
         None,
-        doc='How changes of the robot (payload, friction, collision) are told on /diagnostics; '
-        'null for not at all',
+        doc='How changes of the robot (payload, friction, collision) are reported on '
+        '/diagnostics; null for not at all',
         read_only=True,
     )
     priority: int = option(

@@ -192,7 +192,7 @@ class OnlineService:
             (Trigger, 'save', self._save),
         ):
             serve(node, kind, f'~/online/{name}', function, callback_group=requests)
-        # players wait for the first status: it says whether there is something to wait for
+        # players wait for the first status: its state is the one that they wait on
         self._publish_state(OnlineStatus.STARTING if self._wanted else OnlineStatus.OFF, '')
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(0.5, self._on_timer, callback_group=requests, clock=steady)

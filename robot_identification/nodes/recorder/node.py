@@ -168,7 +168,7 @@ class RecorderNode(Node):
                 self._on_timer()
 
     def _fetch(self) -> None:
-        """Take what has arrived, and have it recorded if that is asked for."""
+        """Take the messages that have arrived, and record them while a recording runs."""
         recorder = self._recorder
         for place, subscription in enumerate(self._inputs):
             # as rosbag2 does: the time of reception, in the robot's clock where it is simulated

@@ -41,7 +41,7 @@ MOST_VALUES = 5_000_000
 """Values of a regressor in one answer: 40 MB."""
 
 SILENCE = 2.0
-"""Time without live rows after which the log says why there are none [s]."""
+"""Time without live rows after which the reason is logged [s]."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def require_size(n_samples: int, n_joints: int, n_parameters: int) -> None:
 
 def motion_of(request: GetRegressor.Request, joints: Sequence[str]) -> Motion:
     """
-    Return the motion that a request asks for.
+    Return the motion of a request.
 
     Raises
     ------

@@ -91,7 +91,7 @@ class Inputs:
             )
             self._commands.append((subscription, command))
         node.create_subscription(JointState, '~/disturbance', self._disturbance, 10)
-        # what a controller of ros2_control is asked for its joints by
+        # the parameters by which a controller of ros2_control names its joints
         node.create_service(GetParameters, '~/controller/get_parameters', self._parameters)
         self._speeds = node.create_publisher(Float64, '~/speed_scaling', 10)
         steady = Clock(clock_type=ClockType.STEADY_TIME)

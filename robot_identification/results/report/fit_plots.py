@@ -141,7 +141,7 @@ def _effort_panels(
     differences, limits = [line(residual[rows], 'residual', RESIDUAL, 1.0)], None
     if not keep.all():
         inserted = np.insert(residual[rows], breaks, np.nan)
-        # the pale line has all values; below the pointer each is told once
+        # the pale line has all values; below the pointer each is shown once
         every = line(inserted, 'left out', PALE, 1.0)
         every['hovertemplate'] = '%{y:.4g}<extra>residual</extra>'
         used = line(np.where(keep, inserted, np.nan), 'residual', RESIDUAL, 1.0)

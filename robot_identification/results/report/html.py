@@ -142,7 +142,7 @@ def collect_warnings(result: Result) -> tuple[str, ...]:
 
 
 def collect_notes(result: Result) -> tuple[str, ...]:
-    """Return what the estimators found out by the way, each text once."""
+    """Return the notes of the estimators, each text once."""
     reduced = () if result.essential is None else result.essential.notes
     return once(result.estimate.notes, reduced)
 

@@ -129,7 +129,7 @@ def ellipsoid(inertial: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _robot_trace(robot: Robot, data: pin.Data) -> dict[str, Any]:
-    # visual meshes take a second to read, and behind ellipsoids nobody sees their details
+    # visual meshes take a second to read, and their details are hidden by the ellipsoids
     shapes = link_shapes(robot, ('collision', 'visual'))
     most = max(100, MOST_TRIANGLES // max(1, len(shapes)))
     parts = []

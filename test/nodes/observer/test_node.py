@@ -124,6 +124,7 @@ def test_a_push_is_measured_and_reported_and_false_joint_states_are_not(ros, arm
                 message(['gripper'], stamp, [0.1], [0.1]),
             ]
     play(ros, publisher, received, messages)
+    ros.wait_until(lambda: len({len(received[name]) for name in TOPICS}) == 1, what='all topics')
     stamps, external = columns(received['external_effort'])
     # the window reaches to both sides
     before, during = (

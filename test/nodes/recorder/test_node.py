@@ -369,9 +369,9 @@ def test_a_best_effort_driver_is_recorded_with_the_qos_override(ros, recorder):
         JointState, 'joint_states', qos_profile_sensor_data, wait_for_subscribers=1
     )
     path = begin(ros, 'run').path
-    publish(ros, publisher, [1])
+    publish(ros, publisher, range(1, 21))
     end(ros)
-    assert len(read(path)) == 1
+    assert read(path), 'of such messages some may get lost'
 
 
 def test_wrong_parameters_are_one_line_errors(ros):
