@@ -33,7 +33,7 @@ from .harness import Figure, Section, Table
 
 URDF = Path(__file__).resolve().parent.parent / 'urdf' / 'demo_arm.urdf'
 
-SEEDS = (1, 2, 3, 4, 5)
+SEEDS = tuple(range(1, 11))
 """Of the simulated robots, which differ from the URDF and from each other."""
 
 NOISE = 0.01
@@ -77,10 +77,10 @@ def calibrated(robot: Robot, seed: int, *, fixed: bool) -> Calibration:
 def section() -> Section:
     """Calibrate each robot in both ways."""
     robot = Robot.from_urdf(URDF)
-    rows, ratios, reached = [], [], 0
+    rows, reached, spent = [], 0, np.zeros(2)
     for seed in SEEDS:
         planned, fixed = (calibrated(robot, seed, fixed=way) for way in (False, True))
-        ratios.append(planned.duration / fixed.duration)
+        spent += planned.duration, fixed.duration
         reached += planned.outcome == MET
         for way, ended in (('calibrate', planned), ('fixed plans', fixed)):
             rows.append(
@@ -107,7 +107,7 @@ def section() -> Section:
         ],
         figures=[
             Figure(
-                'motion time, calibrate by fixed plans, mean', float(np.mean(ratios)), at_most=0.7
+                'motion time of all, calibrate by fixed plans', spent[0] / spent[1], at_most=0.7
             ),
             Figure('goals reached', reached, at_least=len(SEEDS)),
         ],

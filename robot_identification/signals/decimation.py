@@ -15,6 +15,7 @@ from functools import lru_cache
 import math
 
 import numpy as np
+import scipy
 
 HALF_TAPS = 12
 """Half the length of the kernel, in output periods."""
@@ -37,9 +38,7 @@ def kernel(factor: int) -> np.ndarray:
     (24 M + 1,) symmetric taps with sum 1.
 
     """
-    places = np.arange(-HALF_TAPS * factor, HALF_TAPS * factor + 1)
-    taps = np.sinc(0.8 / factor * places) * np.kaiser(places.size, 6.0)
-    taps /= taps.sum()
+    taps = scipy.signal.firwin(2 * HALF_TAPS * factor + 1, 0.8 / factor, window=('kaiser', 6.0))
     taps.setflags(write=False)
     return taps
 

@@ -117,8 +117,5 @@ class EffortChannel:
         beside = (max(0, before), max(0, after))
         for rows, kernel in self._groups:
             signals = np.pad(held[rows, low:high], ((0, 0), beside), mode='edge')
-            size = scipy.fft.next_fast_len(signals.shape[1], real=True)
-            spectra = np.fft.rfft(signals, size) * np.fft.rfft(kernel, size)
-            # of the first ones, the end has come round
-            outputs[rows] = np.fft.irfft(spectra, size)[:, kernel.size - 1 : signals.shape[1]]
+            outputs[rows] = scipy.signal.oaconvolve(signals, kernel[None], mode='valid', axes=1)
         return outputs

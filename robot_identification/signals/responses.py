@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
-from .methods import LocalPolynomial, LowPass, METHODS
+from .methods import central_differences, LocalPolynomial, LowPass, METHODS
 from .settings import decimation_factor, SignalSettings
 from .windows import Windows
 
@@ -159,11 +160,15 @@ def _outputs(method: object, rate: float, frequency: np.ndarray) -> np.ndarray:
         filtered = _fir(method.kernels, np.arange(-half, half + 1), rate, frequency)
         return np.concatenate((filtered, np.ones((1, frequency.size))))
     assert isinstance(method, LowPass)
-    forward, backward = method.design.response(frequency), method.design.responses(frequency)
-    position, velocity, acceleration = forward * backward
-    if method.measured_velocity:
-        velocity, acceleration = position, velocity
-    return np.array([position, velocity, acceleration, np.ones_like(position)])
+    _, once = scipy.signal.sosfreqz(method.design.sections, frequency, fs=rate)
+    both = np.abs(once) ** 2
+    first, second = central_differences()
+    half = len(first) // 2
+    steps = _fir(
+        np.array([first * rate, second * rate**2]), np.arange(-half, half + 1), rate, frequency
+    )
+    velocity, acceleration = (1.0, steps[0]) if method.measured_velocity else steps
+    return np.array([both, both * velocity, both * acceleration, np.ones_like(both)])
 
 
 def _fir(

@@ -1,100 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Zero-phase smoothing of a stretch of samples and its derivatives, block by block.
+Zero-phase smoothing of a stretch of samples, block by block.
 
-A Butterworth filter runs forward and backward over the stretch, whose ends are continued by their
-odd extension, as `scipy.signal.sosfiltfilt` does.  Each pass multiplies the spectrum of a block
-with the filter's response, in closed form, and of its result leaves out a halo, where the block's
-other end has come round; so the blocks give what one run over the whole stretch gives.
+The Butterworth filter runs forward, whose state carries over from block to block exactly, and then
+backward.  The backward run of a block starts a halo later, where the wrong initial state has died
+out to rounding; so the blocks give what one run over the whole stretch gives.  Both ends of the
+stretch are continued by their odd extension, as `scipy.signal.sosfiltfilt` does.
 
-The second pass multiplies with the response of central differences, too.  Differences of smoothed
-samples would amplify their rounding errors, at 5 kHz by 1e8; so a rounding error passes the filter
-as every other one does.
+A second derivative at 5 kHz multiplies rounding errors by 1e8, and a recursive filter with a low
+cut-off frequency has more of them than one.  So smoothed rows are extended-precision numbers until
+they have been differentiated (where the platform has them; elsewhere this costs some digits).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from itertools import chain
 import math
+import warnings
 
 import numpy as np
 import scipy
+from scipy.ndimage import correlate1d
 
 MARGIN = 2
-"""Rows on both sides that central differences take."""
+"""Rows beyond both ends that smoothed blocks have, for central differences."""
 
 _PAD_PERIODS = 2.0  # of the cut-off frequency: what is continued beyond an end
-_ROUNDING = 1e-14  # of a sample, times the cut-off frequency: that of a derivative
-_FORGOTTEN = 37.0  # natural logarithm of what the other end of a block has to lose: 1e16
+_FORGOTTEN = 37.0  # natural logarithm of what a wrong initial state has to lose: 1e16
 
 
 @dataclass(frozen=True)
 class Butterworth:
     """
-    A Butterworth low-pass filter that is run forward and backward, by the bilinear transform.
+    A Butterworth low-pass filter that is run forward and backward.
 
     Attributes
     ----------
-    cutoff:
-        Where each pass has -3 dB [Hz].
-    order:
-        Order of each pass.
-    rate:
-        Sampling rate [Hz].
+    sections:
+        (n_sections, 6) second-order sections of one pass.
+    pad:
+        Rows by which a stretch is continued at each end.
+    halo:
+        Rows after which a wrong initial state is forgotten.
+    steady:
+        (n_sections, 2, 1) state of one pass after a constant of 1.
 
     """
 
-    cutoff: float
-    order: int
-    rate: float
+    sections: np.ndarray
+    pad: int
+    halo: int
+    steady: np.ndarray
 
-    @property
-    def pad(self) -> int:
-        """Rows by which a stretch is continued at each end."""
-        return max(MARGIN, math.ceil(_PAD_PERIODS * self.rate / self.cutoff))
+    @classmethod
+    def design(cls, cutoff: float, order: int, rate: float) -> Butterworth:
+        """
+        Design the filter.
+
+        Parameters
+        ----------
+        cutoff:
+            Where each pass has -3 dB [Hz].
+        order:
+            Order of each pass.
+        rate:
+            Sampling rate [Hz].
+
+        """
+        return _design(cutoff, order, rate)
 
     @property
     def shortest(self) -> int:
         """Smallest number of rows that can be filtered."""
         return self.pad + 1
 
-    @cached_property
-    def _poles(self) -> np.ndarray:
-        """(order,) poles of the analogue filter with cut-off frequency 1 rad/s."""
-        turns = (2.0 * np.arange(self.order) + self.order + 1.0) / (4.0 * self.order)
-        return np.asarray(np.exp(2j * np.pi * turns))
 
-    @cached_property
-    def halo(self) -> int:
-        """Rows after which an impulse is forgotten."""
-        poles = self._poles * math.tan(math.pi * self.cutoff / self.rate)
-        slowest = np.abs((1.0 + poles) / (1.0 - poles)).max()
-        return math.ceil(_FORGOTTEN / -math.log(slowest))
-
-    def response(self, frequency: np.ndarray) -> np.ndarray:
-        """Return the complex response of one pass at (f,) frequencies [Hz]."""
-        warped = np.tan(np.pi * frequency / self.rate) / np.tan(np.pi * self.cutoff / self.rate)
-        return np.asarray(1.0 / np.prod(1j * warped[:, None] - self._poles, axis=1))
-
-    def responses(self, frequency: np.ndarray) -> np.ndarray:
-        """Return those of the backward pass with derivatives 0 to 2, (3, f) [1, 1/s, 1/s^2]."""
-        angle = 2.0 * np.pi * frequency / self.rate
-        square = np.sin(0.5 * angle) ** 2
-        # differences of five samples, in forms that lose no digits at low frequencies
-        first = 1j * np.sin(angle) * (1.0 + 2.0 / 3.0 * square)
-        second = -4.0 * square * (1.0 + square / 3.0)
-        steps = np.array([np.ones_like(first), self.rate * first, self.rate**2 * second])
-        return np.asarray(self.response(frequency).conj() * steps)
+@lru_cache(maxsize=64)
+def _design(cutoff: float, order: int, rate: float) -> Butterworth:
+    # many short recordings have one filter
+    zeros, poles, gain = scipy.signal.butter(order, cutoff, fs=rate, output='zpk')
+    sections = scipy.signal.zpk2sos(zeros, poles, gain)
+    slowest = -math.log(max(np.abs(poles)))
+    pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
+    steady = scipy.signal.sosfilt_zi(sections)[:, :, None]
+    for array in (sections, steady):
+        array.setflags(write=False)
+    return Butterworth(sections, pad, math.ceil(_FORGOTTEN / slowest), steady)
 
 
 def smooth(
     blocks: Iterator[np.ndarray], n_smoothed: int, design: Butterworth
-) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """
-    Filter the first columns of a stretch, differentiate them, and keep the others in step.
+    Filter the first columns of a stretch and keep the others in step.
 
     Parameters
     ----------
@@ -107,14 +108,19 @@ def smooth(
 
     Yields
     ------
-    Pairs of three arrays ``(m, n_smoothed)``, filtered rows and their first and second
-    derivatives, and the ``(m, n_columns - n_smoothed)`` rows of the other columns.  Nothing where
-    the stretch is shorter than ``design.shortest``.
+    Pairs of ``(m + 2 MARGIN, n_smoothed)`` filtered rows (extended precision), from `MARGIN` rows
+    before to `MARGIN` rows behind the ``(m, n_columns - n_smoothed)`` rows of the other columns.
+    Nothing where the stretch is shorter than ``design.shortest``.
 
     """
     others: list[np.ndarray] = []
-    for parts in _forward_backward(_without_others(blocks, n_smoothed, others), design):
-        yield parts, _take(others, len(parts[0]))
+    smoothed: np.ndarray = np.empty((0, n_smoothed), dtype=np.longdouble)
+    for part in _forward_backward(_without_others(blocks, n_smoothed, others), design):
+        smoothed = np.concatenate((smoothed, part))
+        n_rows = len(smoothed) - 2 * MARGIN
+        if n_rows > 0:
+            yield smoothed, _take(others, n_rows)
+            smoothed = smoothed[n_rows:]
 
 
 def window_products(
@@ -157,9 +163,7 @@ def window_products(
         n_rows = len(rows) - 2 * half
         if n_rows > 0:
             parts = [
-                scipy.ndimage.correlate1d(rows, kernel, axis=0, mode='nearest')[
-                    half : half + n_rows
-                ]
+                correlate1d(rows, kernel, axis=0, mode='nearest')[half : half + n_rows]
                 for kernel in kernels
             ]
             yield [parts[0] + offset, *parts[1:]], _take(others, n_rows)
@@ -186,51 +190,53 @@ def _take(queue: list[np.ndarray], n_rows: int) -> np.ndarray:
     return np.concatenate(taken)
 
 
-def _forward_backward(
-    blocks: Iterator[np.ndarray], design: Butterworth
-) -> Iterator[list[np.ndarray]]:
-    """Filter and differentiate; yields consecutive rows of the stretch."""
+def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iterator[np.ndarray]:
+    """Filter, in parts, from `MARGIN` rows before the first to `MARGIN` behind the last."""
     pad, halo = design.pad, design.halo
     head = _at_least(blocks, design.shortest)
     if len(head) < design.shortest:
         return
     # filtering what remains of the first row keeps a large constant part out of the rounding
     offset = head[0].copy()
-    tail = head - offset
-    waiting = [-tail[pad:0:-1], tail]
-    count = len(tail) + pad
-    # before its first row and behind its last one, a pass sees constants
-    before = np.repeat(waiting[0][:1], halo, axis=0)
-    passed, skip = before[:0], pad
-    for block in chain(blocks, (None,)):
-        # the odd extension of the end
-        rows = 2.0 * tail[-1] - tail[-2 : -pad - 2 : -1] if block is None else block - offset
-        waiting.append(rows)
-        tail = np.concatenate((tail, rows))[-pad - 1 :]
-        count += len(rows)
-        if block is not None and count < 5 * halo + skip:
+    rows = (head - offset).astype(np.longdouble)
+    sections = design.sections.astype(np.longdouble)
+    extended = np.concatenate((-rows[pad:0:-1], rows))
+    passed, state = _sosfilt(sections, extended, design.steady * extended[0])
+    skip = pad - MARGIN
+    tail = rows[-pad - 1 :]
+    pending = [passed]
+    n_pending = len(passed)
+    for block in blocks:
+        if len(block) == 0:
             continue
-        data = np.concatenate((before, *waiting))
-        (forward,) = _filtered(data, lambda f: design.response(f)[None], design.rate)
-        before, waiting, count = data[-halo:], [], 0
-        ending = [forward[-1:].repeat(halo, axis=0)] if block is None else []
-        passed = np.concatenate((passed, forward[halo:], *ending))
-        stop = len(passed) - halo - (pad if block is None else 0)
-        parts = [part[skip:stop] for part in _filtered(passed, design.responses, design.rate)]
-        # rounding errors of a joint at rest have no direction
-        parts[1][np.abs(parts[1]) < _ROUNDING * design.cutoff * np.abs(passed).max()] = 0.0
-        yield [parts[0] + offset, *parts[1:]]
-        passed, skip = passed[-halo - MARGIN :], MARGIN
+        rows = (block - offset).astype(np.longdouble)
+        passed, state = _sosfilt(sections, rows, state)
+        tail = np.concatenate((tail, rows[-pad - 1 :]))[-pad - 1 :]
+        pending.append(passed)
+        n_pending += len(passed)
+        if n_pending >= 5 * halo + skip:
+            buffer = np.concatenate(pending)
+            yield _backward(buffer, design)[skip:-halo] + offset
+            pending, n_pending, skip = [buffer[-halo:]], halo, 0
+    beyond = 2.0 * tail[-1] - tail[-2::-1]
+    passed, _ = _sosfilt(sections, beyond, state)
+    filtered = _backward(np.concatenate((*pending, passed)), design)
+    yield filtered[skip : len(filtered) - pad + MARGIN] + offset
 
 
-def _filtered(
-    rows: np.ndarray, responses: Callable[[np.ndarray], np.ndarray], rate: float
-) -> np.ndarray:
-    """Multiply the spectrum of (m, k) rows with (r, f) responses, (r, m, k); the ends meet."""
-    size = 1 << (len(rows) - 1).bit_length()
-    spectrum = np.fft.rfft(rows, size, axis=0)
-    factors = responses(np.fft.rfftfreq(size, 1.0 / rate))
-    return np.fft.irfft(factors[:, :, None] * spectrum, size, axis=1)[:, : len(rows)]
+def _sosfilt(
+    sections: np.ndarray, rows: np.ndarray, zi: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Filter along the rows; SciPy 1.15 and 1.16 announce an end of extended precision."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', DeprecationWarning)
+        return scipy.signal.sosfilt(sections, rows, axis=0, zi=zi)
+
+
+def _backward(rows: np.ndarray, design: Butterworth) -> np.ndarray:
+    sections = design.sections.astype(np.longdouble)
+    back, _ = _sosfilt(sections, rows[::-1], design.steady * rows[-1])
+    return back[::-1]
 
 
 def _at_least(blocks: Iterator[np.ndarray], n_rows: int) -> np.ndarray:
