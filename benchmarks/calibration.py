@@ -107,7 +107,9 @@ def section() -> Section:
         ],
         figures=[
             Figure(
-                'motion time of all, calibrate by fixed plans', spent[0] / spent[1], at_most=0.7
+                'motion time of all, calibrate by fixed plans',
+                float(spent[0] / spent[1]),
+                at_most=0.7,
             ),
             Figure('goals reached', reached, at_least=len(SEEDS)),
         ],

@@ -11,8 +11,8 @@ from robot_identification.excitation.points import to_points
 from benchmarks.checked_plans import ARMS, check_arm, CLEARANCE, IndependentChecker, MANY_LINKS
 from benchmarks.excitation import robot_of
 
-COUNT, COUNT_OF_MANY = 3, 1
-"""Plans of an arm, and of one on a robot with many links; `make bench` checks 10,000."""
+COUNT, COUNT_OF_MANY = 37, 5
+"""Plans of an arm, and of one on a robot with many links: 200 in all; `make bench` has 10,000."""
 
 
 @pytest.mark.parametrize('arm', ARMS, ids=lambda arm: arm.name)

@@ -380,7 +380,7 @@ dispatchEvent(new Event('afterprint'));
 return report;
 """
 
-CASES = {'narrow': (400, 'dark'), 'usual': (1200, 'light')}
+CASES = {'narrow': (400, 'dark'), 'usual': (1200, 'light'), 'wide': (2000, 'light')}
 
 
 @pytest.fixture(scope='module')
