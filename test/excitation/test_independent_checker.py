@@ -29,6 +29,17 @@ def ur10():
     return made, IndependentChecker(robot.path, robot.joints, CLEARANCE)
 
 
+def test_fast_harmonics_keep_the_limits_between_points_too(ur10):
+    _, checker = ur10
+    settings = PlannerSettings(
+        duration=2.1030819828866556, harmonics=11, criterion='frobenius', seed=1007425771,
+        max_iterations=3, margin=0.1332002768769053, velocity_scale=0.781669155541536,
+        acceleration_time=0.27891035005196063, effort_margin=0.0009280323787158928,
+        clearance=CLEARANCE, time_budget=0.0,
+    )  # fmt: skip
+    assert list(checker.check(plan(robot_of(ARMS[0]), settings))) == []
+
+
 @pytest.mark.parametrize(
     ('quantity', 'change'),
     [
