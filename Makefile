@@ -64,14 +64,14 @@ demo: environment  ## identify a simulated arm over ROS (ARGS: options of the co
 
 DDS_TESTS := test/nodes test/launch test/test_fuzz.py
 
-# What talks over DDS runs apart from the computing: nodes keep to the wall clock. They wait half of
-# the time, so that one process more of them runs. Each process imports the files of all tests that
-# it is given: half of the time that its start takes is saved by naming those with DDS.
+# What talks over DDS runs apart from the computing: nodes keep to the wall clock. Each process
+# imports the files of all tests that it is given: half of the time that its start takes is saved by
+# naming those with DDS.
 # Exit code 5 is pytest's word for none of the tests that ARGS names being in that half.
 test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	@failed=0; \
 	$(PYTEST) -n $(JOBS) -m 'not ros and not soak' --ignore=test/nodes $(ARGS) || [ $$? -eq 5 ] || failed=1; \
-	$(PYTEST) -n $$(($(JOBS) + 1)) -m 'ros and not soak' $(or $(ARGS),$(DDS_TESTS)) || [ $$? -eq 5 ] || failed=1; \
+	$(PYTEST) -n $(JOBS) -m 'ros and not soak' $(or $(ARGS),$(DDS_TESTS)) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
 soak: setup  ## long tests: nodes killed in every step of the demo, false states 20 times, long pages
