@@ -224,9 +224,8 @@ class CollisionModel:
             pairs = np.flatnonzero(lower < margins).tolist()
             for sample in samples if pairs else ():
                 pin.updateGeometryPlacements(model, data, geometry, shapes, configurations[sample])
-                for pair in [
-                    pair for pair in pairs if pin.computeCollision(geometry, shapes, pair)
-                ]:
+                closer = [pair for pair in pairs if pin.computeCollision(geometry, shapes, pair)]
+                for pair in closer:
                     found = self._contact(shapes, pair, sample)
                     kind = found.obstacle
                     if found.distance < (best[kind].distance if kind in best else bounds[kind]):
@@ -239,11 +238,10 @@ class CollisionModel:
 
     def _groups(self, position: np.ndarray) -> Iterator[tuple[range, np.ndarray]]:
         """Yield groups of samples, and lower bounds (n_pairs,) of the distances in each."""
-        none = np.full(len(self.pairs), -np.inf)
         for first in range(0, len(position) if self.pairs else 0, _BOUNDED):
             part = position[first : first + _BOUNDED]
             begins = np.arange(0, len(part), _GROUP)
-            lower = np.tile(none, (len(begins), 1))
+            lower = np.full((len(begins), len(self.pairs)), -np.inf)
             if self.spheres is not None:
                 # in the middle of each group, less what a pair may come closer from there
                 middle = part[np.minimum(begins + _GROUP // 2, len(part) - 1)]

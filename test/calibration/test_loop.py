@@ -262,6 +262,21 @@ def test_a_prediction_error_is_held_against_a_motion_of_its_own(run, robot, tmp_
     assert not np.allclose(first.sample(np.array([1.0])).position, 0.0)
 
 
+def calibrated_twice(tmp_path, problem, robot, choose):
+    """Return the end of two motions, with settings that ``choose`` fills in."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        return calibrate(
+            tmp_path / 'calibration',
+            problem,
+            Moves(robot),
+            CalibrationSettings(target=0.05, motions=2),
+            planner=PLANNER,
+            plan_motion=planned_motion,
+            choose=choose,
+        )
+
+
 def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, tmp_path):
     chosen = []
 
@@ -269,20 +284,7 @@ def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, t
         chosen.append(len(sources))
         return replace(problem, signals=replace(problem.signals, cutoff=10.0 - len(sources)))
 
-    def calibrated():
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', IdentificationWarning)
-            return calibrate(
-                tmp_path / 'calibration',
-                problem,
-                Moves(robot),
-                CalibrationSettings(target=0.05, motions=2),
-                planner=PLANNER,
-                plan_motion=planned_motion,
-                choose=choose,
-            )
-
-    ended = calibrated()
+    ended = calibrated_twice(tmp_path, problem, robot, choose)
     paths = [tmp_path / 'calibration' / f'motion_{k}' / 'motion.factor' for k in (1, 2)]
     assert chosen == [1, 2] and ended.result.signals.cutoff == 8.0
     assert [read_factor(path).settings.signals.cutoff for path in paths] == [8.0, 8.0]
@@ -290,7 +292,7 @@ def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, t
     old = replace(problem, signals=replace(problem.signals, cutoff=9.0))
     source = SimulatedExecutor(robot, SIMULATION).find(paths[1].parent)
     write_factor(FactorBuilder.of(old).reduce(source), paths[1])
-    again = calibrated()
+    again = calibrated_twice(tmp_path, problem, robot, choose)
     assert chosen == [1, 2] and again.result.signals.cutoff == 8.0
     np.testing.assert_array_equal(
         again.result.estimate.base.values, ended.result.estimate.base.values
@@ -301,17 +303,7 @@ def test_a_tilt_that_is_chosen_later_holds_for_all_recordings(robot, problem, tm
     def choose(problem, sources):
         return replace(problem, robot=robot.with_gravity((0.1 * len(sources), 0.0, -9.8)))
 
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', IdentificationWarning)
-        ended = calibrate(
-            tmp_path / 'calibration',
-            problem,
-            Moves(robot),
-            CalibrationSettings(target=0.05, motions=2),
-            planner=PLANNER,
-            plan_motion=planned_motion,
-            choose=choose,
-        )
+    ended = calibrated_twice(tmp_path, problem, robot, choose)
     assert len(ended.standings) == 2
     for k in (1, 2):
         factor = read_factor(tmp_path / 'calibration' / f'motion_{k}' / 'motion.factor')
