@@ -144,11 +144,15 @@ def test_control_c_ends_the_planning(tmp_path):
         '--out', str(tmp_path / 'plan'), '--time-budget', '600', '--duration', '60',
         '--set', 'planner.max_iterations=100000',
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # also where the tests themselves run in the background
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(4.0)
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=120)
     assert 'Traceback' not in error
     assert (process.returncode == 0) == ('wrote' in out)
-    assert process.returncode in (0, 1, 2)
+    assert process.returncode in (0, 1, 2, 130)  # 130: before the planning began
