@@ -284,7 +284,10 @@ def hopeless(standings: Sequence[Standing]) -> np.ndarray:
         return np.zeros(len(last.names), dtype=bool)
     left = last.settings.motions - len(standings)
     with np.errstate(divide='ignore', invalid='ignore'):
-        now, before = (np.nan_to_num(1.0 / s.std**2) for s in (last, standings[-2]))
+        now, known = (np.nan_to_num(1.0 / s.std**2) for s in (last, standings[-2]))
+        # the terms of the model may have been chosen anew
+        earlier = dict(zip(standings[-2].names, known, strict=True))
+        before = np.array([earlier.get(name, 0.0) for name in last.names])
         at_end = now + left * np.maximum(now - before, now / len(standings))
         relative = 100.0 / (np.sqrt(at_end) * np.abs(last.values))
     return np.asarray(last.open & ~(relative <= HOPELESS * last.settings.target))

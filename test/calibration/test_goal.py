@@ -64,6 +64,11 @@ def test_nothing_is_given_up_after_one_motion():
     assert not hopeless(standings([[1.0]])).any()
 
 
+def test_a_term_that_the_model_has_since_the_latest_motion_is_not_given_up():
+    first, second = (standings([row])[0] for row in ([0.2], [0.2, 0.1]))
+    assert hopeless([first, second]).tolist() == [True, False]
+
+
 @pytest.mark.parametrize(('longest', 'expected'), [(20.0, 10.0), (0.8, 0.5)])
 def test_the_first_motion_is_shorter_unless_no_planner_would_take_it(longest, expected):
     assert first_duration(longest) == expected
