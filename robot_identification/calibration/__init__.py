@@ -18,7 +18,7 @@ from .goal import (
     sufficient_share,
     UNREACHABLE,
 )
-from .loop import automatic_choice, calibrate, Executor, next_motion
+from .loop import automatic_choice, calibrate, Executor, next_motion, PlanMotion
 
 __all__ = [
     'automatic_choice',
@@ -32,6 +32,7 @@ __all__ = [
     'MET',
     'needed_duration',
     'next_motion',
+    'PlanMotion',
     'SPENT',
     'Standing',
     'sufficient_share',

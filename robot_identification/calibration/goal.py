@@ -68,6 +68,8 @@ class Standing:
         (b,) of the deviations by the noise's colour: the bootstrap's over the classical ones.
     share:
         (b,) of the effort, as `CalibrationSettings.least_share` [%].
+    wanted:
+        (b,) bool, parameters that the goal may be about.
     prediction_error:
         On the validation motion [%]; None where there is none.
     settings:
@@ -80,11 +82,18 @@ class Standing:
     std: np.ndarray
     inflation: np.ndarray
     share: np.ndarray
+    wanted: np.ndarray
     prediction_error: float | None
     settings: CalibrationSettings
 
     @classmethod
-    def of(cls, result: Result, first: np.ndarray, settings: CalibrationSettings) -> Standing:
+    def of(
+        cls,
+        result: Result,
+        first: np.ndarray,
+        settings: CalibrationSettings,
+        places: np.ndarray | None = None,
+    ) -> Standing:
         """
         Return what a result says.
 
@@ -99,6 +108,8 @@ class Standing:
             (n_joints, b + 1, b + 1) triangular factors of the first motion's rows and efforts.
         settings:
             Goal.
+        places:
+            Of the base parameters that the goal may be about; None for all.
 
         """
         estimate = result.estimate
@@ -110,12 +121,17 @@ class Standing:
         with np.errstate(divide='ignore', invalid='ignore'):
             inflation = np.nan_to_num(estimate.std / classical, nan=1.0, posinf=1.0)
         error = result.validations[0].relative_error if result.validations else None
+        names = result.structure.names
+        wanted = np.ones(len(names), dtype=bool)
+        if places is not None:
+            wanted = np.isin(np.arange(len(names)), places)
         return cls(
-            result.structure.names,
+            names,
             values,
             estimate.std,
             inflation,
             100.0 * share,
+            wanted,
             error,
             settings,
         )
@@ -123,7 +139,7 @@ class Standing:
     @property
     def essential(self) -> np.ndarray:
         """(b,) bool, parameters that the goal is about."""
-        return np.asarray(self.share >= self.settings.least_share)
+        return np.asarray(self.wanted & (self.share >= self.settings.least_share))
 
     @property
     def relative_std(self) -> np.ndarray:

@@ -20,13 +20,15 @@ import numpy as np
 from ..config.problem import IdentificationProblem
 from ..errors import ExcitationError, RecordingError
 from ..estimation.model_selection import can_choose, choose_model
+from ..excitation.collision_check import CollisionError
 from ..excitation.collisions import collision_model, CollisionModel
-from ..excitation.constraints import check_trajectory, Findings
+from ..excitation.constraints import check_trajectory, Findings, LimitViolation
 from ..excitation.limits import motion_limits
 from ..excitation.planner import plan
 from ..excitation.plans import Plan
-from ..excitation.points import PointTrajectory
+from ..excitation.points import point_to_point, PointTrajectory
 from ..excitation.settings import PlannerSettings
+from ..excitation.wanted import parameter_places
 from ..options.keys import to_mapping
 from ..pipeline import identify_factors, identify_sources
 from ..progress import Progress
@@ -52,6 +54,9 @@ from .goal import (
 
 SHORTER = 0.8
 """Share of a planned duration below which a shorter motion is planned in its place."""
+
+SAME = 1e-6
+"""Distance of a joint from the start of a motion that takes no way to it [rad or m]."""
 
 PlanMotion = Callable[
     [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan
@@ -126,7 +131,11 @@ class _Run:
         )
 
     def plan(self, number: int, targets: Mapping[str, float]) -> Plan:
-        """Plan a motion, from where the robot is after the one before, as long as is needed."""
+        """
+        Plan a motion as long as is needed.
+
+        It starts where it brings most, so it is preceded by the way from where the robot rests.
+        """
         planner = replace(self.planner, seed=self.planner.seed + number)
         if not self.motions:
             # how much is needed is known after a look at the robot
@@ -137,15 +146,21 @@ class _Run:
         last, longest = self.standings[-1], planner.duration
         spent = sum(motion.trajectory.duration for motion in self.motions)
         length = needed_duration(last, spent, longest)
-        start = tuple(self.motions[-1].trajectory.position[-1].tolist())
-        planner = replace(planner, start=start, duration=length)
+        planner = replace(planner, duration=length)
         made = self.plan_motion(self.problem, planner, factors, targets)
         share = sufficient_share(last, targets, made.deviations) if made.deviations else 1.0
         shorter = max(shortest_duration(longest), share * length)
         if targets and shorter < SHORTER * length:
             planner = replace(planner, duration=shorter)
             made = self.plan_motion(self.problem, planner, factors, targets)
-        return made
+        here = self.motions[-1].trajectory.position[-1]
+        try:
+            whole = with_way(made, here)
+            return replace(made, trajectory=whole, findings=self.check(whole))
+        except (LimitViolation, CollisionError):
+            # the straight way to the start is barred
+            planner = replace(planner, start=tuple(here.tolist()))
+            return self.plan_motion(self.problem, planner, factors, targets)
 
     def motion(self, name: str, number: int, targets: Mapping[str, float]) -> _Motion | None:
         """Plan, check and execute a motion, as far as its folder has it not; None if declined."""
@@ -210,7 +225,9 @@ class _Run:
             estimation = replace(estimation, method='wls')
         held_out = [motion.factor for motion in validation]
         result = identify_factors(factors, estimation, validation=held_out)
-        return Standing.of(result, factors[0].factor.triangles, self.settings)
+        names = result.structure.names
+        places = parameter_places(self.planner.parameters, names, self.problem.robot)
+        return Standing.of(result, factors[0].factor.triangles, self.settings, places)
 
     def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:
         """Write ``calibration.yaml``."""
@@ -249,6 +266,39 @@ class _Run:
                 text += f'; {robot.joints[joint]} uses {share:.0f} % of its {worst} limit'
             texts.append(text)
         return tuple(texts)
+
+
+def with_way(plan: Plan, here: np.ndarray) -> PointTrajectory:
+    """
+    Return a plan's motion after the way to its start, straight and within the plan's limits.
+
+    Parameters
+    ----------
+    plan:
+        Whose motion starts somewhere.
+    here:
+        (n_joints,) where the robot rests [rad or m].
+
+    """
+    motion, limits = as_points(plan.trajectory), plan.limits
+    if np.allclose(here, motion.position[0], rtol=0.0, atol=SAME):
+        return motion
+    way = point_to_point(
+        motion.joints,
+        here,
+        motion.position[0],
+        limits.velocity,
+        limits.acceleration,
+        jerk=limits.jerk,
+    )
+    assert motion.acceleration is not None and way.acceleration is not None
+    return PointTrajectory(
+        motion.joints,
+        np.append(way.time[:-1], way.duration + motion.time),
+        np.vstack([way.position[:-1], motion.position]),
+        np.vstack([way.velocity[:-1], motion.velocity]),
+        np.vstack([way.acceleration[:-1], motion.acceleration]),
+    )
 
 
 def _made_alike(factor: StoredFactor, problem: IdentificationProblem) -> bool:
@@ -356,9 +406,10 @@ def calibrate(
         Goal and budget; defaults where None.
     planner:
         Of the planner, and of the check before each execution; defaults where None.  Motions are
-        shorter than ``duration`` where less is expected to suffice.
+        shorter than ``duration`` where less is expected to suffice.  The goal is about its
+        ``parameters`` alone, as far as they are essential.
     plan_motion:
-        Plans a motion; it starts where the one before ended, with another seed.
+        Plans a motion, with another seed each time.  The way to its start goes before it.
     choose:
         Fills in settings of signals and model from all recordings so far; None leaves them.
     confirm:
@@ -372,9 +423,17 @@ def calibrate(
         of the kind that fits, where a motion is refused or a recording cannot be used.
 
     """
-    settings = settings or CalibrationSettings()
+    settings, planner = settings or CalibrationSettings(), planner or PlannerSettings()
+    if planner.parameters == ('payload',):
+        raise ExcitationError(
+            "'payload' is no parameter of a calibration, which is of the robot itself",
+            key='parameters',
+            value='payload',
+            remedy='name the links or base parameters, or plan one motion for the payload by the '
+            'command plan',
+        )
     run = _Run(
-        Path(folder), problem, planner or PlannerSettings(), settings, plan_motion, executor,
+        Path(folder), problem, planner, settings, plan_motion, executor,
         choose, confirm, report,
     )  # fmt: skip
     validation: list[_Motion] = []

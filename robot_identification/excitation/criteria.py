@@ -32,12 +32,12 @@ LEAST = 1e-12
 """Least eigenvalue of an information matrix with ones on its diagonal: below it is rounding."""
 
 POWER = 8.0
-"""p of the power mean that stands for the largest eigenvalue of a covariance."""
+"""p of the power mean that stands for the largest eigenvalue, or excess over targets."""
 
 TARGET_WIDTH = 0.05
-"""Width of the kink where a deviation comes down to its target, in its logarithm."""
+"""Width of the kink where the deviations come down to the targets, in their logarithm."""
 
-GENERAL = 2.0
+GENERAL = 1.0
 """Weight of all deviations beside the excess over targets."""
 
 _TINY = 1e-200
@@ -115,7 +115,9 @@ CRITERIA: dict[str, Callable[[np.ndarray], tuple[float, np.ndarray]]] = {
 
 def excess(chosen: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
     """
-    Return the mean excess of the deviations over targets, by logarithms, and its gradient.
+    Return the largest excess of the deviations over targets, by logarithms, and its gradient.
+
+    A power mean stands for the largest.  The worst parameter tells how long the motion has to be.
 
     Parameters
     ----------
@@ -125,10 +127,12 @@ def excess(chosen: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
         (k,) wanted standard deviations.
 
     """
-    variances, size = np.diagonal(chosen), len(chosen)
-    over = (0.5 * np.log(variances) - np.log(targets)) / TARGET_WIDTH
-    value = TARGET_WIDTH * float(np.logaddexp(0.0, over).mean())
-    return value, np.diag(0.5 * scipy.special.expit(over) / (size * variances))
+    variances = np.diagonal(chosen)
+    over = 0.5 * np.log(variances) - np.log(targets)
+    value = float(scipy.special.logsumexp(POWER * over)) / POWER
+    kink = value / TARGET_WIDTH
+    slope = scipy.special.expit(kink) * scipy.special.softmax(POWER * over)
+    return TARGET_WIDTH * float(np.logaddexp(0.0, kink)), np.diag(0.5 * slope / variances)
 
 
 def excess_and_deviations(

@@ -93,8 +93,8 @@ def plan(
         Information of earlier recordings, which the motion is to complement; their residuals are
         its noise.
     targets:
-        Wanted standard deviations of base parameters by name: what is minimised is the excess over
-        them, in place of the criterion.
+        Wanted standard deviations of base parameters by name: what is minimised is the largest
+        excess over them, in place of the criterion.
     on_iteration:
         Called with (number of steps, best criterion).
     clock:

@@ -108,7 +108,9 @@ def wanted_parameters(
     names = layout.names
     if earlier is not None:
         earlier.require(names)
-    chosen = np.arange(len(names)) if payload else _places(settings.parameters, names, robot)
+    chosen = np.arange(len(names))
+    if not payload:
+        chosen = parameter_places(settings.parameters, names, robot)
     function = CRITERIA[settings.criterion]
     if targets:
         for name, target in targets.items():
@@ -139,8 +141,27 @@ def wanted_parameters(
     )
 
 
-def _places(parameters: tuple[str, ...], names: tuple[str, ...], robot: Robot) -> np.ndarray:
-    """Return the places of the parameters that count: all, groups, those of a body, or names."""
+def parameter_places(
+    parameters: tuple[str, ...], names: tuple[str, ...], robot: Robot
+) -> np.ndarray:
+    """
+    Return the places of the parameters that count.
+
+    Parameters
+    ----------
+    parameters:
+        As `PlannerSettings.parameters`, but for ``payload``; empty for all.
+    names:
+        Of the base parameters.
+    robot:
+        Whose links and joints may be named.
+
+    Raises
+    ------
+    ExcitationError
+        naming what is no base parameter and has none.
+
+    """
     if not parameters:
         return np.arange(len(names))
     places: set[int] = set()

@@ -23,7 +23,7 @@ def standings(std, target=5.0, motions=4):
     std = np.atleast_2d(std)
     names = tuple('abcdefgh'[: std.shape[1]])
     one = np.ones(std.shape[1])
-    return [Standing(names, one, row, one, 100.0 * one, None, settings) for row in std]
+    return [Standing(names, one, row, one, 100.0 * one, one > 0.0, None, settings) for row in std]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,15 @@ def test_small_parameters_are_not_essential():
     settings = CalibrationSettings(least_share=1.0)
     share, std = np.array([50.0, 0.9, 1.1]), np.array([0.04, 9.0, 0.2])
     one = np.ones(3)
-    standing = Standing(('a', 'b', 'c'), one, std, one, share, None, settings)
+    standing = Standing(('a', 'b', 'c'), one, std, one, share, one > 0.0, None, settings)
     assert standing.essential.tolist() == [True, False, True]
     assert list(standing.targets) == ['c'] and not standing.met
     assert standing.targets['c'] == pytest.approx(0.05)
     # where coloured noise doubles the deviations, the classical ones have to be half as large
     coloured = replace(standing, inflation=2.0 * one)
     assert coloured.targets['c'] == pytest.approx(0.025)
+    others = replace(standing, wanted=np.array([True, True, False]))
+    assert others.essential.tolist() == [True, False, False] and others.met
     assert '1 of 2 essential parameters' in standing.summary() and 'c (20 %)' in standing.summary()
 
 

@@ -13,17 +13,21 @@ from robot_identification.calibration import (
     calibrate,
     CalibrationSettings,
     DECLINED,
+    loop,
     MET,
     next_motion,
     SPENT,
     UNREACHABLE,
 )
+from robot_identification.calibration.loop import with_way
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.errors import (
     ExcitationError,
     IdentificationWarning,
     RecordingError,
 )
+from robot_identification.excitation.constraints import check_trajectory, LimitViolation
+from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
@@ -31,7 +35,7 @@ from robot_identification.reduction import FactorBuilder
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.results import saving
 from robot_identification.results.factor_file import read_factor, write_factor
-from robot_identification.results.plan_file import read_plan
+from robot_identification.results.plan_file import as_points, read_plan
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings, truth
 from robot_identification.simulation.executor import SimulatedExecutor
@@ -134,7 +138,8 @@ def test_motions_follow_until_the_goal_is_reached_and_its_deviations_are_true(
     assert ended.outcome == MET
     count = len(ended.standings)
     assert [name for name, _ in moves.made] == [f'motion_{i + 1}' for i in range(count)]
-    assert ended.duration <= 3.0 * count
+    durations = [trajectory.duration for _, trajectory in moves.made]
+    assert ended.duration == pytest.approx(sum(durations)) and durations[0] <= 3.0
     last = ended.standings[-1]
     known = last.essential
     assert known.sum() >= 5 and (last.relative_std[known] <= 10.0).all()
@@ -169,6 +174,43 @@ def test_a_motion_starts_where_the_one_before_ended_and_is_another(run, robot):
     assert second.position[0] == pytest.approx(first.position[-1], abs=1e-6)
     # the first one looks, the second is as long as is needed
     assert first.duration == pytest.approx(1.5) and second.duration > 1.6
+
+
+def test_the_way_to_a_start_goes_before_the_motion(robot):
+    made = planned_motion(IdentificationProblem(robot), PLANNER, (), {})
+    motion = as_points(made.trajectory)
+    assert with_way(made, motion.position[0]).duration == motion.duration
+    here = motion.position[0] + [0.5, -0.3]
+    whole = with_way(made, here)
+    way = whole.duration - motion.duration
+    assert 0.1 < way < 3.0
+    np.testing.assert_allclose(whole.position[0], here)
+    limits = motion_limits(robot, PLANNER)
+    check_trajectory(robot, whole, limits)  # raises where a limit is not kept
+    moments = np.linspace(0.0, motion.duration, 500)
+    after, alone = whole.sample(way + moments), motion.sample(moments)
+    np.testing.assert_allclose(after.position, alone.position, atol=1e-9)
+    np.testing.assert_allclose(after.velocity, alone.velocity, atol=1e-6)
+
+
+def test_a_motion_starts_where_the_robot_is_where_the_way_to_its_start_is_barred(
+    run, robot, monkeypatch
+):
+    starts = []
+
+    def planned(problem, settings, factors, targets):
+        starts.append(settings.start)
+        return planned_motion(problem, settings, factors, targets)
+
+    def barred(plan, here):
+        raise LimitViolation('a wall', joint='joint_1', key='position', value=1.0)
+
+    monkeypatch.setattr(loop, 'with_way', barred)
+    moves = Moves(robot)
+    run(moves, plan_motion=planned, target=0.05, motions=2)
+    (_, first), (_, second) = moves.made
+    assert starts[0] == starts[1] == () and len(starts[-1]) == 2
+    assert second.position[0] == pytest.approx(first.position[-1], abs=1e-6)
 
 
 def test_the_planner_is_told_what_is_still_uncertain(run):
@@ -315,3 +357,18 @@ def test_progress_goes_to_the_planner(problem):
     planned = partial(next_motion, progress=lambda share, text: told.append(share))
     planned(problem, PLANNER, [], {})
     assert told[-1] == 1.0
+
+
+def test_the_goal_is_about_the_parameters_that_the_planner_is_given(run):
+    ended = run(planner=replace(PLANNER, parameters=('link_2', 'joint_2.fc')), target=10.0)
+    last = ended.standings[-1]
+    assert ended.outcome == MET, ended.reasons
+    essential = np.array(last.names)[last.essential].tolist()
+    assert essential == ['link_2.mx', 'link_2.my', 'link_2.Izz', 'joint_2.fc']
+
+
+def test_a_payload_is_refused_before_anything_moves(run, robot):
+    moves = Moves(robot)
+    with pytest.raises(ExcitationError, match="'payload' is no parameter of a calibration"):
+        run(moves, planner=replace(PLANNER, parameters=('payload',)))
+    assert not moves.made
