@@ -80,6 +80,20 @@ def _numbers():
 _domains = _numbers()
 
 
+# Fast DDS 2.14 can wait for itself for ever where a process leaves while it checks a lease, which
+# it does every 20 s by default.
+LONG_LEASE = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
+  <participant profile_name="tests" is_default_profile="true">
+    <rtps><builtin><discovery_config>
+      <leaseDuration><sec>3600</sec></leaseDuration>
+    </discovery_config></builtin></rtps>
+  </participant>
+</profiles>
+"""
+
+
 @pytest.fixture(scope='module')
 def ros_domain(tmp_path_factory):
     """
@@ -100,6 +114,9 @@ def ros_domain(tmp_path_factory):
                 patch.delenv('ROS_LOCALHOST_ONLY', raising=False)
                 patch.setenv('ROS_LOG_DIR', str(tmp_path_factory.mktemp('ros_log')))
                 patch.setenv('RCUTILS_COLORIZED_OUTPUT', '0')
+                profile = tmp_path_factory.mktemp('dds') / 'profile.xml'
+                profile.write_text(LONG_LEASE)
+                patch.setenv('FASTRTPS_DEFAULT_PROFILES_FILE', str(profile))
                 yield domain
             return
     raise RuntimeError('no free ROS domain')
