@@ -2,7 +2,8 @@
 """
 Calibration: motions until the parameters are known well enough.
 
-`goal` has what is wanted and what is known, `loop` plans, executes and identifies.
+`goal` has what is wanted and what is known, `motions` plans for what is open, `loop` executes and
+identifies.
 """
 
 from .goal import (
@@ -18,7 +19,8 @@ from .goal import (
     sufficient_share,
     UNREACHABLE,
 )
-from .loop import automatic_choice, calibrate, Executor, next_motion, PlanMotion
+from .loop import automatic_choice, calibrate, Executor
+from .motions import next_motion, PlanMotion
 
 __all__ = [
     'automatic_choice',

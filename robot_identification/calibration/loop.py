@@ -24,15 +24,13 @@ from ..excitation.collision_check import CollisionError
 from ..excitation.collisions import collision_model, CollisionModel
 from ..excitation.constraints import check_trajectory, Findings, LimitViolation
 from ..excitation.limits import motion_limits
-from ..excitation.planner import plan
 from ..excitation.plans import Plan
-from ..excitation.points import point_to_point, PointTrajectory
+from ..excitation.points import PointTrajectory
 from ..excitation.settings import PlannerSettings
 from ..excitation.wanted import parameter_places
 from ..options.keys import to_mapping
 from ..pipeline import identify_factors, identify_sources
-from ..progress import Progress
-from ..reduction import earlier_information, FactorBuilder, recordings_among, Source
+from ..reduction import FactorBuilder, recordings_among, Source
 from ..results.factor_file import read_factor, StoredFactor, write_factor
 from ..results.plan_file import as_points, read_plan
 from ..results.result_yaml import dump, plain, write_whole
@@ -51,17 +49,10 @@ from .goal import (
     sufficient_share,
     UNREACHABLE,
 )
+from .motions import next_motion, PlanMotion, with_way
 
 SHORTER = 0.8
 """Share of a planned duration below which a shorter motion is planned in its place."""
-
-SAME = 1e-6
-"""Distance of a joint from the start of a motion that takes no way to it [rad or m]."""
-
-PlanMotion = Callable[
-    [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan
-]
-"""Plans a motion as `next_motion` does."""
 
 Choose = Callable[[IdentificationProblem, Sequence[Source]], IdentificationProblem]
 """Fills in settings of the problem from all recordings so far."""
@@ -268,39 +259,6 @@ class _Run:
         return tuple(texts)
 
 
-def with_way(plan: Plan, here: np.ndarray) -> PointTrajectory:
-    """
-    Return a plan's motion after the way to its start, straight and within the plan's limits.
-
-    Parameters
-    ----------
-    plan:
-        Whose motion starts somewhere.
-    here:
-        (n_joints,) where the robot rests [rad or m].
-
-    """
-    motion, limits = as_points(plan.trajectory), plan.limits
-    if np.allclose(here, motion.position[0], rtol=0.0, atol=SAME):
-        return motion
-    way = point_to_point(
-        motion.joints,
-        here,
-        motion.position[0],
-        limits.velocity,
-        limits.acceleration,
-        jerk=limits.jerk,
-    )
-    assert motion.acceleration is not None and way.acceleration is not None
-    return PointTrajectory(
-        motion.joints,
-        np.append(way.time[:-1], way.duration + motion.time),
-        np.vstack([way.position[:-1], motion.position]),
-        np.vstack([way.velocity[:-1], motion.velocity]),
-        np.vstack([way.acceleration[:-1], motion.acceleration]),
-    )
-
-
 def _made_alike(factor: StoredFactor, problem: IdentificationProblem) -> bool:
     """Tell whether a factor was made with the settings of a problem, gravity among them."""
     made = factor.settings
@@ -339,43 +297,6 @@ def automatic_choice(problem: IdentificationProblem, given: Collection[str] = ()
         )
 
     return choose
-
-
-def next_motion(
-    problem: IdentificationProblem,
-    settings: PlannerSettings,
-    factors: Sequence[StoredFactor],
-    targets: Mapping[str, float],
-    *,
-    progress: Progress | None = None,
-    canceled: Callable[[], bool] | None = None,
-) -> Plan:
-    """
-    Plan a motion that complements earlier ones.
-
-    Parameters
-    ----------
-    problem:
-        Robot and terms of its regressor.
-    settings:
-        Of the planner.
-    factors:
-        Of the recordings of earlier motions.
-    targets:
-        Wanted standard deviations by base parameter, in its unit; empty for all alike.
-    progress, canceled:
-        As for `excitation.planner.plan`.
-
-    """
-    return plan(
-        problem.robot,
-        settings,
-        progress,
-        canceled,
-        model=problem.model,
-        earlier=earlier_information(factors) if factors else None,
-        targets=dict(targets),
-    )
 
 
 def calibrate(

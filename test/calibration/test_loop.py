@@ -2,7 +2,6 @@
 """Calibration in the simulation: until the goal is reached, and what ends it otherwise."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 import warnings
 
@@ -19,15 +18,13 @@ from robot_identification.calibration import (
     SPENT,
     UNREACHABLE,
 )
-from robot_identification.calibration.loop import with_way
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.errors import (
     ExcitationError,
     IdentificationWarning,
     RecordingError,
 )
-from robot_identification.excitation.constraints import check_trajectory, LimitViolation
-from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.constraints import LimitViolation
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
@@ -35,7 +32,7 @@ from robot_identification.reduction import FactorBuilder
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.results import saving
 from robot_identification.results.factor_file import read_factor, write_factor
-from robot_identification.results.plan_file import as_points, read_plan
+from robot_identification.results.plan_file import read_plan
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings, truth
 from robot_identification.simulation.executor import SimulatedExecutor
@@ -174,23 +171,6 @@ def test_a_motion_starts_where_the_one_before_ended_and_is_another(run, robot):
     assert second.position[0] == pytest.approx(first.position[-1], abs=1e-6)
     # the first one looks, the second is as long as is needed
     assert first.duration == pytest.approx(1.5) and second.duration > 1.6
-
-
-def test_the_way_to_a_start_goes_before_the_motion(robot):
-    made = planned_motion(IdentificationProblem(robot), PLANNER, (), {})
-    motion = as_points(made.trajectory)
-    assert with_way(made, motion.position[0]).duration == motion.duration
-    here = motion.position[0] + [0.5, -0.3]
-    whole = with_way(made, here)
-    way = whole.duration - motion.duration
-    assert 0.1 < way < 3.0
-    np.testing.assert_allclose(whole.position[0], here)
-    limits = motion_limits(robot, PLANNER)
-    check_trajectory(robot, whole, limits)  # raises where a limit is not kept
-    moments = np.linspace(0.0, motion.duration, 500)
-    after, alone = whole.sample(way + moments), motion.sample(moments)
-    np.testing.assert_allclose(after.position, alone.position, atol=1e-9)
-    np.testing.assert_allclose(after.velocity, alone.velocity, atol=1e-6)
 
 
 def test_a_motion_starts_where_the_robot_is_where_the_way_to_its_start_is_barred(
@@ -350,13 +330,6 @@ def test_a_tilt_that_is_chosen_later_holds_for_all_recordings(robot, problem, tm
     for k in (1, 2):
         factor = read_factor(tmp_path / 'calibration' / f'motion_{k}' / 'motion.factor')
         assert list(factor.robot['gravity']) == pytest.approx([0.2, 0.0, -9.8])
-
-
-def test_progress_goes_to_the_planner(problem):
-    told = []
-    planned = partial(next_motion, progress=lambda share, text: told.append(share))
-    planned(problem, PLANNER, [], {})
-    assert told[-1] == 1.0
 
 
 def test_the_goal_is_about_the_parameters_that_the_planner_is_given(run):
