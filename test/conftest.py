@@ -80,18 +80,23 @@ def _numbers():
 _domains = _numbers()
 
 
-# Fast DDS 2.14 can wait for itself for ever where a process leaves while it checks a lease, which
-# it does every 20 s by default.
-LONG_LEASE = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
-  <participant profile_name="tests" is_default_profile="true">
-    <rtps><builtin><discovery_config>
-      <leaseDuration><sec>3600</sec></leaseDuration>
-    </discovery_config></builtin></rtps>
-  </participant>
-</profiles>
+LONG_LEASE = """
+      <builtin><discovery_config>
+        <leaseDuration><sec>3600</sec></leaseDuration>
+      </discovery_config></builtin>
 """
+"""
+For Fast DDS, which can wait for itself for ever if a process leaves in the instant in which it
+checks a lease (https://github.com/eProsima/Fast-DDS/issues/6502); by default, each 20 s.
+"""
+
+
+def fastdds_profile(folder):
+    """Write a profile like that of the suite, with long leases; return its path."""
+    suite = ROOT / 'robot_identification' / 'nodes' / 'common' / 'fastdds_receiver.xml'
+    path = folder / 'profile.xml'
+    path.write_text(suite.read_text().replace('<rtps>', f'<rtps>{LONG_LEASE}'))
+    return path
 
 
 @pytest.fixture(scope='module')
@@ -114,8 +119,7 @@ def ros_domain(tmp_path_factory):
                 patch.delenv('ROS_LOCALHOST_ONLY', raising=False)
                 patch.setenv('ROS_LOG_DIR', str(tmp_path_factory.mktemp('ros_log')))
                 patch.setenv('RCUTILS_COLORIZED_OUTPUT', '0')
-                profile = tmp_path_factory.mktemp('dds') / 'profile.xml'
-                profile.write_text(LONG_LEASE)
+                profile = fastdds_profile(tmp_path_factory.mktemp('dds'))
                 patch.setenv('FASTRTPS_DEFAULT_PROFILES_FILE', str(profile))
                 yield domain
             return
