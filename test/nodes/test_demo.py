@@ -177,7 +177,8 @@ def test_interrupting_it_ends_the_nodes(demo):
     pids = running.pids()
     running.process.send_signal(signal.SIGTERM)
     assert running.finish() == 130
-    assert running.lines[-1].startswith('error: interrupted')
+    # a signal may come between a step's duration and the end of its line
+    assert 'error: interrupted' in running.lines[-1]
     assert not any(alive(pid) for pid in pids.values())
 
 
