@@ -35,6 +35,7 @@ from ..results.factor_file import read_factor, StoredFactor, write_factor
 from ..results.plan_file import as_points, read_plan
 from ..results.result_yaml import dump, plain, write_whole
 from ..results.saving import reported_failures, save, save_plan
+from ..signals import SignalSettings
 from .goal import (
     Calibration,
     CalibrationSettings,
@@ -54,8 +55,14 @@ from .motions import next_motion, PlanMotion, with_way
 SHORTER = 0.8
 """Share of a planned duration below which a shorter motion is planned in its place."""
 
-Choose = Callable[[IdentificationProblem, Sequence[Source]], IdentificationProblem]
-"""Fills in settings of the problem from all recordings so far."""
+Choose = Callable[
+    [IdentificationProblem, Sequence[Source], SignalSettings | None], IdentificationProblem
+]
+"""
+Fills in settings of the problem from all recordings so far.
+
+Its last argument is the settings that were chosen from the recordings before the latest.
+"""
 
 
 class Executor(Protocol):
@@ -197,7 +204,9 @@ class _Run:
     def add(self, motion: _Motion) -> None:
         """Choose settings from all recordings, as far as they may be; reduce what they change."""
         if self.choose is not None:
-            self.problem = self.choose(self.given, [m.source for m in (*self.kept, motion)])
+            sources = [m.source for m in (*self.kept, motion)]
+            present = self.problem.signals if self.kept else None
+            self.problem = self.choose(self.given, sources, present)
         for other in self.kept:
             if not _made_alike(other.factor, self.problem):
                 self.reduce(other)
@@ -290,10 +299,18 @@ def automatic_choice(problem: IdentificationProblem, given: Collection[str] = ()
     if not can_choose(problem.model, problem.signals, keys):
         return None
 
-    def choose(problem: IdentificationProblem, sources: Sequence[Source]) -> IdentificationProblem:
-        recordings = recordings_among(sources)
+    def choose(
+        problem: IdentificationProblem, sources: Sequence[Source], present: SignalSettings | None
+    ) -> IdentificationProblem:
         return problem.with_selection(
-            choose_model(recordings, problem.robot, problem.model, problem.signals, keys)
+            choose_model(
+                recordings_among(sources),
+                problem.robot,
+                problem.model,
+                problem.signals,
+                keys,
+                present=present,
+            )
         )
 
     return choose

@@ -167,6 +167,7 @@ def choose_model(
     signals: SignalSettings,
     given: Collection[str],
     *,
+    present: SignalSettings | None = None,
     progress: Progress = silent,
 ) -> ModelSelection:
     """
@@ -182,6 +183,8 @@ def choose_model(
         Settings; those of the keys in ``given`` are kept.
     given:
         Keys of the experiment file, for example ``signals.cutoff`` or ``robot.friction``.
+    present:
+        Chosen from fewer recordings: among equals, this filter and dead zone are kept.
     progress:
         Told about the progress.
 
@@ -192,7 +195,7 @@ def choose_model(
 
     """
     kept = tuple(thinned(source, THINNED_RATE, LONGEST) for source in sources)
-    search = _Search(kept, robot, model, signals, frozenset(given), progress)
+    search = _Search(kept, robot, model, signals, frozenset(given), present, progress)
     search.choose_filter()
     search.choose_breakaway()
     search.choose_dead_zone()
@@ -214,10 +217,11 @@ class _Search:
         model: ModelSettings,
         signals: SignalSettings,
         given: frozenset[str],
+        present: SignalSettings | None,
         progress: Progress,
     ) -> None:
         self.sources, self.robot, self.model, self.given = sources, robot, model, given
-        self.signals, self.progress = signals, progress
+        self.signals, self.present, self.progress = signals, present, progress
         self.tilt = np.zeros(3)
         self.zone = np.zeros(robot.n_joints)
         self.choices: list[Choice] = []
@@ -274,7 +278,7 @@ class _Search:
             assert failure is not None
             raise failure
         # among equals the highest cut-off frequency: it distorts fast motions least
-        found.sort(key=lambda candidate: -candidate[1].cutoff)
+        found.sort(key=lambda candidate: (not self._in_force(candidate[1]), -candidate[1].cutoff))
         best = found[simplest(np.array([candidate[0].mean(axis=1) for candidate in found]))]
         if len(pairs) == 1:
             self._rows = best[2]
@@ -287,6 +291,14 @@ class _Search:
             self._note('signals.method', self.signals.method, gain, reference)
         if 'signals.cutoff' not in self.given:
             self._note('signals.cutoff', self.signals.cutoff, gain, reference)
+
+    def _in_force(self, signals: SignalSettings) -> bool:
+        """Return whether a candidate has the filter that is in force."""
+        present = self.present
+        return present is not None and (signals.method, signals.cutoff) == (
+            present.method,
+            present.cutoff,
+        )
 
     def choose_breakaway(self) -> None:
         """Choose each joint's breakaway displacement."""
@@ -318,13 +330,15 @@ class _Search:
             self.zone = np.broadcast_to(self.signals.dead_zone, self.robot.n_joints)
             return
         self.progress(0.63, 'choosing the dead zone')
-        costs = [self.rows.cost(zone) for zone in DEAD_ZONES]
-        best = simplest(np.array([cost.mean(axis=1) for cost in costs]))
+        costs = {zone: self.rows.cost(zone) for zone in DEAD_ZONES}
+        in_force = self.present.dead_zone if self.present else DEAD_ZONES[0]
+        zones = sorted(DEAD_ZONES, key=lambda zone: (zone != in_force, zone))
+        best = zones[simplest(np.array([costs[zone].mean(axis=1) for zone in zones]))]
         if best:
-            self.signals = replace(self.signals, dead_zone=DEAD_ZONES[best])
-            self.zone = np.full(self.robot.n_joints, DEAD_ZONES[best])
-            gain = relative_gain(costs[best], costs[0])
-            self._note('signals.dead_zone', DEAD_ZONES[best], gain, 'against none')
+            self.signals = replace(self.signals, dead_zone=best)
+            self.zone = np.full(self.robot.n_joints, best)
+            gain = relative_gain(costs[best], costs[0.0])
+            self._note('signals.dead_zone', best, gain, 'against none')
 
     def choose_terms(self) -> None:
         """Choose load-dependent friction and rotor inertia."""

@@ -302,27 +302,27 @@ def calibrated_twice(tmp_path, problem, robot, choose):
 def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, tmp_path):
     chosen = []
 
-    def choose(problem, sources):
-        chosen.append(len(sources))
+    def choose(problem, sources, present):
+        chosen.append((len(sources), present and present.cutoff))
         return replace(problem, signals=replace(problem.signals, cutoff=10.0 - len(sources)))
 
     ended = calibrated_twice(tmp_path, problem, robot, choose)
     paths = [tmp_path / 'calibration' / f'motion_{k}' / 'motion.factor' for k in (1, 2)]
-    assert chosen == [1, 2] and ended.result.signals.cutoff == 8.0
+    assert chosen == [(1, None), (2, 9.0)] and ended.result.signals.cutoff == 8.0
     assert [read_factor(path).settings.signals.cutoff for path in paths] == [8.0, 8.0]
     # an interruption before the first factor was made anew
     old = replace(problem, signals=replace(problem.signals, cutoff=9.0))
     source = SimulatedExecutor(robot, SIMULATION).find(paths[1].parent)
     write_factor(FactorBuilder.of(old).reduce(source), paths[1])
     again = calibrated_twice(tmp_path, problem, robot, choose)
-    assert chosen == [1, 2] and again.result.signals.cutoff == 8.0
+    assert len(chosen) == 2 and again.result.signals.cutoff == 8.0
     np.testing.assert_array_equal(
         again.result.estimate.base.values, ended.result.estimate.base.values
     )
 
 
 def test_a_tilt_that_is_chosen_later_holds_for_all_recordings(robot, problem, tmp_path):
-    def choose(problem, sources):
+    def choose(problem, sources, present):
         return replace(problem, robot=robot.with_gravity((0.1 * len(sources), 0.0, -9.8)))
 
     ended = calibrated_twice(tmp_path, problem, robot, choose)

@@ -77,6 +77,47 @@ def _choose(robot, recording, given=(), model=None):
     )
 
 
+@pytest.mark.parametrize(('method', 'cutoff'), [('butterworth', 10.0), ('measured_velocity', 5.0)])
+def test_the_filter_in_force_is_kept_among_equals(arm, method, cutoff):
+    recording = _recording(arm, noise=2.0)
+    present = SignalSettings(method=method, cutoff=cutoff)
+    chosen = choose_model(
+        [recording], arm, ModelSettings(), SignalSettings(), frozenset(), present=present
+    ).signals
+    assert (chosen.method, chosen.cutoff) == (method, cutoff)
+    assert _choose(arm, recording).signals.cutoff == 25.0
+
+
+def test_the_dead_zone_in_force_is_kept_among_equals(arm):
+    recording = _recording(arm, breakaway=0.05, noise=0.5)
+    given, present = frozenset({'robot.breakaway'}), SignalSettings(dead_zone=0.02)
+    chosen = choose_model(
+        [recording], arm, ModelSettings(), SignalSettings(), given, present=present
+    ).signals
+    assert chosen.dead_zone == 0.02
+    assert _choose(arm, recording, given).signals.dead_zone == 0.0
+    worse = choose_model(
+        [recording], arm, ModelSettings(), SignalSettings(), given,
+        present=SignalSettings(dead_zone=0.1),
+    ).signals  # fmt: skip
+    assert worse.dead_zone != 0.1
+
+
+def test_a_filter_in_force_that_predicts_worse_is_left(arm):
+    # signs of velocities that jitter at the reversals need a dead zone, and a low cut-off
+    recording = _recording(arm)
+    rng = np.random.default_rng(2)
+    velocity = recording.velocity + 0.3 * rng.standard_normal(recording.velocity.shape)
+    noisy = Recording(
+        recording.time, recording.position, recording.effort, recording.joints, velocity
+    )
+    present = SignalSettings(method='measured_velocity', cutoff=25.0)
+    chosen = choose_model(
+        [noisy], arm, ModelSettings(), SignalSettings(), frozenset(), present=present
+    ).signals
+    assert (chosen.method, chosen.cutoff) != ('measured_velocity', 25.0)
+
+
 def test_plain_friction_gets_no_further_terms(arm):
     chosen = _choose(arm, _recording(arm))
     assert chosen.model == ModelSettings()
