@@ -162,7 +162,9 @@ def comments(kind: str) -> dict[str, str]:
 
 def _constants(request: Any) -> dict[str, int]:
     """Return the constants of a message by name."""
-    found = {name: getattr(request, name) for name in dir(request) if name.isupper()}
+    # a field with a default has a further attribute, as METHOD__DEFAULT; constants have no `__`
+    names = [name for name in dir(request) if name.isupper() and '__' not in name]
+    found = {name: getattr(request, name) for name in names}
     numbers = {name: value for name, value in found.items() if isinstance(value, int)}
     return dict(sorted(numbers.items(), key=lambda item: item[1]))
 

@@ -206,7 +206,7 @@ def node(running):
 def identify():
     """Give a function that calls the service of the same name."""
 
-    def call(ros, source='', method=255, options=(), namespace=''):
+    def call(ros, source='', options=(), namespace='', **method):
         from diagnostic_msgs.msg import KeyValue
         from robot_identification_msgs.srv import Identify
 
@@ -216,7 +216,7 @@ def identify():
             f'{namespace}/identification/identify',
             timeout=60.0,
             source=str(source),
-            method=method,
+            **method,
             options=pairs,
         )
 

@@ -51,7 +51,7 @@ def test_the_request_s_own_field_goes_before_the_options(node, identify, bags):
         Identify.Request.PHYSICAL: 'physical',
     }
     for number, method in numbers.items():
-        answer = identify(node, bags['short'], number, [('estimation.method', 'ols')])
+        answer = identify(node, bags['short'], [('estimation.method', 'ols')], method=number)
         assert answer.success, answer.message
         assert answer.result_path.endswith(f'short_{method}')
 

@@ -93,6 +93,7 @@ def test_every_number_means_its_method(node, identify, bags):
         answer = identify(node, bags['first'], method=method)
         assert answer.success
         assert answer.result_path.endswith(f'first_{name}')
+    assert identify(node, bags['first']).result_path.endswith('first_physical')
     answer = identify(node, bags['first'], method=77)
     assert not answer.success
     assert '77' in answer.message and 'ols' in answer.message and 'wls' in answer.message

@@ -14,7 +14,7 @@ def start_identifying(ros, source, namespace=''):
 
     client = ros.node.create_client(Identify, f'{namespace}/identification/identify')
     ros.wait_until(client.service_is_ready, what='service identify')
-    return client.call_async(Identify.Request(source=str(source), method=255))
+    return client.call_async(Identify.Request(source=str(source)))
 
 
 def test_answers_others_while_it_works(node, bags):
