@@ -117,10 +117,19 @@ class FoldedRows:
         return len(self.columns)
 
     @property
+    def _duration(self) -> float:
+        """Time that the rows are of [s]."""
+        return sum(len(stretch.effort) for stretch in self.stretches) / self.rate
+
+    @property
     def _counted(self) -> float:
         """Square root of the independent rows of a joint, which residuals are norms of."""
-        duration = sum(len(stretch.effort) for stretch in self.stretches) / self.rate
-        return float(np.sqrt(max(1.0, duration * INDEPENDENT_RATE)))
+        return float(np.sqrt(max(1.0, self._duration * INDEPENDENT_RATE)))
+
+    def determined(self, cutoff: float) -> bool:
+        """Return whether what a filter leaves of a joint is more than its parameters; in Hz."""
+        most = max(columns.size for columns in self.columns)
+        return 2.0 * cutoff * self._duration > most
 
     @classmethod
     def of(

@@ -277,6 +277,8 @@ class _Search:
         if not found:
             assert failure is not None
             raise failure
+        # where every filter leaves too few, the fit says so
+        found = [one for one in found if one[2].determined(one[1].cutoff)] or found
         # among equals the highest cut-off frequency: it distorts fast motions least
         found.sort(key=lambda candidate: (not self._in_force(candidate[1]), -candidate[1].cutoff))
         best = found[simplest(np.array([candidate[0].mean(axis=1) for candidate in found]))]

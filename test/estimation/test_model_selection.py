@@ -88,6 +88,22 @@ def test_the_filter_in_force_is_kept_among_equals(arm, method, cutoff):
     assert _choose(arm, recording).signals.cutoff == 25.0
 
 
+def test_a_filter_leaves_more_rows_than_parameters(arm):
+    """Of three seconds at 3 Hz or 5 Hz there are fewer than the first joint's parameters."""
+    whole = _recording(arm, noise=100.0)
+    short = whole.time < 3.0
+    recording = Recording(
+        whole.time[short], whole.position[short], whole.effort[short], whole.joints,
+        whole.velocity[short],
+    )  # fmt: skip
+    for cutoff in (3.0, 5.0):
+        signals = choose_model(
+            [recording], arm, ModelSettings(), SignalSettings(), frozenset(),
+            present=SignalSettings(cutoff=cutoff),
+        ).signals  # fmt: skip
+        assert signals.cutoff > 5.0
+
+
 def test_the_dead_zone_in_force_is_kept_among_equals(arm):
     recording = _recording(arm, breakaway=0.05, noise=0.5)
     given, present = frozenset({'robot.breakaway'}), SignalSettings(dead_zone=0.02)
