@@ -8,8 +8,8 @@ residual, plus `cross_validation.TERM_COST` for each term of a joint.  Taken is 
 candidate whose cost is within half a standard error (over the stretches, paired) of the best.
 Settings that are given are kept.  In this order:
 
-1. the cut-off frequency, the highest among equals, and whether velocities are measured or
-   differentiated;
+1. the cut-off frequency, the highest among equals and none that leaves fewer independent rows than
+   parameters, and whether velocities are measured or differentiated;
 2. each joint's breakaway displacement of dry friction;
 3. the dead zone: rows below it are neither fitted nor predicted in the choices that follow, since
    the sign of the velocity, and with it dry friction, is unknown there;
