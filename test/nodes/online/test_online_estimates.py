@@ -202,7 +202,7 @@ def test_a_gripper_on_the_same_topic(live):
     both = []
     for message in messages:
         gripper = JointState(header=message.header, name=['finger'], position=[0.0])
-        both += [message, gripper]
+        both += [gripper, message]  # so that a status never ends with the gripper alone
     live.statuses.clear()
     live.wait(lambda s: True, 'a status')
     status = live.play(both, 1.0)
