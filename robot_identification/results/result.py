@@ -25,9 +25,9 @@ from ..estimation.drive_gains_result import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate, Fit, JointFit
 from ..estimation.hypotheses import Finding
-from ..estimation.model_selection import ModelSelection
 from ..estimation.payload_result import Payload
 from ..estimation.residuals import ResidualColour
+from ..estimation.selected_settings import ModelSelection
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
