@@ -95,7 +95,9 @@ def fastdds_profile(folder):
     """Write a profile like that of the suite, with long leases; return its path."""
     suite = ROOT / 'robot_identification' / 'nodes' / 'common' / 'fastdds_receiver.xml'
     path = folder / 'profile.xml'
-    path.write_text(suite.read_text().replace('<rtps>', f'<rtps>{LONG_LEASE}'))
+    text = suite.read_text().replace('<rtps>', f'<rtps>{LONG_LEASE}')
+    assert LONG_LEASE in text, f'{suite} has no <rtps>'
+    path.write_text(text)
     return path
 
 
