@@ -158,9 +158,10 @@ def section() -> Section:
         'from the URDF by seed: motion until every essential base parameter has a standard '
         f'deviation of 5 %. Essential is what has {LEAST_SHARE:g} % of the effort of some joint '
         'by the true parameters, over a motion that neither way executes. *calibrate* plans each '
-        'motion for what is open, and the ways to their starts count; *fixed plans* are of '
-        f'{FIXED:g} s and plan each for all parameters, from where the one before ended and with '
-        'a seed of its own. Searches end by the default number of evaluations.',
+        'motion for what is open; *fixed plans* are of '
+        f'{FIXED:g} s and plan each for all parameters, with a seed of its own. In both ways a '
+        'motion starts where the one before ended. Searches end by the default number of '
+        'evaluations.',
         tables=[
             Table(['seed', 'way', 'end', 'motions', 'motion time, s', 'essential', 'open'], rows)
         ],

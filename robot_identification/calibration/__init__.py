@@ -10,17 +10,20 @@ from .goal import (
     Calibration,
     CalibrationSettings,
     DECLINED,
-    first_duration,
     hopeless,
     MET,
-    needed_duration,
     SPENT,
     Standing,
-    sufficient_share,
     UNREACHABLE,
 )
 from .loop import automatic_choice, calibrate, Executor
-from .motions import next_motion, PlanMotion
+from .motions import (
+    first_duration,
+    needed_duration,
+    next_motion,
+    PlanMotion,
+    sufficient_share,
+)
 
 __all__ = [
     'automatic_choice',

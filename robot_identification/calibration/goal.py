@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..excitation.deviations import PredictedDeviations
-from ..excitation.settings import LEAST_DURATION
 from ..options.fields import option
 from ..results.result import Result
 
@@ -18,9 +16,6 @@ HOPELESS = 1.5
 
 MET, UNREACHABLE, SPENT, DECLINED = 'met', 'unreachable', 'spent', 'declined'
 """Ends of a calibration."""
-
-FIRST, SHORTEST = 0.5, 0.2
-"""Share of the planner's duration that the first motion takes, and each one at least."""
 
 
 @dataclass(frozen=True)
@@ -223,68 +218,6 @@ class Calibration:
         }
         lines = [f'{words[self.outcome]}: {count} motion(s), {self.duration:.4g} s']
         return '\n'.join([*lines, *(f'  {reason}' for reason in self.reasons)])
-
-
-def first_duration(longest: float) -> float:
-    """Return how long the first motion is, where motions may take ``longest`` [s]."""
-    return max(FIRST * longest, LEAST_DURATION)
-
-
-def shortest_duration(longest: float) -> float:
-    """Return how long each motion is at least, where motions may take ``longest`` [s]."""
-    return max(SHORTEST * longest, LEAST_DURATION)
-
-
-def needed_duration(standing: Standing, spent: float, longest: float) -> float:
-    """
-    Return how long the next motion has to be by what the motions so far brought [s].
-
-    Deviations fall with the root of the time, so the worst open parameter tells what is missing.
-
-    Parameters
-    ----------
-    standing:
-        After the motions so far.
-    spent:
-        Their duration [s].
-    longest:
-        Longest motion [s]; the shortest is that of `shortest_duration`.
-
-    """
-    if standing.settings.prediction_error is not None:
-        return longest
-    worst = float(np.max(standing.relative_std[standing.open], initial=0.0))
-    missing = spent * ((worst / standing.settings.target) ** 2 - 1.0)
-    return float(np.clip(missing, shortest_duration(longest), longest))
-
-
-def sufficient_share(
-    standing: Standing, targets: Mapping[str, float], planned: PredictedDeviations
-) -> float:
-    """
-    Return which share of a planned motion is expected to suffice for the targets.
-
-    Information is 1 / std^2 and grows with the time; the parameter that needs most counts.
-
-    Parameters
-    ----------
-    standing:
-        After the motions so far.
-    targets:
-        Wanted classical standard deviations by base parameter, in its unit.
-    planned:
-        Standard deviations that are predicted for the motions so far and the planned one.
-
-    """
-    before = dict(zip(standing.names, standing.std / standing.inflation, strict=True))
-    after = dict(zip(planned.names, planned.std, strict=True))
-    shares = [0.0]
-    for name in targets.keys() & after.keys():
-        known = 1.0 / before[name] ** 2 if np.isfinite(before[name]) else 0.0
-        brought = 1.0 / after[name] ** 2 - known
-        missing = 1.0 / targets[name] ** 2 - known
-        shares.append(missing / brought if brought > 0.0 else np.inf)
-    return float(max(shares))
 
 
 def hopeless(standings: Sequence[Standing]) -> np.ndarray:

@@ -20,9 +20,8 @@ import numpy as np
 from ..config.problem import IdentificationProblem
 from ..errors import ExcitationError, RecordingError
 from ..estimation.model_selection import can_choose, choose_model
-from ..excitation.collision_check import CollisionError
 from ..excitation.collisions import collision_model, CollisionModel
-from ..excitation.constraints import check_trajectory, Findings, LimitViolation
+from ..excitation.constraints import check_trajectory, Findings
 from ..excitation.limits import motion_limits
 from ..excitation.plans import Plan
 from ..excitation.points import PointTrajectory
@@ -40,17 +39,20 @@ from .goal import (
     Calibration,
     CalibrationSettings,
     DECLINED,
-    first_duration,
     hopeless,
     MET,
-    needed_duration,
-    shortest_duration,
     SPENT,
     Standing,
-    sufficient_share,
     UNREACHABLE,
 )
-from .motions import next_motion, PlanMotion, with_way
+from .motions import (
+    first_duration,
+    needed_duration,
+    next_motion,
+    PlanMotion,
+    shortest_duration,
+    sufficient_share,
+)
 
 SHORTER = 0.8
 """Share of a planned duration below which a shorter motion is planned in its place."""
@@ -132,7 +134,7 @@ class _Run:
         """
         Plan a motion as long as is needed.
 
-        It starts where it brings most, so it is preceded by the way from where the robot rests.
+        It starts where the one before ended: a way to a better start costs more than that brings.
         """
         planner = replace(self.planner, seed=self.planner.seed + number)
         if not self.motions:
@@ -144,21 +146,15 @@ class _Run:
         last, longest = self.standings[-1], planner.duration
         spent = sum(motion.trajectory.duration for motion in self.motions)
         length = needed_duration(last, spent, longest)
-        planner = replace(planner, duration=length)
+        here = self.motions[-1].trajectory.position[-1]
+        planner = replace(planner, duration=length, start=tuple(here.tolist()))
         made = self.plan_motion(self.problem, planner, factors, targets)
         share = sufficient_share(last, targets, made.deviations) if made.deviations else 1.0
         shorter = max(shortest_duration(longest), share * length)
         if targets and shorter < SHORTER * length:
             planner = replace(planner, duration=shorter)
             made = self.plan_motion(self.problem, planner, factors, targets)
-        here = self.motions[-1].trajectory.position[-1]
-        try:
-            whole = with_way(made, here)
-            return replace(made, trajectory=whole, findings=self.check(whole))
-        except (LimitViolation, CollisionError):
-            # the straight way to the start is barred
-            planner = replace(planner, start=tuple(here.tolist()))
-            return self.plan_motion(self.problem, planner, factors, targets)
+        return made
 
     def motion(self, name: str, number: int, targets: Mapping[str, float]) -> _Motion | None:
         """Plan, check and execute a motion, as far as its folder has it not; None if declined."""
@@ -347,7 +343,7 @@ def calibrate(
         shorter than ``duration`` where less is expected to suffice.  The goal is about its
         ``parameters`` alone, as far as they are essential.
     plan_motion:
-        Plans a motion, with another seed each time.  The way to its start goes before it.
+        Plans a motion, with another seed each time, from where the one before ended.
     choose:
         Fills in settings of signals and model from all recordings so far; None leaves them.
     confirm:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning of the motions of a calibration, each for what the ones before left open."""
+"""Motions of a calibration, each planned for what the ones before left open."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..config.problem import IdentificationProblem
+from ..excitation.deviations import PredictedDeviations
 from ..excitation.planner import plan
 from ..excitation.plans import Plan
-from ..excitation.points import point_to_point, PointTrajectory
-from ..excitation.settings import PlannerSettings
+from ..excitation.settings import LEAST_DURATION, PlannerSettings
 from ..progress import Progress
 from ..reduction import earlier_information
 from ..results.factor_file import StoredFactor
-from ..results.plan_file import as_points
+from .goal import Standing
 
-SAME = 1e-6
-"""Distance of a joint from the start of a motion that takes no way to it [rad or m]."""
+FIRST, SHORTEST = 0.5, 0.2
+"""Share of the planner's duration that the first motion takes, and each one at least."""
 
 PlanMotion = Callable[
     [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan
@@ -63,34 +63,63 @@ def next_motion(
     )
 
 
-def with_way(plan: Plan, here: np.ndarray) -> PointTrajectory:
+def first_duration(longest: float) -> float:
+    """Return how long the first motion is, where motions may take ``longest`` [s]."""
+    return max(FIRST * longest, LEAST_DURATION)
+
+
+def shortest_duration(longest: float) -> float:
+    """Return how long each motion is at least, where motions may take ``longest`` [s]."""
+    return max(SHORTEST * longest, LEAST_DURATION)
+
+
+def needed_duration(standing: Standing, spent: float, longest: float) -> float:
     """
-    Return a plan's motion after the way to its start, straight and within the plan's limits.
+    Return how long the next motion has to be by what the motions so far brought [s].
+
+    Deviations fall with the root of the time, so the worst open parameter tells what is missing.
 
     Parameters
     ----------
-    plan:
-        Whose motion starts somewhere.
-    here:
-        (n_joints,) where the robot rests [rad or m].
+    standing:
+        After the motions so far.
+    spent:
+        Their duration [s].
+    longest:
+        Longest motion [s]; the shortest is that of `shortest_duration`.
 
     """
-    motion, limits = as_points(plan.trajectory), plan.limits
-    if np.allclose(here, motion.position[0], rtol=0.0, atol=SAME):
-        return motion
-    way = point_to_point(
-        motion.joints,
-        here,
-        motion.position[0],
-        limits.velocity,
-        limits.acceleration,
-        jerk=limits.jerk,
-    )
-    assert motion.acceleration is not None and way.acceleration is not None
-    return PointTrajectory(
-        motion.joints,
-        np.append(way.time[:-1], way.duration + motion.time),
-        np.vstack([way.position[:-1], motion.position]),
-        np.vstack([way.velocity[:-1], motion.velocity]),
-        np.vstack([way.acceleration[:-1], motion.acceleration]),
-    )
+    if standing.settings.prediction_error is not None:
+        return longest
+    worst = float(np.max(standing.relative_std[standing.open], initial=0.0))
+    missing = spent * ((worst / standing.settings.target) ** 2 - 1.0)
+    return float(np.clip(missing, shortest_duration(longest), longest))
+
+
+def sufficient_share(
+    standing: Standing, targets: Mapping[str, float], planned: PredictedDeviations
+) -> float:
+    """
+    Return which share of a planned motion is expected to suffice for the targets.
+
+    Information is 1 / std^2 and grows with the time; the parameter that needs most counts.
+
+    Parameters
+    ----------
+    standing:
+        After the motions so far.
+    targets:
+        Wanted classical standard deviations by base parameter, in its unit.
+    planned:
+        Standard deviations that are predicted for the motions so far and the planned one.
+
+    """
+    before = dict(zip(standing.names, standing.std / standing.inflation, strict=True))
+    after = dict(zip(planned.names, planned.std, strict=True))
+    shares = [0.0]
+    for name in targets.keys() & after.keys():
+        known = 1.0 / before[name] ** 2 if np.isfinite(before[name]) else 0.0
+        brought = 1.0 / after[name] ** 2 - known
+        missing = 1.0 / targets[name] ** 2 - known
+        shares.append(missing / brought if brought > 0.0 else np.inf)
+    return float(max(shares))

@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 from robot_identification.calibration import (
     CalibrationSettings,
-    first_duration,
     hopeless,
-    needed_duration,
     Standing,
-    sufficient_share,
 )
-from robot_identification.excitation.deviations import PredictedDeviations
 
 
 def standings(std, target=5.0, motions=4):
@@ -45,21 +41,6 @@ def test_a_parameter_is_given_up_where_the_budget_does_not_suffice(first, second
     assert found.tolist() == [expected]
 
 
-@pytest.mark.parametrize(
-    ('std', 'expected'),
-    [
-        # deviations fall with the root of the time: sqrt(2) times too large after 6 s takes 6 s
-        ([0.05 * np.sqrt(2.0), 0.01], 6.0),
-        ([0.05 * np.sqrt(1.1)], 2.0),
-        ([0.5], 10.0),
-        ([np.nan], 10.0),
-    ],
-)
-def test_the_next_motion_is_as_long_as_is_needed(std, expected):
-    (standing,) = standings(std)
-    assert needed_duration(standing, 6.0, 10.0) == pytest.approx(expected)
-
-
 def test_nothing_is_given_up_after_one_motion():
     assert not hopeless(standings([[1.0]])).any()
 
@@ -67,11 +48,6 @@ def test_nothing_is_given_up_after_one_motion():
 def test_a_term_that_the_model_has_since_the_latest_motion_is_not_given_up():
     first, second = (standings([row])[0] for row in ([0.2], [0.2, 0.1]))
     assert hopeless([first, second]).tolist() == [True, False]
-
-
-@pytest.mark.parametrize(('longest', 'expected'), [(20.0, 10.0), (0.8, 0.5)])
-def test_the_first_motion_is_shorter_unless_no_planner_would_take_it(longest, expected):
-    assert first_duration(longest) == expected
 
 
 def test_what_is_essential_is_told_by_the_first_motion():
@@ -101,26 +77,3 @@ def test_small_parameters_are_not_essential():
     others = replace(standing, wanted=np.array([True, True, False]))
     assert others.essential.tolist() == [True, False, False] and others.met
     assert '1 of 2 essential parameters' in standing.summary() and 'c (20 %)' in standing.summary()
-
-
-@pytest.mark.parametrize(
-    ('before', 'after', 'target', 'expected'),
-    [
-        # information 100, 400 with the motion, 200 wanted: a third of the motion brings it
-        (0.1, 0.05, 0.1 / np.sqrt(2.0), 1.0 / 3.0),
-        (np.nan, 0.05, 0.05, 1.0),
-        (0.1, 0.1, 0.05, np.inf),
-        (0.1, 0.05, 0.025, 5.0),
-    ],
-)
-def test_the_share_of_a_motion_that_suffices_is_by_its_information(
-    before, after, target, expected
-):
-    (standing,) = standings([before, 1.0])
-    both = np.array([after, 1.0])
-    planned = PredictedDeviations(('a', 'b'), ('kg', 'kg'), both, np.ones(2))
-    assert sufficient_share(standing, {'a': target}, planned) == pytest.approx(expected)
-    # coloured noise: targets and predictions are classical deviations
-    coloured = replace(standing, std=2.0 * standing.std, inflation=2.0 * standing.inflation)
-    assert sufficient_share(coloured, {'a': target}, planned) == pytest.approx(expected)
-    assert sufficient_share(standing, {}, planned) == 0.0

@@ -12,7 +12,6 @@ from robot_identification.calibration import (
     calibrate,
     CalibrationSettings,
     DECLINED,
-    loop,
     MET,
     next_motion,
     SPENT,
@@ -24,7 +23,6 @@ from robot_identification.errors import (
     IdentificationWarning,
     RecordingError,
 )
-from robot_identification.excitation.constraints import LimitViolation
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
@@ -171,26 +169,6 @@ def test_a_motion_starts_where_the_one_before_ended_and_is_another(run, robot):
     assert second.position[0] == pytest.approx(first.position[-1], abs=1e-6)
     # the first one looks, the second is as long as is needed
     assert first.duration == pytest.approx(1.5) and second.duration > 1.6
-
-
-def test_a_motion_starts_where_the_robot_is_where_the_way_to_its_start_is_barred(
-    run, robot, monkeypatch
-):
-    starts = []
-
-    def planned(problem, settings, factors, targets):
-        starts.append(settings.start)
-        return planned_motion(problem, settings, factors, targets)
-
-    def barred(plan, here):
-        raise LimitViolation('a wall', joint='joint_1', key='position', value=1.0)
-
-    monkeypatch.setattr(loop, 'with_way', barred)
-    moves = Moves(robot)
-    run(moves, plan_motion=planned, target=0.05, motions=2)
-    (_, first), (_, second) = moves.made
-    assert starts[0] == starts[1] == () and len(starts[-1]) == 2
-    assert second.position[0] == pytest.approx(first.position[-1], abs=1e-6)
 
 
 def test_the_planner_is_told_what_is_still_uncertain(run):

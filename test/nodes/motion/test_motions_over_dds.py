@@ -154,7 +154,8 @@ class Cell:
             'clock_rate': 25.0,
         }
         self.robot = ros.start('simulation', parameters=parameters, wait=False)
-        self.states = ros.subscribe(JointState, 'joint_states', 1000)
+        # few are kept for a process that is late: the latest is never long past
+        self.states = ros.subscribe(JointState, 'joint_states', 10)
         self.heard = -np.inf
         for topic in ('position_commands', 'velocity_commands'):
             ros.node.create_subscription(Float64MultiArray, topic, self._hear, 10)
