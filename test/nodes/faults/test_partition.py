@@ -127,7 +127,8 @@ def robot(cell, line, attentive, tmp_path_factory):
         cell.start(node, parameters=values, wait=False, **attentive, **line.environment)
     for node in parameters:
         cell.wait_for_node(f'/{node}', timeout=60.0)
-    cell.states = cell.subscribe(JointState, 'joint_states', 5000)
+    # few are kept for a process that is late: the latest is never long past
+    cell.states = cell.subscribe(JointState, 'joint_states', 10)
     cell.recorder = cell.latched(RecorderStatus, 'recorder/status')
     cell.online = cell.latched(OnlineStatus, 'identification/online/status')
     cell.wait_until(lambda: cell.online and cell.online[-1].rows, 180.0, 'a live estimate')

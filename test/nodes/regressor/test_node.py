@@ -154,7 +154,9 @@ def test_live_rows_belong_to_the_moment_that_their_stamp_says(regressor, robot):
         Regressor, '/regressor/regressor', received.append, 100
     )
     ros.wait_until(publisher.get_subscription_count, what='the subscription')
-    for i in range(1000):
+    for i in range(20_000):  # the first ones may find no reader yet
+        if len(received) >= 19:
+            break
         q, v, _ = motion(1e-3 * i)
         header = Header(stamp=Time(sec=i // 1000, nanosec=i % 1000 * 10**6))
         publisher.publish(
@@ -167,7 +169,7 @@ def test_live_rows_belong_to_the_moment_that_their_stamp_says(regressor, robot):
             )
         )
         ros.spin(0.0005)
-    ros.wait_until(lambda: len(received) >= 19, 10.0, 'twenty rows a second')
+    assert len(received) >= 19, f'rows of {1e-3 * i} s'
     expected = build(robot, ModelSettings())
     for message in received:
         t = 1e-9 * nanoseconds(message.header.stamp)
