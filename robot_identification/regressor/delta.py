@@ -28,7 +28,7 @@ import numpy as np
 
 from ..data.recording import Motion
 from ..errors import ModelError, RecordingError, SettingsError
-from ..model.mechanisms import DeltaSettings, LoopSettings
+from ..model.mechanisms import DeltaSettings
 from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
 from .kinematics import cross
@@ -303,23 +303,6 @@ def delta_urdf(settings: DeltaSettings, joints: Sequence[str] = ARMS) -> str:
     reach = settings.arm_length + settings.forearm_length
     platform = _PLATFORM.format(height=-height, reach=reach, platform=PLATFORM)
     return ''.join([_HEAD, *arms, platform])
-
-
-def delta_loops(settings: DeltaSettings, joints: Sequence[str] = ARMS) -> tuple[LoopSettings, ...]:
-    """Return the forearms of `delta_urdf`'s robot as loops: one rod an arm."""
-    ends = settings.platform_radius * np.exp(1j * np.array(settings.angles))
-    return tuple(
-        LoopSettings(
-            name=f'forearm of {joint}',
-            kind='rod',
-            link_a=f'{joint}_link',
-            point_a=(settings.arm_length, 0.0, 0.0),
-            link_b=PLATFORM,
-            point_b=(end.real, end.imag, 0.0),
-            length=settings.forearm_length,
-        )
-        for joint, end in zip(joints, ends, strict=True)
-    )
 
 
 def delta_robot(

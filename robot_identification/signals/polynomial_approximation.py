@@ -344,48 +344,6 @@ def product(
     return np.sum(coefficients * apply(kernels, second, stride=stride), axis=0)
 
 
-def triple_product(
-    operator: PolynomialOperator,
-    first: np.ndarray,
-    second: np.ndarray,
-    third: np.ndarray,
-    degree: int = 2,
-    *,
-    orders: tuple[int, int, int] = (0, 0, 0),
-    stride: int = 1,
-) -> np.ndarray:
-    """
-    Approximate a product of three signals or derivatives of them, (22) twice.
-
-    Parameters
-    ----------
-    operator:
-        P.
-    first, second, third:
-        (n,) or (n, m) samples of three signals.
-    degree:
-        N*, to which the first and the second factor are expanded.
-    orders:
-        Derivatives of the three signals that are multiplied.
-    stride:
-        Samples from one window to the next.
-
-    Returns
-    -------
-    np.ndarray
-        (rows,) or (rows, m), see `apply`.
-
-    """
-    indices = range(degree + 1)
-    outer = _expanded(operator, first, degree, orders[0], stride)
-    inner = _expanded(operator, second, degree, orders[1], stride)
-    total = np.zeros_like(outer[0])
-    for i in indices:
-        kernels = np.array([operator.modified(i, j, order=orders[2]) for j in indices])
-        total += outer[i] * np.sum(inner * apply(kernels, third, stride=stride), axis=0)
-    return total
-
-
 def _expanded(
     operator: PolynomialOperator, signal: np.ndarray, degree: int, order: int, stride: int
 ) -> np.ndarray:

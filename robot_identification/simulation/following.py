@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from ..data.recording import Motion
 from ..errors import ExcitationError, one_of
 from ..excitation.points import spline_coefficients
 
@@ -119,11 +118,6 @@ class Waypoints:
                 self.joints[column],
             )
         object.__setattr__(self, name, array)
-
-    @classmethod
-    def from_motion(cls, joints: Sequence[str], time: np.ndarray, motion: Motion) -> Waypoints:
-        """Waypoints with exact derivatives from a sampled motion that ends at rest."""
-        return cls(tuple(joints), time, motion.position, motion.velocity, motion.acceleration)
 
     def ordered(self, joints: tuple[str, ...]) -> Waypoints:
         """

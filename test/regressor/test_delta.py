@@ -25,10 +25,10 @@ from robot_identification.regressor import (
     prior,
 )
 from robot_identification.regressor.delta import (
-    delta_loops,
     delta_robot,
     delta_urdf,
     DeltaKinematics,
+    PLATFORM,
 )
 
 GEOMETRY = DeltaSettings(
@@ -48,11 +48,28 @@ ALL = pytest.mark.parametrize('geometry', [GEOMETRY, SKEW, CLOCKWISE])
 THIRTEEN = ('viscous', 'coulomb')
 
 
+def rods(geometry, joints):
+    """Return the forearms as loops of a general robot: one rod an arm."""
+    ends = geometry.platform_radius * np.exp(1j * np.array(geometry.angles))
+    return tuple(
+        LoopSettings(
+            name=f'forearm of {joint}',
+            kind='rod',
+            link_a=f'{joint}_link',
+            point_a=(geometry.arm_length, 0.0, 0.0),
+            link_b=PLATFORM,
+            point_b=(end.real, end.imag, 0.0),
+            length=geometry.forearm_length,
+        )
+        for joint, end in zip(joints, ends, strict=True)
+    )
+
+
 def models(geometry, gravity=(0.0, 0.0, -9.81)):
     """Return the robot, its thirteen-parameter model and the general one."""
     robot = delta_robot(geometry, gravity=gravity)
     exact = build(robot, ModelSettings(THIRTEEN, delta=geometry))
-    loops = delta_loops(geometry, robot.joints)
+    loops = rods(geometry, robot.joints)
     return robot, exact, build(robot, ModelSettings(THIRTEEN, False, loops=loops))
 
 

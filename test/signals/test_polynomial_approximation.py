@@ -11,7 +11,6 @@ from robot_identification.signals.polynomial_approximation import (
     apply,
     PolynomialOperator,
     product,
-    triple_product,
 )
 from scipy.integrate import quad
 
@@ -190,12 +189,9 @@ def test_the_error_of_a_product_has_the_order_2_ns_minus_n_plus_2(degree, produc
 def test_products_are_exact_where_the_expanded_factors_are_polynomials():
     operator = PolynomialOperator(0.044, PERIOD)
     t = np.arange(40) * PERIOD
-    a, b, c = 1.0 - 3.0 * t + 40.0 * t**2, 2.0 * t - 30.0 * t**2, t + 20.0 * t**2
-    wanted = apply(operator.value(), a * (2.0 - 60.0 * t) * (1.0 + 40.0 * t))
-    found = triple_product(operator, a, b, c, 2, orders=(0, 1, 1))
-    np.testing.assert_allclose(found, wanted, atol=1e-9)
+    a, b = 1.0 - 3.0 * t + 40.0 * t**2, t + 20.0 * t**2
     wanted = apply(operator.value(), a * 40.0)
-    np.testing.assert_allclose(product(operator, a, c, 2, orders=(0, 2)), wanted, atol=1e-8)
+    np.testing.assert_allclose(product(operator, a, b, 2, orders=(0, 2)), wanted, atol=1e-8)
 
 
 @pytest.mark.parametrize('window', [0.044, 0.05])

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.data.recording import Motion
 from robot_identification.errors import ExcitationError
 from robot_identification.model.robot import Robot
 from robot_identification.simulation import (
@@ -210,13 +209,6 @@ def test_a_trajectory_in_the_past_is_refused():
     past = Waypoints(JOINTS, [1.0, 2.0], [[1.0, 1.0], [2.0, 2.0]])
     with pytest.raises(ExcitationError, match='its last point is at 3 s, and it is 5 s'):
         follower.follow(past, now=5.0, start=1.0)
-
-
-def test_waypoints_of_a_motion():
-    motion = Motion(*np.random.default_rng(0).normal(size=(3, 4, 2)) * [[[1]] * 3 + [[0]]])
-    waypoints = Waypoints.from_motion(JOINTS, np.arange(1.0, 5.0), motion)
-    np.testing.assert_array_equal(waypoints.acceleration, motion.acceleration)
-    assert waypoints.joints == JOINTS
 
 
 PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
