@@ -165,11 +165,7 @@ class StateWatch:
                 f'end all but the driver; there are {self._publishers()}'
             )
         if len(self._refusals) == CONTRADICTION_COUNT and self._refusals[0] >= since:
-            reason = f'the joint states contradict each other or the limits: {self._refusal}'
-            if self.contested:
-                topic = self._messages.topic_name
-                reason += f"; '{topic}' has several publishers: {self._publishers()}"
-            return reason
+            return f'the joint states contradict each other or the limits: {self._refusal}'
         return ''
 
     def _publishers(self) -> str:
