@@ -69,27 +69,14 @@ def needed_motion(
     return next_motion(problem, replace(settings, parameters=()), factors, targets)
 
 
-def fixed_motions() -> PlanMotion:
-    """
-    Return what plans motions of a fixed duration for all parameters alike.
-
-    Seeds differ.  Each starts where the one before ended, so that no time is lost on a way.
-    """
-    ends: list[tuple[float, ...]] = []
-
-    def fixed_motion(
-        problem: IdentificationProblem,
-        settings: PlannerSettings,
-        factors: Sequence[StoredFactor],
-        targets: Mapping[str, float],
-    ) -> Plan:
-        start = ends[-1] if ends else ()
-        made = needed_motion(problem, replace(settings, duration=FIXED, start=start), (), {})
-        end = made.trajectory.sample(np.array([made.trajectory.duration])).position[0]
-        ends.append(tuple(end.tolist()))
-        return made
-
-    return fixed_motion
+def fixed_motion(
+    problem: IdentificationProblem,
+    settings: PlannerSettings,
+    factors: Sequence[StoredFactor],
+    targets: Mapping[str, float],
+) -> Plan:
+    """Plan a motion of a fixed duration for all parameters alike; seeds differ."""
+    return needed_motion(problem, replace(settings, duration=FIXED), (), {})
 
 
 def essential(robot: Robot, reference: Plan, simulation: SimulationSettings) -> tuple[str, ...]:
@@ -135,7 +122,7 @@ def section() -> Section:
         simulation = SimulationSettings(seed=seed, effort_noise=NOISE)
         goal = essential(robot, reference, simulation)
         planned, fixed = (
-            calibrated(robot, simulation, goal, way) for way in (needed_motion, fixed_motions())
+            calibrated(robot, simulation, goal, way) for way in (needed_motion, fixed_motion)
         )
         spent += planned.duration, fixed.duration
         reached += planned.outcome == MET
