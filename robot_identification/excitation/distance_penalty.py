@@ -131,6 +131,7 @@ class DistancePenalty:
             if short > 0.0:
                 found.append((sample, pair, short))
                 nearest = result.getNearestPoint1(), result.getNearestPoint2()
+                # copied: the next measurement of the pair writes to the same memory
                 lines.append(np.array([*nearest, result.normal]))
                 jacobians.append(jacobian)
         if not found:
@@ -143,19 +144,19 @@ class DistancePenalty:
 
     def _slopes(self, pairs: np.ndarray, lines: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
         """
-        Return the derivatives (k, n_joints) of distances.
+        Return the derivatives (k, n_joints) of distances by the positions.
 
-        A nearest point moves along the normal by its product with the Jacobian, in the base frame,
-        of the joints that carry the shape.
+        A distance changes by how far the nearest points move along the normal, which is the
+        product of a unit force at the point with the Jacobian of the joints that carry the shape.
 
         Parameters
         ----------
         pairs:
             (k,) indices.
         lines:
-            (k, 3, 3): nearest point of either shape and normal, in the base frame.
+            (k, 3, 3): nearest point of either shape [m] and normal [-], in the base frame.
         jacobians:
-            (k, 6, n_joints), of all joints.
+            (k, 6, n_joints), of all joints, for the point at the base frame's origin.
 
         """
         normal = lines[:, 2]
