@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,9 @@ FEW, MANY = 100, 1000
 FAR_APART = 0.15
 """Bound of the distance above which a pair is far apart [m]."""
 
+UNSURE = 0.05
+"""Share of the distances to measure above which bounding spheres are quicker."""
+
 
 @dataclass(frozen=True)
 class DistancePenalty:
@@ -39,6 +42,7 @@ class DistancePenalty:
     """
 
     collisions: CollisionModel
+    _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @cached_property
     def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
@@ -89,8 +93,8 @@ class DistancePenalty:
 
         The mean over the positions of the sum over the pairs of :math:`(1 - d / b)^2` where the
         distance d is below the buffer b (`buffers`), times `WEIGHT`.  A distance changes with the
-        positions as the nearest points move along the line that joins them.  Only pairs whose
-        bounding spheres are closer are measured.
+        positions as the nearest points move along the line that joins them.  Only pairs that may
+        be closer are measured (`_lower_bounds`).
 
         Parameters
         ----------
@@ -110,30 +114,33 @@ class DistancePenalty:
             return 0.0, gradient
         robot, geometry = self.collisions.robot, self.collisions.geometry
         model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
-        buffers, (watched, spheres) = self.buffers(buffer), self._watched
-        near = np.ones((len(watched), len(position)), dtype=bool)
-        if spheres is not None and watched.size:
-            near = spheres.distances(position) < buffers[watched, None]
-        near &= (buffers[watched] > 0.0)[:, None]
+        buffers, (watched, _) = self.buffers(buffer), self._watched
+        lower = self._lower_bounds(position, buffers[watched])
+        near = (lower < buffers[watched, None]) & (buffers[watched, None] > 0.0)
         samples, places = np.nonzero(near.T)
         pairs = watched[places]
         configurations, last = robot.configuration(position), -1
+        measured: list[float] = []
         found: list[tuple[int, int, float]] = []
         lines: list[np.ndarray] = []
         jacobians: list[np.ndarray] = []
         for sample, pair in zip(samples.tolist(), pairs.tolist(), strict=True):
             if sample != last:
-                pin.computeJointJacobians(model, data, configurations[sample])
-                pin.updateGeometryPlacements(model, data, geometry, shapes)
-                jacobian, last = data.J[:, robot.columns], sample
+                q, jacobian, last = configurations[sample], None, sample
+                pin.updateGeometryPlacements(model, data, geometry, shapes, q)
             result = pin.computeDistance(geometry, shapes, pair)
+            measured.append(result.min_distance)
             short = 1.0 - result.min_distance / buffers[pair]
             if short > 0.0:
                 found.append((sample, pair, short))
                 nearest = result.getNearestPoint1(), result.getNearestPoint2()
                 # copied: the next measurement of the pair writes to the same memory
                 lines.append(np.array([*nearest, result.normal]))
+                if jacobian is None:
+                    jacobian = pin.computeJointJacobians(model, data)[:, robot.columns]
                 jacobians.append(jacobian)
+        lower[places, samples] = measured
+        self._last[:] = position, lower
         if not found:
             return 0.0, gradient
         sample, pair, short = (np.array(entry) for entry in zip(*found, strict=True))
@@ -141,6 +148,22 @@ class DistancePenalty:
         factor = WEIGHT / len(position)
         np.subtract.at(gradient, sample, (2.0 * factor * short / buffers[pair])[:, None] * slopes)
         return factor * float(short @ short), gradient
+
+    def _lower_bounds(self, position: np.ndarray, buffers: np.ndarray) -> np.ndarray:
+        """
+        Return lower bounds (k, n_samples) of the distances of the watched pairs [m].
+
+        They are those of the motion before, less what the joints have moved since then can change.
+        Where this leaves many unsure, bounding spheres tell more.
+        """
+        watched, spheres = self._watched
+        lower = np.full((watched.size, len(position)), -np.inf)
+        if self._last and self._last[0].shape == position.shape:
+            moved = np.abs(position - self._last[0])
+            lower = self._last[1] - self.collisions.pair_reach[watched] @ moved.T
+        if spheres is not None and watched.size and (lower < buffers[:, None]).mean() > UNSURE:
+            lower = np.maximum(lower, spheres.distances(position))
+        return np.asarray(lower)
 
     def _slopes(self, pairs: np.ndarray, lines: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
         """

@@ -10,7 +10,7 @@ acceleration and jerk.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -198,6 +198,7 @@ class MotionFamily:
     sharpness: int = SHARPNESS
     _grid: np.ndarray = field(init=False, repr=False, compare=False)
     _sizes: np.ndarray = field(init=False, repr=False, compare=False)
+    _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         matrices = self.basis.matrices(self.basis.grid)
@@ -276,7 +277,7 @@ class MotionFamily:
     def scaled(self, x: np.ndarray, factor: float) -> np.ndarray:
         """Return variables of about ``factor`` times the excursions from the start."""
         start, raw = self.split(x)
-        scale, _, _ = self._scale(start, raw)
+        scale, _, _ = self._scale(x)
         whole = np.array(self.start)
         whole[self.moving] = start
         return self.joined(whole, factor * scale * raw)
@@ -284,7 +285,7 @@ class MotionFamily:
     def motion(self, x: np.ndarray, matrices: Matrices) -> tuple[np.ndarray, ...]:
         """Return position, velocity and acceleration (n, n_joints) for matrices at n times."""
         start, raw = self.split(x)
-        scale, _, _ = self._scale(start, raw)
+        scale, _, _ = self._scale(x)
         coefficients = scale * raw
         states = []
         for matrix in matrices[:3]:
@@ -299,11 +300,11 @@ class MotionFamily:
         self, x: np.ndarray, matrices: Matrices, slopes: tuple[np.ndarray, ...]
     ) -> np.ndarray:
         """Turn gradients by position, velocity and acceleration into one by the variables."""
-        start, raw = self.split(x)
+        _, raw = self.split(x)
         by_coefficients = np.zeros(self.shape)
         for matrix, slope in zip(matrices[:3], slopes, strict=True):
             by_coefficients += matrix.T @ slope[:, self.moving]
-        scale, y, room = self._scale(start, raw)
+        scale, y, room = self._scale(x)
         # d scale / d y = -scale^2 (scale y)^(p-1)
         shares = scale * y
         weight = -(scale**2) * _power(shares, self.sharpness)
@@ -334,13 +335,16 @@ class MotionFamily:
         y /= room[:, None, :]
         return np.maximum(y, 0.0, out=y), room
 
-    def _scale(
-        self, start: np.ndarray, raw: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        y, room = self._utilisation(start, raw)
-        largest = np.maximum(1.0, y.max(axis=(0, 1)))
-        total = largest**-self.sharpness + _power(y / largest, self.sharpness).sum(axis=(0, 1))
-        return total ** (-1.0 / self.sharpness) / largest, y, room
+    def _scale(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the factors (m,) of the coefficients, and what `_utilisation` returns."""
+        # a gradient asks for them twice
+        if not (self._last and np.array_equal(self._last[0], x)):
+            y, room = self._utilisation(*self.split(x))
+            largest = np.maximum(1.0, y.max(axis=(0, 1)))
+            total = largest**-self.sharpness + _power(y / largest, self.sharpness).sum(axis=(0, 1))
+            scale = total ** (-1.0 / self.sharpness) / largest
+            self._last[:] = np.array(x), (scale, y, room)
+        return self._last[1]
 
     def trajectory(self, x: np.ndarray) -> FourierTrajectory | PointTrajectory:
         """Return the trajectory of variables."""
@@ -348,7 +352,7 @@ class MotionFamily:
         whole = np.array(self.start)
         whole[self.moving] = start
         coefficients = np.zeros((self.shape[0], len(self.limits.joints)))
-        coefficients[:, self.moving] = self._scale(start, raw)[0] * raw
+        coefficients[:, self.moving] = self._scale(x)[0] * raw
         return self.basis.trajectory(self.limits.joints, whole, coefficients)
 
     def sharpened(self, factor: int) -> MotionFamily:

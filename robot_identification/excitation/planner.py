@@ -8,7 +8,7 @@ What is returned has passed `check_trajectory`, whatever the search did.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 import time
 
 import numpy as np
@@ -221,20 +221,23 @@ class _Judge:
     checks: PlanChecks
     watch: PlanningWatch
     refused: Exception | None = None
-    any_passed: bool = field(default=False)
+    best: float = np.inf
 
     def __call__(self, objective: Objective, x: np.ndarray) -> Feasible | None:
         found = objective.family.trajectory(x)
-        trials: list[tuple[float, Planned]] = []
         excess = float(self.checks.effort_shares(found).max())
+        trials: list[Feasible] = []
         if excess <= 1.0:
-            trials = [(1.0, stretched(found, self.checks.limits)), (1.0, found)]
+            whole = stretched(found, self.checks.limits), found
+            trials = [_feasible(objective, trajectory, 1.0) for trajectory in whole]
         if excess <= TRIED:
-            trials.append((SMALLER, found.scaled(SMALLER)))
-        for share, trajectory in trials:
-            if self.checks.passes(trajectory):
-                return self._feasible(objective, trajectory, share)
-        if self.any_passed:
+            smaller = _feasible(objective, found.scaled(SMALLER), SMALLER)
+            if smaller.criterion < self.best:
+                trials.append(smaller)
+        for trial in trials:
+            if self.checks.passes(trial.trajectory):
+                return self._kept(trial)
+        if np.isfinite(self.best):
             return None
         try:
             amplitude, trajectory = largest_motion(
@@ -243,13 +246,17 @@ class _Judge:
         except (LimitViolation, CollisionError) as error:
             self.refused = error
             return None
-        return self._feasible(objective, trajectory, amplitude)
+        return self._kept(_feasible(objective, trajectory, amplitude))
 
-    def _feasible(self, objective: Objective, trajectory: Planned, amplitude: float) -> Feasible:
-        self.any_passed = True
-        rows = objective.rows(trajectory.sample(objective.time))
-        criterion, _ = objective.criterion(objective.information(rows)[0])
-        return Feasible(trajectory, float(np.exp(criterion)), amplitude)
+    def _kept(self, trial: Feasible) -> Feasible:
+        self.best = min(self.best, trial.criterion)
+        return trial
+
+
+def _feasible(objective: Objective, trajectory: Planned, amplitude: float) -> Feasible:
+    rows = objective.rows(trajectory.sample(objective.time))
+    criterion, _ = objective.criterion(objective.information(rows)[0])
+    return Feasible(trajectory, float(np.exp(criterion)), amplitude)
 
 
 def stretched(trajectory: Planned, limits: Limits) -> Planned:

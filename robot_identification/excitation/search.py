@@ -47,7 +47,7 @@ WIDER = 1.3
 """Factor of the distance from which on links count as close, likewise."""
 
 SHARPER = 2
-"""Factor of the sharpness of the limits after the first refined motion."""
+"""Factor of the sharpness of the limits after the first refined motion and after the second."""
 
 COARSE = 4
 """Samples from one look at distances to the next, in the first descents."""
@@ -168,9 +168,10 @@ class Search:
             found.sort(key=lambda x: self.objective.value(x).total)
             self.objective = usual
             best = self._refined(found[0], ROUNDS[0])
-            sharper = self.objective.family.sharpened(SHARPER)
-            self.objective = replace(self.objective, family=sharper)
-            best = self._refined(best, ROUNDS[1])
+            for _ in range(2):
+                sharper = self.objective.family.sharpened(SHARPER)
+                self.objective = replace(self.objective, family=sharper)
+                best = self._refined(best, ROUNDS[1])
             while True:
                 scale = PERTURBATION * np.abs(best).mean()
                 moved = best + scale * self.rng.standard_normal(best.size)
@@ -211,7 +212,7 @@ class Search:
     def _refined(self, x: np.ndarray, evaluations: int) -> np.ndarray:
         """Descend from x, then until efforts and distances are kept; offer what is found."""
         x = self._descend(x, evaluations)
-        usual = self.objective
+        weight = self.objective.weight
         try:
             for _ in range(REPAIRS):
                 found = self._offer(x)
@@ -224,7 +225,7 @@ class Search:
                 self._offer(x)
         finally:
             # the next motion will have peaks like these between the samples
-            self.objective = replace(usual, effort=self.objective.effort)
+            self.objective = replace(self.objective, weight=weight)
         return x
 
     def _tighten(self, x: np.ndarray) -> None:

@@ -173,8 +173,7 @@ def fourier_basis(
 
     """
     omega = 2.0 * np.pi * frequency * np.arange(1, harmonics + 1)
-    angle = np.multiply.outer(np.asarray(time, dtype=float), omega)
-    sine, cosine = np.sin(angle), np.cos(angle)
+    sine, cosine = _waves(time, frequency, harmonics)
     return (
         np.hstack([sine / omega, (1.0 - cosine) / omega]),
         np.hstack([cosine, sine]),
@@ -185,8 +184,15 @@ def fourier_basis(
 def jerk_basis(time: np.ndarray, frequency: float, harmonics: int) -> np.ndarray:
     """Return what gives the jerk, (n_samples, 2 M), as `fourier_basis` gives the rest."""
     omega = 2.0 * np.pi * frequency * np.arange(1, harmonics + 1)
-    angle = np.multiply.outer(np.asarray(time, dtype=float), omega)
-    return np.hstack([-(omega**2) * np.cos(angle), -(omega**2) * np.sin(angle)])
+    sine, cosine = _waves(time, frequency, harmonics)
+    return np.hstack([-(omega**2) * cosine, -(omega**2) * sine])
+
+
+def _waves(time: np.ndarray, frequency: float, harmonics: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sine and cosine (n_samples, harmonics) of each harmonic, by powers of one."""
+    first = np.exp(2j * np.pi * frequency * np.asarray(time, dtype=float))
+    powers = np.multiply.accumulate(np.broadcast_to(first, (harmonics, first.size)), axis=0)
+    return powers.imag.T, powers.real.T
 
 
 def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarray:
@@ -277,9 +283,13 @@ class FourierTrajectory:
     def sample(self, time: np.ndarray) -> Motion:
         """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
         time, outside = inside(time, self.duration)
-        q, v, a = fourier_basis(time, self.frequency, self.harmonics)
-        c = self.coefficients
-        return resting(self.start + q @ c, v @ c, a @ c, outside)
+        omega = 2.0 * np.pi * self.frequency * np.arange(1, self.harmonics + 1)[:, None]
+        a, b = np.split(self.coefficients, 2)
+        # as `fourier_basis` has it, without its matrices, which are larger than the motion
+        sine, cosine = _waves(time, self.frequency, self.harmonics)
+        q = self.start + sine @ (a / omega) + (1.0 - cosine) @ (b / omega)
+        velocity, acceleration = sine @ b + cosine @ a, cosine @ (omega * b) - sine @ (omega * a)
+        return resting(q, velocity, acceleration, outside)
 
     def scaled(self, factor: float | np.ndarray) -> FourierTrajectory:
         """Return the motion with excursions multiplied by a factor, or by one of each joint."""

@@ -50,3 +50,20 @@ def test_a_pair_that_never_comes_far_apart_may_come_closer_than_the_buffer():
     buffers = dict(zip(model.pairs, DistancePenalty(model).buffers(0.2), strict=True))
     assert buffers['l0', 'l2'] == pytest.approx(0.01 + ROOM_SHARE * 0.19, abs=2e-3)
     assert buffers['l0', 'l3'] == 0.2
+
+
+@pytest.mark.parametrize('size', [0.003, 0.03, 0.3])
+def test_motions_before_change_nothing(size):
+    rng = np.random.default_rng(5)
+    model, used = chain(0.2), DistancePenalty(chain(0.2))
+    position = rng.uniform(-3.0, 3.0, (60, 3))
+    values = []
+    for _ in range(30):
+        position = position + size * rng.standard_normal(position.shape)
+        value, gradient = used.of(position, 0.1)
+        expected, slope = DistancePenalty(model).of(position, 0.1)
+        assert value == pytest.approx(expected, rel=1e-6)
+        assert gradient == pytest.approx(slope, abs=1e-6)
+        values.append(value)
+    # some motions are close enough to count, and not all alike
+    assert np.ptp(values) > 0.0
