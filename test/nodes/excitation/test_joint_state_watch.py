@@ -204,6 +204,9 @@ class Graph:
         assert topic == '/joint_states'
         return [SimpleNamespace(node_namespace='/arm', node_name=name) for name in ('one', 'two')]
 
+    def count_publishers(self, topic):
+        return len(self.get_publishers_info_by_topic(topic))
+
 
 @pytest.fixture
 def bounded(driver, clock, monkeypatch):
@@ -235,6 +238,7 @@ def test_a_leap_is_not_accepted_and_several_end_the_trust(bounded, clock):
     assert bounded.refused == 0 and not bounded.contradiction and bounded.fault == ''
     bounded.drive(20, off=lambda i: 0.4 * (i % 7 == 0))
     assert 'contradict' in bounded.contradiction and bounded.refused == 0
+    assert '/arm/one, /arm/two' in bounded.contradiction
     # what was of the motion before is forgotten
     clock[0] += 0.5
     bounded.begin()

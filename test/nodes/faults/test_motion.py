@@ -156,6 +156,7 @@ def test_a_second_publisher_of_the_same_joints_ends_the_motion_and_begins_none(d
         result = driver.move(appear)
         assert result.error_code == Code.UNTRUSTED_STATE, result.error_msg
         assert 'several publishers' in result.error_msg or 'contradict' in result.error_msg
+        assert '/forgotten' in result.error_msg
         driver.require_no_leap()
         # it is still there: no motion begins
         sent = len(cell.sent)
