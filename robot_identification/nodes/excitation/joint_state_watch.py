@@ -165,8 +165,8 @@ class StateWatch:
                 f'end all but the driver; there are {self._publishers()}'
             )
         if len(self._refusals) == CONTRADICTION_COUNT and self._refusals[0] >= since:
-            several = f'; they come from {self._publishers()}' if self.contested else ''
-            return f'the joint states contradict each other or the limits: {self._refusal}{several}'
+            origin = f'; they come from {self._publishers()}' if self.contested else ''
+            return f'the joint states contradict each other or the limits: {self._refusal}{origin}'
         return ''
 
     def _publishers(self) -> str:
