@@ -33,7 +33,10 @@ from ..errors import SettingsError
 from ..model.parameters import ParameterLayout
 from .inverse_dynamics import InverseDynamicsRegressor, Regressor, Term
 from .kinematics import cross_rows, TreeJoint
-from .rigid import BLOCK, RigidBodies
+from .rigid import RigidBodies
+
+_BLOCK = 1024
+"""Samples that are worked on at once; the arrays are fewer than those of an effort's rows."""
 
 _ROUNDING = 1e-9
 
@@ -95,7 +98,7 @@ class EnergyRegressor:
         by position and velocity, (n_samples, n_joints) each.
         """
         position, velocity = self._checked(position, velocity)
-        parts = [slice(start, start + BLOCK) for start in range(0, len(position), BLOCK)]
+        parts = [slice(start, start + _BLOCK) for start in range(0, len(position), _BLOCK)]
         blocks = [self._links(position[part], velocity[part]) for part in parts]
         columns = [slice(10 * joint.column, 10 * joint.column + 10) for joint in self._joints]
         out = np.zeros((len(position), len(self.layout)))
@@ -127,8 +130,8 @@ class EnergyRegressor:
         position, velocity = self._checked(position, velocity)
         out = np.zeros((len(position), len(self.layout)))
         taking = ~self.stored
-        for start in range(0, len(position), BLOCK):
-            part = slice(start, start + BLOCK)
+        for start in range(0, len(position), _BLOCK):
+            part = slice(start, start + _BLOCK)
             columns = self._columns(position[part], velocity[part], np.zeros_like(position[part]))
             out[part, taking] = np.einsum('sj,sjc->sc', velocity[part], columns[:, :, taking])
         return out
@@ -164,28 +167,27 @@ class EnergyRegressor:
 
     def _links(self, position: np.ndarray, velocity: np.ndarray) -> list[_LinkState]:
         """States of the links of a block, in the order of the tree's joints."""
-        samples = len(position)
-        # without velocities, what accelerates the links is gravity alone
-        q = np.ascontiguousarray(np.concatenate([position, position]).T)
-        dq = np.zeros_like(q)
-        dq[:, :samples] = velocity.T
-        motions = self.rigid.motions(q, dq, np.zeros_like(q))
+        q, dq = np.ascontiguousarray(position.T), np.ascontiguousarray(velocity.T)
+        upward = -self.rigid.tree.gravity
+        # as an angular velocity, a direction goes from frame to frame by the rotation alone
+        others = np.concatenate([upward, np.zeros(3)])[:, None]
+        motions = self.rigid.motions(q, dq, np.zeros_like(q), others)
         links: list[_LinkState] = []
-        upward = -self.rigid.tree.gravity[:, None] * np.ones(samples)
+        base = np.broadcast_to(upward[:, None], (3, len(position)))
         for joint, motion in zip(self._joints, motions, strict=True):
             parent = links[joint.parent] if joint.parent >= 0 else None
             step = joint.translation[:, None]
             if not joint.revolute:
-                step = step + (joint.rotation @ joint.axis)[:, None] * q[joint.column, :samples]
-            axes = upward if parent is None else parent.upward
+                step = step + (joint.rotation @ joint.axis)[:, None] * q[joint.column]
+            axes = base if parent is None else parent.upward
             height = (axes * step).sum(axis=0) + (0.0 if parent is None else parent.height)
             links.append(
                 _LinkState(
-                    velocity=motion[:, 0, :samples],
-                    upward=motion[3:, 1, samples:],
+                    velocity=motion[:, 0],
+                    upward=motion[:3, 2],
                     height=height,
-                    units=motion[:, 2:, :samples],
-                    speeds=dq[[self._joints[i].column for i in joint.path], :samples],
+                    units=motion[:, 3:],
+                    speeds=dq[[self._joints[i].column for i in joint.path]],
                 )
             )
         return links
@@ -243,22 +245,21 @@ class _LinkState:
                 xz * wx + yz * wy + zz * wz,
             ]
         )
-        # of rotation and of translation, as a unit motion has them
-        momentum = np.concatenate([turned + cross_rows(first, v), mass * v + cross_rows(W, first)])
-        by_velocity = np.einsum('ckn,cn->kn', self.units, momentum)
+        turning, pushing = turned + cross_rows(first, v), mass * v + cross_rows(W, first)
+        by_velocity = np.einsum('ckn,cn->kn', self.units[:3], turning)
+        by_velocity += np.einsum('ckn,cn->kn', self.units[3:], pushing)
         # a joint's position changes, in the link's frame, what the joints before it give to the
-        # velocity: by its cross product with the unit motion, where the joint's own part is zero
+        # velocity: by its cross product with the unit motion, where the joint's own part is zero;
+        # triple products turned round, (a x u) . b = u . (b x a)
         given = np.cumsum(self.units * self.speeds, axis=1)
-        changed = np.concatenate(
-            [
-                cross_rows(given[:3], self.units[:3]),
-                cross_rows(given[:3], self.units[3:]) + cross_rows(given[3:], self.units[:3]),
-            ]
+        turning, pushing, first, weight = (
+            vector[:, None] for vector in (turning, pushing, first, mass * self.upward)
         )
-        by_position = np.einsum('ckn,cn->kn', changed, momentum)
-        upward = self.upward[:, None]
-        by_position += np.einsum('ckn,cn->kn', cross_rows(upward, self.units[:3]), first)
-        by_position += mass * np.einsum('ckn,cn->kn', self.units[3:], self.upward)
+        moment = cross_rows(turning, given[:3]) + cross_rows(pushing, given[3:])
+        moment += cross_rows(first, self.upward[:, None])
+        by_position = np.einsum('ckn,ckn->kn', self.units[:3], moment)
+        force = cross_rows(pushing, given[:3]) + weight
+        by_position += np.einsum('ckn,ckn->kn', self.units[3:], force)
         return by_position, by_velocity
 
 

@@ -112,6 +112,7 @@ def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def cross_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return cross products along the first axis."""
-    return np.stack(
-        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-    )
+    product = np.empty(np.broadcast_shapes(a.shape, b.shape), dtype=np.result_type(a, b))
+    for i, (j, k) in enumerate(((1, 2), (2, 0), (0, 1))):
+        product[i] = a[j] * b[k] - a[k] * b[j]
+    return product

@@ -82,25 +82,31 @@ class RigidBodies:
             )
             self.write(self.motions(q, dq, ddq), out[part])
 
-    def motions(self, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> list[np.ndarray]:
+    def motions(
+        self, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray, others: np.ndarray | None = None
+    ) -> list[np.ndarray]:
         """
         Velocities, accelerations and unit motions of the links, for a block of samples.
 
         Parameters
         ----------
         q, dq, ddq:
-            (n_joints, n_samples), contiguous; a few hundred samples at most.
+            (n_joints, n_samples), contiguous; about a thousand samples at most.
+        others:
+            (6, c) motions of the base to be expressed in the frames of all links; None for none.
 
         Returns
         -------
         list of np.ndarray
-            For each joint of the tree, (6, 2 + k, n_samples): the velocity of its link, the
-            acceleration (spatial, less gravity) and the unit motions of the k joints on its path,
-            each as (w, l) in the link's frame.
+            For each joint of the tree, (6, 2 + c + k, n_samples): the velocity of its link, the
+            acceleration (spatial, less gravity), the ``others`` and the unit motions of the k
+            joints on its path, each as (w, l) in the link's frame.
 
         """
-        base = np.zeros((6, 2, q.shape[1]))
+        others = np.empty((6, 0)) if others is None else others
+        base = np.zeros((6, 2 + others.shape[1], q.shape[1]))
         base[3:, 1] = -self.tree.gravity[:, None]
+        base[:, 2:] = others[:, :, None]
         motions: list[np.ndarray] = []
         for joint, kernel in zip(self.tree.joints, self._joints, strict=True):
             k = joint.column
