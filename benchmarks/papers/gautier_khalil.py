@@ -46,7 +46,7 @@ TABLE_2 = {
 REACHED = {15: 18.5, 20: 13.3, 30: 9.5}
 """Condition numbers that plain multi-start reaches within the same limits in 20 s a row."""
 
-EQUATIONS, STARTS, ROUNDS = (15, 20, 30), 60, 6
+EQUATIONS, STARTS, ROUNDS = (15, 20, 30), 120, 8
 """Equations of the searches, their random starts and rounds, within 8 s of a core's time."""
 
 NOISE = {
@@ -183,7 +183,7 @@ def _optima(optima: dict[int, Optimum]) -> Table:
 
 def _cost() -> Table:
     rows = []
-    quick = {'starts': 32, 'rounds': 3}
+    quick = {'starts': 60, 'rounds': 6}
     for measure in ('spectral', 'qr', 'frobenius'):
         found = optimum(30, cost=PointCost(measure), **quick)
         rows.append(

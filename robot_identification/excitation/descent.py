@@ -180,7 +180,7 @@ class _State:
         moves, changes, inverse = self.moves[starts], self.changes[starts], self.inverse[starts]
         shares = np.zeros_like(inverse)
         for k in reversed(range(inverse.shape[1])):
-            shares[:, k] = inverse[:, k] * (moves[:, k] * towards).sum(axis=1)
+            shares[:, k] = inverse[:, k] * np.einsum('kd,kd->k', moves[:, k], towards)
             towards -= shares[:, k, None] * changes[:, k]
         known = inverse[:, -1] > 0.0
         square = (changes[:, -1] ** 2).sum(axis=1) * inverse[:, -1]
@@ -188,7 +188,7 @@ class _State:
         length = np.maximum(1.0, np.linalg.norm(towards, axis=1))
         towards *= np.where(known, 1.0 / np.where(known, square, 1.0), 1.0 / length)[:, None]
         for k in range(inverse.shape[1]):
-            back = inverse[:, k] * (changes[:, k] * towards).sum(axis=1)
+            back = inverse[:, k] * np.einsum('kd,kd->k', changes[:, k], towards)
             towards += moves[:, k] * (shares[:, k] - back)[:, None]
         downhill = (towards * self.gradient[starts]).sum(axis=1) > 0.0
         towards[~downhill] = self.gradient[starts[~downhill]]

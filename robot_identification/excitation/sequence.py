@@ -32,7 +32,7 @@ A smooth cost leads to where a sharp one is worth while.
 RENEWAL = ((8.0, 50, 3), (40.0, 120, 1))
 """The same for sequences some of whose points are new."""
 
-FINISH = ((100.0, 300, 1), (300.0, 500, 3))
+FINISH = ((100.0, 200, 1), (300.0, 300, 3))
 """The same for the best sequences in the end."""
 
 SECOND_COST = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
