@@ -205,7 +205,7 @@ def _cost() -> Table:
         )
     text = (
         'The three measures of the condition number, and the weight of the equilibrium S = '
-        'max |W_ij| / min |W_ij|, r = 30, in short searches. S alone says little about the '
+        'max |W_ij| / min |W_ij|, r = 30, in searches of 60 starts. S alone says little about the '
         'estimate: for noise of the work what counts is W^T W.'
     )
     return Table('Measures and equilibrium (section 4.1)', rows, text)
