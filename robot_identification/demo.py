@@ -40,13 +40,14 @@ EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 VALIDATION_BOUND = 3.0
 """Bound on the relative error of each joint on the second motion [%]."""
 
-PLANNER_ITERATIONS = 300
 PLANNER_STEPS = 12
 STEPS = 8
 WIDTH = 96
 
 
-def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> int:
+def run_demo(
+    folder: Path | str, *, seed: int = 1, duration: float = 20.0, max_iterations: int = 300
+) -> int:
     """
     Run the demonstration and print its steps.
 
@@ -58,6 +59,8 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
         Of the planner's start values and of all that is random in the simulation.
     duration:
         Length of each of the two motions [s].
+    max_iterations:
+        Evaluations of the planner for each motion.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
         _isolate(folder)
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         with NodeProcesses(folder / 'logs') as processes:
-            Demonstration(folder, processes, seed, duration).run()
+            Demonstration(folder, processes, seed, duration, max_iterations).run()
     except IdentificationError as error:
         return _stopped(str(error), folder)
     except OSError as error:
@@ -89,11 +92,19 @@ def run_demo(folder: Path | str, *, seed: int = 1, duration: float = 20.0) -> in
 class Demonstration:
     """The steps in order; each prints its title, what came out, and how long it took."""
 
-    def __init__(self, folder: Path, processes: NodeProcesses, seed: int, duration: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        processes: NodeProcesses,
+        seed: int,
+        duration: float,
+        max_iterations: int,
+    ) -> None:
         self.folder = folder
         self.processes = processes
         self.seed = seed
         self.duration = duration
+        self.max_iterations = max_iterations
         self.caller = ServiceCaller(rclpy.create_node('demo'), processes.require_alive)
         self.step = 0
         self.began = time.monotonic()
@@ -183,7 +194,7 @@ class Demonstration:
                 ),
                 seed=seed,
                 duration=self.duration,
-                max_iterations=PLANNER_ITERATIONS,
+                max_iterations=self.max_iterations,
             )
         _print(
             f'{plan.plan_id}: {plan.planned_duration:.0f} s, predicted deviations '

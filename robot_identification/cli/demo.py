@@ -48,6 +48,13 @@ def add_parser(commands: Any) -> None:
         metavar='S',
         help='length of each motion in seconds (default: %(default)s)',
     )
+    parser.add_argument(
+        '--max-iterations',
+        type=int,
+        default=300,
+        metavar='N',
+        help='evaluations of the planner for each motion (default: %(default)s)',
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,4 +67,9 @@ def run(options: argparse.Namespace) -> int:
             remedy="run 'make demo' in the sources, or source your ROS 2 workspace and install "
             'mujoco',
         ) from error
-    return run_demo(options.out, seed=options.seed, duration=options.duration)
+    return run_demo(
+        options.out,
+        seed=options.seed,
+        duration=options.duration,
+        max_iterations=options.max_iterations,
+    )

@@ -94,7 +94,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_whole_way(demo):
-    running = demo('--duration', '6')
+    running = demo('--duration', '6', '--max-iterations', '60')
     assert running.finish(380) == 0, running.output
     text = running.output
     assert re.search(r'(\d+) base parameters from the recording', text)
@@ -151,7 +151,7 @@ def require_end(running, node, pids):
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize('node', one_now(('recorder', 'simulation'), 'recorder'))
 def test_nothing_recorded_is_lost_when_a_node_is_killed_in_motion(demo, node):
-    running = demo('--duration', '5')
+    running = demo('--duration', '5', '--max-iterations', '10')
     pids = running.pids()
     running.wait_for(r'\[3/8\]', 150)
     bag = running.folder / 'recordings' / 'identification'

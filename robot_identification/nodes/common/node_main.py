@@ -29,7 +29,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from ...errors import IdentificationError
-from .requests import SERVICES
+from .requests import RequestQueue, SERVICES
 
 SHUTDOWN_SECONDS = 8.0
 """How long ``on_shutdown`` may take [s]; launch kills a node 10 s after its Ctrl-C."""
@@ -46,8 +46,6 @@ EXIT_OK, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
 def run(
     factory: Callable[[], Node],
     args: Sequence[str] | None = None,
-    *,
-    executor: Callable[[], Executor] = SingleThreadedExecutor,
 ) -> int:
     """
     Run a node until SIGINT or SIGTERM.
@@ -58,8 +56,6 @@ def run(
         Makes the node: its class, usually.
     args:
         Command line; None takes the process's own.
-    executor:
-        Makes the executor that spins the node.
 
     Returns
     -------
@@ -77,7 +73,7 @@ def run(
             # the unknown words, or rcl's reason with the places in its sources behind it
             return _fail(f'wrong ROS arguments: {str(error).partition(", at ")[0]}')
         try:
-            return _build_and_spin(factory, executor(), stopped)
+            return _build_and_spin(factory, SingleThreadedExecutor(), stopped)
         except IdentificationError as error:
             return _fail(str(error))
         except Exception:
@@ -190,7 +186,13 @@ def _fail(message: str) -> int:
 
 
 def serve(
-    node: Node, kind: type, name: str, function: Callable[[Any, Any], str | None], **options: Any
+    node: Node,
+    kind: type,
+    name: str,
+    function: Callable[[Any, Any], str | None],
+    *,
+    queue: RequestQueue | None = None,
+    **options: Any,
 ) -> None:
     """
     Create a service whose failing requests are answered and never stop the node.
@@ -201,13 +203,26 @@ def serve(
         As for `rclpy.node.Node.create_service`.
     function:
         Called with request and response; fills the latter and returns its message, or None.
+    queue:
+        Where requests wait for each other, and in whose thread the function runs; None for the
+        executor's own.
 
     """
 
     def on_request(request: Any, response: Any) -> Any:
         return answer(node, response, partial(function, request))
 
-    node.create_service(kind, name, on_request, qos_profile=SERVICES, **options)
+    async def in_turn(request: Any, response: Any) -> Any:
+        assert queue is not None
+        try:
+            work = partial(on_request, request, response)
+            return await queue.work(name.removeprefix('~/'), work)
+        except IdentificationError as refusal:
+            response.success, response.message = False, explain(node, refusal)
+            return response
+
+    callback = on_request if queue is None else in_turn
+    node.create_service(kind, name, callback, qos_profile=SERVICES, **options)
 
 
 def answer(node: Node, response: Any, function: Callable[[Any], str | None]) -> Any:

@@ -9,12 +9,11 @@ after the start have to lie below folders that were named at the start.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-import threading
 import time
 from typing import Any
 
@@ -154,66 +153,89 @@ MOST_WAITING = 8
 """Requests that may wait for one that is being worked on."""
 
 
-class RequestQueue:
-    """Queue in which ``limit`` requests wait for their turn, each in a thread of its own."""
+class Turn:
+    """Awaitable that gives the executor back until something wakes it."""
 
-    def __init__(self, limit: int = MOST_WAITING) -> None:
-        self._limit = limit
-        self._changed = threading.Condition()
-        self._names: deque[tuple[str, object]] = deque()
+    def __await__(self) -> Generator[None, None, None]:
+        """Return to the executor once."""
+        yield
+
+
+class RequestQueue:
+    """
+    Queue of requests that are worked on one after the other, in a thread beside the executor.
+
+    Parameters
+    ----------
+    node:
+        Has the executor, which is woken when a request ends.
+    limit:
+        Requests that may wait for one that is being worked on.
+
+    """
+
+    def __init__(self, node: Node, limit: int = MOST_WAITING) -> None:
+        self._node, self._limit = node, limit
+        self._names: deque[str] = deque()
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix='requests')
+        self._unanswered = 0
         self._stopped = False
 
     def __len__(self) -> int:
         """Return the number of requests that are worked on or wait."""
         return len(self._names)
 
-    @property
-    def threads(self) -> int:
-        """Threads that are occupied at most: one works, the others wait, one refuses."""
-        return self._limit + 2
-
-    @contextmanager
-    def turn(self, name: str) -> Iterator[None]:
+    async def work(self, name: str, function: Callable[[], Any]) -> Any:
         """
-        Wait for the turn of a request called ``name``, which ends with the block.
+        Return the result of a function that runs when its turn comes; the node goes on meanwhile.
+
+        Parameters
+        ----------
+        name:
+            What the request is called in the refusals of others.
+        function:
+            Runs in the queue's thread.
 
         Raises
         ------
         IdentificationError
-            where too many requests wait already, or the queue is stopped meanwhile.
+            where too many requests wait already, or the queue is stopped before the turn comes.
 
         """
-        entry = name, object()
-        with self._changed:
-            self._require_running()
-            waiting = len(self._names) - 1
-            if waiting >= self._limit:
-                raise IdentificationError(
-                    f'busy with {self._names[0][0]}, {waiting} waiting',
-                    remedy='ask again when the answers of those have come',
-                )
-            self._names.append(entry)
-            while self._names[0] is not entry:
-                self._changed.wait()
-                if self._stopped and self._names[0] is not entry:
-                    self._names.remove(entry)
-                    self._require_running()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._names.popleft()
-                self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Refuse the requests that wait and those that come."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-
-    def _require_running(self) -> None:
+        waiting = len(self._names) - 1
         if self._stopped:
             raise IdentificationError('the node is shutting down')
+        if waiting >= self._limit:
+            raise IdentificationError(
+                f'busy with {self._names[0]}, {waiting} waiting',
+                remedy='ask again when the answers of those have come',
+            )
+        self._names.append(name)
+        self._unanswered += 1
+        try:
+            future = self._worker.submit(function)
+            future.add_done_callback(self._end)
+            while not future.done():
+                await Turn()
+            return future.result()
+        except CancelledError:
+            raise IdentificationError('the node is shutting down') from None
+        finally:
+            self._unanswered -= 1
+
+    def _end(self, _: Any) -> None:
+        self._names.popleft()
+        executor = self._node.executor
+        if executor is not None:
+            executor.wake()
+
+    async def stop(self, seconds: float) -> None:
+        """Refuse the requests that wait and those that come; wait for the one worked on."""
+        self._stopped = True
+        self._worker.shutdown(wait=False, cancel_futures=True)
+        end = time.monotonic() + seconds
+        while self._unanswered and time.monotonic() < end:
+            await Turn()
 
 
 class RequestFailedError(IdentificationError):

@@ -2,8 +2,8 @@
 """
 Node ``identification``: identification from recordings on request.
 
-Requests wait for each other in threads of their own, so that the node answers parameter requests
-and publishes its state meanwhile.  For live identification see `online_service`.
+Requests wait for each other in a thread beside the executor, so that the node answers parameter
+requests and publishes its state meanwhile.  For live identification see `online_service`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from functools import partial
 import math
 from pathlib import Path
 import sys
-import threading
 from typing import Any
 import warnings
 
@@ -22,7 +21,6 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
-from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from robot_identification_msgs import srv
 from robot_identification_msgs.msg import Fit, ParameterSet, RecorderStatus
@@ -81,14 +79,12 @@ class IdentificationNode(Node):
         self._recorder: RecorderStatus | None = None
         self._state = State()
         self._stopping = False
-        self._queue = RequestQueue()
-        self._idle = threading.Event()
-        self._idle.set()
+        self._queue = RequestQueue(self)
         self._parameters_out = self.create_publisher(ParameterSet, '~/parameters', LATCHED)
         self._fit_out = self.create_publisher(Fit, '~/fit', LATCHED)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self.create_subscription(RecorderStatus, 'recorder/status', self._on_recorder, LATCHED)
-        requests = ReentrantCallbackGroup()  # `RequestQueue` lets one at a time through
+        requests = ReentrantCallbackGroup()  # a request does not keep others from being refused
         for kind, name, function in (
             (srv.Identify, 'identify', self._identify),
             (srv.CheckConsistency, 'check_consistency', self._check_consistency),
@@ -96,20 +92,19 @@ class IdentificationNode(Node):
             (srv.ExportUrdf, 'export_urdf', self._export_urdf),
             (Trigger, 'reset', self._reset),
         ):
-            in_turn = partial(self._in_turn, name, function)
-            serve(self, kind, f'~/{name}', in_turn, callback_group=requests)
+            work = partial(self._work, name, function)
+            serve(self, kind, f'~/{name}', work, queue=self._queue, callback_group=requests)
         # by the wall: the state has to show where a simulation's clock stands still, too
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(1.0, self._on_timer, clock=steady)
         settings = self._settings
         self._online = OnlineService(self, self._problem, settings.description, settings.output)
 
-    def on_shutdown(self) -> None:
+    async def on_shutdown(self) -> None:
         """End the live identification; have a running request give up, and wait for that."""
         self._stopping = True
-        self._queue.stop()
-        self._online.stop()
-        self._idle.wait(REQUEST_GRACE_PERIOD)
+        await self._online.close()
+        await self._queue.stop(REQUEST_GRACE_PERIOD)
 
     # -------------------------------------------------------------------------------- messages in
 
@@ -121,24 +116,21 @@ class IdentificationNode(Node):
         status = state_diagnostic(self.get_fully_qualified_name(), self._state, self._latest)
         self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=[status]))
 
-    def _in_turn(
+    def _work(
         self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
     ) -> str:
-        """Serve a request when it is its turn."""
-        with self._queue.turn(name):
-            self._idle.clear()
-            self._state = replace(self._state, busy=name)
-            failure = ''
-            try:
-                message = function(request, response)
-                self.get_logger().info(f'{name}: {message}')
-                return message
-            except Exception as error:  # shown in /diagnostics, then handled by `serve`
-                failure = f'{name}: {error}'
-                raise
-            finally:
-                self._state = State(failure=failure)
-                self._idle.set()
+        """Work on a request, and show that in the state."""
+        self._state = replace(self._state, busy=name)
+        failure = ''
+        try:
+            message = function(request, response)
+            self.get_logger().info(f'{name}: {message}')
+            return message
+        except Exception as error:  # shown in /diagnostics, then handled by `serve`
+            failure = f'{name}: {error}'
+            raise
+        finally:
+            self._state = State(failure=failure)
 
     # ----------------------------------------------------------------------------------- requests
 
@@ -375,10 +367,7 @@ def _summary(result: Result) -> str:
 
 def main(args: list[str] | None = None) -> int:
     """Run the node; return its exit code."""
-    # beside those of requests: live identification, parameter services, and everything else
-    threads = RequestQueue().threads + 3
-    executor = partial(MultiThreadedExecutor, num_threads=threads)
-    return run(IdentificationNode, args, executor=executor)
+    return run(IdentificationNode, args)
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import contextlib
 from datetime import datetime
 from multiprocessing import Pipe
 from pathlib import Path
@@ -14,7 +15,7 @@ import threading
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from robot_identification_msgs.msg import OnlineStatus
@@ -27,6 +28,7 @@ from ...estimation import EffortDelay
 from ...online import DelayRows
 from ..common import declare_options, LATCHED, serve
 from ..common.processes import start_module
+from ..common.requests import RequestQueue, SERVICES
 from .messages import diagnostic
 from .online_options import OnlineOptions, OnlineTask, require_live
 from .online_saving import fresh_folder, save_live
@@ -184,18 +186,27 @@ class OnlineService:
         status = node.resolve_topic_name('~/online/status')
         self._status_out = node.create_publisher(OnlineStatus, status, LATCHED)
         self._diagnostics_out = node.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        requests = MutuallyExclusiveCallbackGroup()
+        # a queue of its own: the process answers while a recording is identified from
+        self._queue = RequestQueue(node, limit=SERVICES.depth)
+        group = ReentrantCallbackGroup()
         for kind, name, function in (
             (SetBool, 'enable', self._enable),
             (SetBool, 'freeze', self._freeze),
             (Trigger, 'reset', self._reset),
             (Trigger, 'save', self._save),
         ):
-            serve(node, kind, f'~/online/{name}', function, callback_group=requests)
+            name = f'~/online/{name}'
+            serve(node, kind, name, function, queue=self._queue, callback_group=group)
         # players wait for the first status: its state is the one that they wait on
         self._publish_state(OnlineStatus.STARTING if self._wanted else OnlineStatus.OFF, '')
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(0.5, self._on_timer, callback_group=requests, clock=steady)
+        node.create_timer(0.5, self._on_timer, callback_group=group, clock=steady)
+
+    async def close(self) -> None:
+        """End the process for good, as the node ends."""
+        self._wanted = False
+        self.stop()
+        await self._queue.stop(STOP_SECONDS)
 
     def stop(self) -> None:
         """End the process."""
@@ -283,7 +294,12 @@ class OnlineService:
         self._trouble = reason
         self._node.get_logger().error(f'live identification: {reason}')
 
-    def _on_timer(self) -> None:
+    async def _on_timer(self) -> None:
+        if not len(self._queue):
+            with contextlib.suppress(IdentificationError):  # the node ends
+                await self._queue.work('start', self._look)
+
+    def _look(self) -> None:
         """Start as soon as the robot is known, and anew for another robot; publish troubles."""
         if self._process is not None and self._process.ready:
             self._stop_for_another_robot(self._process.task)

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many requests at once, over DDS: each of them is answered."""
 
+from functools import partial
 import threading
 
 import pytest
 
 pytest.importorskip('rclpy')
 pytest.importorskip('rosbags')
+
+from robot_identification.errors import IdentificationError
+from robot_identification.nodes.common.requests import MOST_WAITING, RequestQueue
 
 AT_ONCE = 50
 
@@ -30,7 +34,6 @@ def ask_at_once(ros, kind, service, **fields):
 
 def test_each_of_50_identifications_is_done_or_refused_with_the_number_that_waits(node, bags):
     """The first ones are worked on one after the other, the others refused at once."""
-    from robot_identification.nodes.common.requests import MOST_WAITING
     from robot_identification_msgs.srv import Identify
 
     answers = ask_at_once(node, Identify, 'identification/identify', source=str(bags['short']))
@@ -65,33 +68,73 @@ def test_each_of_50_requests_to_other_services_is_answered(ros, arm):
     assert all('joint states are not followed' in answer.message for answer in saves)
 
 
-def test_the_queue_keeps_the_order_and_ends_with_the_node():
-    from robot_identification.errors import IdentificationError
-    from robot_identification.nodes.common.requests import RequestQueue
+class Executor:
+    """An executor that has coroutines go on each time that it is woken, as rclpy's does."""
 
-    queue, ended, order = RequestQueue(limit=2), threading.Event(), []
+    def __init__(self):
+        self.executor, self.woken = self, threading.Event()
+        self.outcomes = {}
 
-    def request(name):
-        try:
-            with queue.turn(name):
-                order.append(name)
-                ended.wait(10.0)
-        except IdentificationError as error:
-            order.append(str(error))
+    def wake(self):
+        self.woken.set()
 
-    threads = []
-    for waiting, name in enumerate(('a', 'b', 'c'), 0):
-        threads.append(threading.Thread(target=request, args=(name,)))
-        threads[-1].start()
-        while len(queue) != waiting + 1:
-            pass
-    with pytest.raises(IdentificationError, match='busy with a, 2 waiting'):
-        queue.turn('d').__enter__()
-    assert order == ['a']
+    def resume(self, coroutines):
+        """Let all go on; return those that have not ended."""
+        left = {}
+        for name, coroutine in coroutines.items():
+            try:
+                coroutine.send(None)
+                left[name] = coroutine
+            except StopIteration as end:
+                self.outcomes[name] = end.value
+            except IdentificationError as error:
+                self.outcomes[name] = str(error)
+        return left
+
+    def spin(self, coroutines):
+        """Let all go on until they have ended."""
+        while coroutines := self.resume(coroutines):
+            assert self.woken.wait(10.0), 'nothing wakes the executor'
+            self.woken.clear()
+
+
+def test_the_queue_keeps_the_order_and_refuses_those_beyond_its_limit():
+    executor, order, ended = Executor(), [], threading.Event()
+    queue = RequestQueue(executor, limit=2)
+
+    def work(name):
+        ended.wait(10.0)
+        order.append(name)
+        return name.upper()
+
+    requests = {name: queue.work(name, partial(work, name)) for name in 'abcd'}
+    left = executor.resume(requests)
+    assert executor.outcomes.keys() == {'d'}
+    assert executor.outcomes['d'].startswith('busy with a, 2 waiting')
+    assert len(queue) == 3
     ended.set()
-    for thread in threads:
-        thread.join(10.0)
+    executor.spin(left)
     assert order == ['a', 'b', 'c']
-    queue.stop()
-    with pytest.raises(IdentificationError, match='shutting down'):
-        queue.turn('e').__enter__()
+    assert [executor.outcomes[name] for name in 'abc'] == ['A', 'B', 'C']
+    assert len(queue) == 0
+
+
+def test_a_stopped_queue_ends_what_it_works_on_and_refuses_the_rest():
+    executor, begun, ended = Executor(), threading.Event(), threading.Event()
+    queue = RequestQueue(executor)
+
+    def work():
+        begun.set()
+        ended.wait(10.0)
+        return 'done'
+
+    left = executor.resume({'a': queue.work('a', work), 'b': queue.work('b', work)})
+    assert begun.wait(10.0)
+    left |= executor.resume({'stop': queue.stop(10.0)})
+    assert 'stop' in left
+    ended.set()
+    executor.spin(left)
+    assert executor.outcomes['a'] == 'done'
+    assert executor.outcomes['b'] == 'the node is shutting down'
+    executor.spin({'c': queue.work('c', work)})
+    assert executor.outcomes['c'] == 'the node is shutting down'

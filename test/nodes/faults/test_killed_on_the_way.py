@@ -66,7 +66,7 @@ class Killing:
 
     def __init__(self, folder, environment):
         self.processes = NodeProcesses(folder / 'logs', environment)
-        self.steps = Demonstration(folder, self.processes, seed=1, duration=4.0)
+        self.steps = Demonstration(folder, self.processes, seed=1, duration=4.0, max_iterations=2)
         self.parameters = self.steps.nodes(URDF)
 
     def killed_while(self, node, step, ready=lambda: True):
@@ -112,8 +112,7 @@ class Killing:
 
 
 @pytest.fixture
-def killing(ros_domain, attentive, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, 'PLANNER_ITERATIONS', 2)
+def killing(ros_domain, attentive, tmp_path):
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     try:
         running = Killing(tmp_path, attentive)

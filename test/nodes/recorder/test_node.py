@@ -395,8 +395,8 @@ import sys
 
 from rclpy.executors import SingleThreadedExecutor
 
+from robot_identification.nodes.common import node_main
 from robot_identification.nodes.recorder.node import RecorderNode
-from robot_identification.nodes.common.node_main import run
 
 
 class Counting(SingleThreadedExecutor):
@@ -407,7 +407,8 @@ class Counting(SingleThreadedExecutor):
         return super().get_nodes()
 
 
-code = run(RecorderNode, sys.argv, executor=Counting)
+node_main.SingleThreadedExecutor = Counting
+code = node_main.run(RecorderNode, sys.argv)
 print('rounds:', Counting.rounds)
 sys.exit(code)
 """
