@@ -93,7 +93,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     Parameters
     ----------
     experiment:
-        See `robot_identification.config.experiment.load_experiment`.
+        See `robot_identification.config.experiment_file.load_experiment`.
     progress:
         Told about the progress.
 
