@@ -16,7 +16,7 @@ from robot_identification.estimation.row_block import RowBlock
 from .conftest import plain_structure
 
 EPS = np.finfo(float).eps
-SEEDS = range(5)
+SEEDS = range(40)
 
 
 def rows_of(condition, seed, m=60, n=2, b=8, residual=1e-9):
