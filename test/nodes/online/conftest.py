@@ -160,6 +160,11 @@ class Live:
             identifier.push(1e-9 * stamp, np.array(message.position), np.array(message.effort))
         return identifier
 
+    def require(self, expected):
+        """Require the estimates of an identifier of the core, but for the rounding of BLAS."""
+        rounding = 1e-9 * np.nan_to_num(expected.estimate().std)
+        assert (np.abs(self.values() - expected.values) <= rounding).all()
+
     def follower_pid(self):
         """Return the number of the process that follows the robot."""
         pid = self.ros.processes[0].pid
