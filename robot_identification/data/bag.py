@@ -8,6 +8,7 @@ Finished mcap files are read by their index, others from their start to their la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 import re
@@ -20,7 +21,7 @@ import warnings
 import yaml
 
 from ..errors import IdentificationWarning, one_of, RecordingError
-from ..untrusted.compressed import decompress_file, decompress_message
+from ..untrusted.compressed import decompress_file, decompress_message, MAX_BLOCK
 from ..untrusted.files import require_regular
 from .bag_metadata import (
     custom_data_in,
@@ -31,18 +32,22 @@ from .bag_metadata import (
     RECORD,
     RECORD_KEY,
 )
-from .json_state import from_json, JSON_KINDS
-from .mcap_file import begins_as_mcap, has_end, open_mcap, scan_mcap, Select
-from .mcap_records import ERRORS
-from .messages import Messages
+from .joint_state import from_json, JOINT_STATE, JSON_KINDS
+from .mcap_file import (
+    begins_as_mcap,
+    ERRORS,
+    has_end,
+    Messages,
+    open_mcap,
+    scan_mcap,
+    Select,
+)
 from .recording_config import unusable
-from .sqlite_reader import sqlite_info, sqlite_messages, sqlite_topics
-
-JOINT_STATE = 'sensor_msgs/msg/JointState'
 
 _JOINT_STATES = (JOINT_STATE, *JSON_KINDS)
 
 _NEWEST = 9  # version of metadata.yaml
+_ROWS = 4096  # of a database that are read together
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ def bag_info(bag: Path) -> BagInfo:
                 first, last = statistics.message_start_time, statistics.message_end_time
             text = summary.notes(RECORD).get(RECORD_KEY, '')
         elif bag.suffix == '.db3':
-            first, last, text = sqlite_info(bag)
+            first, last, text = _sqlite_info(bag)
         duration = 0 if first is None or last is None else last - first
         return _info(first, duration, description_in(text) if text else {})
     except (OSError, LookupError, TypeError, sqlite3.Error, yaml.YAMLError, *ERRORS):
@@ -127,16 +132,12 @@ def joint_state_topics(bag: Path) -> tuple[str, ...]:
 
     """
     topics: dict[str, str] = {}
-    try:
+    with _damage_named(bag):
         recording = _recording(bag)
         topics.update(dict(recording.counts.keys()))
         for file in recording.files[:1]:
             for _ in _messages(file, recording.compression, lambda *_: False, topics):
                 pass
-    except RecordingError:
-        raise
-    except Exception as error:  # as in joint_state_messages
-        raise _damaged(bag, error) from error
     return tuple(name for name, kind in topics.items() if kind in _JOINT_STATES)
 
 
@@ -163,12 +164,8 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     def select(name: str, kind: str) -> bool:
         return kind in _JOINT_STATES and name.lstrip('/') == topic.lstrip('/')
 
-    try:
+    with _damage_named(bag):
         recording = _recording(bag)
-    except RecordingError:
-        raise
-    except Exception as error:  # of the system and YAML, each its own
-        raise _damaged(bag, error) from error
     if mark := bag_info(bag).mark:
         warnings.warn(
             IdentificationWarning(f'{bag}: was marked when it was recorded: {mark}'), stacklevel=2
@@ -176,17 +173,16 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     topics: dict[str, str] = {}
     count = 0
     for file in recording.files:
-        try:
+        with _damage_named(file):
             for messages in _messages(file, recording.compression, select, topics):
                 count += len(messages)
                 in_json = any(select(*each) and each[1] in JSON_KINDS for each in topics.items())
                 yield from_json(messages) if in_json else messages
-        except Exception as error:  # of sqlite, zstd, lz4 and mcap, each its own
-            raise _damaged(file, error) from error
-    for (name, kind), promised in recording.counts.items():
-        topics[name] = kind
-        if select(name, kind) and count < promised:
-            raise _damaged(bag, _Missing(count, promised))
+    with _damage_named(bag):
+        for (name, kind), promised in recording.counts.items():
+            topics[name] = kind
+            if select(name, kind):
+                _require_all(count, promised)
     if not any(select(*each) for each in topics.items()):
         raise _no_topic(bag, topic, topics)
 
@@ -267,16 +263,11 @@ def _messages(
             yield from _messages(plain, 'none', select, topics)
     elif compression == 'message':
         for messages in _messages(file, 'none', select, topics):
-            data = [decompress_message(messages[i]) for i in range(len(messages))]
-            yield Messages.of(data, messages.times)
+            yield Messages.of([decompress_message(data) for data in messages], messages.times)
     elif file.suffix == '.mcap':
         yield from _mcap_messages(file, select, topics)
     elif file.suffix == '.db3':
-        found = sqlite_topics(file)
-        topics.update({name: kind for _, name, kind in found})
-        wanted = [number for number, name, kind in found if select(name, kind)]
-        if wanted:
-            yield from sqlite_messages(file, wanted)
+        yield from _sqlite_messages(file, select, topics)
     else:
         raise ValueError('its name ends neither in .mcap nor in .db3')
 
@@ -284,39 +275,130 @@ def _messages(
 def _mcap_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
     if not begins_as_mcap(file):
         raise ValueError('it does not begin as an mcap file')
-    if not has_end(file):
+    finished = has_end(file)
+    summary = open_mcap(file) if finished else None
+    if summary is None or not summary.is_indexed:
         scan = scan_mcap(file)
-        warnings.warn(
-            IdentificationWarning(
-                f'{file}: has no end, because its recorder was killed or the file was cut, or '
-                f'because it is still being recorded; {scan.remark}; `robot-identification '
-                'repair` completes it for other readers'
-            ),
-            stacklevel=2,
-        )
+        if not finished:
+            warnings.warn(
+                IdentificationWarning(
+                    f'{file}: has no end, because its recorder was killed or the file was cut, or '
+                    f'because it is still being recorded; {scan.remark}; `robot-identification '
+                    'repair` completes it for other readers'
+                ),
+                stacklevel=2,
+            )
         yield from scan.messages(select, topics)
         return
-    summary = open_mcap(file)
-    if summary is None or not summary.is_indexed:
-        yield from scan_mcap(file).messages(select, topics)
-        return
-    topics.update(summary.topics)
     count = 0
-    for messages in summary.messages(select):
+    for messages in summary.messages(select, topics):
         count += len(messages)
         yield messages
-    if count < (promised := summary.count(select)):
-        raise _Missing(count, promised)
+    _require_all(count, summary.count(select))
+
+
+def _require_all(count: int, promised: int) -> None:
+    """Raise if messages are missing: a damaged chunk without a checksum shows only so."""
+    if count < promised:
+        raise ValueError(f'it holds {count} of {promised} messages on this topic')
+
+
+# ---------------------------------------------------------------------------------- sqlite3
+
+
+def _sqlite_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
+    """Iterate over messages by receive time, then as written, some thousand at a time."""
+    with contextlib.closing(_open_database(file)) as connection:
+        wanted = []
+        for number, *texts in connection.execute(
+            'SELECT id, name, type, serialization_format FROM topics ORDER BY id'
+        ):
+            if not isinstance(number, int) or not all(isinstance(text, str) for text in texts):
+                raise ValueError('its topics have no number, name or type')
+            name, kind, form = texts
+            topics[name] = kind = kind if form == 'cdr' else f'{kind} in {form}'
+            if select(name, kind):
+                wanted.append(number)
+        if not wanted:
+            return
+        places = ','.join('?' for _ in wanted)
+        rows = connection.execute(
+            f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) '
+            'ORDER BY timestamp, id',
+            wanted,
+        )
+        while batch := rows.fetchmany(_ROWS):
+            yield Messages.of([data for _, data in batch], [time for time, _ in batch])
+
+
+def _sqlite_info(path: Path) -> tuple[int, int, str]:
+    """Read the first and last time of any message [ns], and rosbag2's description as text."""
+    with contextlib.closing(_open_database(path)) as connection:
+        first, last = connection.execute(
+            'SELECT (SELECT MIN(timestamp) FROM messages), (SELECT MAX(timestamp) FROM messages)'
+        ).fetchone()
+        try:
+            row = connection.execute('SELECT metadata FROM metadata').fetchone()
+        except sqlite3.Error:  # written before ROS 2 Iron
+            row = None
+    return first, last, row[0] if row is not None and isinstance(row[0], str) else ''
+
+
+def _open_database(path: Path) -> sqlite3.Connection:
+    """
+    Open a file with plain tables; a view or a computed column could run anything, without end.
+
+    Raises
+    ------
+    OSError, sqlite3.Error
+        if it cannot be read, or a table is not plain.
+
+    """
+    require_regular(path)
+    # immutable: no locks and no journal, as on a disk that may only be read
+    connection = sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro&immutable=1', uri=True)
+    try:
+        connection.execute('PRAGMA trusted_schema = OFF')
+        if hasattr(connection, 'setlimit'):  # since Python 3.11
+            limit = getattr(sqlite3, 'SQLITE_LIMIT_LENGTH')  # noqa: B009
+            connection.setlimit(limit, MAX_BLOCK)
+        for table in ('topics', 'messages', 'metadata', 'schema'):
+            _require_plain(connection, table)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _require_plain(connection: sqlite3.Connection, name: str) -> None:
+    for kind, sql in connection.execute(
+        'SELECT type, sql FROM sqlite_master WHERE lower(name) = ?', (name,)
+    ):
+        virtual = 'virtual' in str(sql).lower().split('(')[0].split()
+        columns = connection.execute(f'PRAGMA table_xinfo({name})').fetchall()
+        if kind != 'table' or virtual or any(column[6] for column in columns):
+            raise sqlite3.DatabaseError(f"'{name}' is not a plain table")
 
 
 # ---------------------------------------------------------------------------------- errors
 
 
-class _Missing(ValueError):
-    """Fewer messages than promised: a damaged chunk without a checksum shows only so."""
-
-    def __init__(self, count: int, promised: int) -> None:
-        super().__init__(f'it holds {count} of {promised} messages on this topic')
+@contextlib.contextmanager
+def _damage_named(file: Path) -> Iterator[None]:
+    """Name the file in errors of the system, sqlite, YAML, zstd, lz4 and mcap, each its own."""
+    try:
+        yield
+    except RecordingError:
+        raise
+    except Exception as error:
+        text = getattr(error, 'strerror', None) or ' '.join(str(error).split())
+        text = text or type(error).__name__
+        raise RecordingError(
+            f'{file}: is damaged, not a rosbag2 recording or not readable ({text})',
+            file=str(file),
+            remedy='copy it again, or cut what can be read with `ros2 bag convert` or '
+            '`mcap recover`',
+        ) from error
 
 
 def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingError:
@@ -336,14 +418,4 @@ def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingErro
     )
     return RecordingError(
         f"{bag}: topic '{topic}' {what}", file=str(bag), value=topic, remedy=remedy
-    )
-
-
-def _damaged(file: Path, error: Exception) -> RecordingError:
-    text = getattr(error, 'strerror', None) or ' '.join(str(error).split())
-    text = text or type(error).__name__
-    return RecordingError(
-        f'{file}: is damaged, not a rosbag2 recording or not readable ({text})',
-        file=str(file),
-        remedy='copy it again, or cut what can be read with `ros2 bag convert` or `mcap recover`',
     )

@@ -42,8 +42,7 @@ from .bag_metadata import (
     write_metadata,
 )
 from .bag_writer import LIBRARY
-from .mcap_file import has_end, header_of, McapScan, open_mcap, scan_mcap
-from .mcap_records import ERRORS, MAGIC
+from .mcap_file import ERRORS, has_end, header_of, MAGIC, McapScan, open_mcap, scan_mcap
 
 UNFINISHED = '.unfinished'
 KEPT = 'unfinished'

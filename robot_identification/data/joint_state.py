@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Decoding of serialised ``sensor_msgs/msg/JointState`` messages, many at once or one by one.
+Decoding of ``sensor_msgs/msg/JointState`` messages, many at once or one by one, and from JSON.
 
 A publisher nearly always sends the same names in the same order, so that its messages differ in
 stamp and numbers alone.  One message is parsed; all others whose remaining bytes are equal are
@@ -11,18 +11,32 @@ Padding has no meaning and may differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+import json
+import math
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import one_of, RecordingError
-from .messages import Messages
+from .mcap_file import Messages
 
 SIGNALS = ('position', 'velocity', 'effort')
+
+JOINT_STATE = 'sensor_msgs/msg/JointState'
+JSON_KINDS = tuple(
+    f'{kind} in json'
+    for kind in (
+        'foxglove.JointStates',
+        'sensor_msgs/msg/JointState',
+        'sensor_msgs/JointState',
+        'sensor_msgs.JointState',
+    )
+)
+"""Types of joint states with their encoding, as `mcap_file.type_of` returns them."""
 
 _LITTLE_ENDIAN = b'\x00\x01'
 STAMP = struct.Struct('<iI')
@@ -231,16 +245,22 @@ def _in_little_endian(messages: Messages) -> Messages:
     other = whole[(messages.buffer[starts] != 0) | (messages.buffer[starts + 1] != 1)]
     if not len(other):
         return messages
-    from rosbags.typesys import get_typestore, Stores
-
-    store, kind = get_typestore(Stores.ROS2_JAZZY), 'sensor_msgs/msg/JointState'
-    data = [messages[i] for i in range(len(messages))]
+    store = _typestore()
+    data = list(messages)
     for i in other.tolist():
         try:
-            data[i] = bytes(store.serialize_cdr(store.deserialize_cdr(data[i], kind), kind))
+            state = store.deserialize_cdr(data[i], JOINT_STATE)
+            data[i] = bytes(store.serialize_cdr(state, JOINT_STATE))
         except Exception as error:  # rosbags lets errors of struct and assertions through
             raise NotJointState(i, error) from error
     return Messages.of(data, messages.times)
+
+
+@cache
+def _typestore() -> Any:
+    from rosbags.typesys import get_typestore, Stores
+
+    return get_typestore(Stores.ROS2_JAZZY)
 
 
 def _groups(messages: Messages) -> Iterator[tuple[np.ndarray, np.ndarray, Shape]]:
@@ -264,6 +284,66 @@ def _groups(messages: Messages) -> Iterator[tuple[np.ndarray, np.ndarray, Shape]
         for i in rows.tolist():
             row = np.array([i])
             yield row, messages.rows(row), shape_of(messages[i], i)
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def from_json(messages: Messages) -> Messages:
+    """
+    Return messages in JSON, as Foxglove writes them, as serialised joint states.
+
+    They are those of ROS as objects, or ``foxglove.JointStates``: a ``timestamp`` and a list
+    ``joints`` of name, position, velocity and effort, each of which but the name may be missing.
+    A message without a stamp has the time of its receipt.  Raises ValueError for other contents.
+    """
+    states = [
+        _from_object(json.loads(data), time)
+        for data, time in zip(messages, messages.times.tolist(), strict=True)
+    ]
+    return Messages.of(states, messages.times)
+
+
+def _from_object(state: Any, received: int) -> bytes:
+    if not isinstance(state, Mapping):
+        raise ValueError('a message is no JSON object')
+    header = state.get('header')
+    stamp = state.get('timestamp', header.get('stamp') if isinstance(header, Mapping) else None)
+    names, signals = state.get('name', ()), [state.get(signal, ()) for signal in SIGNALS]
+    if 'joints' in state:
+        names = [joint['name'] for joint in state['joints']]
+        signals = [[joint.get(signal) for joint in state['joints']] for signal in SIGNALS]
+    store = _typestore()
+    time = store.types['builtin_interfaces/msg/Time'](*_json_time(stamp, received))
+    message = store.types[JOINT_STATE](
+        store.types['std_msgs/msg/Header'](time, ''),
+        [str(name) for name in names],
+        *(_json_numbers(values) for values in signals),
+    )
+    return bytes(store.serialize_cdr(message, JOINT_STATE))
+
+
+def _json_time(stamp: Any, received: int) -> tuple[int, int]:
+    """Return seconds and nanoseconds."""
+    if stamp is None:
+        return divmod(received, 10**9)
+    if isinstance(stamp, Mapping):
+        seconds = stamp.get('sec', stamp.get('secs'))
+        rest = next((stamp[key] for key in ('nanosec', 'nsec', 'nsecs') if key in stamp), 0)
+        whole = isinstance(seconds, int) and isinstance(rest, int)
+        if whole and -(2**31) <= seconds < 2**31 and 0 <= rest < 10**9:
+            return seconds, rest
+    raise ValueError('a message has a stamp that is none')
+
+
+def _json_numbers(values: Sequence[Any]) -> np.ndarray:
+    """Return numbers, NaN for a missing one; none where all are missing."""
+    if all(value is None for value in values):
+        return np.empty(0)
+    return np.array([math.nan if value is None else float(value) for value in values])
+
+
+# --------------------------------------------------------------------------- one by one
 
 
 class ForeignStateError(RecordingError):

@@ -16,7 +16,7 @@ import zipfile
 
 from ..errors import SettingsError
 from ..model.urdf import is_urdf_file
-from .mcap_records import MAGIC
+from .mcap_file import MAGIC
 from .table import FACTOR
 
 _STORAGE = {

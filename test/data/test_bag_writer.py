@@ -20,7 +20,7 @@ from robot_identification.data.bag_writer import (
     Qos,
     Topic,
 )
-from robot_identification.data.mcap_records import MAGIC, parts_of
+from robot_identification.data.mcap_file import MAGIC, parts_of
 from robot_identification.errors import RecordingError
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import get_typestore, Stores

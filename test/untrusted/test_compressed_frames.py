@@ -12,7 +12,7 @@ from mcap.data_stream import ReadDataStream
 from mcap.records import Chunk
 import pytest
 from robot_identification.data.bag import joint_state_messages
-from robot_identification.data.mcap_records import records_of
+from robot_identification.data.mcap_file import records_of
 from robot_identification.errors import IdentificationWarning, RecordingError
 from robot_identification.untrusted.compressed import (
     decompress,
