@@ -22,8 +22,7 @@ from .config.experiment import Experiment
 from .config.problem import IdentificationProblem
 from .config.sources import FactorSource
 from .data.bag import bag_info
-from .data.recording_config import RecordingEntry
-from .data.table import FACTOR
+from .data.recording_config import FACTOR, RecordingEntry
 from .errors import SettingsError
 from .estimation import (
     combine,

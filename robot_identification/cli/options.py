@@ -140,8 +140,7 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
     """Return the recordings to validate on, and how to filter them."""
     from ..config.experiment_file import load_experiment
     from ..config.sources import open_recording
-    from ..data.recording_config import RecordingEntry
-    from ..data.table import MotorSide
+    from ..data.recording_config import MotorSide, RecordingEntry
 
     joints = result.robot.joints
     if options.recordings.suffix in ('.yaml', '.yml') and options.recordings.is_file():

@@ -17,8 +17,7 @@ from ..data.clock import clock_of
 from ..data.column_guess import ColumnGuess, SIGNALS
 from ..data.drives import Drives, EffortDrive, PositionDrive
 from ..data.recording import Recording
-from ..data.recording_config import RecordingEntry
-from ..data.table import columns_of, SignalColumns, TIME_UNITS
+from ..data.recording_config import columns_of, RecordingEntry, SignalColumns, TIME_UNITS
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from ..estimation.effort_evidence import effort_evidence
 from ..estimation.recording_faults import beginnings, recording_faults

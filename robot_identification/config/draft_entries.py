@@ -15,10 +15,8 @@ from ..data.column_guess import ColumnGuess, guess_by_content, guess_by_name, SI
 from ..data.csv import read_head
 from ..data.drives import Drives
 from ..data.joint_state import shape_of
-from ..data.npz import array_shapes
-from ..data.parquet import read_parquet_head
-from ..data.recording_config import RecordingEntry
-from ..data.table import FACTOR, SignalColumns
+from ..data.readers import array_shapes, read_parquet_head
+from ..data.recording_config import FACTOR, RecordingEntry, SignalColumns
 from ..errors import one_of, RecordingError, SettingsError
 from ..estimation.recording_faults import beginnings
 from .sources import open_recording

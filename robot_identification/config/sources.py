@@ -99,7 +99,8 @@ class FileSource(_Entry):
         last: float | None = None
         counts = self.drives.recorded(len(self.joints))
         for table in read_tables(self.entry, self.joints, counts, self.base, size):
-            table.check(self.name, last)
+            table.check_finite(self.name)
+            table.check_order(self.name, last)
             last = float(table.time[-1])
             yield Recording(
                 time=table.time,

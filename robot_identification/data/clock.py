@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .recording import Recording, source_name
-from .table import TIME_UNITS
+from .recording_config import TIME_UNITS
 
 GAP_FACTOR = 1.5
 """A step longer than this many periods skips a sample."""

@@ -15,7 +15,7 @@ import re
 
 import numpy as np
 
-from .table import Column
+from .recording_config import Column
 
 SIGNALS = ('position', 'velocity', 'effort')
 _EFFORT = ('torque', 'current')

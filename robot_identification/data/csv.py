@@ -21,8 +21,7 @@ import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
-from .recording_config import Column, RecordingEntry, Signal
-from .table import columns_of, Counts, Table
+from .recording_config import Block, Column, columns_of, Counts, RecordingEntry, Signal
 
 MAX_LINE = 1 << 20
 """Largest length of a line [characters]."""
@@ -89,11 +88,9 @@ class _Layout:
         )
 
 
-def read_csv(
-    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
-) -> Iterator[Table]:
+def read_csv(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> Iterator[Block]:
     """
-    Read a recording from text files in parallel; parameters as for `readers.read_tables`.
+    Read blocks of up to ``size`` rows from text files in parallel.
 
     Raises
     ------
@@ -101,46 +98,40 @@ def read_csv(
         naming the file and the column, row or cell that cannot be read.
 
     """
-    files = entry.files(base)
-    used = {
-        name: file
-        for name, file in files.items()
-        if getattr(entry, name) is not None and counts.get(name) != 0
-    }
-    layouts = {file: _layout(file, entry.delimiter) for file in dict.fromkeys(used.values())}
+    files, signals = entry.files(base), entry.wanted(counts)
+    layouts = {files[name]: _layout(files[name], entry.delimiter) for name in signals}
     columns = {
-        name: _columns(layouts[file], getattr(entry, name), counts.get(name, 1), name)
-        for name, file in used.items()
+        name: _columns(layouts[files[name]], signal, counts.get(name, 1), name)
+        for name, signal in signals.items()
     }
     labels = {
-        name: tuple(layouts[used[name]].label(index) for index in indices)
-        for name, indices in columns.items()
+        name: tuple(map(layouts[files[name]].label, indices)) for name, indices in columns.items()
     }
-    labels.setdefault('time', ('time',))
     wanted = {
-        file: sorted({i for name in used if used[name] == file for i in columns[name]})
+        file: sorted({i for name in signals if files[name] == file for i in columns[name]})
         for file in layouts
     }
     readers = [_blocks(layouts[file], wanted[file], size) for file in layouts]
-    row = 0
-    for parts in _in_step(readers, list(layouts)):
-        arrays = dict(zip(layouts, parts, strict=True))
-        n_rows = len(parts[0])
-        signals = {
-            name: arrays[file][:, np.searchsorted(wanted[file], columns[name])]
-            for name, file in used.items()
+    nothing = np.empty((0, 0))
+    while True:
+        parts = {
+            file: next(reader, nothing) for file, reader in zip(layouts, readers, strict=True)
         }
-        rows = np.arange(row, row + n_rows)
-        time = signals['time'][:, 0] if 'time' in signals else entry.stamps(rows)
-        yield Table(
-            rows=rows,
-            time=time,
-            position=signals['position'],
-            velocity=signals.get('velocity'),
-            effort=signals.get('effort', np.empty((n_rows, 0))),
-            labels=labels,
-        )
-        row += n_rows
+        short = min(parts, key=lambda file: len(parts[file]))
+        long = max(parts, key=lambda file: len(parts[file]))
+        if len(parts[short]) != len(parts[long]):
+            raise RecordingError(
+                f'{short}: has fewer rows than {long}',
+                file=str(short),
+                remedy='give files of the same recording',
+            )
+        if not len(parts[short]):
+            return
+        arrays = {
+            name: parts[files[name]][:, np.searchsorted(wanted[files[name]], columns[name])]
+            for name in signals
+        }
+        yield arrays, labels
 
 
 def read_head(file: Path, rows: int) -> tuple[tuple[Column, ...], np.ndarray | None]:
@@ -184,24 +175,6 @@ def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) ->
             remedy=f"name the columns with 'columns' of {name}",
         )
     return [layout.index(column) for column in columns]
-
-
-def _in_step(readers: list[Iterator[np.ndarray]], files: list[Path]) -> Iterator[list[np.ndarray]]:
-    """Take one block of every file at a time; they have to end together."""
-    nothing = np.empty((0, 0))
-    while True:
-        parts = [next(reader, nothing) for reader in readers]
-        lengths = [len(part) for part in parts]
-        if len(set(lengths)) != 1:
-            short = int(np.argmin(lengths))
-            raise RecordingError(
-                f'{files[short]}: has fewer rows than {files[int(np.argmax(lengths))]}',
-                file=str(files[short]),
-                remedy='give files of the same recording',
-            )
-        if lengths[0] == 0:
-            return
-        yield parts
 
 
 @contextmanager

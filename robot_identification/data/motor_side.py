@@ -20,10 +20,9 @@ from ..errors import IdentificationWarning, RecordingError, SettingsError
 from ..model.mechanisms import ElasticJoints
 from .drives import Drives
 from .readers import no_samples, read_tables
-from .recording import Recording
-from .recording_config import RecordingEntry
+from .recording import Recording, Table
+from .recording_config import Counts, MotorSide, RecordingEntry
 from .sampling import GAP, interpolated, ON_GRID, rate_of
-from .table import Counts, MotorSide, Table
 
 _ENOUGH = 1000
 """Stamps from which a rate is found."""

@@ -1,28 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of recordings in any format, cut to the part that their entries give."""
+"""
+Rows of recordings in any format, cut to the part that their entries give.
+
+Tables in npz are arrays by name.  Columns of Parquet are numbers, or lists of numbers of one
+length, whose elements are columns of their own: ``observation.state[0]``, as in LeRobot's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..errors import RecordingError
+from ..errors import missing_extra, one_of, RecordingError
+from ..untrusted.compressed import DAMAGED, open_archive
+from ..untrusted.files import open_regular, require_regular
 from .csv import read_csv
-from .npz import read_npz
-from .parquet import read_parquet
-from .recording_config import RecordingEntry
+from .recording import Table
+from .recording_config import (
+    Block,
+    Column,
+    columns_of,
+    Counts,
+    RecordingEntry,
+    Signal,
+    TIME_UNITS,
+)
 from .rosbag import read_rosbag
-from .table import Counts, Table, TIME_UNITS
 
-READERS: dict[str, Callable[..., Iterator[Table]]] = {
-    'csv': read_csv,
-    'npz': read_npz,
-    'parquet': read_parquet,
-    'rosbag2': read_rosbag,
-}
+MAX_COLUMNS, MAX_LENGTH = 10_000, 1000
+"""Columns of a Parquet file, and elements of a list."""
+
+MAX_CHUNK = 1 << 30
+"""Largest size of a column of Parquet within a group of rows, uncompressed [bytes]."""
 
 
 def read_tables(
@@ -51,13 +64,38 @@ def read_tables(
     Raises
     ------
     RecordingError
-        naming the file and what in it cannot be read.
+        naming the file and what in it cannot be read: column, array, row or cell; for a bag,
+        topic, joint, effort or stamps.
+    SettingsError
+        if the names of the drives' signals are needed and not given.
+    IdentificationError
+        if pyarrow is needed and not installed.
 
     """
-    tables = READERS[entry.kind(base)](entry, joints, counts, base, size)
-    if (unit := TIME_UNITS[entry.time_unit]) != 1.0 and entry.time is not None:
-        tables = (replace(table, time=table.time * unit) for table in tables)
-    yield from _cut(tables, entry)
+    kind = entry.kind(base)
+    if kind == 'rosbag2':
+        tables = read_rosbag(entry, joints, counts, base, size)
+    else:
+        tables = _tables(entry, _READERS[kind](entry, counts, base, size))
+    first, stop = entry.rows or (None, None)
+    begin, end = entry.time_range or (None, None)
+    for table in tables:
+        keep = table.rows >= (first or 0)
+        if stop is not None:
+            keep &= table.rows < stop
+        if begin is not None:
+            keep &= table.time >= begin
+        if end is not None:
+            keep &= table.time <= end
+        if keep.all():
+            yield table
+        elif keep.any():
+            yield table.select(np.flatnonzero(keep))
+        # nothing that follows is within the cuts
+        if stop is not None and len(table) and table.rows[-1] >= stop - 1:
+            return
+        if end is not None and len(table) and table.time[-1] > end:
+            return
 
 
 def no_samples(entry: RecordingEntry) -> RecordingError:
@@ -70,25 +108,269 @@ def no_samples(entry: RecordingEntry) -> RecordingError:
     )
 
 
-def _cut(tables: Iterator[Table], entry: RecordingEntry) -> Iterator[Table]:
-    """Keep the rows within ``rows`` and ``time_range``, and stop reading after them."""
-    first, stop = entry.rows or (None, None)
-    begin, end = entry.time_range or (None, None)
-    first = 0 if first is None else first
-    for table in tables:
-        rows = table.rows
-        keep = rows >= first
-        if stop is not None:
-            keep &= rows < stop
-        if begin is not None:
-            keep &= table.time >= begin
-        if end is not None:
-            keep &= table.time <= end
-        if keep.all():
-            yield table
-        elif keep.any():
-            yield table.select(np.flatnonzero(keep))
-        if stop is not None and len(rows) and rows[-1] >= stop - 1:
-            return
-        if end is not None and len(rows) and table.time[-1] > end:
-            return
+def _tables(entry: RecordingEntry, blocks: Iterator[Block]) -> Iterator[Table]:
+    """Count the rows of blocks, and give them stamps in seconds."""
+    row = 0
+    for signals, labels in blocks:
+        n_rows = len(signals['position'])
+        rows = np.arange(row, row + n_rows)
+        given = signals.get('time')
+        time = entry.stamps(rows) if given is None else given[:, 0]
+        unit = 1.0 if given is None else TIME_UNITS[entry.time_unit]
+        yield Table(
+            rows=rows,
+            time=time if unit == 1.0 else time * unit,
+            position=signals['position'],
+            velocity=signals.get('velocity'),
+            effort=signals.get('effort', np.empty((n_rows, 0))),
+            labels={'time': ('time',), **labels},
+        )
+        row += n_rows
+
+
+# --------------------------------------------------------------------------- npz
+
+
+def _read_npz(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> Iterator[Block]:
+    """
+    Read arrays of npz files.
+
+    A signal is one array ``(n_samples, n_columns)``, or several arrays ``(n_samples,)``.  Arrays
+    cannot be read in parts, so they stay in memory.
+    """
+    files = entry.files(base)
+    signals: dict[str, np.ndarray] = {}
+    labels: dict[str, tuple[str, ...]] = {}
+    for name, signal in entry.wanted(counts).items():
+        if name == 'time':
+            time = _array(files[name], signal)
+            if time.ndim != 1:
+                raise _wrong_shape(files[name], str(signal), time.shape, '(n_samples,)')
+            signals[name] = time[:, None]
+        else:
+            signals[name], labels[name] = _signal(files[name], signal, name, counts[name])
+    n_samples = len(signals['position'])
+    for name, array in signals.items():
+        if len(array) != n_samples:
+            raise _wrong_shape(files[name], name, array.shape, f'{n_samples} rows as the position')
+    for start in range(0, n_samples, size):
+        part = slice(start, start + size)
+        yield {name: array[part] for name, array in signals.items()}, labels
+
+
+def array_shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays of a file by name; raises `RecordingError` naming it."""
+    with _damage_named(file), open_regular(file) as stream, open_archive(stream) as archive:
+        return {name: archive.array(name).shape for name in archive.arrays}
+
+
+def _signal(
+    file: Path, signal: Signal, name: str, count: int
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    keys = columns_of(signal) or (name,)
+    arrays = [_array(file, key) for key in keys]
+    if len(arrays) == 1 and arrays[0].ndim == 2:
+        array = arrays[0]
+        labels = tuple(f'{keys[0]}[:, {i}]' for i in range(array.shape[1]))
+    else:
+        for key, array in zip(keys, arrays, strict=True):
+            if array.shape != arrays[0].shape or array.ndim != 1:
+                raise _wrong_shape(file, str(key), array.shape, '(n_samples,)')
+        array, labels = np.stack(arrays, axis=1), tuple(map(str, keys))
+    if array.shape[1] != count:
+        raise _wrong_shape(file, str(keys[0]), array.shape, f'{count} columns')
+    return array, labels
+
+
+def _array(file: Path, key: Any) -> np.ndarray:
+    with _damage_named(file), open_regular(file) as stream, open_archive(stream) as archive:
+        if key not in archive.arrays:
+            raise RecordingError(
+                f"{file}: there is no array '{key}'",
+                file=str(file),
+                value=key,
+                remedy=f'its arrays are {one_of(archive.arrays)}',
+            )
+        array = archive.array(str(key))
+        if array.dtype.kind == 'U':
+            raise ValueError(f"'{key}' is text")
+    return np.asarray(array, dtype=float)
+
+
+@contextmanager
+def _damage_named(file: Path) -> Iterator[None]:
+    """Turn errors of a damaged archive into one that names the file."""
+    try:
+        yield
+    except DAMAGED as error:
+        raise RecordingError(
+            f'{file}: cannot be read as npz ({getattr(error, "strerror", None) or error})',
+            file=str(file),
+            remedy='write it with numpy.savez, numbers only',
+        ) from error
+
+
+def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -> RecordingError:
+    return RecordingError(
+        f"{file}: '{name}' has shape {shape}, expected {expected}",
+        file=str(file),
+        value=shape,
+        remedy='give one column a joint and one row a sample in every signal',
+    )
+
+
+# --------------------------------------------------------------------------- Parquet
+
+
+def _read_parquet(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> Iterator[Block]:
+    files = entry.files(base)
+    if len(set(files.values())) > 1:
+        raise RecordingError(
+            f'{entry.name}: signals in several files are not read from Parquet',
+            file=entry.name,
+            remedy='write all signals into one file',
+        )
+    file = files['position']
+    with _opened(file) as parquet:
+        known = _fields(parquet)
+        names = {
+            name: _expanded(file, known, columns_of(signal) or ())
+            for name, signal in entry.wanted(counts).items()
+        }
+        for name, columns in names.items():
+            if len(columns) != counts.get(name, 1):
+                raise RecordingError(
+                    f'{file}: {name} has {len(columns)} columns, expected {counts[name]}',
+                    file=str(file),
+                    value=columns,
+                    remedy='name one column a joint',
+                )
+        needed = {column for columns in names.values() for column in columns}
+        fields = {field: every for field, every in known.items() if needed.intersection(every)}
+        for block in _blocks(file, parquet, fields, size):
+            yield (
+                {
+                    name: np.stack([block[column] for column in columns], axis=1)
+                    for name, columns in names.items()
+                },
+                names,
+            )
+
+
+def read_parquet_head(file: Path, rows: int) -> dict[str, np.ndarray]:
+    """Return the first rows of all columns of numbers; raises as `read_tables`."""
+    with _opened(file) as parquet:
+        return next(_blocks(file, parquet, _fields(parquet), rows), {})
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """Open a file whose sizes are within limits; name it in errors of the library."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise missing_extra('pyarrow', 'parquet') from error
+    try:
+        require_regular(file)
+        with parquet.ParquetFile(file, memory_map=False) as opened:
+            metadata = opened.metadata
+            if metadata.num_columns > MAX_COLUMNS:
+                raise ValueError(f'it has {metadata.num_columns} columns')
+            for k in range(metadata.num_row_groups):
+                group = metadata.row_group(k)
+                for c in range(metadata.num_columns):
+                    if group.column(c).total_uncompressed_size > MAX_CHUNK:
+                        raise ValueError(f'a column has more than {MAX_CHUNK >> 20} MB in a group')
+            yield opened
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        reason = getattr(error, 'strerror', None) or ' '.join(str(error).split())[:200]
+        raise RecordingError(
+            f'{file}: cannot be read as Parquet ({reason})',
+            file=str(file),
+            remedy='check the file, or convert it to CSV',
+        ) from error
+
+
+def _fields(parquet: Any) -> dict[str, tuple[str, ...]]:
+    """Return the columns of numbers by field: a field of lists has several."""
+    from pyarrow import types
+
+    found: dict[str, tuple[str, ...]] = {}
+    first: Any = None
+    for field in parquet.schema_arrow:
+        kind = field.type
+        if _is_number(kind) or types.is_timestamp(kind):
+            found[field.name] = (field.name,)
+            continue
+        if types.is_fixed_size_list(kind) and _is_number(kind.value_type):
+            length = kind.list_size
+        elif types.is_list(kind) and _is_number(kind.value_type):
+            if first is None:
+                first = next(parquet.iter_batches(batch_size=1), None)
+            cell = None if first is None else first.column(field.name)[0].as_py()
+            length = 0 if cell is None else len(cell)
+        else:
+            continue
+        if 0 < length <= MAX_LENGTH:
+            found[field.name] = tuple(f'{field.name}[{k}]' for k in range(length))
+    return found
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _expanded(
+    file: Path, known: Mapping[str, tuple[str, ...]], columns: tuple[Column, ...]
+) -> tuple[str, ...]:
+    """Return the names of columns, with a field of lists as its elements."""
+    elements = [name for names in known.values() for name in names]
+    names: list[str] = []
+    for column in columns:
+        if column not in elements and column not in known:
+            raise RecordingError(
+                f"{file}: there is no column '{column}' of numbers",
+                file=str(file),
+                value=column,
+                remedy=f'its columns are {one_of(elements)}',
+            )
+        names += [str(column)] if column in elements else known[str(column)]
+    return tuple(names)
+
+
+def _blocks(
+    file: Path, parquet: Any, fields: Mapping[str, tuple[str, ...]], size: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Iterate over blocks of rows by name of column; NaN for what is missing."""
+    from pyarrow import types
+
+    for batch in parquet.iter_batches(batch_size=size, columns=list(fields)):
+        block: dict[str, np.ndarray] = {}
+        for field, names in fields.items():
+            column = batch.column(field)
+            scale = 1.0
+            if names != (field,):
+                lengths = np.asarray(column.value_lengths().fill_null(0))
+                if (lengths != len(names)).any():
+                    raise RecordingError(
+                        f"{file}: the lists of '{field}' differ in their lengths",
+                        file=str(file),
+                        value=field,
+                        remedy='write lists of one length',
+                    )
+                column = column.flatten()
+            elif types.is_timestamp(column.type):
+                column, scale = column.cast('timestamp[ns]').cast('int64'), 1e-9
+            numbers = np.asarray(column.to_numpy(zero_copy_only=False), dtype=float) * scale
+            block.update(zip(names, numbers.reshape(len(batch), len(names)).T, strict=True))
+        yield block
+
+
+_READERS: dict[str, Callable[[RecordingEntry, Counts, Path, int], Iterator[Block]]] = {
+    'csv': read_csv,
+    'npz': _read_npz,
+    'parquet': _read_parquet,
+}

@@ -17,7 +17,7 @@ import zipfile
 from ..errors import SettingsError
 from ..model.urdf import is_urdf_file
 from .mcap_file import MAGIC
-from .table import FACTOR
+from .recording_config import FACTOR
 
 _STORAGE = {
     '.mcap': (MAGIC,),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Measured data (`Recording`) and input of the regressors (`Motion`, `Samples`).
+Rows of files (`Table`), recordings at the joints, and input of the regressors (`Motion`).
 
-They are checked once, when they are made, and their arrays are read-only.
+Recordings and motions are checked once, when they are made, and their arrays are read-only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from numpy.typing import ArrayLike
 
 from ..errors import one_of, RecordingError
 
-AnyMotion = TypeVar('AnyMotion', bound='Motion')
+AnyRows = TypeVar('AnyRows', bound='Table | Recording | Motion')
+
+_LARGEST = 1e12
+"""Largest absolute value of a recorded sample; with larger ones, parameters overflow."""
 
 
 def _frozen(values: ArrayLike) -> np.ndarray:
@@ -26,27 +29,113 @@ def _frozen(values: ArrayLike) -> np.ndarray:
     return array
 
 
-def _require_shape(name: str, array: np.ndarray, shape: tuple[int, ...], source: str) -> None:
-    if array.shape != shape:
-        raise RecordingError(
-            f'{source}: {name} has shape {array.shape}, expected {shape}',
-            file=source,
-            remedy='give one column a joint and one row a sample in every signal',
-        )
+def _rows(data: AnyRows, rows: slice | np.ndarray) -> AnyRows:
+    """Return rows of all arrays."""
+    values: dict[str, Any] = {f.name: getattr(data, f.name) for f in fields(data)}
+    changes = {k: v[rows] for k, v in values.items() if isinstance(v, np.ndarray)}
+    return replace(data, **changes)
 
 
-def _require_finite(name: str, array: np.ndarray, joints: tuple[str, ...], source: str) -> None:
-    bad = ~np.isfinite(array)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise RecordingError(
-            f"{source}: {name} of joint '{joints[column]}' is {array[row, column]} in row {row} "
-            f'({int(bad.sum())} such values in all)',
-            file=source,
-            joint=joints[column],
-            value=float(array[row, column]),
-            remedy='repair or cut these rows (see rows and time_range in the experiment file)',
-        )
+def _require_increasing(source: str, time: np.ndarray, rows: np.ndarray) -> None:
+    """Require that each stamp is later than the one before; ``rows`` are their numbers."""
+    step = np.diff(time)
+    if (step > 0.0).all():
+        return
+    at = int(np.flatnonzero(~(step > 0.0))[0])
+    kind = 'occurs twice' if step[at] == 0.0 else 'goes back in time'
+    raise RecordingError(
+        f'{source}: time stamp {time[at + 1]:.9g} s in row {rows[at + 1]} {kind}',
+        file=source,
+        value=float(time[at + 1]),
+        remedy='sort the rows by time and keep one row a stamp',
+    )
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    Consecutive rows of a file.
+
+    Attributes
+    ----------
+    rows:
+        (n,) 0-based numbers of the rows (or messages) in the file; a header does not count.
+    time:
+        (n,) time stamps [s].
+    position, velocity, effort:
+        (n, k) signals as recorded; ``velocity`` may be None.
+    labels:
+        Column names of each signal, for messages.
+    origin:
+        Stamp that ``time`` is counted from [ns]; 0 where the file's own times are taken.
+
+    """
+
+    rows: np.ndarray
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray | None
+    effort: np.ndarray
+    labels: dict[str, tuple[str, ...]]
+    origin: int = 0
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    def select(self, keep: np.ndarray) -> Table:
+        """Return the rows with the indices ``keep``."""
+        return _rows(self, keep)
+
+    def check_order(self, source: str, previous: float | None) -> None:
+        """
+        Require increasing stamps, later than that of the row before [s].
+
+        Raises
+        ------
+        RecordingError
+            naming file, row and stamp.
+
+        """
+        if previous is None:
+            _require_increasing(source, self.time, self.rows)
+        else:
+            time = np.append(previous, self.time)
+            _require_increasing(source, time, np.append(-1, self.rows))
+
+    def check_finite(self, source: str) -> None:
+        """
+        Require finite values below `_LARGEST`.
+
+        Raises
+        ------
+        RecordingError
+            naming file, row and column.
+
+        """
+        for name in ('time', 'position', 'velocity', 'effort'):
+            array = getattr(self, name)
+            # comparisons with NaN are false
+            if (
+                array is None
+                or not array.size
+                or -_LARGEST <= array.min() <= array.max() <= _LARGEST
+            ):
+                continue
+            array = array.reshape(len(array), -1)
+            bad = ~(np.abs(array) <= _LARGEST)
+            row, column = np.argwhere(bad)[0]
+            value, label = float(array[row, column]), self.labels[name][column]
+            remedy = 'repair or cut these rows (rows, time_range)'
+            if name == 'effort' and bad[:, column].all():
+                remedy = 'the driver does not report it: record a robot state that has efforts'
+            when = f', at {self.time[row]:.9g} s' if np.isfinite(self.time[row]) else ''
+            raise RecordingError(
+                f"{source}: {name} '{label}' is {value} in row {self.rows[row]}{when}",
+                file=source,
+                joint=None if name == 'time' else label,
+                value=value,
+                remedy=remedy,
+            )
 
 
 @dataclass(frozen=True)
@@ -84,7 +173,7 @@ class Recording:
     source: str = 'recording'
 
     def __post_init__(self) -> None:
-        joints = tuple(self.joints)
+        object.__setattr__(self, 'joints', tuple(self.joints))
         time = _frozen(self.time)
         if time.ndim != 1:
             raise RecordingError(f'{self.source}: time has shape {time.shape}, expected (n,)')
@@ -96,29 +185,33 @@ class Recording:
                 value=float(time[row]),
                 remedy='cut the rows without a time stamp',
             )
-        step = np.diff(time)
-        if (step <= 0.0).any():
-            row = int(np.flatnonzero(step <= 0.0)[0])
-            kind = 'occurs twice' if step[row] == 0.0 else 'goes back in time'
-            raise RecordingError(
-                f'{self.source}: time stamp {time[row + 1]:.9g} s in row {row + 1} {kind}',
-                file=self.source,
-                value=float(time[row + 1]),
-                remedy='sort the rows by time and keep one row a stamp',
-            )
-        arrays = {'time': time}
-        shape = (time.size, len(joints))
+        _require_increasing(self.source, time, np.arange(time.size))
+        object.__setattr__(self, 'time', time)
         for name in ('position', 'velocity', 'effort'):
-            array = getattr(self, name)
-            if array is None and name == 'velocity':
-                continue
-            array = _frozen(array)
-            _require_shape(name, array, shape, self.source)
-            _require_finite(name, array, joints, self.source)
-            arrays[name] = array
-        object.__setattr__(self, 'joints', joints)
-        for name, array in arrays.items():
-            object.__setattr__(self, name, array)
+            if getattr(self, name) is not None or name != 'velocity':
+                object.__setattr__(self, name, self._checked(name))
+
+    def _checked(self, name: str) -> np.ndarray:
+        array, shape = _frozen(getattr(self, name)), (self.time.size, len(self.joints))
+        if array.shape != shape:
+            raise RecordingError(
+                f'{self.source}: {name} has shape {array.shape}, expected {shape}',
+                file=self.source,
+                remedy='give one column a joint and one row a sample in every signal',
+            )
+        bad = ~np.isfinite(array)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            joint = self.joints[column]
+            raise RecordingError(
+                f"{self.source}: {name} of joint '{joint}' is {array[row, column]} in row {row} "
+                f'({int(bad.sum())} such values in all)',
+                file=self.source,
+                joint=joint,
+                value=float(array[row, column]),
+                remedy='repair or cut these rows (see rows and time_range in the experiment file)',
+            )
+        return array
 
     def __len__(self) -> int:
         return self.time.size
@@ -130,15 +223,7 @@ class Recording:
 
     def rows(self, start: int | None, stop: int | None) -> Recording:
         """Return the part from row ``start`` to before row ``stop``."""
-        part = slice(start, stop)
-        velocity = None if self.velocity is None else self.velocity[part]
-        return replace(
-            self,
-            time=self.time[part],
-            position=self.position[part],
-            velocity=velocity,
-            effort=self.effort[part],
-        )
+        return _rows(self, slice(start, stop))
 
     def select(self, joints: tuple[str, ...]) -> Recording:
         """Return the columns of ``joints`` in that order; raises RecordingError for others."""
@@ -151,11 +236,10 @@ class Recording:
                     remedy=f'recorded are {one_of(self.joints)}',
                 )
         columns = [self.joints.index(joint) for joint in joints]
-        velocity = None if self.velocity is None else self.velocity[:, columns]
         return replace(
             self,
             position=self.position[:, columns],
-            velocity=velocity,
+            velocity=None if self.velocity is None else self.velocity[:, columns],
             effort=self.effort[:, columns],
             joints=tuple(joints),
         )
@@ -164,6 +248,27 @@ class Recording:
         """Iterate over the recording in parts of ``size`` rows (the last may be shorter)."""
         for start in range(0, len(self), size):
             yield self.rows(start, start + size)
+
+
+class RecordingSource(Protocol):
+    """A recording that is read in blocks, as often as wanted: in memory or in files."""
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names, in the order of the columns."""
+        ...
+
+    def blocks(self, size: int) -> Iterator[Recording]:
+        """Iterate over the recording in parts of at most ``size`` rows, from its start."""
+        ...
+
+
+def source_name(source: Any) -> str:
+    """Return the name of a recording."""
+    return str(getattr(source, 'source', 'recording'))
+
+
+AnyMotion = TypeVar('AnyMotion', bound='Motion')
 
 
 @dataclass(frozen=True)
@@ -191,12 +296,14 @@ class Motion:
         if len(shape) != 2:
             raise ValueError(f'position has shape {shape}, expected (n_samples, n_joints)')
         for name in ('position', 'velocity', 'acceleration', 'friction_state'):
-            if getattr(self, name) is None:
-                continue
-            array = _frozen(getattr(self, name))
-            if array.shape != shape:
-                raise ValueError(f'{name} has shape {array.shape}, expected {shape}')
-            object.__setattr__(self, name, array)
+            if getattr(self, name) is not None:
+                self._freeze(name, shape)
+
+    def _freeze(self, name: str, shape: tuple[int, ...]) -> None:
+        array = _frozen(getattr(self, name))
+        if array.shape != shape:
+            raise ValueError(f'{name} has shape {array.shape}, expected {shape}')
+        object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
         return self.position.shape[0]
@@ -207,13 +314,7 @@ class Motion:
 
     def rows(self: AnyMotion, start: int | None, stop: int | None) -> AnyMotion:
         """Return the part from row ``start`` to before row ``stop``, of the same type."""
-        part = slice(start, stop)
-        changes = {
-            f.name: getattr(self, f.name)[part]
-            for f in fields(self)
-            if isinstance(getattr(self, f.name), np.ndarray)
-        }
-        return replace(self, **changes)
+        return _rows(self, slice(start, stop))
 
 
 @dataclass(frozen=True)
@@ -241,32 +342,11 @@ class Samples(Motion):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ('time', 'effort', 'measured_effort'):
-            array = _frozen(getattr(self, name))
-            expected = self.position.shape[:1] if name == 'time' else self.position.shape
-            if array.shape != expected:
-                raise ValueError(f'{name} has shape {array.shape}, expected {expected}')
-            object.__setattr__(self, name, array)
+        for name in ('effort', 'measured_effort'):
+            self._freeze(name, self.position.shape)
+        self._freeze('time', self.position.shape[:1])
         object.__setattr__(self, 'joints', tuple(self.joints))
 
     def where(self, row: int, first: int = 0) -> str:
         """Return text on the time of a sample."""
         return f'{self.time[row]:.6g} s'
-
-
-class RecordingSource(Protocol):
-    """A recording that is read in blocks, as often as wanted: in memory or in files."""
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names, in the order of the columns."""
-        ...
-
-    def blocks(self, size: int) -> Iterator[Recording]:
-        """Iterate over the recording in parts of at most ``size`` rows, from its start."""
-        ...
-
-
-def source_name(source: Any) -> str:
-    """Return the name of a recording."""
-    return str(getattr(source, 'source', 'recording'))

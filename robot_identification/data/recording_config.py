@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One recording of ``data.identification`` or ``data.validation`` in the experiment file."""
+"""Location of a recording and layout of its columns, as an entry of the experiment file."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 import os
 from pathlib import Path
@@ -16,7 +17,83 @@ from ..options.fields import option
 from ..untrusted.compressed import COMPRESSED_TEXT
 from ..untrusted.files import user_path
 from .drives import Drives
-from .table import Column, Counts, FACTOR, FORMATS, MotorSide, Signal, SignalColumns, TIME_UNITS
+
+FORMATS = ('csv', 'npz', 'parquet', 'rosbag2')
+"""Kinds of recording files."""
+
+TIME_UNITS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9}
+"""Units of time stamps in tables [s]."""
+
+FACTOR = 'factor'
+"""Kind of files with a QR factor (`results.factor_file`)."""
+
+Column = int | str
+"""A column by its 0-based index, or by its name in the file's header."""
+
+
+@dataclass(frozen=True)
+class SignalColumns:
+    """A signal in a file of its own."""
+
+    file: str | None = option(
+        None, doc="File that holds the signal; null for the recording's own file"
+    )
+    columns: tuple[Column, ...] | None = option(
+        None, doc='Columns by name or 0-based index, in the order of the joints; null for all'
+    )
+
+
+Signal = str | tuple[Column, ...] | SignalColumns | None
+"""One column or array, several columns, or columns of another file."""
+
+
+def columns_of(signal: Signal | Column) -> tuple[Column, ...] | None:
+    """Return the columns of a signal, None for those that the file implies."""
+    columns = signal.columns if isinstance(signal, SignalColumns) else signal
+    return (columns,) if isinstance(columns, (str, int)) else columns
+
+
+@dataclass(frozen=True)
+class MotorSide:
+    """Location of the motors' side of a recording of a robot with elastic joints."""
+
+    file: str | None = option(
+        None,
+        doc="File or rosbag2 folder with stamps of its own; null for the recording's own file",
+    )
+    format: str | None = option(
+        None, doc='Kind of that file; null for the one by its name', choices=FORMATS
+    )
+    topic: str | None = option(
+        None,
+        doc="Topic with the motors' joint states (rosbag2); null for the recording's own topic",
+    )
+    time: Column | None = option(
+        None, doc='Column or array with the time stamps of that file in seconds (csv, npz)'
+    )
+    rate: float | None = option(
+        None, doc='Sampling rate where that file has no time column', unit='Hz', minimum=1e-3
+    )
+    position: Signal = option(
+        None,
+        doc="Columns, array or (rosbag2) names of the motors' positions, in the order of the "
+        'joints; null in a bag for the names of robot.elastic.motors',
+    )
+    velocity: Signal = option(
+        None, doc='Likewise for measured velocities; null where there are none'
+    )
+    effort: Signal = option(
+        None,
+        doc="Likewise for efforts; null where they are in the recording's own effort; in a bag "
+        "that has none either, the motors' efforts",
+    )
+
+
+Counts = Mapping[str, int]
+"""Number of columns by signal (``position``, ``velocity``, ``effort``)."""
+
+Block = tuple[dict[str, np.ndarray], dict[str, tuple[str, ...]]]
+"""Consecutive rows of a table: (n, k) numbers and the k names of their columns, by signal."""
 
 _SUFFIXES = {
     '.csv': 'csv',
@@ -172,6 +249,11 @@ class RecordingEntry:
         if 'position' in files:
             files.setdefault('time', files['position'])
         return files
+
+    def wanted(self, counts: Counts) -> dict[str, Signal]:
+        """Return the signals that are named and counted, and the time."""
+        signals = {name: getattr(self, name) for name in ('time', *counts)}
+        return {n: s for n, s in signals.items() if s is not None and counts.get(n) != 0}
 
     def check(
         self,

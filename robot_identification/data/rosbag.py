@@ -19,8 +19,8 @@ import numpy as np
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from .bag import joint_state_messages
 from .joint_state import decode, JointStates, SIGNALS
-from .recording_config import RecordingEntry
-from .table import columns_of, Counts, Table
+from .recording import Table
+from .recording_config import columns_of, Counts, RecordingEntry
 
 _NANOSECOND = 1e-9
 _NEEDED = ('position', 'effort')

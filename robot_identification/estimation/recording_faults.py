@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.clock import clock_of, likely_unit
 from ..data.recording import Recording, RecordingSource, source_name
-from ..data.table import TIME_UNITS
+from ..data.recording_config import TIME_UNITS
 from ..errors import one_of
 from ..model.robot import Robot
 from ..regressor.kinematics import tree_of

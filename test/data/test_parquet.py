@@ -8,9 +8,8 @@ import sys
 import numpy as np
 import pytest
 from robot_identification.config.draft_entries import described
-from robot_identification.data import parquet as module
-from robot_identification.data.parquet import read_parquet_head
-from robot_identification.data.readers import read_tables
+from robot_identification.data import readers as module
+from robot_identification.data.readers import read_parquet_head, read_tables
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.errors import IdentificationError, RecordingError
 

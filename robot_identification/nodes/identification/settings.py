@@ -22,8 +22,7 @@ from ...config.experiment_file import experiment_from
 from ...config.sources import FileSource
 from ...data.drives import EFFORT_KINDS
 from ...data.recognition import require_kind
-from ...data.recording_config import RecordingEntry, unusable
-from ...data.table import MotorSide
+from ...data.recording_config import MotorSide, RecordingEntry, unusable
 from ...errors import RecordingError, SettingsError
 from ...estimation.settings import EstimationSettings
 from ...model.packages import resolve_package_path
