@@ -8,7 +8,8 @@ Recordings and motions are checked once, when they are made, and their arrays ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import one_of, RecordingError
 
-AnyRows = TypeVar('AnyRows', bound='Table | Recording | Motion')
+AnyRows = TypeVar('AnyRows')
 
 _LARGEST = 1e12
 """Largest absolute value of a recorded sample; with larger ones, parameters overflow."""
@@ -31,9 +32,11 @@ def _frozen(values: ArrayLike) -> np.ndarray:
 
 def _rows(data: AnyRows, rows: slice | np.ndarray) -> AnyRows:
     """Return rows of all arrays."""
-    values: dict[str, Any] = {f.name: getattr(data, f.name) for f in fields(data)}
-    changes = {k: v[rows] for k, v in values.items() if isinstance(v, np.ndarray)}
-    return replace(data, **changes)
+    new = copy(data)
+    for name, value in vars(data).items():
+        if isinstance(value, np.ndarray):
+            object.__setattr__(new, name, value[rows])
+    return new
 
 
 def _require_increasing(source: str, time: np.ndarray, rows: np.ndarray) -> None:
