@@ -22,8 +22,15 @@ from .data.drives import Drives, EffortDrive
 from .data.recording import RecordingSource, source_name
 from .errors import RecordingError, SettingsError
 from .estimation import LinearSystem, system_of
-from .estimation.drive_gains import drive_gains, gain_rows, GainRows, NOT_IDENTIFIED
-from .estimation.drive_gains_result import DriveGains, Load, load_on
+from .estimation.drive_gains import (
+    drive_gains,
+    DriveGains,
+    gain_rows,
+    GainRows,
+    Load,
+    load_on,
+    NOT_IDENTIFIED,
+)
 from .estimation.gain_ratios import gain_ratios
 from .estimation.rows import row_blocks
 from .estimation.uncertainty import variance_inflation

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from robot_identification.base_parameters import structure
-from robot_identification.estimation.drive_gains_result import DriveGains, load_on
+from robot_identification.estimation.drive_gains import DriveGains, load_on
 from robot_identification.gains import identify_gains
 from robot_identification.regressor import build
 from robot_identification.signals import SignalSettings

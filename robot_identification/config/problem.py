@@ -10,7 +10,7 @@ import numpy as np
 from ..base_parameters import BaseStructure, structure
 from ..data.drives import Drives
 from ..estimation import choose_prior, EstimationSettings
-from ..estimation.selected_settings import ModelSelection
+from ..estimation.model_selection import ModelSelection
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..online import OnlineIdentifier

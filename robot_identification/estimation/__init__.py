@@ -7,7 +7,6 @@ from .comparison import (
     Comparison,
     FTest,
 )
-from .delay import effort_delay, EffortDelay
 from .energy import (
     energy_blocks,
     energy_system,
@@ -27,7 +26,7 @@ from .friction_slopes import (
     FrictionSlopes,
     open_slopes,
 )
-from .irls import irls, IrlsSettings
+from .irls import irls, IrlsSettings, Repair
 from .least_squares import (
     evaluate,
     ols,
@@ -42,7 +41,6 @@ from .methods import (
 )
 from .model_signature import ModelSignature
 from .mrls import mrls
-from .outliers import Repair
 from .physical import physical
 from .physical_settings import PhysicalSettings
 from .plot_samples import FitTrace, PlotSamples
@@ -57,6 +55,7 @@ from .prior import (
 from .qr_accumulator import accumulate, from_rows
 from .recursive import RecursiveLeastSquares, RecursiveSettings
 from .recursive_estimate import RecursiveEstimate
+from .residuals import effort_delay, EffortDelay
 from .row_block import RowBlock
 from .rows import row_blocks, system_of
 from .settings import (

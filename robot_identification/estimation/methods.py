@@ -18,10 +18,9 @@ from ..signals import RecordingSource, SignalSettings
 from .bounds import stated_boxes
 from .energy import energy_blocks, energy_system
 from .estimate import Estimate
-from .irls import irls
+from .irls import irls, Repair
 from .least_squares import ols, wls
 from .mrls import mrls
-from .outliers import Repair
 from .physical import physical
 from .plot_samples import TRACE_ROWS
 from .row_block import RowBlock

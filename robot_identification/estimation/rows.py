@@ -36,7 +36,7 @@ from ..signals import (
     stretches,
     WindowedSamples,
 )
-from .outliers import Repair
+from .irls import Repair
 from .plot_samples import TRACE_ROWS
 from .qr_accumulator import accumulate
 from .row_block import RowBlock, RowReader

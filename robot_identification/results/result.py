@@ -20,14 +20,13 @@ import numpy as np
 from ..base_parameters import BaseStructure
 from ..data.drives import Drives
 from ..errors import IdentificationError, SettingsError
-from ..estimation.delay import EffortDelay
-from ..estimation.drive_gains_result import DriveGains
+from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate, Fit, JointFit
 from ..estimation.hypotheses import Finding
-from ..estimation.payload_result import Payload
-from ..estimation.residuals import ResidualColour
-from ..estimation.selected_settings import ModelSelection
+from ..estimation.model_selection import ModelSelection
+from ..estimation.payload import Payload
+from ..estimation.residuals import EffortDelay, ResidualColour
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation

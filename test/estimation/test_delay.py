@@ -8,7 +8,7 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import ols, system_of
-from robot_identification.estimation.delay import effort_delay
+from robot_identification.estimation.residuals import effort_delay
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
     build,

@@ -10,8 +10,7 @@ from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import IdentifiabilityError, SettingsError
 from robot_identification.estimation import RowBlock
-from robot_identification.estimation.drive_gains import drive_gains, gain_rows
-from robot_identification.estimation.drive_gains_result import Load, load_on
+from robot_identification.estimation.drive_gains import drive_gains, gain_rows, Load, load_on
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior

@@ -7,7 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import ModelError
-from robot_identification.estimation.drive_gains_result import Load, load_on
+from robot_identification.estimation.drive_gains import Load, load_on
 from robot_identification.model.robot import Robot
 
 ROOT = Path(__file__).parents[2]

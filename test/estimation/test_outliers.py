@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from robot_identification.estimation import outliers
-from robot_identification.estimation.outliers import Magnitudes, SpikeRepair
+from robot_identification.estimation.irls import Magnitudes, SpikeRepair
 
 
 def test_scale_of_normal_residuals_is_their_standard_deviation():

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation.delay import EffortDelay
 from robot_identification.estimation.hypotheses import Finding
-from robot_identification.estimation.residuals import ResidualColour
+from robot_identification.estimation.residuals import EffortDelay, ResidualColour
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.plausibility import Finding as Implausible

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
-from robot_identification.estimation.drive_gains_result import load_on
+from robot_identification.estimation.drive_gains import load_on
 from robot_identification.gains import with_gains
 from robot_identification.model.parameters import INERTIAL_SYMBOLS
 from robot_identification.pipeline import identify
