@@ -14,7 +14,7 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
 from robot_identification.estimation.diagnosis import diagnose
-from robot_identification.estimation.hypotheses import Finding
+from robot_identification.estimation.recording_faults import RecordingFault
 from robot_identification.model.robot import Robot
 from robot_identification.regressor.settings import ModelSettings
 import yaml
@@ -33,7 +33,7 @@ Hits = Counter[tuple[str, str]]
 """How often a kind was told first, beside another one, or not at all."""
 
 
-def right(found: tuple[Finding, ...], fault: Fault) -> str:
+def right(found: tuple[RecordingFault, ...], fault: Fault) -> str:
     """Return ``first`` for a fault that was found, ``beside`` for one told as fitting alike."""
     wanted = (fault.code, set(fault.joints))
     if wanted in [(finding.code, set(finding.joints)) for finding in found]:
@@ -42,7 +42,7 @@ def right(found: tuple[Finding, ...], fault: Fault) -> str:
     return 'beside' if wanted in [(each.code, set(each.joints)) for each in alike] else ''
 
 
-def told(found: tuple[Finding, ...]) -> str:
+def told(found: tuple[RecordingFault, ...]) -> str:
     """Return what was found in a few words."""
     texts = [
         ' or '.join(

@@ -15,7 +15,7 @@ from itertools import chain
 
 import numpy as np
 
-from .base_parameters import BaseStructure, structure
+from .base_parameters import structure
 from .config.experiment import Experiment
 from .config.problem import IdentificationProblem
 from .data.drives import Drives, EffortDrive
@@ -27,7 +27,6 @@ from .estimation.drive_gains import (
     DriveGains,
     gain_rows,
     GainRows,
-    Load,
     load_on,
     NOT_IDENTIFIED,
 )
@@ -37,7 +36,12 @@ from .estimation.uncertainty import variance_inflation
 from .progress import part, Progress, silent
 from .reduction import is_factor, recordings_among, Source
 from .regressor import Regressor
-from .signals import SignalSettings
+
+_ON_SCALE = (
+    "the scale of the drives' gains is the one with which the links weigh what the prior says: if "
+    'the prior is a few per cent too heavy, so are all efforts, masses and loads; a load of known '
+    'mass (data.known_load) settles it'
+)
 
 
 def with_gains(
@@ -152,61 +156,6 @@ def gains_by_load(
 
     Raises
     ------
-    IdentificationError
-        as `identify_gains`.
-
-    """
-    known = problem.known_load
-    if known is None or not loaded:
-        return None
-    load = load_on(
-        problem.robot, known.mass, known.center_of_mass, known.inertia, frame=known.frame
-    )
-    return identify_gains(
-        recordings_among(sources),
-        recordings_among(loaded),
-        load,
-        regressor,
-        system.structure,
-        problem.signals,
-        drives=problem.drives,
-        method=known.method,
-        inflation=variance_inflation(system),
-    )
-
-
-def identify_gains(
-    without: Sequence[RecordingSource],
-    loaded: Sequence[RecordingSource],
-    load: Load,
-    regressor: Regressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-    *,
-    drives: Drives | None = None,
-    method: str = 'total',
-    inflation: float = 1.0,
-) -> DriveGains:
-    """
-    Identify drive gains from recordings of a robot without and with a load.
-
-    Parameters
-    ----------
-    without, loaded:
-        Recordings, at the joints by the assumed gains.
-    load:
-        What is known of the load.
-    regressor, structure, signals:
-        The model, and how recordings become its rows.
-    drives:
-        Holds the assumed gains; None where the recorded efforts are taken for the joints'.
-    method:
-        One of `METHODS`.
-    inflation:
-        As for `drive_gains`.
-
-    Raises
-    ------
     SettingsError
         where there is not one recorded effort for each joint.
     IdentifiabilityError
@@ -215,24 +164,31 @@ def identify_gains(
         where a recording cannot be used.
 
     """
-    names = tuple(without[0].joints)
-    effort = None if drives is None else drives.effort
-    assumed = np.eye(len(names)) if effort is None else np.array(effort.matrix)
+    known = problem.known_load
+    if known is None or not loaded:
+        return None
+    load = load_on(
+        problem.robot, known.mass, known.center_of_mass, known.inertia, frame=known.frame
+    )
+    carrying = recordings_among(loaded)
+    base, joints = system.structure, carrying[0].joints
+    effort = None if problem.drives is None else problem.drives.effort
+    assumed = np.eye(len(joints)) if effort is None else np.array(effort.matrix)
 
-    def rows(sources: Sequence[RecordingSource]) -> GainRows:
-        blocks = (row_blocks(source, regressor, structure, signals) for source in sources)
-        return gain_rows(chain.from_iterable(blocks), structure, assumed)
+    def rows(recordings: Sequence[RecordingSource]) -> GainRows:
+        blocks = (row_blocks(each, regressor, base, problem.signals) for each in recordings)
+        return gain_rows(chain.from_iterable(blocks), base, assumed)
 
     return drive_gains(
-        rows(without),
-        rows(loaded),
+        rows(recordings_among(sources)),
+        rows(carrying),
         load,
-        structure,
-        names,
+        base,
+        joints,
         assumed,
-        method=method,
-        recordings=[source_name(source) for source in loaded],
-        inflation=inflation,
+        method=known.method,
+        recordings=[source_name(each) for each in carrying],
+        inflation=variance_inflation(system),
     )
 
 
@@ -246,11 +202,12 @@ def _with_scale(
     )
     found = gains_by_load(problem, sources, loaded, regressor, system)
     identified = np.zeros(1, dtype=bool) if found is None else np.isfinite(found.factors)
-    if found is None or problem.known_load is None or not identified.any():
-        return replace(gains, warnings=_not_identified(gains) + _on_scale())
+    if found is None or not identified.any():
+        return replace(gains, warnings=(*_not_identified(gains), _ON_SCALE))
     scale, std = _common(
         found.factors[identified], found.covariance[np.ix_(identified, identified)]
     )
+    assert problem.known_load is not None
     return replace(
         gains,
         factors=scale * gains.factors,
@@ -280,13 +237,4 @@ def _not_identified(gains: DriveGains) -> tuple[str, ...]:
         'it faster and through more of their range, or identify with a known load'
         for drive, std in zip(gains.drives, gains.std, strict=True)
         if std > NOT_IDENTIFIED
-    )
-
-
-def _on_scale() -> tuple[str, ...]:
-    """Return the remark on a scale that no measurement has told."""
-    return (
-        "the scale of the drives' gains is the one with which the links weigh what the prior "
-        'says: if the prior is a few per cent too heavy, so are all efforts, masses and loads; '
-        'a load of known mass (data.known_load) settles it',
     )

@@ -7,8 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 from robot_identification.base_parameters import structure
-from robot_identification.estimation.drive_gains import DriveGains, load_on
-from robot_identification.gains import identify_gains
+from robot_identification.estimation.drive_gains import (
+    drive_gains,
+    DriveGains,
+    gain_rows,
+    load_on,
+)
+from robot_identification.estimation.rows import row_blocks
 from robot_identification.regressor import build
 from robot_identification.signals import SignalSettings
 
@@ -88,12 +93,15 @@ def gains(seed: int, known: str, method: str, noise: float) -> DriveGains:
         made = simulated_arm.recording(robot, parameters, 2 * seed + number, 0.0)
         rng = np.random.default_rng([seed, number])
         effort = made.effort / TRUE + noise * rng.normal(size=made.effort.shape)
-        runs.append([replace(made, effort=effort)])
-    return identify_gains(
-        *runs,
+        runs.append(replace(made, effort=effort))
+    base, assumed = structure(regressor, robot), np.eye(robot.n_joints)
+    signals = SignalSettings(cutoff=20.0, decimate_to=50.0, dead_zone=0.05)
+    rows = [gain_rows(row_blocks(run, regressor, base, signals), base, assumed) for run in runs]
+    return drive_gains(
+        *rows,
         load_on(robot, MASS, *KNOWN[known]),
-        regressor,
-        structure(regressor, robot),
-        SignalSettings(cutoff=20.0, decimate_to=50.0, dead_zone=0.05),
+        base,
+        robot.joints,
+        assumed,
         method=method,
     )

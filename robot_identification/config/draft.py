@@ -19,8 +19,7 @@ from ..data.drives import Drives, EffortDrive, PositionDrive
 from ..data.recording import Recording
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns, TIME_UNITS
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
-from ..estimation.effort_evidence import effort_evidence
-from ..estimation.recording_faults import beginnings, recording_faults
+from ..estimation.recording_faults import beginnings, effort_evidence, recording_faults
 from ..model.robot import Robot
 from ..results.urdf_repair import robot_with_inertia
 from .draft_entries import described, joined, timed

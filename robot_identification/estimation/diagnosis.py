@@ -11,42 +11,40 @@ there is what needs no model (`recording_faults`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..data.recording import Motion, Recording, RecordingSource
-from ..errors import RecordingError, SettingsError
+from ..data.recording import RecordingSource
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
-from ..signals import process, SignalSettings
 from .hypotheses import (
     along,
-    Change,
-    DELAYS,
-    Finding,
-    finding_of,
+    Correction,
+    fault_of,
     hypotheses,
     neighbours,
     NONE,
-    Observation,
 )
 from .hypothesis_fit import (
+    data_cost,
     FLOOR,
     gram_matrices,
     HypothesisFit,
     HypothesisModel,
     residual_squares,
-    ROWS,
 )
 from .recording_faults import (
     beginnings,
+    DiagnosisSamples,
     in_seconds,
+    observe,
     recording_faults,
+    RecordingFault,
     revolute,
     still_joints,
     with_usual_gravity,
@@ -70,12 +68,6 @@ LEAST = {
     'payload': 0.02,
 }
 """Sizes from which on faults are reported: s, logarithm of a factor, rad, share of all mass."""
-
-_STATES = ('position', 'velocity', 'acceleration')
-_SAMPLES, _FOLDS = 300, 4
-_CUTOFF, _TRIM = 8.0, 0.2
-_BRIDGED, _SHORTEST = 0.2, 2.0
-"""Gaps that are bridged, and stretches between longer ones that are used [s]."""
 
 _FINALISTS, _REFINEMENTS = 3, (1.0, 0.5, 0.25, 0.1)
 _WORTH_REFINING = 3.0
@@ -113,7 +105,7 @@ class Diagnosis:
 
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[RecordingFault, ...]
     misfit: np.ndarray
 
     def summary(self) -> str:
@@ -130,22 +122,30 @@ class Diagnosis:
 @dataclass(frozen=True)
 class Explanation:
     """
-    A change and its fit.
+    A change and the fit to samples so changed.
 
     Attributes
     ----------
-    change:
-        What is changed.
-    fit:
-        The fit to samples so changed.
+    change, fit:
+        Both.
     gain:
         How much it costs less than no change [nats].
 
     """
 
-    change: Change
+    change: Correction
     fit: HypothesisFit
     gain: float
+
+    @property
+    def key(self) -> tuple[str, tuple[int, ...]]:
+        """Kind and joints of the change."""
+        return self.change.code, self.change.joints
+
+    @property
+    def decisive(self) -> float:
+        """Gain from which on it is reported."""
+        return DECISIVE_MASSES if self.change.code == 'effort_kind' else DECISIVE
 
 
 def diagnose(
@@ -188,32 +188,10 @@ def diagnose(
         trial = Trial.of(robot, observed, model, prior)
     except np.linalg.LinAlgError:  # efforts or positions beyond all measure
         return Diagnosis(tuple(found), np.empty(0))
-    best = trial.explanations()
+    best = [trial.fault(each) for each in trial.explanations()]
     if best:
-        first, *others = (finding_of(robot, trial.numbers(each)) for each in best)
-        found.insert(0, replace(first, alternatives=tuple(others)))
+        found.insert(0, replace(best[0], alternatives=tuple(best[1:])))
     return Diagnosis(tuple(found), trial.base.misfit)
-
-
-def observe(recordings: Sequence[Recording]) -> Observation | None:
-    """Return low-passed samples of recordings; None where none can be filtered."""
-    parts = [part for recording in recordings for part in _filtered(recording)]
-    total = sum(len(part[0].position) for part in parts)
-    if not total:
-        return None
-    motions, efforts = [], []
-    moved: dict[float, list[np.ndarray]] = {late: [] for late in DELAYS}
-    for samples, shifted in parts:
-        count = max(2, round(_SAMPLES * len(samples.position) / total))
-        chosen = np.unique(np.linspace(0, len(samples.position) - 1, count).astype(int))
-        motions.append([getattr(samples, name)[chosen] for name in _STATES])
-        efforts.append(samples.effort[chosen])
-        for late in DELAYS:
-            moved[late].append(shifted(late)[chosen])
-    motion = Motion(*(np.concatenate(arrays) for arrays in zip(*motions, strict=True)))
-    fold = np.arange(len(motion)) * _FOLDS // len(motion)
-    joined = {late: np.concatenate(values) for late, values in moved.items()}
-    return Observation(motion, np.concatenate(efforts), joined, fold)
 
 
 @dataclass(frozen=True)
@@ -227,10 +205,8 @@ class Trial:
         What is compared.
     rows:
         (4, m, n, p) rows without gravity, and of 1 m/s^2 along x, y and z.
-    standing:
-        The rows under the robot's gravity.
-    grams:
-        Of these, see `gram_matrices`.
+    standing, grams:
+        (m, n, p) rows under the robot's gravity, and their `gram_matrices`.
     base:
         The fit without any change.
 
@@ -238,7 +214,7 @@ class Trial:
 
     robot: Robot
     model: HypothesisModel
-    observed: Observation
+    observed: DiagnosisSamples
     rows: np.ndarray
     standing: np.ndarray
     grams: np.ndarray
@@ -248,7 +224,7 @@ class Trial:
     def of(
         cls,
         robot: Robot,
-        observed: Observation,
+        observed: DiagnosisSamples,
         settings: ModelSettings,
         prior: ParameterSet | None = None,
     ) -> Trial:
@@ -268,42 +244,35 @@ class Trial:
 
     def explanations(self) -> list[Explanation]:
         """Return the best explanation and those nearly as good; none where nothing is wrong."""
-        mass = float(self._masses().sum())
         # a joint that stays where it is tells nothing
-        still = np.flatnonzero(still_joints(self.robot, self.observed.motion.position))
-        tried = hypotheses(self.robot.gravity, revolute(self.robot), mass)
+        still = set(np.flatnonzero(still_joints(self.robot, self.observed.motion.position)))
         if 2 * len(still) > len(self.robot.joints):
             return []
         first, bound = [], self.base.cost
-        for change in tried:
-            if not {*change.joints} & {*still}:
+        mass = float(self._masses().sum())
+        for change in hypotheses(self.robot.gravity, revolute(self.robot), mass):
+            if not still.intersection(change.joints):
                 first.append(self.explained(change, bound))
-                bound = min(bound, self.base.cost - first[-1].gain + _ROOM)
+                bound = min(bound, first[-1].fit.cost + _ROOM)
         loads = [each for each in first if each.change.code == 'payload']
         first.append(self._turned(Explanation(along(self.robot.gravity), self.base, 0.0)))
-        first = [each for each in first if each.gain > _WORTH_REFINING]
-        first.sort(key=_rank)
+        first = sorted((each for each in first if each.gain > _WORTH_REFINING), key=_rank)
         refined = [self._refined(each) for each in first[:_FINALISTS]] + first[_FINALISTS:]
-        good = [each for each in refined if each.gain > _decisive(each) and self._admissible(each)]
-        good.sort(key=_rank)
-        good = good[:1] if good and self._confirmed(good[0]) else []
-        if not good:
+        refined = sorted((each for each in refined if self._admissible(each)), key=_rank)
+        best = next((each for each in refined if each.gain > each.decisive), None)
+        if best is None or not self._confirmed(best):
             # a load may hardly cost more: its mass is what tells
-            best = max(loads, key=lambda each: each.gain, default=None)
-            return [best] if best is not None and self._admissible(best) else []
-        (best,) = good
+            load = max(loads, key=lambda each: each.gain, default=None)
+            return [load] if load is not None and self._admissible(load) else []
         near = best.gain - max(_SAME, _ALIKE * best.gain)
-        others = [each for each in refined if each is not best and each.gain > near]
-        seen = {(best.change.code, best.change.joints)}
-        for each in sorted(others, key=_rank):
-            key = (each.change.code, each.change.joints)
-            if key not in seen and self._admissible(each):
-                good.append(each)
-                seen.add(key)
-        return good
+        alike = {best.key: best}
+        for each in refined:
+            if each.gain > near:
+                alike.setdefault(each.key, each)
+        return list(alike.values())
 
-    def explained(self, change: Change, bound: float | None = None) -> Explanation:
-        """Fit the samples under a change, roughly where it costs more than a bound."""
+    def explained(self, change: Correction, bound: float | None = None) -> Explanation:
+        """Fit the samples under a change, roughly where it costs more than a bound or none."""
         bound = self.base.cost if bound is None else bound
         grams = self._grams(change, slice(None))
         effort = change.efforts(self.observed)
@@ -313,32 +282,27 @@ class Trial:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)
 
-    def numbers(self, explanation: Explanation) -> dict[str, Any]:
-        """Return the numbers of a finding on an explanation."""
+    def fault(self, explanation: Explanation) -> RecordingFault:
+        """Return the fault that an explanation tells of, with its numbers."""
         change, fit = explanation.change, explanation.fit
         before, after = self._held_out(NONE, self.base), self._held_out(change, fit)
-        after = after[_order(change, len(after))]
-        ratios = (before + FLOOR) / (after + FLOOR)
-        joint = int(np.argmax(ratios))
-        masses = fit.chi[self.model.places[:, 0]]
-        bare = self._masses()
-        usual = self.base.chi[self.model.places[:, 0]]
-        return {
-            'change': change,
-            'before': float(before[joint]),
-            'after': float(after[joint]),
-            'joint': self.robot.joints[joint],
-            'mass': float(masses[-1]),
-            'prior_mass': float(bare[-1]),
-            'total_mass': float(usual.sum()),
-            'prior_total_mass': float(bare.sum()),
-        }
+        after = after[change.effort_columns(len(after))]
+        joint = int(np.argmax((before + FLOOR) / (after + FLOOR)))
+        masses, first = self._masses(), self.model.places[:, 0]
+        return fault_of(
+            self.robot,
+            change,
+            joint=self.robot.joints[joint],
+            residuals=(float(before[joint]), float(after[joint])),
+            masses=(float(self.base.chi[first].sum()), float(masses.sum())),
+            last=(float(fit.chi[first[-1]]), float(masses[-1])),
+        )
 
     def _admissible(self, explanation: Explanation) -> bool:
         """Tell whether a change is so large that good recordings of good robots do not show it."""
-        change = explanation.change
+        change, masses = explanation.change, self._masses()
         size = abs(change.size)
-        ratios = self.base.chi[self.model.places[:, 0]] / self._masses()
+        ratios = self.base.chi[self.model.places[:, 0]] / masses
         if change.code == 'effort_scale':
             size = abs(np.log(size))
         elif change.code == 'effort_kind':
@@ -348,9 +312,8 @@ class Trial:
         elif change.code == 'gravity_direction':
             size = _angle(np.array(change.gravity), self.robot.gravity)
         elif change.code == 'payload':
-            bare = self._masses()
-            added = (ratios[-1] - 1.0) * bare[-1] / bare.sum()
-            size = added if ratios[-1] > _HEAVIER else 0.0
+            heavier = ratios[-1] > _HEAVIER
+            size = (ratios[-1] - 1.0) * masses[-1] / masses.sum() if heavier else 0.0
         return bool(size >= LEAST.get(change.code, 0.0))
 
     def _confirmed(self, explanation: Explanation) -> bool:
@@ -358,20 +321,15 @@ class Trial:
         costs = []
         for change, fit in ((NONE, self.base), (explanation.change, explanation.fit)):
             square = self._held_out(change, fit) ** 2
-            data = 0.5 * ROWS * np.log(square + FLOOR**2).sum()
-            costs.append(data + self._model(change).prior_cost(fit.chi))
+            costs.append(data_cost(square) + self._model(change).prior_cost(fit.chi))
         gained = costs[0] - costs[1] if np.isfinite(costs).all() else -np.inf
-        return bool(gained > 0.5 * _decisive(explanation))
+        return bool(gained > 0.5 * explanation.decisive)
 
-    def _held_out(self, change: Change, fit: HypothesisFit) -> np.ndarray:
+    def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""
         fold, effort = self.observed.fold, change.efforts(self.observed)
-        parts = np.array(
-            [
-                _normalised(self._grams(change, fold == k), effort)
-                for k in range(int(fold.max()) + 1)
-            ]
-        )
+        grams = [self._grams(change, fold == k) for k in range(int(fold.max()) + 1)]
+        parts = np.array([_normalised(each, effort) for each in grams])
         square = np.zeros(parts.shape[1])
         for k, part in enumerate(parts):
             # a sum stays positive semidefinite, the difference from the whole might not
@@ -383,10 +341,10 @@ class Trial:
         """Return (b,) masses of the links by the prior [kg]."""
         return np.array([body.mass for body in self.model.bodies])
 
-    def _model(self, change: Change) -> HypothesisModel:
+    def _model(self, change: Correction) -> HypothesisModel:
         return self.model.with_load(change.load, _RADIUS) if change.load else self.model
 
-    def _grams(self, change: Change, which: slice | np.ndarray) -> np.ndarray:
+    def _grams(self, change: Correction, which: slice | np.ndarray) -> np.ndarray:
         effort = change.efforts(self.observed)[which]
         if change.moves:
             motion = change.motion(self.observed.motion)
@@ -451,41 +409,6 @@ def _comparable(robot: Robot, model: ModelSettings) -> bool:
     return not closed and model.elastic is None and robot.n_joints <= MOST_JOINTS
 
 
-def _decisive(explanation: Explanation) -> float:
-    return DECISIVE_MASSES if explanation.change.code == 'effort_kind' else DECISIVE
-
-
-def _filtered(recording: Recording) -> Iterator[tuple[Any, Any]]:
-    """Iterate over the low-passed stretches of a recording, and their efforts moved in time."""
-    if len(recording) < 20:
-        return
-    steps = np.diff(recording.time)
-    step = float(np.median(steps))
-    cuts = np.flatnonzero(steps > max(_BRIDGED, 5.0 * step)) + 1
-    for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
-        time = recording.time[a:b]
-        if time[-1] - time[0] < _SHORTEST:
-            continue
-        even = np.arange(time[0], time[-1], step)
-        position, effort = (
-            np.stack([np.interp(even, time, column) for column in array[a:b].T], axis=1)
-            for array in (recording.position, recording.effort)
-        )
-        whole = Recording(even, position, effort, recording.joints, source=recording.source)
-        settings = SignalSettings(cutoff=min(_CUTOFF, 0.2 / step), decimate_to=None, trim=_TRIM)
-        try:
-            samples = process(whole, settings)
-        except (RecordingError, SettingsError):
-            continue
-
-        def moved(late: float, samples: Any = samples) -> np.ndarray:
-            wanted = samples.time + late
-            columns = [np.interp(wanted, samples.time, column) for column in samples.effort.T]
-            return np.stack(columns, axis=1)
-
-        yield samples, moved
-
-
 def _standing(rows: np.ndarray, gravity: np.ndarray) -> np.ndarray:
     """Return the rows under gravity, (m, n, p)."""
     return np.asarray(rows[0] + np.tensordot(gravity, rows[1:], axes=1))
@@ -498,11 +421,6 @@ def _normalised(grams: np.ndarray, effort: np.ndarray) -> np.ndarray:
 def _variances(effort: np.ndarray) -> np.ndarray:
     """Return the variance of each joint's effort, or what stands for it where there is none."""
     return np.asarray(np.maximum(effort.var(axis=0), 1e-12 * effort.mean(axis=0) ** 2 + 1e-30))
-
-
-def _order(change: Change, n: int) -> list[int]:
-    """Return where the recorded efforts of each joint have gone."""
-    return [change.effort.get(j, j) for j in range(n)]
 
 
 def _angle(first: np.ndarray, second: np.ndarray) -> float:

@@ -20,7 +20,7 @@ the load is beside the noise; total least squares (``total``) does not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from ..errors import IdentifiabilityError, SettingsError
 from ..model.robot import Robot
 from . import RowBlock
 from .estimate import plain
+from .plot_samples import read_only
 from .qr import GrowingTriangle
 
 METHODS = ('total', 'constrained')
@@ -65,13 +66,6 @@ class Load:
 
     link: str
     parameters: np.ndarray
-
-    def __post_init__(self) -> None:
-        array = np.array(self.parameters, dtype=float)
-        if array.shape != (10,) or not np.isfinite(array).any():
-            raise ValueError('a load has ten parameters, one of them known at least')
-        array.setflags(write=False)
-        object.__setattr__(self, 'parameters', array)
 
     @property
     def known(self) -> np.ndarray:
@@ -152,7 +146,7 @@ class DriveGain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -193,17 +187,14 @@ class DriveGains:
     assumed: np.ndarray
     method: str
     recordings: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
     reference: str = ''
     scale: str = ''
     scale_std: float = float('nan')
     growth: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ('factors', 'covariance', 'assumed'):
-            array = np.array(getattr(self, name), dtype=float)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        read_only(self)
 
     @property
     def std(self) -> np.ndarray:
@@ -251,14 +242,13 @@ class DriveGains:
         if self.reference:
             return self._ratio_table()
         width = max(5, *(len(drive) for drive in self.drives))
-        lines = [
-            'Drive gains',
-            f'{"drive":<{width}}{"assumed":>13}{"identified":>13}{"std":>13}{"change %":>12}',
-        ]
-        for gain in self:
-            cells = f'{gain.assumed:>13.5g}{gain.gain:>13.5g}{gain.std:>13.2g}'
-            lines.append(f'{gain.drive:<{width}}{cells}{gain.relative_change:>+12.2f}')
-        return '\n'.join(lines).replace('nan', '  -')
+        head = f'{"drive":<{width}}{"assumed":>13}{"identified":>13}{"std":>13}{"change %":>12}'
+        rows = (
+            f'{gain.drive:<{width}}{gain.assumed:>13.5g}{gain.gain:>13.5g}{gain.std:>13.2g}'
+            f'{gain.relative_change:>+12.2f}'
+            for gain in self
+        )
+        return '\n'.join(['Drive gains', head, *rows]).replace('nan', '  -')
 
     def _ratio_table(self) -> str:
         """Return a table of gains and of their ratios to that of the reference drive."""
@@ -416,27 +406,13 @@ def drive_gains(
 
 @dataclass(frozen=True)
 class _Runs:
-    """
-    Rows without and with the load, and what the load adds to the base parameters.
-
-    Attributes
-    ----------
-    without, loaded:
-        The rows.
-    known:
-        (b,) what the known parameters of the load add.
-    unknown:
-        (b, u) what each of the others adds for one unit of it.
-    link:
-        The carrier, for messages.
-
-    """
+    """Rows without and with the load, and what the load adds to the base parameters."""
 
     without: GainRows
     loaded: GainRows
-    known: np.ndarray
-    unknown: np.ndarray
-    link: str
+    known: np.ndarray  # (b,) what the known parameters of the load add
+    unknown: np.ndarray  # (b, u) what each of the others adds for one unit of it
+    link: str  # the carrier, for messages
 
     def part(self, joints: np.ndarray, drives: np.ndarray, b: int) -> _Runs:
         """Return the rows of some joints with the columns of some drives, (n,) bool each."""
@@ -454,11 +430,11 @@ class _Runs:
 
 @dataclass(frozen=True)
 class _Solution:
-    """(n,) factors, their (n, n) covariance, and (n,) by how much noise has shrunk them."""
+    """Gains of n drives."""
 
-    factors: np.ndarray
-    covariance: np.ndarray
-    shrinkage: np.ndarray
+    factors: np.ndarray  # (n,)
+    covariance: np.ndarray  # (n, n)
+    shrinkage: np.ndarray  # (n,) by how much noise has shrunk the factors
 
 
 def _iterated(runs: _Runs, assumed: np.ndarray, method: str) -> _Solution:

@@ -129,7 +129,8 @@ class HypothesisModel:
         columns = np.arange(len(prior.layout))
         places = np.array([columns[prior.layout.of(body.link)] for body in bodies], dtype=int)
         pulled = tuple(
-            build(with_gravity(robot, gravity), model) for gravity in (np.zeros(3), *np.eye(3))
+            build(robot.with_gravity(gravity), model)
+            for gravity in np.vstack([np.zeros(3), np.eye(3)]).tolist()
         )
         return cls(
             bodies=bodies,
@@ -162,12 +163,7 @@ class HypothesisModel:
         bodies = (*others, replace(last, mass=last.mass + mass, pseudo_inertia=inertia))
         return replace(self, bodies=bodies, units=relative_units(bodies))
 
-    def fit(
-        self,
-        grams: np.ndarray,
-        start: HypothesisFit | None = None,
-        bound: float = np.inf,
-    ) -> HypothesisFit:
+    def fit(self, grams: np.ndarray, bound: float = np.inf) -> HypothesisFit:
         """
         Fit to rows by their Gram matrices.
 
@@ -176,8 +172,6 @@ class HypothesisModel:
         grams:
             (n, p + 1, p + 1) means over samples of [W_j | tau_j]' [W_j | tau_j], relative to the
             variance of tau_j.
-        start:
-            The fit of a similar hypothesis.
         bound:
             Cost that is of interest; the fit is given up where it will be much above.
 
@@ -186,13 +180,12 @@ class HypothesisModel:
             least = _free_fit(grams)
             if least.cost > bound + _SLACK:
                 return least
-        variance = np.full(len(grams), _USUAL**2) if start is None else start.misfit**2 + FLOOR**2
-        chi = self._begin(grams) if start is None else start.chi
+        variance, chi = np.full(len(grams), _USUAL**2), self._begin(grams)
         for _ in range(_ROUNDS):
             weights = ROWS / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi)
             square = residual_squares(grams, chi)
-            cost = self._cost(square, chi)
+            cost = data_cost(square) + self.prior_cost(chi)
             previous, variance = variance, square + FLOOR**2
             if cost > bound + _HOPELESS or np.abs(np.log(variance / previous)).max() < _SETTLED:
                 break
@@ -200,12 +193,7 @@ class HypothesisModel:
 
     def refit(self, grams: np.ndarray, fitted: HypothesisFit) -> np.ndarray:
         """Return (p,) parameters from other rows, with the weights of a fit."""
-        total = np.tensordot(fitted.weights, grams, axes=1)
-        return self._solve(total, fitted.chi)
-
-    def _cost(self, square: np.ndarray, chi: np.ndarray) -> float:
-        data = 0.5 * ROWS * np.log(square + FLOOR**2).sum()
-        return float(data + self.prior_cost(chi))
+        return self._solve(np.tensordot(fitted.weights, grams, axes=1), fitted.chi)
 
     def prior_cost(self, chi: np.ndarray) -> float:
         """Return what the distance of the links from the prior's costs."""
@@ -340,7 +328,12 @@ def _free_fit(grams: np.ndarray) -> HypothesisFit:
         chi = scipy.linalg.cho_solve(factor, total[:p, p] / scale, check_finite=False) / scale
         square = residual_squares(grams, chi)
         variance = square + FLOOR**2
-    return HypothesisFit(float(0.5 * ROWS * np.log(variance).sum()), np.sqrt(square), chi, weights)
+    return HypothesisFit(data_cost(square), np.sqrt(square), chi, weights)
+
+
+def data_cost(square: np.ndarray) -> float:
+    """Return the cost of (n,) mean squares of the relative residuals [nats]."""
+    return float(0.5 * ROWS * np.log(square + FLOOR**2).sum())
 
 
 def residual_squares(grams: np.ndarray, chi: np.ndarray) -> np.ndarray:
@@ -356,12 +349,3 @@ def gram_matrices(rows: np.ndarray, effort: np.ndarray) -> np.ndarray:
     both[:, :, :p] = rows.transpose(1, 0, 2)
     both[:, :, p] = effort.T
     return np.asarray(both.transpose(0, 2, 1) @ both)
-
-
-def with_gravity(robot: Robot, gravity: np.ndarray) -> Robot:
-    """Return a robot that stands otherwise."""
-    model = robot.model.copy()
-    model.gravity.linear = gravity
-    changed = replace(robot, gravity=gravity, model=model)
-    object.__setattr__(changed, 'opened', changed)
-    return changed

@@ -119,15 +119,14 @@ From what predicts the efforts of k samples, (k, n) measured efforts and (k, n) 
 joint moves, to the (k, n) efforts to go on with.
 """
 
-_HELD = 1 << 17
-"""Residuals of a joint that its scale is taken over; of more, every second, fourth, ... one."""
-
 _NORMAL = 0.6744897501960817
 """Median of the magnitude of a standard normal variable."""
 
 
 class Magnitudes:
     """Sizes of the residuals of one joint, evenly thinned where there are too many."""
+
+    limit = 1 << 17
 
     def __init__(self) -> None:
         self._parts: list[np.ndarray] = []
@@ -139,7 +138,7 @@ class Magnitudes:
         self._seen += sizes.size
         self._parts.append(part)
         self._held += part.size
-        while self._held > _HELD:
+        while self._held > self.limit:
             # every second one of an even grid that starts at the first is an even grid again
             self._parts = [np.concatenate(self._parts)[::2]]
             self._held = self._parts[0].size

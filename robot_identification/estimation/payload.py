@@ -18,7 +18,9 @@ manipulators" (ICRA 2007).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,9 +48,10 @@ from ..options.fields import option
 from . import evaluate, Fit, LinearSystem, ParameterEstimate
 from .estimate import IDENTIFIED, NOT_EXCITED, plain
 from .identifiability import identifiability
-from .least_squares import joint_weights, Solution, solve
+from .least_squares import joint_weights, solve
 from .log_det import LogDetProblem, minimise
 from .physical_constraints import Body, relative_units
+from .plot_samples import read_only
 from .tables import number, percent
 from .uncertainty import part_scores, sum_covariance
 
@@ -126,6 +129,8 @@ class Payload:
         Of ``base``, by blocks of time where the rows came with it; NaN in rows and columns of what
         is not told.  Errors that all runs have in common, those of drive gains above all, are not
         in it.
+    classical_std:
+        Standard deviations of ``base`` were its rows independent.
     reasons:
         Why an entry is not told; empty where it is.
     standard:
@@ -136,7 +141,7 @@ class Payload:
         Whether the ten parameters that fit best could belong to a body by themselves; None where
         they are not all told.
     physical:
-        Whether ``standard`` is a physical body, as it is unless the solver for that is missing.
+        Whether ``standard`` is a physical body.
     residual_std:
         Square root of the residual variance of the weighted rows.
     fit, fit_without:
@@ -146,8 +151,6 @@ class Payload:
         Names of the runs with the load.
     warnings:
         In words, what a user should know.
-    classical_std:
-        Standard deviations of ``base`` were its rows independent; None where not known.
 
     """
 
@@ -156,6 +159,7 @@ class Payload:
     base: ParameterSet
     expressions: tuple[str, ...]
     covariance: np.ndarray
+    classical_std: np.ndarray
     reasons: tuple[str, ...]
     standard: np.ndarray
     told: np.ndarray
@@ -166,13 +170,9 @@ class Payload:
     fit_without: Fit
     recordings: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    classical_std: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (('covariance', float), ('standard', float), ('told', bool)):
-            array = np.array(getattr(self, name), dtype=kind)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        read_only(self)
 
     @property
     def std(self) -> np.ndarray:
@@ -225,7 +225,6 @@ class Payload:
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists in the shape of the result file."""
         names = [f'load.{symbol}' for symbol in INERTIAL_SYMBOLS]
-        check = self.consistency
         return {
             'link': self.link,
             'frame': self.frame,
@@ -239,20 +238,16 @@ class Payload:
             ],
             'body': None if self.body is None else self.body.to_dict(),
             'mass_std': plain(self.mass_std),
-            'classical_std': None
-            if self.classical_std is None
-            else [plain(float(value)) for value in self.classical_std],
-            'center_of_mass_std': [plain(float(value)) for value in self.center_of_mass_std],
+            'classical_std': [plain(value) for value in self.classical_std.tolist()],
+            'center_of_mass_std': [plain(value) for value in self.center_of_mass_std.tolist()],
             'physical': self.physical,
-            'consistency': None
-            if check is None
-            else {f.name: getattr(check, f.name) for f in fields(check)},
+            'consistency': None if self.consistency is None else asdict(self.consistency),
             'residual_std': plain(self.residual_std),
             **self.fit.to_dict(),
             'relative_error_without_load': plain(self.fit_without.relative_error),
             'covariance': [
-                [plain(float(value)) for value in row[: i + 1]]
-                for i, row in enumerate(self.covariance)
+                [plain(value) for value in row[: i + 1]]
+                for i, row in enumerate(self.covariance.tolist())
             ],
             'warnings': list(self.warnings),
         }
@@ -278,21 +273,86 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """
-    Rows of the load alone, with the robot's parameters projected out.
+class _Runs:
+    """The rows of both runs by their R factors, weighted, one below the other."""
 
-    Attributes
-    ----------
-    factor:
-        (11, 11) R of [columns of the ten parameters | effort].
-    independent:
-        Number of independent rows less that of the robot's parameters.
+    without: LinearSystem
+    loaded: LinearSystem
+    weights: tuple[np.ndarray, np.ndarray]  # (n,) of the joints' rows in either
+    robot: np.ndarray  # (m, r) columns of the base parameters, and of the loaded runs' friction
+    load: np.ndarray  # (m, k)
+    effort: np.ndarray  # (m,)
+    friction: list[int]  # base parameters that the loaded runs have of their own
 
-    """
+    @classmethod
+    def of(
+        cls,
+        without: LinearSystem,
+        loaded: LinearSystem,
+        columns: np.ndarray,
+        settings: PayloadSettings,
+    ) -> _Runs:
+        """Stack the rows; ``columns``, (b, k), are what the load adds to the base parameters."""
+        light = heavy = joint_weights(without)
+        with suppress(RecordingError):  # so short that its residuals tell nothing of its noise
+            heavy = joint_weights(loaded)
+        names = without.structure.base_layout.names if settings.own_friction else ()
+        friction = [i for i, name in enumerate(names) if name.rpartition('.')[2] in _FRICTION]
+        first, second = without.stacked(light), loaded.stacked(heavy)
+        rows = np.vstack(
+            [
+                _columns(first[:, :-1], friction, columns, 0.0),
+                _columns(second[:, :-1], friction, columns),
+            ]
+        )
+        size = without.n_base + len(friction)
+        effort = np.concatenate([first[:, -1], second[:, -1]])
+        weights = light, heavy
+        return cls(without, loaded, weights, rows[:, :size], rows[:, size:], effort, friction)
 
-    factor: np.ndarray
-    independent: float
+    def projected(self) -> tuple[np.ndarray, float]:
+        """Return R of [load | effort] beside the robot's columns, and its independent rows."""
+        norms = np.linalg.norm(self.robot, axis=0)
+        seen = norms > 0.0
+        u, s, _ = np.linalg.svd(self.robot[:, seen] / norms[seen], full_matrices=False)
+        basis = u[:, s > _RANGE * s[0]]
+        rest = np.column_stack([self.load, self.effort])
+        for _ in range(2):
+            rest = rest - basis @ (basis.T @ rest)
+        independent = self.without.n_independent + self.loaded.n_independent - basis.shape[1]
+        return np.asarray(np.linalg.qr(rest, mode='r')), independent
+
+    def covariance(self, columns: np.ndarray, told: np.ndarray) -> np.ndarray:
+        """
+        Return the (k, k) covariance of k parameters of the load by blocks of time.
+
+        ``columns``, (b, k), are what they add to the base parameters, ``told`` their places.
+        """
+        design = np.hstack([self.robot, self.load[:, told]])
+        found, norms = _least_squares(design, self.effort), _norms(design)
+        inverse = np.linalg.pinv(design / norms, rcond=_RANGE) / norms[:, None]
+        influence = inverse[self.robot.shape[1] :] @ inverse.T
+        covariance = np.zeros((told.size, told.size))
+        for system, weights, share in zip(
+            (self.without, self.loaded), self.weights, (0.0, 1.0), strict=True
+        ):
+            expanded = partial(_columns, friction=self.friction, load=columns, share=share)
+            scores = part_scores(system, weights, found, expanded)
+            covariance += sum_covariance(scores @ influence.T)
+        return covariance
+
+    def fits(self, load: np.ndarray, added: np.ndarray) -> tuple[Fit, Fit]:
+        """
+        Return the fit of the loaded runs with the load, and by the other runs alone.
+
+        ``load``, (k,), are its parameters, ``added``, (b,), what they add to the base parameters.
+        """
+        together = _least_squares(self.robot, self.effort - self.load @ load)
+        base = together[: added.size] + added
+        base[self.friction] += together[added.size :]
+        alone = self.without.stacked(self.weights[0])
+        unloaded = _least_squares(alone[:, :-1], alone[:, -1])
+        return evaluate(self.loaded, base), evaluate(self.loaded, unloaded)
 
 
 def payload(
@@ -329,7 +389,6 @@ def payload(
         where there are too few rows.
 
     """
-    settings = settings or PayloadSettings()
     structure = without.structure
     link, placement = robot.attachment(frame)
     if link not in body_links(structure.layout):
@@ -340,30 +399,32 @@ def payload(
         )
     columns = structure.regrouping[:, structure.layout.of(link)] @ _moved(placement)
     layout = ParameterLayout.inertial(('load',))
-    weights = _weights(without, loaded)
-    rows = _rows(without, loaded, weights, columns, settings)
+    runs = _Runs.of(without, loaded, columns, settings or PayloadSettings())
+    whole, independent = runs.projected()
     chosen, regrouping = _combinations(columns)
     told_layout = layout.select(chosen)
-    factor = np.column_stack([rows.factor[:, chosen], rows.factor[:, -1]])
-    known = identifiability(factor, int(rows.independent), told_layout)
+    factor = whole[:, [*chosen, -1]]
+    known = identifiability(factor, int(independent), told_layout)
     if not known.excited.any():
         raise IdentifiabilityError(
             f"the recordings do not determine the load on '{link}'",
             link=link,
             remedy='move the joints before it, with and without the load',
         )
-    solution = solve(factor, known.excited, np.zeros(len(chosen)), rows.independent)
-    covariance = _covariance(
-        without, loaded, weights, columns[:, chosen], solution, known.excited, settings
-    )
+    solution = solve(factor, known.excited, np.zeros(len(chosen)), independent)
+    covariance = solution.covariance
+    if without.blocks is not None and loaded.blocks is not None:
+        told = chosen[known.excited]
+        covariance = np.full(covariance.shape, np.nan)
+        covariance[np.ix_(known.excited, known.excited)] = runs.covariance(columns[:, told], told)
     regrouping = _recorded(factor[:, :-1], known.excited) @ regrouping
     alone = (np.count_nonzero(regrouping, axis=1) == 1) & known.excited
     told = np.isin(np.arange(len(INERTIAL_SYMBOLS)), chosen[alone])
     free = np.zeros(len(INERTIAL_SYMBOLS))
     free[chosen] = solution.base
     consistency = _consistency(free, layout) if told.all() else None
-    standard, warnings = _body(rows, free, solution.residual_std, told, consistency)
-    fit, fit_without = _fit(without, loaded, weights, columns @ free, settings)
+    standard, warnings = _body(whole, free, solution.residual_std, told, consistency)
+    fit, fit_without = runs.fits(free, columns @ free)
     return Payload(
         link=link,
         frame=frame or link,
@@ -387,14 +448,21 @@ def payload(
     )
 
 
-def _weights(without: LinearSystem, loaded: LinearSystem) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the joints in both runs, which may be noisy to different degrees."""
-    weights = joint_weights(without)
-    try:
-        return weights, joint_weights(loaded)
-    except RecordingError:
-        # so short that its residuals tell nothing of its noise
-        return weights, weights
+def _columns(
+    rows: np.ndarray, friction: list[int], load: np.ndarray, share: float = 1.0
+) -> np.ndarray:
+    """Return base columns, (m, b), with those of a share of the load and its runs' friction."""
+    return np.hstack([rows, share * rows[:, friction], share * (rows @ load)])
+
+
+def _norms(matrix: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(matrix, axis=0)
+    return np.where(norms > 0.0, norms, 1.0)
+
+
+def _least_squares(matrix: np.ndarray, effort: np.ndarray) -> np.ndarray:
+    norms = _norms(matrix)
+    return np.asarray(np.linalg.lstsq(matrix / norms, effort, rcond=_RANGE)[0]) / norms
 
 
 def _moved(placement: pin.SE3) -> np.ndarray:
@@ -404,40 +472,6 @@ def _moved(placement: pin.SE3) -> np.ndarray:
     return np.array(
         [from_pseudo_inertia(transform @ pseudo_inertia(e) @ transform.T) for e in units]
     ).T
-
-
-def _robot_columns(
-    without: LinearSystem, settings: PayloadSettings, light: np.ndarray, heavy: np.ndarray
-) -> np.ndarray:
-    """Columns of what is unknown about the robot, over the rows of both runs."""
-    both = np.vstack([light[:, :-1], heavy[:, :-1]])
-    if not settings.own_friction:
-        return both
-    own = _friction(without)
-    extra = np.vstack([np.zeros((len(light), len(own))), heavy[:, own]])
-    return np.hstack([both, extra])
-
-
-def _rows(
-    without: LinearSystem,
-    loaded: LinearSystem,
-    weights: tuple[np.ndarray, np.ndarray],
-    columns: np.ndarray,
-    settings: PayloadSettings,
-) -> _Rows:
-    light, heavy = without.stacked(weights[0]), loaded.stacked(weights[1])
-    robot = _robot_columns(without, settings, light, heavy)
-    load = np.vstack([np.zeros((len(light), columns.shape[1])), heavy[:, :-1] @ columns])
-    effort = np.concatenate([light[:, -1], heavy[:, -1]])
-    norms = np.linalg.norm(robot, axis=0)
-    seen = norms > 0.0
-    u, s, _ = np.linalg.svd(robot[:, seen] / norms[seen], full_matrices=False)
-    basis = u[:, s > _RANGE * s[0]]
-    rest = np.column_stack([load, effort])
-    for _ in range(2):
-        rest = rest - basis @ (basis.T @ rest)
-    factor = np.asarray(np.linalg.qr(rest, mode='r'))
-    return _Rows(factor, without.n_independent + loaded.n_independent - basis.shape[1])
 
 
 def _combinations(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -475,22 +509,26 @@ def _consistency(vector: np.ndarray, layout: ParameterLayout) -> LinkConsistency
 
 
 def _body(
-    rows: _Rows,
+    factor: np.ndarray,
     free: np.ndarray,
     residual_std: float,
     told: np.ndarray,
     consistency: LinkConsistency | None,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the parameters of the physical body that fits best, and what is to be said of it."""
+    """
+    Return the parameters of the physical body that fits best, and what is to be said of it.
+
+    ``factor``, (11, 11), is R of [load | effort].
+    """
     if consistency is not None and consistency.physical:
         return free, ()
     mass = abs(free[0]) if told[0] and free[0] != 0.0 else 1.0
     radius = _RADIUS
     ball = Body('load', mass, np.diag([mass * radius**2] * 3 + [mass]))
-    noise = max(residual_std, 1e-9 * abs(float(rows.factor[-1, -1])))
+    noise = max(residual_std, 1e-9 * abs(float(factor[-1, -1])))
     problem = LogDetProblem(
-        matrix=rows.factor[:, :-1] / noise,
-        target=rows.factor[:, -1] / noise,
+        matrix=factor[:, :-1] / noise,
+        target=factor[:, -1] / noise,
         places=np.arange(len(INERTIAL_SYMBOLS))[None],
         units=relative_units((ball,)),
         # what the recordings do not tell stays near a ball at the frame's origin
@@ -513,82 +551,3 @@ def _body(
             'nearest consistent one is given beside it'
         )
     return found, tuple(notes)
-
-
-def _covariance(
-    without: LinearSystem,
-    loaded: LinearSystem,
-    weights: tuple[np.ndarray, np.ndarray],
-    columns: np.ndarray,
-    solution: Solution,
-    excited: np.ndarray,
-    settings: PayloadSettings,
-) -> np.ndarray:
-    """
-    Return the covariance of the load by blocks of time, the classical one where time is not known.
-
-    ``columns``, (b, k), are those of the load, ``excited``, (k,), what of it is estimated.
-    """
-    if without.blocks is None or loaded.blocks is None:
-        return solution.covariance
-    told = columns[:, excited]
-    friction = _friction(without) if settings.own_friction else np.zeros(0, dtype=int)
-
-    def unloaded(rows: np.ndarray) -> np.ndarray:
-        return np.hstack([rows, np.zeros((len(rows), friction.size + told.shape[1]))])
-
-    def carrying(rows: np.ndarray) -> np.ndarray:
-        return np.hstack([rows, rows[:, friction], rows @ told])
-
-    light, heavy = without.stacked(weights[0]), loaded.stacked(weights[1])
-    design = np.vstack([unloaded(light[:, :-1]), carrying(heavy[:, :-1])])
-    found = _least_squares(design, np.concatenate([light[:, -1], heavy[:, -1]]))
-    norms = np.linalg.norm(design, axis=0)
-    norms[norms == 0.0] = 1.0
-    inverse = np.linalg.pinv(design / norms, rcond=_RANGE) / norms[:, None]
-    influence = inverse[found.size - told.shape[1] :] @ inverse.T
-    covariance = np.full(solution.covariance.shape, np.nan)
-    covariance[np.ix_(excited, excited)] = sum(
-        sum_covariance(part_scores(system, scales, found, expanded) @ influence.T)
-        for system, scales, expanded in (
-            (without, weights[0], unloaded),
-            (loaded, weights[1], carrying),
-        )
-    )
-    return covariance
-
-
-def _fit(
-    without: LinearSystem,
-    loaded: LinearSystem,
-    weights: tuple[np.ndarray, np.ndarray],
-    load: np.ndarray,
-    settings: PayloadSettings,
-) -> tuple[Fit, Fit]:
-    """
-    Return the fit of the run with the load, with it and by the run without it alone.
-
-    ``load`` is what the load adds to the base parameters, (b,).
-    """
-    light, heavy = without.stacked(weights[0]), loaded.stacked(weights[1])
-    robot = _robot_columns(without, settings, light, heavy)
-    effort = np.concatenate([light[:, -1], heavy[:, -1] - heavy[:, :-1] @ load])
-    together = _least_squares(robot, effort)
-    base = together[: load.size] + load
-    if together.size > load.size:
-        base[_friction(without)] += together[load.size :]
-    return evaluate(loaded, base), evaluate(loaded, _least_squares(light[:, :-1], light[:, -1]))
-
-
-def _least_squares(matrix: np.ndarray, effort: np.ndarray) -> np.ndarray:
-    norms = np.linalg.norm(matrix, axis=0)
-    norms[norms == 0.0] = 1.0
-    return np.asarray(np.linalg.lstsq(matrix / norms, effort, rcond=_RANGE)[0]) / norms
-
-
-def _friction(system: LinearSystem) -> np.ndarray:
-    """Places of the base parameters that are friction."""
-    names = system.structure.base_layout.names
-    return np.array(
-        [i for i, name in enumerate(names) if name.rpartition('.')[2] in _FRICTION], dtype=int
-    )

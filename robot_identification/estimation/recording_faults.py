@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that show without trying explanations: clock, stillness, clipping, ranges, friction."""
+"""
+Faults that show without trying explanations: clock, stillness, clipping, ranges, friction.
+
+Beside them stands the evidence for the kind of recorded efforts: the size of gravity in them.  At
+each joint the recorded effort is fitted by
+``s tau_g + r (tau - tau_g) + fv v + fc sign(v) + c`` with the URDF's gravity ``tau_g`` and inverse
+dynamics ``tau``.  Torques at the joint have s near 1, motor torques and currents s below it by the
+gear ratio or the gain, and efforts that the driver has cleared of gravity s near 0.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
+import pinocchio as pin
 
 from ..data.clock import clock_of, likely_unit
-from ..data.recording import Recording, RecordingSource, source_name
+from ..data.recording import Motion, Recording, RecordingSource, Samples, source_name
 from ..data.recording_config import TIME_UNITS
-from ..errors import one_of
+from ..errors import one_of, RecordingError, SettingsError
 from ..model.robot import Robot
 from ..regressor.kinematics import tree_of
+from ..signals import process, SignalSettings
 from .estimate import Estimate
-from .hypotheses import Finding
-from .hypothesis_fit import with_gravity
 from .system import LinearSystem
 
 ROWS = 60_000
@@ -40,12 +50,67 @@ _MISSING, _LATE = 0.02, 0.2
 _OTHER_SPEED = 0.5
 """Relative misfit of recorded velocities to those of the positions that is too large."""
 
-_EARTH = 9.81
-_HEAVIER = 1.5
-
+_EARTH, _HEAVIER = 9.81, 1.5
 
 SURE = 3.0
 """Standard deviations below zero from which a friction is taken for negative."""
+
+_STATES = ('position', 'velocity', 'acceleration')
+_SAMPLES, _FOLDS = 300, 4
+_CUTOFF, _TRIM = 8.0, 0.2
+_BRIDGED, _SHORTEST = 0.2, 2.0
+"""Gaps that are bridged, and stretches between longer ones that are used [s]."""
+
+DELAYS = (-0.1, -0.07, -0.05, -0.03, -0.015, 0.015, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
+"""By which efforts may be late [s]."""
+
+_CLEAR, _NONE = 0.3, 0.05
+"""Shares of a joint's effort above which gravity is seen, and below which it is absent."""
+
+_LIKE_JOINTS = 0.5, 2.0
+"""Sizes that speak for torques at the joints."""
+
+
+@dataclass(frozen=True)
+class RecordingFault:
+    """
+    A fault that was found.
+
+    Attributes
+    ----------
+    code:
+        Its kind, one of those in docs/how_to/diagnosis.md.
+    evidence:
+        One sentence, with its number.
+    remedy:
+        The key of the experiment file, or the change, that mends it.
+    change:
+        What fits better, in a few words.
+    joints:
+        That it concerns; empty for all.
+    improvement:
+        How many times better held-out efforts are fitted with the change; None where no fit tells.
+    alternatives:
+        Faults that explain the recordings nearly as well.
+
+    """
+
+    code: str
+    evidence: str
+    remedy: str
+    change: str
+    joints: tuple[str, ...] = ()
+    improvement: float | None = None
+    alternatives: tuple[RecordingFault, ...] = ()
+
+    def __str__(self) -> str:
+        changes = [other.change for other in self.alternatives]
+        others = f' (or {", or ".join(changes)})' if changes else ''
+        return f'{self.evidence}{others}: {self.remedy}'
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers and texts."""
+        return asdict(self)
 
 
 def beginnings(sources: Sequence[RecordingSource]) -> tuple[Recording, ...]:
@@ -61,7 +126,7 @@ def beginning_rows(n_sources: int) -> int:
 
 def in_seconds(
     recordings: Iterable[Recording],
-) -> tuple[tuple[Recording, ...], tuple[Finding, ...]]:
+) -> tuple[tuple[Recording, ...], tuple[RecordingFault, ...]]:
     """Return recordings with stamps in seconds, and what was found on those in another unit."""
     right, found = [], {}
     for recording in recordings:
@@ -70,7 +135,7 @@ def in_seconds(
         unit = TIME_UNITS[name]
         right.append(recording if unit == 1.0 else replace(recording, time=recording.time * unit))
         if unit < 1.0:
-            found[name] = Finding(
+            found[name] = RecordingFault(
                 code='time_unit',
                 evidence=f'time stamps are {step:.4g} s apart in {recording.source}: they seem to '
                 f'be in {name}',
@@ -80,11 +145,11 @@ def in_seconds(
     return tuple(right), tuple(found.values())
 
 
-def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Finding]:
+def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
     """Iterate over what recordings show without a model."""
     size = float(np.linalg.norm(robot.gravity))
     if with_usual_gravity(robot) is not robot:
-        yield Finding(
+        yield RecordingFault(
             code='gravity_unit',
             evidence=f'robot.gravity is {size:.4g} m/s^2 long; 9.81 on earth',
             remedy='give robot.gravity in m/s^2, and lengths of the URDF in m',
@@ -98,14 +163,22 @@ def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[
         yield from _of_velocities(robot, recordings)
 
 
-def estimate_faults(robot: Robot, system: LinearSystem, estimate: Estimate) -> Iterator[Finding]:
+def estimate_faults(
+    robot: Robot, system: LinearSystem, estimate: Estimate
+) -> Iterator[RecordingFault]:
     """Iterate over what an estimate shows of its recordings, which may be factors alone."""
     # of elastic joints, behind these, the motors have no limits in the URDF
     yield from _of_ranges(robot, system.position_range[: robot.n_joints])
-    joints = tuple(dict.fromkeys((*robot.joints, *system.joints)))
-    driving = _driving(joints, estimate)
+    names = estimate.base.layout.names
+    negative = {
+        name
+        for name, value, std in zip(names, estimate.base.values, estimate.std, strict=True)
+        if value < -SURE * std
+    }
+    joints = dict.fromkeys((*robot.joints, *system.joints))
+    driving = tuple(j for j in joints if negative & {f'{j}.fv', f'{j}.fc', f'{j}.ts'})
     if driving:
-        yield Finding(
+        yield RecordingFault(
             code='negative_friction',
             joints=driving,
             evidence='friction that drives instead of braking is found at '
@@ -115,45 +188,27 @@ def estimate_faults(robot: Robot, system: LinearSystem, estimate: Estimate) -> I
         )
 
 
-def _driving(joints: tuple[str, ...], estimate: Estimate) -> tuple[str, ...]:
-    """Return joints with a friction that is surely negative."""
-    sure = {
-        name: value < -SURE * std
-        for name, value, std in zip(
-            estimate.base.layout.names, estimate.base.values, estimate.std, strict=True
-        )
-        if np.isfinite(std)
-    }
-    symbols = ('fv', 'fc', 'ts')
-    return tuple(j for j in joints if any(sure.get(f'{j}.{symbol}', False) for symbol in symbols))
-
-
 def _beginning(source: RecordingSource, rows: int) -> Recording | None:
-    parts, count = [], 0
-    kept = getattr(source, 'beginning', ())
-    for block in kept or source.blocks(min(rows, 16384)):
+    parts: list[Recording] = []
+    count = 0
+    for block in getattr(source, 'beginning', ()) or source.blocks(min(rows, 16384)):
         parts.append(block.rows(0, rows - count))
         count += len(parts[-1])
         if count >= rows:
             break
     if not count:
         return None
-    joined = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ('time', 'position', 'effort')
-    }
-    known = parts[0].velocity is not None
-    velocity = np.concatenate([part.velocity for part in parts]) if known else None
-    return Recording(
-        **joined, joints=parts[0].joints, velocity=velocity, source=source_name(source)
-    )
+    measured = parts[0].velocity is not None
+    names = ('time', 'position', 'effort', *(('velocity',) if measured else ()))
+    signals = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Recording(**signals, joints=parts[0].joints, source=source_name(source))
 
 
-def _of_clock(recording: Recording) -> Iterator[Finding]:
+def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
     clock = clock_of([recording.time], recording.source)
     share = clock.missing / max(1, clock.missing + clock.samples)
     if share > _MISSING:
-        yield Finding(
+        yield RecordingFault(
             code='missing_samples',
             evidence=f'{100.0 * share:.2g} % of the samples of {recording.source} are missing, in '
             f'{clock.gaps} gaps of up to {clock.longest:.3g} s',
@@ -161,7 +216,7 @@ def _of_clock(recording: Recording) -> Iterator[Finding]:
             change='no missing samples',
         )
     elif clock.late > _LATE and clock.jitter * clock.rate > 0.25:
-        yield Finding(
+        yield RecordingFault(
             code='late_samples',
             evidence=f'{100.0 * clock.late:.2g} % of the samples of {recording.source} are late, '
             f'by {1e3 * clock.jitter:.3g} ms (root mean square)',
@@ -170,13 +225,13 @@ def _of_clock(recording: Recording) -> Iterator[Finding]:
         )
 
 
-def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[Finding]:
+def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[RecordingFault]:
     room = robot.limits.upper - robot.limits.lower
     turns = revolute(robot)
     for joint, moved, left, turning in zip(robot.joints, ranges, room, turns, strict=True):
         unit = 'rad' if turning else 'm'
         if moved > BEYOND * left > 0.0:
-            yield Finding(
+            yield RecordingFault(
                 code='range',
                 joints=(joint,),
                 evidence=f"joint '{joint}' moves over {moved:.4g} {unit} in the recordings, its "
@@ -187,16 +242,16 @@ def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[Finding]:
             )
 
 
-def _of_stillness(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Finding]:
-    low = np.min([recording.position.min(axis=0) for recording in recordings], axis=0)
-    high = np.max([recording.position.max(axis=0) for recording in recordings], axis=0)
-    still = np.flatnonzero(still_joints(robot, np.stack([low, high])))
+def _of_stillness(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
+    position = np.concatenate([recording.position for recording in recordings])
+    still = np.flatnonzero(still_joints(robot, position))
     if still.size:
         joints = tuple(robot.joints[j] for j in still)
-        yield Finding(
+        moved = np.ptp(position[:, still], axis=0).max()
+        yield RecordingFault(
             code='still_joint',
             joints=joints,
-            evidence=f'{one_of(joints)}: no more than {(high - low)[still].max():.3g} rad or m of '
+            evidence=f'{one_of(joints)}: no more than {moved:.3g} rad or m of '
             'motion in the recordings',
             remedy='record a motion in which it moves, or lock it in robot.locked',
             change='a motion of it',
@@ -208,7 +263,7 @@ def with_usual_gravity(robot: Robot) -> Robot:
     size = float(np.linalg.norm(robot.gravity))
     if size == 0.0 or _EARTH / _HEAVIER < size < _EARTH * _HEAVIER:
         return robot
-    return with_gravity(robot, robot.gravity * (_EARTH / size))
+    return robot.with_gravity((robot.gravity * (_EARTH / size)).tolist())
 
 
 def still_joints(robot: Robot, position: np.ndarray) -> np.ndarray:
@@ -217,7 +272,7 @@ def still_joints(robot: Robot, position: np.ndarray) -> np.ndarray:
     return np.asarray(np.ptp(position, axis=0) < least)
 
 
-def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Finding]:
+def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
     for j, joint in enumerate(robot.joints):
         for sign in (1.0, -1.0):
             most = max(float((sign * r.effort[:, j]).max()) for r in recordings)
@@ -225,7 +280,7 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Findi
             clipped, plateaus = (sum(column) for column in zip(*counts, strict=True))
             share = clipped / sum(len(recording) for recording in recordings)
             if plateaus >= _PLATEAUS and share > _CLIPPED:
-                yield Finding(
+                yield RecordingFault(
                     code='saturation',
                     joints=(joint,),
                     evidence=f"the effort of joint '{joint}' stays at {sign * most:.4g} in "
@@ -238,18 +293,19 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Findi
 
 def _plateaus(effort: np.ndarray, position: np.ndarray, most: float) -> tuple[int, int]:
     """Count samples in plateaus at the largest effort during motion, and these plateaus."""
-    spread = float(effort.max() - effort.min())
-    at = effort >= most - 1e-6 * spread
+    at = effort >= most - 1e-6 * np.ptp(effort)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], at.astype(np.int8), [0]])))
     begins, ends = edges[::2], edges[1::2]
-    lengths = ends - begins
-    moving = np.array([np.ptp(position[a:b]) > 0.0 for a, b in zip(begins, ends, strict=True)])
-    chosen = lengths[moving & (lengths >= _RUN)] if lengths.size else lengths
+    lengths = [
+        b - a
+        for a, b in zip(begins, ends, strict=True)
+        if b - a >= _RUN and np.ptp(position[a:b]) > 0.0
+    ]
     # a long one counts for several
-    return int(chosen.sum()), int((1 + chosen // _LONG).sum())
+    return int(sum(lengths)), int(sum(1 + length // _LONG for length in lengths))
 
 
-def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Finding]:
+def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
     """Compare recorded velocities with what positions change by."""
     pairs = []
     for recording in recordings:
@@ -260,11 +316,8 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Fi
         steps = np.diff(recording.time[::wide])
         usual = steps < 3.0 * np.median(steps)
         speed = np.diff(recording.position[::wide], axis=0)[usual] / steps[usual, None]
-        mean = np.cumsum(np.vstack([np.zeros(len(robot.joints)), recording.velocity]), axis=0)
-        length = len(recording.position[::wide])
-        places = np.arange(length) * wide
-        means = (np.diff(mean[places], axis=0) / wide)[usual]
-        pairs.append((speed, means))
+        windows = recording.velocity[: steps.size * wide].reshape(steps.size, wide, -1)
+        pairs.append((speed, windows.mean(axis=1)[usual]))
     if not pairs:
         return
     speed, recorded = (np.concatenate(part) for part in zip(*pairs, strict=True))
@@ -275,7 +328,7 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Fi
             continue
         off = np.sqrt(np.mean((recorded[:, j] - speed[:, j]) ** 2)) / size[j]
         if off > _OTHER_SPEED:
-            yield Finding(
+            yield RecordingFault(
                 code='velocity',
                 joints=(joint,),
                 evidence=f"recorded velocities of joint '{joint}' are off by {100.0 * off:.3g} % "
@@ -290,3 +343,161 @@ def revolute(robot: Robot) -> tuple[bool, ...]:
     """Tell for each joint whether it turns."""
     turning = {joint.column: joint.revolute for joint in tree_of(robot.opened).joints}
     return tuple(turning[column] for column in range(robot.n_joints))
+
+
+@dataclass(frozen=True)
+class DiagnosisSamples:
+    """
+    Samples at the joints, few and evenly spread, low-passed.
+
+    Attributes
+    ----------
+    motion:
+        m samples.
+    moved:
+        (m, n) efforts so much later, by time [s]; those at the samples under 0 [N m or N].
+    fold:
+        (m,) int, the stretch of time that each is in, from 0 on.
+
+    """
+
+    motion: Motion
+    moved: Mapping[float, np.ndarray]
+    fold: np.ndarray
+
+    @property
+    def effort(self) -> np.ndarray:
+        """(m, n) efforts at the samples."""
+        return self.moved[0.0]
+
+
+def observe(recordings: Sequence[Recording]) -> DiagnosisSamples | None:
+    """Return low-passed samples of recordings; None where none can be filtered."""
+    parts = [part for recording in recordings for part in _filtered(recording)]
+    total = sum(len(part) for part in parts)
+    if not total:
+        return None
+    delays = np.array([0.0, *DELAYS])
+    states, efforts = [], []
+    for part in parts:
+        count = max(2, round(_SAMPLES * len(part) / total))
+        chosen = np.unique(np.linspace(0, len(part) - 1, count).astype(int))
+        states.append([getattr(part, name)[chosen] for name in _STATES])
+        wanted = part.time[chosen] + delays[:, None]
+        moved = [np.interp(wanted, part.time, column) for column in part.effort.T]
+        efforts.append(np.stack(moved, axis=-1))
+    motion = Motion(*(np.concatenate(arrays) for arrays in zip(*states, strict=True)))
+    fold = np.arange(len(motion)) * _FOLDS // len(motion)
+    moved_by = dict(zip(delays.tolist(), np.concatenate(efforts, axis=1), strict=True))
+    return DiagnosisSamples(motion, moved_by, fold)
+
+
+def _filtered(recording: Recording) -> Iterator[Samples]:
+    """Iterate over the low-passed stretches of a recording."""
+    if len(recording) < 20:
+        return
+    steps = np.diff(recording.time)
+    step = float(np.median(steps))
+    settings = SignalSettings(cutoff=min(_CUTOFF, 0.2 / step), decimate_to=None, trim=_TRIM)
+    cuts = np.flatnonzero(steps > max(_BRIDGED, 5.0 * step)) + 1
+    for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
+        time = recording.time[a:b]
+        if time[-1] - time[0] < _SHORTEST:
+            continue
+        even = np.arange(time[0], time[-1], step)
+        position, effort = (
+            np.stack([np.interp(even, time, column) for column in array[a:b].T], axis=1)
+            for array in (recording.position, recording.effort)
+        )
+        whole = Recording(even, position, effort, recording.joints, source=recording.source)
+        with suppress(RecordingError, SettingsError):
+            yield process(whole, settings)
+
+
+@dataclass(frozen=True)
+class EffortEvidence:
+    """
+    Size of gravity in recorded efforts.
+
+    Attributes
+    ----------
+    joints:
+        Names of the k joints at which gravity shows.
+    size:
+        (k,) recorded gravity over that of the URDF; in units of recorded effort per N m.
+    without:
+        Names of joints whose effort should show gravity and does not.
+
+    """
+
+    joints: tuple[str, ...]
+    size: np.ndarray
+    without: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return what the sizes speak for, in one line."""
+        if not self.joints and self.without:
+            return (
+                f'gravity does not show at {one_of(self.without)}: speaks for efforts that the '
+                'driver has cleared of it, which tell no masses'
+            )
+        if not self.joints:
+            return 'gravity shows at no joint: the recordings say nothing on the kind of effort'
+        sizes = ', '.join(
+            f'{size:.2g} at {joint}' for joint, size in zip(self.joints, self.size, strict=True)
+        )
+        middle = float(np.median(np.abs(self.size)))
+        low, high = _LIKE_JOINTS
+        what = 'joint_torque'
+        if middle < low:
+            what = 'motor_current or motor_torque'
+        elif middle > high:
+            what = 'efforts in another unit than N m, or a URDF with too small masses'
+        return f"gravity in the efforts has this times the URDF's size: {sizes}; speaks for {what}"
+
+
+def effort_evidence(robot: Robot, recordings: Sequence[Recording]) -> EffortEvidence:
+    """
+    Return the size of gravity in recorded efforts.
+
+    Parameters
+    ----------
+    robot:
+        The robot as its URDF says; without closed loops.
+    recordings:
+        Positions at the joints and efforts as recorded, one a joint.
+
+    """
+    observed = observe(recordings)
+    if observed is None:
+        return EffortEvidence((), np.empty(0))
+    motion, data = observed.motion, robot.model.createData()
+    still = np.zeros(robot.model.nv)
+    gravity, dynamics = [], []
+    for position, velocity, acceleration in zip(
+        robot.configuration(motion.position),
+        robot.tangent(motion.velocity),
+        robot.tangent(motion.acceleration),
+        strict=True,
+    ):
+        gravity.append(pin.rnea(robot.model, data, position, still, still).copy())
+        dynamics.append(pin.rnea(robot.model, data, position, velocity, acceleration).copy())
+    weight = np.array(gravity)[:, robot.columns]
+    inertial = np.array(dynamics)[:, robot.columns] - weight
+    joints, sizes, without = [], [], []
+    largest = np.ptp(weight, axis=0).max()
+    for j, joint in enumerate(robot.joints):
+        speed = motion.velocity[:, j]
+        threshold = 0.02 * np.abs(speed).max()
+        columns = [weight[:, j], inertial[:, j], speed, np.sign(speed) * (abs(speed) > threshold)]
+        rows = np.stack([*columns, np.ones_like(speed)], axis=1)
+        if np.ptp(weight[:, j]) <= 0.1 * largest:  # hardly changes, and says nothing
+            continue
+        found = np.linalg.lstsq(rows, observed.effort[:, j], rcond=None)[0]
+        share = np.std(found[0] * weight[:, j]) / max(np.std(observed.effort[:, j]), 1e-300)
+        if share > _CLEAR:
+            joints.append(joint)
+            sizes.append(found[0])
+        elif share < _NONE:
+            without.append(joint)
+    return EffortEvidence(tuple(joints), np.array(sizes), tuple(without))

@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Colour of residuals: how long they stay alike, and how much larger they are at reversals.
+Residuals over time: their colour, and the delay of efforts against positions.
 
 Residuals of real robots are never white: friction, cables and gears that the model lacks make
 waves of them.  Their correlation time is the integral of the autocorrelation,
 T = h (1 + 2 sum rho_k) with h the distance of the rows, summed up to the first rho_k that is lost
 in its noise (Sokal, "Monte Carlo methods in statistical mechanics", 1997, section 3).  One of h is
 white; T / h rows count for one.
+
+Delays come by correlation with the model.  If a joint's effort is recorded d late, then
+tau(t) = w(t - d) theta, and to first order the residual is -d times the rate of change of the
+model's effort.  The parameters take up a part of that (a swing of gravity's effort looks like
+viscous friction), so what they can explain is taken out of the rate of change first: d is what
+then correlates with the residual, found by one more column a joint in the least squares (Frisch
+and Waugh, "Partial time regressions as compared with individual trends", Econometrica 1, 1933).
+The effort is moved by the delay found, and the rest found again, until nothing is left: so a delay
+need not be whole samples, nor short.
+
+Standard deviations of delays are by the delete-block jackknife (Kuensch, "The jackknife and the
+bootstrap for general stationary observations", Annals of Statistics 17, 1989) of the columns so
+left, since what the model does not know is neither white nor everywhere alike.
 """
 
 from __future__ import annotations
@@ -30,6 +43,23 @@ _FEWEST = 50
 
 _SLOW, _FAST = 0.1, 95.0
 """Share of a joint's usual highest speed below which it is near a reversal; percentile of that."""
+
+
+_ROUNDS = 5
+_SHORTEST = 20
+"""Rows of a segment from which on it tells anything."""
+
+_RESOLVED = 0.5
+"""Largest power of second differences, relative to the effort's, at which rows resolve it."""
+
+_TURNING = 4
+"""Rows on either side of one that it is smoothed over; none of them may be in the dead zone."""
+
+_ALONE = 1e-4
+"""Share of a rate of change that has to be left by the parameters."""
+
+_SETTLED = 1e-3
+"""A change of so much of a row's distance is none."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +93,7 @@ class ResidualColour:
 
     def to_dict(self) -> dict[str, Any]:
         """Return (correlation_time, correlated_rows, reversal_ratio) by joint."""
-        names = ('correlation_time', 'correlated_rows', 'reversal_ratio')
-        columns = (getattr(self, name).tolist() for name in names)
-        rows = zip(*columns, strict=True)
-        return {j: dict(zip(names, row, strict=True)) for j, row in zip(self.joints, rows)}
+        return _by_joint(self, 'correlation_time', 'correlated_rows', 'reversal_ratio')
 
 
 def residual_colour(
@@ -142,23 +169,6 @@ def _reversal_ratio(residual: np.ndarray, speed: np.ndarray) -> float:
     return float(np.sqrt(np.mean(residual[near] ** 2) / away)) if away > 0.0 else np.nan
 
 
-_ROUNDS = 5
-_FEWEST = 20
-"""Rows of a segment from which on it tells anything."""
-
-_RESOLVED = 0.5
-"""Largest power of second differences, relative to the effort's, at which rows resolve it."""
-
-_TURNING = 4
-"""Rows on either side of one that it is smoothed over; none of them may be in the dead zone."""
-
-_ALONE = 1e-4
-"""Share of a rate of change that has to be left by the parameters."""
-
-_SETTLED = 1e-3
-"""A change of so much of a row's distance is none."""
-
-
 @dataclass(frozen=True)
 class EffortDelay:
     """
@@ -181,43 +191,25 @@ class EffortDelay:
 
     def to_dict(self) -> dict[str, Any]:
         """Return (delay, std) by joint."""
-        return {
-            joint: {'delay': float(delay), 'std': float(std)}
-            for joint, delay, std in zip(self.joints, self.delay, self.std, strict=True)
-        }
+        return _by_joint(self, 'delay', 'std')
+
+
+def _by_joint(found: ResidualColour | EffortDelay, *names: str) -> dict[str, dict[str, float]]:
+    rows = zip(*(getattr(found, name).tolist() for name in names), strict=True)
+    return {j: dict(zip(names, row, strict=True)) for j, row in zip(found.joints, rows)}
 
 
 class _Step(NamedTuple):
-    """
-    One solution for delays and parameters.
+    """One solution for delays and parameters."""
 
-    Attributes
-    ----------
-    delay, base:
-        (n,) delays that are left [s], NaN where not identified, and (b,) parameters.
-    rate:
-        (m, n) rates of change of the model's effort.
-    told:
-        (n,) bool, whether enough of a rate is left by the parameters.
-    inverse:
-        Of R of what is left of the t rates that are identified: (t, n).
-    taken_up:
-        (b, t) what the parameters take up of these rates' columns.
-    variance:
-        Of the weighted residual.
-    share:
-        Number of rows by the degrees of freedom that are left.
-
-    """
-
-    delay: np.ndarray
-    base: np.ndarray
-    rate: np.ndarray
-    identified: np.ndarray
-    inverse: np.ndarray
-    taken_up: np.ndarray
-    variance: float
-    share: float
+    delay: np.ndarray  # (n,) delays that are left [s], NaN where not identified
+    base: np.ndarray  # (b,) parameters
+    rate: np.ndarray  # (m, n) rates of change of the model's effort
+    identified: np.ndarray  # (n,) bool, whether enough of a rate is left by the parameters
+    inverse: np.ndarray  # (t, n) of R of what is left of the t rates that are identified
+    taken_up: np.ndarray  # (b, t) what the parameters take up of these rates' columns
+    variance: float  # of the weighted residual
+    share: float  # number of rows by the degrees of freedom that are left
 
 
 def effort_delay(
@@ -247,9 +239,7 @@ def effort_delay(
         the parameters take up.
 
     """
-    if independent is None:
-        independent = np.full(len(joints), np.inf)
-    parts = [part for part in _segments(trace) if part.stop - part.start >= _FEWEST]
+    parts = [part for part in _segments(trace) if part.stop - part.start >= _SHORTEST]
     if not parts:
         return EffortDelay(joints, *np.full((2, len(joints)), np.nan))
     rows, trace = trace, _smoothed(trace, parts)
@@ -266,11 +256,9 @@ def effort_delay(
         if (np.abs(step.delay[step.identified]) < _SETTLED * spacing).all():
             break
         effort = _moved(trace, parts, curves, delay)
-    std = _std(trace, effort, weights, step, independent)
+    std = _std(trace, effort, weights, step, np.inf if independent is None else independent)
     identified = np.isfinite(std) & _resolved(rows.pattern.product(rows.entries, base), parts)
-    return EffortDelay(
-        joints, np.where(identified, delay, np.nan), np.where(identified, std, np.nan)
-    )
+    return EffortDelay(joints, *np.where(identified, [delay, std], np.nan))
 
 
 def _segments(trace: PlotSamples) -> list[slice]:
@@ -311,15 +299,12 @@ def _smoothed(trace: PlotSamples, parts: list[slice]) -> PlotSamples:
     """
     kernel = np.hanning(2 * _TURNING + 3)[1:-1] / (_TURNING + 1)
     entries, effort = np.empty_like(trace.entries), np.empty_like(trace.effort)
-    steady = np.zeros_like(trace.keep)
+    steady = np.empty_like(trace.keep)
     for part in parts:
         entries[:, part] = scipy.ndimage.convolve1d(trace.entries[:, part], kernel, axis=1)
         effort[part] = scipy.ndimage.convolve1d(trace.effort[part], kernel, axis=0)
-        inner = np.s_[part.start + _TURNING : part.stop - _TURNING]
-        steady[inner] = trace.keep[inner]
-        for shift in range(1, _TURNING + 1):
-            for moved in (-shift, shift):
-                steady[inner] &= trace.keep[inner.start + moved : inner.stop + moved]
+        around = np.ones((2 * _TURNING + 1, 1), dtype=bool)
+        steady[part] = scipy.ndimage.binary_erosion(trace.keep[part], around)
     return replace(trace, entries=entries, effort=effort, keep=steady)
 
 
@@ -387,7 +372,7 @@ def _std(
     effort: np.ndarray,
     weights: np.ndarray,
     step: _Step,
-    independent: np.ndarray,
+    independent: np.ndarray | float,
 ) -> np.ndarray:
     """
     Return (n,) standard deviations [s], where the noise may be coloured.

@@ -23,9 +23,9 @@ from ..errors import IdentificationError, SettingsError
 from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate, Fit, JointFit
-from ..estimation.hypotheses import Finding
 from ..estimation.model_selection import ModelSelection
 from ..estimation.payload import Payload
+from ..estimation.recording_faults import RecordingFault
 from ..estimation.residuals import EffortDelay, ResidualColour
 from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
@@ -149,7 +149,7 @@ class Result(ResultView):
     selection: ModelSelection | None = None
     experiment: Mapping[str, Any] | None = None
     plausibility: PlausibilityReport = field(default_factory=PlausibilityReport)
-    diagnosis: tuple[Finding, ...] = ()
+    diagnosis: tuple[RecordingFault, ...] = ()
 
     @property
     def standard_std(self) -> np.ndarray:

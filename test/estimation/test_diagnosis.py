@@ -6,15 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from robot_identification.data.recording import Motion
-from robot_identification.estimation.diagnosis import diagnose, observe, Trial
+from robot_identification.estimation.diagnosis import diagnose, Trial
 from robot_identification.estimation.hypotheses import (
-    Change,
+    Correction,
     hypotheses,
     neighbours,
     position_offset,
 )
 from robot_identification.estimation.hypothesis_fit import gram_matrices, HypothesisModel
 from robot_identification.estimation.log_det import LogDetProblem, minimise
+from robot_identification.estimation.recording_faults import observe
 from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.regressor import build, ModelSettings, prior
 
@@ -85,13 +86,13 @@ def test_direction_of_gravity_is_found():
 def test_changes_undo_what_they_are_called_after():
     made = arm(THREE_JOINTS)
     observed = observe([made.recording])
-    swapped = Change('joints_swapped', (0, 2), position={0: 2, 2: 0}, effort={0: 2, 2: 0})
+    swapped = Correction('joints_swapped', (0, 2), position={0: 2, 2: 0}, effort={0: 2, 2: 0})
     twice = swapped.motion(swapped.motion(observed.motion))
     np.testing.assert_array_equal(twice.position, observed.motion.position)
     turned = position_offset(1, 0.5).motion(observed.motion)
     np.testing.assert_allclose(turned.position[:, 1] - observed.motion.position[:, 1], 0.5)
     np.testing.assert_array_equal(turned.velocity, observed.motion.velocity)
-    late = Change('effort_delay', size=0.05, delay=0.05).efforts(observed)
+    late = Correction('effort_delay', size=0.05).efforts(observed)
     # the effort that comes 0.05 s later
     assert np.abs(late - observed.effort).max() > 0.0
 

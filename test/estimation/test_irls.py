@@ -2,6 +2,7 @@
 """Reweighted least squares: what outliers do to it, and what its robustness costs."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,12 +13,11 @@ from robot_identification.estimation import (
     irls,
     IrlsSettings,
     ols,
-    outliers,
     row_block,
     RowBlock,
     wls,
 )
-from robot_identification.estimation.irls import Loss
+from robot_identification.estimation.irls import Loss, Magnitudes, SpikeRepair
 from robot_identification.options.fields import from_mapping
 from scipy.optimize import minimize
 from scipy.stats import norm
@@ -200,7 +200,7 @@ def test_rows_that_do_not_fit_into_memory_are_read_again(spoilt, loss, monkeypat
 def test_scales_come_from_evenly_thinned_residuals(spoilt, monkeypatch):
     _, bad = spoilt(2)
     whole = estimate(bad)
-    monkeypatch.setattr(outliers, '_HELD', 500)
+    monkeypatch.setattr(Magnitudes, 'limit', 500)
     thinned = estimate(bad)
     np.testing.assert_allclose(thinned.weights, whole.weights, rtol=0.15)
     assert (np.abs(thinned.base.values - whole.base.values) < 0.3 * whole.std).all()
@@ -222,3 +222,45 @@ def test_too_few_iterations_are_told(spoilt):
 def test_wrong_settings_are_named(key, value):
     with pytest.raises(SettingsError, match=f'estimation.irls.{key}'):
         from_mapping(IrlsSettings, {key: value}, 'estimation.irls')
+
+
+def test_scale_of_normal_residuals_is_their_standard_deviation():
+    magnitudes = Magnitudes()
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        magnitudes.push(np.abs(0.7 * rng.normal(size=1000)))
+    assert magnitudes.scale() == pytest.approx(0.7, rel=0.01)
+    assert Magnitudes().scale() == 0.0
+
+
+@pytest.mark.parametrize('size', [1, 7, 64, 1000])
+def test_thinning_keeps_an_even_grid_whatever_the_blocks(monkeypatch, size):
+    monkeypatch.setattr(Magnitudes, 'limit', 100)
+    magnitudes = Magnitudes()
+    numbers = np.arange(1000.0)
+    for start in range(0, 1000, size):
+        magnitudes.push(numbers[start : start + size])
+    held = np.concatenate(magnitudes._parts)
+    assert 50 < held.size <= 100
+    np.testing.assert_array_equal(held, np.arange(0.0, 1000.0, held[1]))
+
+
+def test_spikes_of_moving_joints_become_what_the_model_predicts():
+    rng = np.random.default_rng(1)
+    matrix, base = rng.normal(size=(50, 2, 3)), np.array([1.0, -2.0, 0.5])
+    effort = matrix @ base + 0.1 * rng.normal(size=(50, 2))
+    spoilt = effort.copy()
+    spoilt[[3, 20], [0, 1]] += [9.0, -4.0]
+    spoilt[30, 0] += 9.0
+    moving = np.ones((50, 2), dtype=bool)
+    moving[30, 0] = False
+    repair = SpikeRepair(base, np.array([1.0, 1.0]))
+    done = repair(partial(np.matmul, matrix), spoilt, moving)
+    expected = spoilt.copy()
+    expected[[3, 20], [0, 1]] = (matrix @ base)[[3, 20], [0, 1]]
+    np.testing.assert_array_equal(done, expected)
+    assert repair.replaced.tolist() == [1, 1] and repair.samples.tolist() == [49, 50]
+    np.testing.assert_allclose(repair.measured(), 0.1, rtol=0.4)
+    # once measured, further passes do not count again
+    repair(partial(np.matmul, matrix), spoilt, moving)
+    assert repair.replaced.tolist() == [1, 1]

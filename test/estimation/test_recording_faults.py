@@ -2,13 +2,19 @@
 """Faults that show without trying explanations: each is found, and nothing in good recordings."""
 
 from dataclasses import replace
+from pathlib import Path
 import re
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import EstimationSettings
-from robot_identification.estimation.recording_faults import in_seconds, recording_faults
+from robot_identification.estimation.recording_faults import (
+    effort_evidence,
+    in_seconds,
+    recording_faults,
+)
 from robot_identification.model.robot import Robot
 from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.regressor import (
@@ -17,6 +23,7 @@ from robot_identification.regressor import (
     prior,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 PENDULUM = """
 <robot name="pendulum"><link name="base"/>
 <link name="arm"><inertial><origin xyz="0 0 -0.3"/><mass value="2"/>
@@ -120,3 +127,52 @@ def test_gravity_in_millimetres(pendulum):
     robot = Robot.from_urdf(PENDULUM, gravity=(0.0, 0.0, -9810.0))
     (finding,) = recording_faults(robot, [recording])
     assert finding.code == 'gravity_unit' and '9810' in finding.evidence
+
+
+@pytest.fixture(scope='module')
+def arm():
+    """Return a six-joint arm, a motion, its torques and the part of gravity, by Pinocchio."""
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf')
+    rng = np.random.default_rng(0)
+    time = np.arange(3000) / 200.0
+    speed = rng.uniform(0.5, 1.5, 6)
+    angle = time[:, None] * speed + rng.uniform(0, 6, 6)
+    position, velocity = 0.7 * np.sin(angle), 0.7 * speed * np.cos(angle)
+    model, data, still = robot.model, robot.model.createData(), np.zeros(6)
+    rows = list(zip(position, velocity, -(speed**2) * position, strict=True))
+    torque = np.array([pin.rnea(model, data, *row) for row in rows])
+    gravity = np.array([pin.rnea(model, data, q, still, still) for q, _, _ in rows])
+    friction = 3.0 * np.sign(velocity) + 2.0 * velocity
+    return robot, time, position, torque + friction, gravity
+
+
+def evidence(arm, effort):
+    robot, time, position, *_ = arm
+    return effort_evidence(robot, [Recording(time, position, effort, robot.joints)])
+
+
+@pytest.mark.parametrize(
+    ('scale', 'expected'),
+    [
+        (1.0, 'speaks for joint_torque'),
+        (1.0 / 12.0, 'speaks for motor_current or motor_torque'),
+        (-1.0 / 50.0, 'speaks for motor_current or motor_torque'),
+        (1000.0, 'another unit'),
+    ],
+)
+def test_gravity_has_the_size_of_the_scale(arm, scale, expected):
+    found = evidence(arm, scale * arm[3])
+    np.testing.assert_allclose(found.size, scale, rtol=0.02)
+    assert {'joint_2', 'joint_3'} <= set(found.joints)
+    assert expected in found.summary()
+
+
+def test_efforts_without_gravity_are_told(arm):
+    found = evidence(arm, arm[3] - arm[4])
+    assert {'joint_2', 'joint_3'} <= set(found.without) and not found.joints
+    assert 'cleared of it' in found.summary()
+
+
+def test_an_arm_without_gravity_says_nothing(arm):
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf', gravity=(0.0, 0.0, 0.0))
+    assert 'say nothing' in evidence((robot, *arm[1:]), arm[3]).summary()

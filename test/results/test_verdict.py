@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation.hypotheses import Finding
+from robot_identification.estimation.recording_faults import RecordingFault
 from robot_identification.estimation.residuals import EffortDelay, ResidualColour
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
@@ -167,7 +167,7 @@ def within(result):
 
 
 def with_finding(result, code, **values):
-    finding = Finding(code, 'what is seen', 'mend this key', 'a change', **values)
+    finding = RecordingFault(code, 'what is seen', 'mend this key', 'a change', **values)
     return replace(result, diagnosis=(finding,))
 
 
@@ -189,7 +189,7 @@ def test_lesser_faults_leave_some_uses(good, code, left):
 
 
 def test_faults_of_one_kind_are_told_once(good):
-    finding = Finding('range', 'too far', 'mend it', 'less')
+    finding = RecordingFault('range', 'too far', 'mend it', 'less')
     each = tuple(replace(finding, joints=(joint,)) for joint in ROBOT.joints)
     (reason,) = reasons(replace(good, diagnosis=each), 'diagnosis')
     assert reason.joints == ROBOT.joints and 'and 2 more' in reason.text
