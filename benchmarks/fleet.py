@@ -28,9 +28,10 @@ from robot_identification.config.sections import FleetSettings
 from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.fleet.executor import Executor, open_executor
-from robot_identification.fleet.factors import merge_robots, reduce_all
 from robot_identification.fleet.store import open_store
 from robot_identification.fleet.tasks import (
+    merge_robots,
+    reduce_all,
     reduce_recording,
     ReductionPlan,
     unpacked,

@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 from robot_identification.base_parameters import BaseStructure
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.fleet.factors import GROUP
 from robot_identification.fleet.tasks import (
     estimate_group,
+    GROUP,
     Group,
     Question,
 )

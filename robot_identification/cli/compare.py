@@ -58,7 +58,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do ``compare`` and return the exit code."""
-    from ..fleet.result_comparison import compare_results
+    from ..fleet.comparison import compare_results
     from ..results.result import read_result
 
     if len(options.results) < 2:

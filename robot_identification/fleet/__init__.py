@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many recordings of many robots, reduced on many processors, merged and compared."""
 
-from .comparison import Difference, Drift
-from .result import FleetResult, RobotResult
+from .result import Difference, Drift, FleetResult, RobotResult
 from .run import identify_fleet, save_fleet
 
 __all__ = [

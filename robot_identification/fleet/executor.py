@@ -45,36 +45,16 @@ _ENVIRONMENT = {
     'MALLOC_TRIM_THRESHOLD_': 128 * 1024**2,
     'MALLOC_MMAP_THRESHOLD_': 32 * 1024**2,
 }
-"""
-Memory that a worker process keeps for its next recording, and blocks that are taken from it.
-
-Dask asks the C library to give arrays of a recording back to the system at once, and gets them
-again for the next, page by page: a third of a short recording's time.
-"""
+"""Memory kept from one recording to the next: a third of the time of a short one otherwise."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """
-    Outcome of one item.
-
-    Attributes
-    ----------
-    item:
-        The item.
-    value:
-        Return value of the task; None if it failed.
-    failure:
-        Reason of a failure in one line; empty without one.
-    killed:
-        True if processes that had it were killed.
-
-    """
+    """Outcome of one item: what the task returned, or the reason of a failure in one line."""
 
     item: Any
     value: Any = None
     failure: str = ''
-    killed: bool = False
 
 
 class SequentialExecutor:
@@ -89,14 +69,12 @@ class SequentialExecutor:
     def run(self, task: Task, items: Iterable[Any]) -> Iterator[Done]:
         """Run a task for every item in order; see `DaskExecutor.run`."""
         for item in items:
-            for left in range(self._retries, -1, -1):
+            for _ in range(1 + self._retries):
                 try:
                     done = Done(item, task(self._payload, item))
                     break
                 except Exception as error:  # whatever it is, the other recordings can go on
                     done = Done(item, failure=_reason(error))
-                    if not left:
-                        break
             yield done
 
 
@@ -154,7 +132,7 @@ class DaskExecutor:
         """
         suspects = []
         for done in self._completed(task, items):
-            if done.killed:
+            if done.failure == _KILLED:
                 suspects.append(done.item)
             else:
                 yield done
@@ -229,9 +207,7 @@ def _outcome(item: Any, status: str, result: Any) -> Done:
             remedy='start it again, and run the same command to go on with what is left',
         )
     _, error, _ = result
-    if isinstance(error, KilledWorker):
-        return Done(item, failure=_KILLED, killed=True)
-    return Done(item, failure=_reason(error))
+    return Done(item, failure=_KILLED if isinstance(error, KilledWorker) else _reason(error))
 
 
 def _reason(error: BaseException) -> str:

@@ -25,8 +25,7 @@ from ..results.report.figure import (
     TEXT,
 )
 from ..results.report.html import figure_store, percent, render, seconds, Tile
-from .comparison import DAY, Drift, FleetComparison
-from .result import date, FleetResult
+from .result import date, DAY, Drift, FleetComparison, FleetResult
 
 _DRAWN = 24
 """Drifts that are drawn; the table has all."""
@@ -63,12 +62,8 @@ def _tiles(result: FleetResult) -> Iterator[Tile]:
     )
     yield Tile('robots', f'{len(result.robots)}', f'{len(result.estimate)} base parameters each')
     rejected = len(result.rejected)
-    yield Tile(
-        'rejected',
-        f'{rejected}',
-        'recordings that cannot be used' if rejected else 'every recording was used',
-        'poor' if rejected else 'good',
-    )
+    note = 'recordings that cannot be used' if rejected else 'every recording was used'
+    yield Tile('rejected', f'{rejected}', note, 'poor' if rejected else 'good')
     yield Tile(
         'relative error',
         f'{percent(result.estimate.relative_error)} %',
@@ -84,15 +79,12 @@ def _tiles(result: FleetResult) -> Iterator[Tile]:
 def _robots(result: FleetResult) -> Iterator[dict[str, Any]]:
     """Iterate over the rows of the table of robots."""
     for robot in result.robots:
-        differs, drifts = robot.serial in result.different, robot.serial in result.drifting
-        words = [word for word, is_so in (('differs', differs), ('drifts', drifts)) if is_so]
-        state, text = 'good', 'like the others'
-        if words:
-            state, text = 'poor', ', '.join(words)
-        elif result.comparison is None:
-            state, text = '', ''
+        words = result.remarks(robot)
+        state, text = 'poor', ', '.join(words)
         if robot.estimate is None:
             state, text = 'weak', 'not identified'
+        elif not words:
+            state, text = ('', '') if result.comparison is None else ('good', 'like the others')
         yield {'robot': robot, 'state': state, 'word': text}
 
 

@@ -3,43 +3,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..config.problem import IdentificationProblem
 from ..config.sections import FleetSettings
 from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
+from ..model.parameters import ParameterLayout
 from ..options.keys import to_mapping
 from ..results.result_yaml import plain
 from ..version import __version__
-from .comparison import Difference, Drift, FleetComparison
+from .comparison import Series, significant, Tests
 from .store import FleetRecording
 
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
+
+DAY = 86400.0
+"""Seconds."""
 
 _SHOWN = 30
 """Robots and parameters that the summary lists; the report has all."""
 
 
 @dataclass(frozen=True)
-class Timing:
+class Difference:
     """
-    Run times of the stages.
+    A parameter of a robot that differs from the fleet.
+
+    ``usual`` is the fleet's value, ``std`` the standard deviation of the difference,
+    ``probability`` that equal robots show such a difference anywhere.
+    """
+
+    serial: str
+    parameter: str
+    unit: str
+    usual: float
+    value: float
+    difference: float
+    std: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """
+    A parameter of a robot that changes over time.
+
+    ``per_day`` and ``std`` are the slope and its standard deviation [unit/day], ``change`` is that
+    over the ``days`` from the first to the last recording, by the straight line [unit], and
+    ``probability`` that a fleet without drift shows such a one anywhere.
+    """
+
+    serial: str
+    parameter: str
+    unit: str
+    per_day: float
+    std: float
+    days: float
+    change: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class FleetComparison:
+    """
+    Tests of all robots.
 
     Attributes
     ----------
-    opening, reducing, comparing:
-        Start of the workers, recordings, and all else [s].
-    work:
-        Sum over the workers' time on recordings [s].
-    workers:
-        Number of workers.
+    layout:
+        The e essential parameters.
+    serials, series:
+        The r robots and their values by recording.
+    tests:
+        Results of `compare`.
+    significance:
+        Probability below which a result is reported.
 
+    """
+
+    layout: ParameterLayout
+    serials: tuple[str, ...]
+    series: tuple[Series, ...]
+    tests: Tests
+    significance: float
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """Significant differences, by robot, the most certain ones first."""
+        t = self.tests
+        columns = (t.value, t.difference, t.difference_std, t.difference_probability)
+        return tuple(
+            Difference(*names, float(t.reference[p]), *(float(column[r, p]) for column in columns))
+            for r, p, names in self._found(t.difference / t.difference_std, columns[-1])
+        )
+
+    @cached_property
+    def drifts(self) -> tuple[Drift, ...]:
+        """Significant changes over time, by robot, the most certain ones first."""
+        t, found = self.tests, []
+        for r, p, names in self._found(t.slope / t.slope_std, t.slope_probability):
+            days = float(np.ptp(self.series[r].stamps)) / DAY
+            slope, std = float(t.slope[r, p]) * DAY, float(t.slope_std[r, p]) * DAY
+            found.append(
+                Drift(*names, slope, std, days, slope * days, float(t.slope_probability[r, p]))
+            )
+        return tuple(found)
+
+    def _found(
+        self, score: np.ndarray, probability: np.ndarray
+    ) -> Iterator[tuple[int, int, tuple[str, str, str]]]:
+        """Iterate over row, column and names of significant results, by robot and score."""
+        for r, columns in significant(probability, self.significance).items():
+            for p in sorted(columns, key=lambda p: -abs(score[r, p])):
+                yield r, p, (self.serials[r], self.layout.names[p], self.layout.units[p])
+
+
+@dataclass(frozen=True)
+class Timing:
+    """
+    Run times [s]: start of the workers, recordings, and all else.
+
+    ``work`` is the sum over the workers' time on recordings.
     """
 
     opening: float
@@ -52,23 +145,10 @@ class Timing:
 @dataclass(frozen=True)
 class RobotResult:
     """
-    Result of one robot.
+    Result of one robot, from its recordings in order of time.
 
-    Attributes
-    ----------
-    serial:
-        Its serial number.
-    recordings:
-        Its recordings by time.
-    samples:
-        Number of samples in all of them.
-    estimate:
-        Its own parameters; None if its recordings do not identify them.
-    by_fleet:
-        Fit of its recordings by the fleet's parameters.
-    failure:
-        Reason for no estimate.
-
+    ``estimate`` is None if they do not identify the parameters, for the reason ``failure``;
+    ``by_fleet`` is the fit of its recordings by the fleet's parameters.
     """
 
     serial: str
@@ -98,16 +178,10 @@ class FleetResult:
     ----------
     name:
         Name of the experiment.
-    problem, settings:
-        The robot and the settings.
-    structure:
-        The base parameters.
-    factor:
-        Factor of all recordings.
-    estimate:
-        Parameters of the fleet as of one robot.
+    factor, estimate:
+        Of all recordings, as of one robot.
     robots:
-        Results by serial number.
+        In the order of their serial numbers.
     comparison:
         Between robots and over time; None if nothing can be compared.
     rejected:
@@ -116,10 +190,6 @@ class FleetResult:
         Number of recordings that were finished by an earlier run.
     scheduler:
         Name of the executor.
-    timing:
-        Run times.
-    warnings:
-        Texts for the user.
 
     """
 
@@ -162,9 +232,31 @@ class FleetResult:
         """Serial numbers of robots that change over time."""
         return tuple(dict.fromkeys(one.serial for one in self.drifts))
 
+    def remarks(self, robot: RobotResult) -> list[str]:
+        """Return words on a robot that differs, drifts or is not identified."""
+        words = {
+            'differs': robot.serial in self.different,
+            'drifts': robot.serial in self.drifting,
+            'not identified': robot.estimate is None,
+        }
+        return [word for word, holds in words.items() if holds]
+
     def summary(self) -> str:
-        """Return a table for people, 100 columns wide."""
-        return _summary(self)
+        """Return header, robots, differences, drifts, warnings; 100 columns wide."""
+        estimate, lost = self.estimate, len(self.rejected)
+        error = f'{percent(estimate.relative_error)} %'
+        lines = [
+            rule(f'Fleet {self.name}', '='),
+            f'{"recordings":<17}{self.n_recordings:<38}{"robots":<20}{len(self.robots)}',
+            f'{"rejected":<17}{lost:<38}{"relative error":<20}{error}',
+            f'{"samples":<17}{self.factor.raw_rows:<38}{"base parameters":<20}{len(estimate)}',
+        ]
+        lines += ['', *_robots(self), '', *_differences(self), '', *_drifts(self)]
+        if self.warnings:
+            lines += ['', 'Warnings']
+            for count, text in enumerate(self.warnings, 1):
+                lines += wrapped(text, f'[{count}] ')
+        return '\n'.join(line.rstrip() for line in lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists in the order of the file."""
@@ -228,23 +320,6 @@ def date(stamp: float) -> str:
     return datetime.fromtimestamp(stamp, timezone.utc).strftime('%Y-%m-%d %H:%M:%S')
 
 
-def _summary(result: FleetResult) -> str:
-    """Return the table of a fleet: header, robots, differences, drifts, warnings."""
-    estimate, lost = result.estimate, len(result.rejected)
-    lines = [
-        rule(f'Fleet {result.name}', '='),
-        f'{"recordings":<17}{result.n_recordings:<38}{"robots":<20}{len(result.robots)}',
-        f'{"rejected":<17}{lost:<38}{"relative error":<20}{percent(estimate.relative_error)} %',
-        f'{"samples":<17}{result.factor.raw_rows:<38}{"base parameters":<20}{len(estimate)}',
-    ]
-    lines += ['', *_robots(result), '', *_differences(result), '', *_drifts(result)]
-    if result.warnings:
-        lines += ['', 'Warnings']
-        for count, text in enumerate(result.warnings, 1):
-            lines += wrapped(text, f'[{count}] ')
-    return '\n'.join(line.rstrip() for line in lines)
-
-
 def _robots(result: FleetResult) -> list[str]:
     # those that stand out first
     standing_out = {*result.different, *result.drifting}
@@ -257,16 +332,10 @@ def _robots(result: FleetResult) -> list[str]:
     ]
     for robot in robots[:_SHOWN]:
         own = '-' if robot.estimate is None else percent(robot.estimate.relative_error)
-        notes = [
-            word
-            for word, serials in (('differs', result.different), ('drifts', result.drifting))
-            if robot.serial in serials
-        ]
-        notes += ['not identified'] if robot.estimate is None else []
         lines.append(
             f'{robot.serial:<{width}}{len(robot.recordings):>11}{date(robot.began)[:10]:>12}'
             f'{date(robot.ended)[:10]:>12}{own:>13}{percent(robot.by_fleet.relative_error):>15}  '
-            f'{", ".join(notes)}'
+            f'{", ".join(result.remarks(robot))}'
         )
     return lines + _more(len(robots))
 

@@ -25,12 +25,20 @@ from ..estimation.least_squares import joint_weights
 from ..progress import part, Progress, silent
 from ..results.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
 from ..results.result_yaml import dump
-from .comparison import compare, FleetComparison, Series
+from .comparison import compare, Series
 from .executor import Executor, open_executor
-from .factors import find_recordings, in_groups, merge_robots, reduce_all, Reduction
-from .result import FleetResult, RobotResult, Timing
-from .store import FleetRecording, open_store, Store, write_file
-from .tasks import estimate_essentials, estimate_group, Question, ReductionPlan
+from .result import FleetComparison, FleetResult, RobotResult, Timing
+from .store import find_recordings, FleetRecording, open_store, Store, write_file
+from .tasks import (
+    estimate_essentials,
+    estimate_group,
+    in_groups,
+    merge_robots,
+    Question,
+    reduce_all,
+    Reduction,
+    ReductionPlan,
+)
 
 _ESSENTIAL = 30.0
 """Largest relative standard deviation of essential parameters [%] where the settings have none."""
@@ -58,7 +66,7 @@ def identify_fleet(
     experiment:
         The robot and the settings; its first recording shows how the others are read.
     recordings:
-        Files, bags, folders and patterns, see `factors.find_recordings`.
+        Files, bags, folders and patterns, see `store.find_recordings`.
     folder:
         Folder of factors and results, see `store`; an interrupted run continues from its content.
     scheduler, workers, retries:
@@ -98,7 +106,8 @@ def identify_fleet(
             serial: tuple(group)
             for serial, group in groupby(reduction.recordings, key=lambda one: one.serial)
         }
-        merged = merge_robots(executor, _files(store, robots), progress=part(progress, 0.9, 0.95))
+        files = {s: [store.factor_file(one.key) for one in robots[s]] for s in robots}
+        merged = merge_robots(executor, files, progress=part(progress, 0.9, 0.95))
         total = _keep(store, merged)
         progress(0.95, 'estimating')
         fleet = _identified(plan, total)
@@ -109,16 +118,17 @@ def identify_fleet(
             fleet,
             total,
             robots,
+            files,
             experiment.fleet.significance,
             part(progress, 0.95, 0.99),
         )
-        scheduler, count = executor.name, executor.workers
+        scheduler = executor.name
         timing = Timing(
             opening=opened - began,
             reducing=reduced - opened,
             comparing=time.perf_counter() - reduced,
             work=reduction.seconds,
-            workers=count,
+            workers=executor.workers,
         )
         results = tuple(_robot(plan, store, s, robots[s], fleet) for s in robots)
     progress(1.0, 'done')
@@ -170,16 +180,6 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
     return numbers, report
 
 
-def _files(
-    store: Store, robots: Mapping[str, Sequence[FleetRecording]]
-) -> dict[str, tuple[Path, ...]]:
-    """Return the factor files by serial number."""
-    return {
-        serial: tuple(store.factor_file(one.key) for one in recordings)
-        for serial, recordings in robots.items()
-    }
-
-
 def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> StoredFactor:
     """Write the robots' factors and that of the fleet, one in memory at a time; return it."""
     serials = []
@@ -224,13 +224,13 @@ def _robot(
 ) -> RobotResult:
     """Identify one robot, and fit its recordings by the fleet's parameters."""
     stored = _read(store, serial)
-    factor, system = stored.factor, _system(plan, stored)
-    by_fleet = evaluate(system, fleet.base.values)
+    by_fleet = evaluate(_system(plan, stored), fleet.base.values)
+    own, failure = None, ''
     try:
         own = _identified(plan, stored)
     except IdentificationError as error:
-        return RobotResult(serial, recordings, factor.raw_rows, None, by_fleet, str(error))
-    return RobotResult(serial, recordings, factor.raw_rows, own, by_fleet)
+        failure = str(error)
+    return RobotResult(serial, recordings, stored.factor.raw_rows, own, by_fleet, failure)
 
 
 def _compared(
@@ -240,6 +240,7 @@ def _compared(
     fleet: Estimate,
     total: StoredFactor,
     robots: Mapping[str, Sequence[FleetRecording]],
+    files: Mapping[str, Sequence[Path]],
     significance: float,
     progress: Progress,
 ) -> tuple[FleetComparison | None, tuple[str, ...]]:
@@ -262,37 +263,22 @@ def _compared(
     groups = in_groups(
         executor,
         estimate_group,
-        _files(store, robots),
+        files,
         progress=progress,
         text='comparing recordings',
         argument=question,
     )
     for serial, estimates in groups:
         found[serial].extend(estimates)
-    series = [
-        _series(
-            robots[serial],
-            found[serial],
-            estimate_essentials(_read(store, serial), question),
-        )
-        for serial in robots
-    ]
+    series = []
+    for serial, recordings in robots.items():
+        each = np.array(found[serial])
+        together = estimate_essentials(_read(store, serial), question)
+        stamps = np.array([one.stamp for one in recordings])
+        series.append(Series(stamps, each[:, 0], each[:, 1], *together))
     layout = question.layout.select(np.flatnonzero(question.essential))
     tests = compare(series, significance)
     return FleetComparison(layout, tuple(robots), tuple(series), tests, significance), ()
-
-
-def _series(
-    recordings: Sequence[FleetRecording], each: Sequence[np.ndarray], together: np.ndarray
-) -> Series:
-    values = np.array(each)
-    return Series(
-        stamps=np.array([one.stamp for one in recordings]),
-        values=values[:, 0],
-        std=values[:, 1],
-        value=together[0],
-        value_std=together[1],
-    )
 
 
 def _require_some(reduction: Reduction, store: Store) -> None:

@@ -7,11 +7,13 @@ Robot, base parameters and settings come as bytes and are unpacked once in a pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 import hashlib
+from itertools import groupby
 import json
+from operator import itemgetter
 from pathlib import Path
 import pickle
 import threading
@@ -23,20 +25,23 @@ import numpy as np
 from ..base_parameters import BaseStructure, structure
 from ..config.experiment import Experiment
 from ..config.problem import IdentificationProblem
-from ..config.sources import ElasticSource, FactorSource, FileSource, open_recording
+from ..config.sections import FleetSettings
+from ..config.sources import FactorSource, open_recording
 from ..data.bag import bag_info
 from ..data.recording_config import RecordingEntry
-from ..errors import collected_warnings, IdentificationError, SettingsError
+from ..errors import collected_warnings, IdentificationError, RecordingError, SettingsError
 from ..estimation.identifiability import identifiability
 from ..estimation.least_squares import solve
 from ..estimation.uncertainty import least_squares_covariance
 from ..model.parameters import ParameterLayout
 from ..options.keys import to_mapping
+from ..progress import Progress, silent
 from ..reduction import FactorBuilder, require_factors, settings_of
 from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
 from ..results.result_yaml import plain
 from ..version import __version__
-from .store import FleetRecording
+from .executor import Executor, Task
+from .store import FleetRecording, key_of, serial_of, stamp_of, Store
 
 _one_at_a_time = threading.Lock()
 """Lock for workers with threads: warnings and regressors are not thread-safe."""
@@ -45,17 +50,9 @@ _one_at_a_time = threading.Lock()
 @dataclass(frozen=True)
 class ReductionPlan:
     """
-    Settings of the reduction of each recording.
+    Settings of the reduction of each recording; ``entry`` is their layout, without a file.
 
-    Attributes
-    ----------
-    problem:
-        The robot and the settings.
-    structure:
-        The base parameters, the same in all workers.
-    entry:
-        Layout of the recordings, without a file.
-
+    The base parameters are the same in all workers.
     """
 
     problem: IdentificationProblem
@@ -133,9 +130,12 @@ def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] 
     began = time.perf_counter()
     with _one_at_a_time:
         plan, reducer = unpacked(payload)
+        # a factor has no columns to be read
+        factor = path.endswith(SUFFIX)
+        entry = RecordingEntry(file=path) if factor else replace(plan.entry, file=path)
         try:
             with collected_warnings() as notes:
-                stored = _stored(reducer, _source(plan, path))
+                stored = _stored(plan, reducer, entry)
         except IdentificationError as error:
             if _may_pass(error):
                 raise
@@ -145,7 +145,7 @@ def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] 
         path=path,
         began=origin.start,
         duration=origin.duration,
-        custom=_custom(plan, path),
+        custom=bag_info(Path(path)).custom if entry.kind() == 'rosbag2' else {},
         samples=stored.factor.raw_rows,
         seconds=time.perf_counter() - began,
         warnings=tuple(dict.fromkeys(notes)),
@@ -232,38 +232,16 @@ def unpacked(payload: bytes) -> tuple[ReductionPlan, FactorBuilder]:
     return plan, FactorBuilder.of(plan.problem, base=plan.structure)
 
 
-def _source(plan: ReductionPlan, path: str) -> FileSource | ElasticSource | FactorSource:
-    problem = plan.problem
-    return open_recording(
-        _entry(plan, path),
-        problem.robot.joints,
-        problem.drives,
-        Path('/'),
-        '',
-        problem.model.elastic,
-    )
-
-
-def _stored(
-    reducer: FactorBuilder, source: FileSource | ElasticSource | FactorSource
-) -> StoredFactor:
+def _stored(plan: ReductionPlan, reducer: FactorBuilder, entry: RecordingEntry) -> StoredFactor:
     """Reduce a recording, or check a factor that was made elsewhere."""
+    problem = plan.problem
+    source = open_recording(
+        entry, problem.robot.joints, problem.drives, Path('/'), '', problem.model.elastic
+    )
     if not isinstance(source, FactorSource):
         return reducer.reduce(source)
     reducer.system([source])
     return source.read()
-
-
-def _custom(plan: ReductionPlan, path: str) -> Mapping[str, str]:
-    bag = _entry(plan, path).kind() == 'rosbag2'
-    return bag_info(Path(path)).custom if bag else {}
-
-
-def _entry(plan: ReductionPlan, path: str) -> RecordingEntry:
-    # a factor has no columns to be read
-    if path.endswith(SUFFIX):
-        return RecordingEntry(file=path)
-    return replace(plan.entry, file=path)
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -276,3 +254,169 @@ def _may_pass(error: BaseException) -> bool:
             return True
         cause = cause.__cause__
     return False
+
+
+GROUP = 16
+"""Factors that are merged by one task."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """
+    Outcome of the reduction of the recordings.
+
+    Attributes
+    ----------
+    recordings:
+        Usable ones, by serial number, time and path.
+    rejected:
+        Reasons by path of unusable ones.
+    kept, seconds:
+        Number of those that were finished before, and time that the workers spent on the others,
+        together [s].
+
+    """
+
+    recordings: tuple[FleetRecording, ...]
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    kept: int = 0
+    seconds: float = 0.0
+
+
+def reduce_all(
+    executor: Executor,
+    store: Store,
+    paths: Sequence[str],
+    fingerprint: str,
+    settings: FleetSettings,
+    *,
+    keep_going: bool = True,
+    progress: Progress = silent,
+) -> Reduction:
+    """
+    Reduce recordings at absolute paths to factors, except those that the store has already.
+
+    The settings have the rules for serial numbers and times.  Unusable recordings are rejected,
+    or raise `RecordingError` at once without ``keep_going``.
+    """
+    found: list[FleetRecording] = []
+    rejected: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for path in paths:
+        key = key_of(path, fingerprint)
+        known = store.finished(key)
+        if known is None:
+            missing[path] = key
+        else:
+            found.append(known)
+    kept, seconds = len(found), 0.0
+    for done in executor.run(reduce_recording, missing):
+        count = len(found) + len(rejected) + 1
+        progress(count / len(paths), f'recording {count} of {len(paths)}')
+        if not done.failure and not isinstance(done.value, Refused):
+            finished, factor = done.value
+            seconds += finished.seconds
+            found.append(store.keep(missing[done.item], finished, factor))
+            continue
+        why = done.failure or done.value.reason
+        if not keep_going:
+            raise RecordingError(why, file=done.item)
+        rejected[done.item] = why
+        store.write_rejected(rejected)
+    recordings = _placed(found, settings, rejected, keep_going)
+    store.write_rejected(rejected)
+    return Reduction(recordings, rejected, kept, seconds)
+
+
+def merge_robots(
+    executor: Executor,
+    files: Mapping[str, Sequence[Path]],
+    *,
+    progress: Progress = silent,
+) -> Iterator[tuple[str, StoredFactor]]:
+    """
+    Merge the packed factors of each robot in a tree that depends on their order alone.
+
+    Groups of `GROUP` are merged by the executor, and the groups' factors here.  Robots come in the
+    order of ``files``, with the same factor for any executor.
+
+    Raises
+    ------
+    IdentificationError
+        if factors cannot be merged.
+
+    """
+    merged = in_groups(executor, merge_group, files, progress=progress, text='merging factors')
+    for serial, groups in groupby(merged, key=itemgetter(0)):
+        yield serial, merge_stored(unpack(data) for _, data in groups)
+
+
+def in_groups(
+    executor: Executor,
+    task: Task,
+    files: Mapping[str, Sequence[Path]],
+    *,
+    progress: Progress = silent,
+    text: str = '',
+    argument: Any = None,
+) -> Iterator[tuple[str, Any]]:
+    """
+    Run a task on each robot's packed factors, `GROUP` at a time.
+
+    Parameters
+    ----------
+    task:
+        Called with the executor's payload and a `Group`, which has ``argument``.
+    files:
+        Packed factors by serial number.
+    text:
+        Text for the progress.
+
+    Yields
+    ------
+    Serial number and result of each group, in order.
+
+    """
+    places = [
+        (serial, tuple(names[start : start + GROUP]))
+        for serial, names in files.items()
+        for start in range(0, len(names), GROUP)
+    ]
+    groups = (
+        Group(number, tuple(name.read_bytes() for name in names), argument)
+        for number, (_, names) in enumerate(places)
+    )
+    early: dict[int, Any] = {}
+    next_one = 0
+    for done in executor.run(task, groups):
+        if done.failure:
+            raise IdentificationError(
+                f'factors of {places[done.item.number][0]} cannot be used: {done.failure}',
+                remedy='run the same command again; what is finished is kept',
+            )
+        early[done.item.number] = done.value
+        while next_one in early:
+            yield places[next_one][0], early.pop(next_one)
+            next_one += 1
+            progress(next_one / len(places), text)
+
+
+def _placed(
+    found: Sequence[FleetRecording],
+    settings: FleetSettings,
+    rejected: dict[str, str],
+    keep_going: bool,
+) -> tuple[FleetRecording, ...]:
+    """Return recordings with serial number and time; reject those without."""
+    placed = []
+    for entry in found:
+        try:
+            serial = serial_of(entry.path, entry.custom, settings)
+            stamp = stamp_of(entry.path, entry.began, settings)
+        except RecordingError as error:
+            if not keep_going:
+                raise
+            rejected[entry.path] = str(error)
+            continue
+        placed.append(replace(entry, serial=serial, stamp=stamp))
+    return tuple(sorted(placed, key=lambda one: (one.serial, one.stamp, one.path)))

@@ -19,10 +19,12 @@ from robot_identification.errors import (
     SettingsError,
 )
 from robot_identification.fleet import (
-    factors,
     identify_fleet,
     report,
     save_fleet,
+)
+from robot_identification.fleet import (
+    tasks as fleet_tasks,
 )
 from robot_identification.fleet.tasks import ReductionPlan
 from robot_identification.pipeline import identify_sources
@@ -142,7 +144,7 @@ def test_a_recording_that_kills_its_worker_each_time_is_rejected(fleet, tasks, m
         fleet.record('A', number, seconds=3.0)
     deadly = fleet.recordings / 'A' / 'deadly.npz'
     shutil.copy(fleet.recordings / 'A' / 'run2.npz', deadly)
-    monkeypatch.setattr(factors, 'reduce_recording', tasks.reduce_or_die)
+    monkeypatch.setattr(fleet_tasks, 'reduce_recording', tasks.reduce_or_die)
     out = fleet.folder / 'out'
     result = identify_fleet(fleet.experiment, [fleet.recordings], out, workers=2, retries=1)
     assert result.n_recordings == 6
