@@ -31,8 +31,7 @@ from robot_identification.online import (
     ChangeSettings,
     OnlineIdentifier,
 )
-from robot_identification.online.filters import OnlineWindows
-from robot_identification.online.resampler import OnlineGrid
+from robot_identification.online.filters import OnlineGrid, OnlineWindows
 from robot_identification.regressor import predict
 from robot_identification.regressor.pattern import entries
 from robot_identification.signals import OnlineFilter, SignalSettings

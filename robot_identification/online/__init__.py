@@ -3,6 +3,7 @@
 
 from .change_detector import Change, ChangeDetector, ChangeSettings
 from .delay import DelayRows, DelayWatch
+from .filters import StreamCounts
 from .identifier import OnlineIdentifier, Update
 from .momentum_observer import (
     EffortWatch,
@@ -11,7 +12,6 @@ from .momentum_observer import (
     Observation,
     ObserverSettings,
 )
-from .resampler import StreamCounts
 
 __all__ = [
     'Change',

@@ -1,64 +1,181 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Filters of a uniform stream row by row: polynomial approximation, decimation, effort channel.
+Stages of a stream, row by row: uniform grid, polynomial approximation, effort channel.
 
-A row adds to the outputs whose kernel covers it; an output is ready when its kernel has passed.
-At the start of a stretch kernels are cut and scaled to sum 1, as they are offline; those of the
-effort channel see the first row before it.  The motion without phase shift, which Coulomb friction
-is evaluated at, looks ahead by half its own window, so the results are those of the offline
-method, later by `OnlineWindows.delay`.
+*Grid.*  A sample on the grid passes unchanged; elsewhere, because stamps jitter, a sample was lost
+or the clock drifts, the cubic through its neighbours is evaluated, as `data.sampling` does it
+offline.  A row of the grid is settled once there are two samples after it, which the cubic depends
+on.
+
+*Filters.*  An output is ready when its kernel has passed.  At the start of a stretch, kernels of
+the effort channel see the first row before it.  The motion without phase shift, which Coulomb
+friction is evaluated at, looks ahead by half its own window, so the results are those of the
+offline method, later by `OnlineWindows.delay`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from ..data.recording import Motion
+from ..data.sampling import GAP, interpolated, ON_GRID
 from ..regressor.friction import DryFriction
-from ..signals.decimation import HALF_TAPS, kernel
 from ..signals.windows import Windows
 
+_KEPT = 5
+"""Samples that the cubic and the test for jitter depend on."""
 
-class OnlineDecimator:
-    """Low-pass filter that keeps every M-th row of ``width`` numbers; ``factor`` is M > 1."""
+BEYOND = 1e9
+"""A position or an effort that no robot has; its square would drown all that was learned."""
 
-    def __init__(self, factor: int, width: int) -> None:
-        self._factor, self._taps, self._half = factor, kernel(factor), HALF_TAPS * factor
-        # as many outputs as a row may add to, and the one that is ready
-        self._pending = np.zeros((2 * HALF_TAPS + 1, width))
-        self._sums = np.zeros(len(self._pending))
-        self._count = 0
+_AHEAD = 2
+"""Samples after a row that they depend on."""
+
+
+@dataclass
+class StreamCounts:
+    """
+    Counts of the samples of a stream.
+
+    Attributes
+    ----------
+    samples, rows, interpolated:
+        Samples pushed, rows of the uniform grid, and those of the rows between samples.
+    stretches:
+        Without gap, the present one included.
+    late:
+        Samples left out because their stamp was not after the one before.
+    invalid:
+        Samples left out because a number was not finite, or beyond any robot's.
+
+    """
+
+    samples: int = 0
+    rows: int = 0
+    interpolated: int = 0
+    stretches: int = 0
+    late: int = 0
+    invalid: int = 0
+
+
+class GridRow(NamedTuple):
+    """A row of the grid: stamp [s], (width,) values, whether it is the first of a stretch."""
+
+    stamp: float
+    values: np.ndarray
+    first: bool
+
+
+class OnlineGrid:
+    """
+    Uniform grid of a stream of (width,) samples.
+
+    Parameters
+    ----------
+    period, step:
+        Usual time between samples, and step of the grid [s].
+
+    Attributes
+    ----------
+    delay:
+        Waiting time of a row for the samples after it, at an even rate [s].
+    counts:
+        Counts of the samples so far.
+
+    """
+
+    def __init__(self, width: int, period: float, step: float) -> None:
+        self.delay = _AHEAD * period
+        self._longest = GAP * period
+        self._step, self._tolerance = step, ON_GRID * step
+        # of the last samples, oldest first; whether the step before each was off the grid
+        self._values = [np.zeros(width) for _ in range(_KEPT)]
+        self._time: list[float] = []
+        self._jitter: list[bool] = []
+        self._start, self._next = 0.0, 0
+        self.counts = StreamCounts()
 
     def restart(self) -> None:
-        """Discard all rows, as after a gap."""
-        self._pending[:] = 0.0
-        self._sums[:] = 0.0
-        self._count = 0
+        """Begin a new stretch with the next sample."""
+        self._time.clear()
+        self._jitter.clear()
 
-    def push(self, row: np.ndarray) -> np.ndarray | None:
+    def push(self, stamp: float, sample: np.ndarray) -> list[GridRow]:
         """
-        Add a row (width,) and return the output at the row 12 M before it, (width,), if any.
+        Add a (width,) sample; return the rows that are settled now, valid until the next push.
 
-        A row is added to all outputs at once, instead of the rows to an output when it is due, so
-        that every call takes the same time.
+        A stamp [s] before the last one by less than a gap is left out, an earlier one starts a new
+        stretch.
         """
-        index, half, factor = self._count, self._half, self._factor
-        self._count += 1
-        outputs = np.arange(max(0, -((half - index) // factor)), (index + half) // factor + 1)
-        weights = self._taps[index - outputs * factor + half]
-        slots = outputs % len(self._sums)
-        self._pending[slots] += np.multiply.outer(weights, row)
-        self._sums[slots] += weights
-        if index < half or (index - half) % factor:
-            return None
-        slot = (index - half) // factor % len(self._sums)
-        ready = self._pending[slot] / self._sums[slot]
-        self._pending[slot] = 0.0
-        self._sums[slot] = 0.0
-        return np.asarray(ready)
+        counts, time = self.counts, self._time
+        counts.samples += 1
+        # what is not finite is not below any bound
+        if not (math.isfinite(stamp) and np.abs(sample).max() < BEYOND):
+            counts.invalid += 1
+            return []
+        off = False
+        if time:
+            passed = stamp - time[-1]
+            if -self._longest <= passed <= 0.0:
+                counts.late += 1
+                return []
+            if 0.0 < passed <= self._longest:
+                whole = max(1.0, round(passed / self._step)) * self._step
+                off = abs(passed - whole) > 2.0 * self._tolerance
+            else:
+                self.restart()
+        if not time:
+            self._start, self._next = stamp, 0
+            counts.stretches += 1
+        if len(time) == _KEPT:
+            del time[0], self._jitter[0]
+            self._values.append(self._values.pop(0))
+        self._values[len(time)][:] = sample
+        time.append(stamp)
+        self._jitter.append(off)
+        return self._settled() if len(time) > _AHEAD else []
+
+    def _settled(self) -> list[GridRow]:
+        # the cubic before the last but one sample takes the last one too
+        settled = self._time[-1 - _AHEAD]
+        stop = math.floor((settled - self._start) / self._step + ON_GRID) + 1
+        rows = []
+        for index in range(self._next, stop):
+            wanted = self._start + index * self._step
+            rows.append(GridRow(wanted, self._at(wanted), index == 0))
+        self.counts.rows += len(rows)
+        self._next = max(self._next, stop)
+        return rows
+
+    def _at(self, wanted: float) -> np.ndarray:
+        time, jitter = self._time, self._jitter
+        found = 0
+        while time[found] < wanted - self._tolerance:
+            found += 1
+        jitters = jitter[found] or jitter[found + 1]
+        if not jitters and abs(time[found] - wanted) <= self._tolerance:
+            return self._values[found]
+        self.counts.interpolated += 1
+        held = np.array(self._values[: len(time)])
+        return np.asarray(interpolated(np.array(time), held, np.array([wanted]))[0])
+
+
+class _NewestRows:
+    """The newest ``length`` rows, contiguous: each is written twice, so many rows apart."""
+
+    def __init__(self, length: int, width: int) -> None:
+        self._length, self._rows = length, np.zeros((2 * length, width))
+
+    def push(self, index: int, row: np.ndarray) -> np.ndarray:
+        """Write the row with an index; return the view (length, width) that ends with it."""
+        place = index % self._length
+        self._rows[place] = self._rows[place + self._length] = row
+        return self._rows[place + 1 : place + 1 + self._length]
 
 
 class OnlineChannel:
@@ -101,8 +218,7 @@ class OnlineChannel:
             inside = (places >= 0) & (places < weights.size)
             taps = np.where(inside, weights[np.clip(places, 0, weights.size - 1)], 0.0)
             self._groups.append((part, taps))
-        # every row is written twice, a window's length apart, so that windows are contiguous
-        self._rows = np.zeros((2 * self._length, width))
+        self._rows = _NewestRows(self._length, width)
         self._count = 0
 
     def restart(self) -> None:
@@ -111,12 +227,10 @@ class OnlineChannel:
 
     def push(self, row: np.ndarray) -> np.ndarray | None:
         """Add a row (width,); return the output at the row `ahead` before it, (width,), if any."""
-        place = self._count % self._length
-        self._rows[place] = self._rows[place + self._length] = row
+        window = self._rows.push(self._count, row)
         self._count += 1
         if self._count <= self.ahead:
             return None
-        window = self._rows[place + 1 : place + 1 + self._length]
         out = window[self._behind].copy()
         # the first row of a stretch stands for those before it
         first = max(0, self._length - self._count)
@@ -175,14 +289,12 @@ class OnlineWindows:
         self._n, self._taps = n_joints, operator.taps
         self._margin = (centred.taps - 1) // 2
         self._skipped = windows.cuts(trim)[0]
-        self._length = 2 * self._margin + operator.taps
         effort = operator.value(hold=windows.settings.effort_hold)
         self._kernels = np.array([*(operator.derivative(k) for k in range(3)), effort])
         self._smooth = np.array([centred.derivative(k) for k in (1, 2)])
         self._extra_kernel = operator.value()
-        # every row is written twice, a window's length apart, so that windows are contiguous
-        self._rows = np.zeros((2 * self._length, 2 * n_joints))
-        self._extras = np.zeros((2 * operator.taps, n_filtered))
+        self._rows = _NewestRows(2 * self._margin + operator.taps, 2 * n_joints)
+        self._extras = _NewestRows(operator.taps, n_filtered)
         self._offset = np.zeros(n_joints)
         self._dry = None if breakaway is None else DryFriction(breakaway, operator.period)
         self._count = -self._skipped
@@ -217,15 +329,10 @@ class OnlineWindows:
         if count == 0:
             # positions far from 0 would cost digits of the acceleration
             self._offset = row[:n].copy()
-        place = count % self._length
-        first = self._rows[place]
-        np.subtract(row[:n], self._offset, out=first[:n])
-        first[n:] = row[n:]
-        self._rows[place + self._length] = first
+        # rows from before the stretch may be among them: such results are not used
+        held = self._rows.push(count, np.concatenate((row[:n] - self._offset, row[n:])))
         if count < 2 * margin:
             return None
-        # rows from before the stretch may be among them: such results are not used
-        held = self._rows[place + 1 : place + 1 + self._length]
         inner = held[margin : margin + self._taps]
         projected = self._kernels @ inner
         smooth = self._smooth @ held[self._taps - 1 :]
@@ -258,10 +365,7 @@ class OnlineWindows:
             (K,); None until the window is full.
 
         """
-        index, taps = self._count - 1 - 2 * self._margin, self._taps
-        place = index % taps
-        extras = self._extras
-        extras[place] = extras[place + taps] = entries[which, 1]
+        index = self._count - 1 - 2 * self._margin
         now = entries[:, 0].copy()
-        now[which] = self._extra_kernel @ extras[place + 1 : place + 1 + taps]
-        return now if index >= taps - 1 else None
+        now[which] = self._extra_kernel @ self._extras.push(index, entries[which, 1])
+        return now if index >= self._taps - 1 else None

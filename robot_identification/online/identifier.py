@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 import math
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..data.recording import Motion
-from ..errors import SettingsError
+from ..errors import IdentificationError, ModelError, SettingsError
 from ..estimation import (
     ModelSignature,
     RecursiveEstimate,
@@ -31,6 +32,7 @@ from ..estimation import (
 from ..estimation.least_squares import prior_base
 from ..estimation.model_signature import probe
 from ..estimation.mrls import learner_of
+from ..estimation.recursive_estimate import RecursiveState
 from ..estimation.rls_step import SampleRows
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
@@ -48,16 +50,15 @@ from ..signals import (
     dead_zones,
     decimation_factor,
     independence,
+    ParallelDecimator,
     SignalSettings,
 )
 from ..signals.windows import Windows
-from .files import load_state, save_state
-from .filters import OnlineChannel, OnlineDecimator, OnlineWindows
-from .resampler import (
-    GridRow,
-    OnlineGrid,
-    StreamCounts,
-)
+from ..untrusted.compressed import DAMAGED, open_archive
+from ..untrusted.files import open_regular
+from .filters import GridRow, OnlineChannel, OnlineGrid, OnlineWindows, StreamCounts
+
+_FORMAT = 'robot_identification online 1'
 
 
 class Update(NamedTuple):
@@ -101,17 +102,15 @@ class OnlineIdentifier:
 
     Parameters
     ----------
-    regressor:
-        The model.
-    structure:
-        Its base parameters.
+    regressor, structure:
+        The model and its base parameters.
     joints:
         Names of the n joints, in the order of the samples.
     signals:
         Method ``polynomial_approximation`` by composition; window, dead zone, trim, decimation and
         effort channel.
     settings:
-        Thresholds and bounds of the recursion; the default ones where None.
+        Thresholds and bounds of the recursion.
     period:
         Usual time between samples [s].
     prior:
@@ -130,8 +129,6 @@ class OnlineIdentifier:
 
     Attributes
     ----------
-    joints, structure:
-        As given.
     layout:
         Names and units of the base parameters.
     pattern:
@@ -143,10 +140,6 @@ class OnlineIdentifier:
     taps, lag:
         Samples in a window of the polynomial approximation, and the time t_d from an update's
         moment to the end of its window [s].
-    counts:
-        Counts of the samples so far.
-    frozen:
-        Whether the estimate is frozen.
 
     """
 
@@ -190,8 +183,8 @@ class OnlineIdentifier:
         kernel = windows.operator.value(hold=signals.polynomial_approximation.effort_hold)
         factor = decimation_factor(signals, 1.0 / self.step)
         self._independence = min(independence(factor, kernel), factor * self.step / period)
-        width = self.pattern.width + 2 * n
-        self._decimator = OnlineDecimator(factor, width) if factor > 1 else None
+        self._factor = factor
+        self._decimator = ParallelDecimator(factor)
         driven = driven_rows(regressor)
         self._zones = np.zeros(n)
         movers = tuple(joint for joint, has in zip(self.joints, driven, strict=True) if has)
@@ -250,9 +243,10 @@ class OnlineIdentifier:
         """Pass a row of the grid through the filters, and learn from what is completed."""
         if row.first:
             self._windows.restart()
-            for filter_ in (self._decimator, self._channel, self._slow_channel):
-                if filter_ is not None:
-                    filter_.restart()
+            self._decimator = ParallelDecimator(self._factor)
+            for channel in (self._channel, self._slow_channel):
+                if channel is not None:
+                    channel.restart()
         state = self._windows.push(row.values)
         if state is None:
             return None
@@ -265,9 +259,9 @@ class OnlineIdentifier:
         if delayed is not None:
             rows, effort, velocity = self._parts(delayed)
             moving = np.abs(velocity) >= self._zones
-            learned = moving if self._decimator is None else self._none
+            learned = moving if self._factor == 1 else self._none
             residual = self._learn(rows, effort, learned)
-        if self._decimator is not None:
+        if self._factor > 1:
             self._learn_decimated(every)
         if delayed is None:
             return None
@@ -284,13 +278,11 @@ class OnlineIdentifier:
 
     def _learn_decimated(self, every: np.ndarray) -> None:
         """Learn from the row that a sample's entries, effort and velocity complete, if any."""
-        assert self._decimator is not None
-        joined = self._decimator.push(every)
-        if joined is not None and self._slow_channel is not None:
-            joined = self._slow_channel.push(joined)
-        if joined is not None:
-            rows, effort, velocity = self._parts(joined)
-            self._learn(rows, effort, np.abs(velocity) >= self._zones)
+        for output in self._decimator.push(every[:, None]).T:
+            joined = output if self._slow_channel is None else self._slow_channel.push(output)
+            if joined is not None:
+                rows, effort, velocity = self._parts(joined)
+                self._learn(rows, effort, np.abs(velocity) >= self._zones)
 
     def _parts(self, joined: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return entries, effort and velocity of what has been filtered together."""
@@ -371,7 +363,7 @@ class OnlineIdentifier:
             where the file cannot be written.
 
         """
-        save_state(path, self._learner.state, self._signature(), self._sample_rows.weights)
+        _save(Path(path), self._learner.state, self._signature(), self._sample_rows.weights)
 
     def load(self, path: str | Path) -> None:
         """
@@ -384,7 +376,7 @@ class OnlineIdentifier:
             changed then.
 
         """
-        state = load_state(path, self._signature(), self._sample_rows.weights)
+        state = _load(path, self._signature(), self._sample_rows.weights)
         self._learner.restore(state)
         self._solution = self._learner.solution()
 
@@ -405,6 +397,74 @@ class OnlineIdentifier:
         initial = self._learner.initial if prior is None else prior_base(self.structure, prior)
         self._learner.reset(initial)
         self._solution = self._learner.solution()
+
+
+def _save(
+    path: Path, state: RecursiveState, signature: ModelSignature, weights: np.ndarray
+) -> None:
+    """Write the state of a model with (n,) weights of the joints; the file is replaced at once."""
+    part = path.with_name(f'.{path.name}.{os.getpid()}')
+    try:
+        with open(part, 'wb') as file:
+            np.savez(
+                file,
+                format=_FORMAT,
+                joints=signature.joints,
+                parameters=signature.parameters,
+                base=signature.base,
+                regrouping=signature.regrouping,
+                fixed=signature.rows,
+                weights=weights,
+                accumulated=state.accumulated,
+                initial=state.initial,
+                rows=state.rows,
+                independent=state.independent,
+            )
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise IdentificationError(
+            f"cannot write '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='choose another file, or make room',
+        ) from error
+
+
+def _load(path: str | Path, signature: ModelSignature, weights: np.ndarray) -> RecursiveState:
+    """Read a state that was written for the same model and weights."""
+    try:
+        with open_regular(path) as stream, open_archive(stream) as archive:
+            held = {name: archive.array(name) for name in archive.arrays}
+        if str(held['format']) != _FORMAT:
+            raise ValueError(f"its format is '{held['format']}'")
+        joints, parameters, base = (
+            tuple(held[key].tolist()) for key in ('joints', 'parameters', 'base')
+        )
+        found = ModelSignature(joints, parameters, base, held['regrouping'], held['fixed'])
+        state = RecursiveState(
+            held['accumulated'],
+            held['initial'],
+            int(held['rows']),
+            float(held['independent']),
+        )
+    except DAMAGED as error:
+        reason = getattr(error, 'strerror', None) or str(error)
+        raise IdentificationError(
+            f"cannot read '{path}' as the state of an online identification: {reason}",
+            file=str(path),
+            remedy='name a file that the online identification has saved',
+        ) from error
+    other = signature.difference(found)
+    if other is not None:
+        raise ModelError(f"'{path}' is of another model: {other.message}", file=str(path))
+    if not np.array_equal(held['weights'], weights):
+        raise SettingsError(
+            f"the rows in '{path}' were weighted differently",
+            file=str(path),
+            value=held['weights'].tolist(),
+            remedy='use these weights, or start anew',
+        )
+    return state
 
 
 def _channel(

@@ -248,19 +248,7 @@ class MomentumObserver:
 
 @dataclass(frozen=True)
 class Observation:
-    """
-    Motion, measured and external efforts at a moment.
-
-    Attributes
-    ----------
-    state:
-        The motion.
-    measured:
-        (n_joints,) effort [N m or N].
-    external:
-        Efforts that the observer finds, and the prediction.
-
-    """
+    """Motion, (n_joints,) measured effort [N m or N] and what the observer finds at a moment."""
 
     state: LocalState
     measured: np.ndarray
@@ -272,15 +260,7 @@ class EffortWatch:
     Predicted and external efforts along positions and efforts that come in one by one.
 
     Motion and effort are those of a `LocalFit`, half a window before the newest sample, since
-    delays of velocities that drivers report are unknown.
-
-    Parameters
-    ----------
-    observer:
-        The observer.
-    window:
-        Of the fit [s].
-
+    delays of velocities that drivers report are unknown; ``window`` is that of the fit [s].
     """
 
     def __init__(self, observer: MomentumObserver, window: float) -> None:
@@ -288,20 +268,9 @@ class EffortWatch:
 
     def push(self, stamp: int, position: np.ndarray, effort: np.ndarray) -> Observation | None:
         """
-        Take a sample.
+        Take a sample: stamp [ns], (n_joints,) finite positions [rad or m] and efforts [N m or N].
 
-        Parameters
-        ----------
-        stamp:
-            Its time [ns].
-        position, effort:
-            (n_joints,) finite values at the joints [rad or m], [N m or N].
-
-        Returns
-        -------
-        Observation or None
-            None until the window is full and the observer has begun.
-
+        Returns None until the window is full and the observer has begun.
         """
         self._fit.push(stamp, position, effort)
         state = self._fit.state()

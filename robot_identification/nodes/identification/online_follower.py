@@ -30,7 +30,7 @@ from ...data.sampling import GAP
 from ...errors import RecordingError
 from ...estimation import EffortDelay, RecursiveEstimate
 from ...online import Change, ChangeDetector, DelayWatch, OnlineIdentifier, StreamCounts, Update
-from ...online.resampler import BEYOND
+from ...online.filters import BEYOND
 from .online_options import online_signals, OnlineTask, require_live
 
 _SHORTEST, _LONGEST = 1e-7, 1e2  # [s]

@@ -32,7 +32,7 @@ from ...data.joint_state import (
 )
 from ...errors import RecordingError
 from ...online import EffortWatch, Observation, ObserverSettings
-from ...online.resampler import BEYOND
+from ...online.filters import BEYOND
 from ...options.fields import option
 from ...results.result import read_result
 from ...revalidation import observer_of

@@ -10,9 +10,7 @@ import pytest
 from robot_identification.data.recording import Recording
 from robot_identification.data.sampling import grid_blocks
 from robot_identification.estimation import row_blocks
-from robot_identification.online.filters import OnlineDecimator
-from robot_identification.online.resampler import OnlineGrid
-from robot_identification.signals import ParallelDecimator
+from robot_identification.online.filters import OnlineGrid
 
 PERIOD = 1e-3
 
@@ -129,17 +127,3 @@ def test_it_runs_at_the_rates_of_robots(case, rate):
     assert online.counts.interpolated == 0
     friction = case.base.names.index('joint_1.fc')
     assert online.values[friction] == pytest.approx(3.0, abs=0.5)
-
-
-@settings(max_examples=25, deadline=None)
-@given(factor=st.integers(2, 25), rows=st.integers(1, 900), seed=st.integers(0, 99))
-def test_decimation_row_by_row_is_that_in_blocks(factor, rows, seed):
-    values = np.random.default_rng(seed).normal(size=(rows, 3))
-    whole = ParallelDecimator(factor)
-    expected = np.concatenate([whole.push(values.T), whole.finish()], axis=1).T
-    one = OnlineDecimator(factor, 3)
-    found = [out for out in map(one.push, values) if out is not None]
-    complete = max(0, (rows - 1 - 12 * factor) // factor + 1)
-    assert len(found) == complete
-    if found:
-        np.testing.assert_allclose(found, expected[:complete], rtol=1e-10, atol=1e-12)
