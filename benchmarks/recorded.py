@@ -10,7 +10,7 @@ import sqlite3
 
 from mcap.writer import CompressionType, Writer
 import numpy as np
-from robot_identification.data.bag_metadata import message_definition
+from robot_identification.data.bag_writer import message_definition
 
 KIND = 'sensor_msgs/msg/JointState'
 TOPIC = '/joint_states'

@@ -22,16 +22,8 @@ import yaml
 
 from ..errors import IdentificationWarning, one_of, RecordingError
 from ..untrusted.compressed import decompress_file, decompress_message, MAX_BLOCK
-from ..untrusted.files import require_regular
-from .bag_metadata import (
-    custom_data_in,
-    description_in,
-    MARK,
-    METADATA_NAME,
-    read_metadata,
-    RECORD,
-    RECORD_KEY,
-)
+from ..untrusted.files import read_text, require_regular
+from ..untrusted.yaml_loader import load_yaml
 from .joint_state import from_json, JOINT_STATE, JSON_KINDS
 from .mcap_file import (
     begins_as_mcap,
@@ -43,6 +35,14 @@ from .mcap_file import (
     Select,
 )
 from .recording_config import unusable
+
+METADATA_NAME = 'metadata.yaml'
+METADATA_KEY = 'rosbag2_bagfile_information'
+RECORD, RECORD_KEY = 'rosbag2', 'serialized_metadata'
+"""Name and key of the metadata record of an mcap file with the same as ``metadata.yaml``."""
+
+MARK = 'mark'
+"""Key in the custom data for the reason of an early end, or any remark of the recorder."""
 
 _JOINT_STATES = (JOINT_STATE, *JSON_KINDS)
 
@@ -74,6 +74,28 @@ class BagInfo:
     def mark(self) -> str:
         """Reason of an early end, as given to the recorder; '' without one."""
         return self.custom.get(MARK, '')
+
+
+def read_metadata(folder: Path) -> Mapping[str, Any]:
+    """Read ``metadata.yaml``; raises OSError, and errors as `description_in`."""
+    return description_in(read_text(folder / METADATA_NAME))
+
+
+def description_in(text: str) -> Mapping[str, Any]:
+    """Return the description in a text; raises ValueError or yaml.YAMLError if it has none."""
+    document = load_yaml(text)
+    if isinstance(document, Mapping):
+        document = document.get(METADATA_KEY, document)
+    if not isinstance(document, Mapping):
+        raise ValueError('it has no description of a bag')
+    return document
+
+
+def custom_data_in(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return the custom data in a description."""
+    custom = description.get('custom_data')
+    custom = custom if isinstance(custom, Mapping) else {}
+    return {str(key): str(value) for key, value in custom.items()}
 
 
 def bag_info(bag: Path) -> BagInfo:

@@ -20,8 +20,8 @@ import threading
 import time
 
 from ..errors import RecordingError
-from .bag_metadata import MARK, Qos, Topic
-from .bag_writer import BagWriter
+from .bag import MARK
+from .bag_writer import BagWriter, Qos, Topic
 from .clock import StampStatistics
 
 _BATCH_SECONDS = 0.1

@@ -26,22 +26,24 @@ import yaml
 from ..errors import RecordingError
 from ..untrusted.files import open_regular
 from ..untrusted.yaml_loader import load_yaml
-from .bag import storage_files
-from .bag_metadata import (
+from .bag import (
     custom_data_in,
-    describe,
     description_in,
-    DISTRO,
-    FileSpan,
     METADATA_NAME,
     read_metadata,
     RECORD,
     RECORD_KEY,
+    storage_files,
+)
+from .bag_writer import (
+    bag_description,
+    DISTRO,
+    FileSpan,
+    LIBRARY,
     sync_folder,
     topic_entry,
     write_metadata,
 )
-from .bag_writer import LIBRARY
 from .mcap_file import ERRORS, has_end, header_of, MAGIC, McapScan, open_mcap, scan_mcap
 
 UNFINISHED = '.unfinished'
@@ -251,7 +253,7 @@ def _write_metadata(bag: Path, files: Sequence[Path], old: Mapping[str, Any]) ->
     path, done = bag / METADATA_NAME, []
     if path.exists():
         done.append(f"{METADATA_NAME}: the old one is '{KEPT}/{_keep(path).name}'")
-    description = describe([i.span for i in infos], list(topics.values()), custom, distro)
+    description = bag_description([i.span for i in infos], list(topics.values()), custom, distro)
     write_metadata(bag, description)
     return [*done, f'{METADATA_NAME}: made for {description["message_count"]} messages']
 
@@ -281,20 +283,16 @@ def _keep(file: Path) -> Path:
     for number in count():
         kept = folder / f'{file.name}{f"_{number}" if number else ""}{UNFINISHED}'
         if not kept.exists():
-            try:
-                os.link(file, kept)
-            except OSError:
-                _copy(file, kept)
-            return kept
-    raise AssertionError
-
-
-def _copy(file: Path, target: Path) -> None:
+            break
     try:
-        shutil.copy2(file, target)
+        os.link(file, kept)
     except OSError:
-        target.unlink(missing_ok=True)
-        raise
+        try:
+            shutil.copy2(file, kept)
+        except OSError:
+            kept.unlink(missing_ok=True)
+            raise
+    return kept
 
 
 def _files(bag: Path) -> list[Path]:

@@ -11,36 +11,132 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 import contextlib
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 import fcntl
+from functools import cache
 import os
 from pathlib import Path
 import sys
 from typing import Any, BinaryIO, cast
 
 from mcap.writer import CompressionType, Writer
+import yaml
 
 from ..errors import RecordingError
-from .bag_metadata import (
-    as_yaml,
-    describe,
-    FileSpan,
-    message_definition,
-    METADATA_NAME,
-    Qos,
-    RECORD,
-    RECORD_KEY,
-    sync_folder,
-    Topic,
-    write_metadata,
-)
-
-__all__ = ['BagWriter', 'LIBRARY', 'Qos', 'Topic']
+from .bag import METADATA_KEY, METADATA_NAME, RECORD, RECORD_KEY
+from .joint_state import typestore
 
 LIBRARY = 'robot_identification'
 """Name of the writer in the files."""
 
+DISTRO = 'jazzy'
+"""ROS distribution of files that are written here, and of files that name none."""
+
+FOREVER = 9223372036854775807
+"""RMW_DURATION_INFINITE [ns]."""
+
 _CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Qos:
+    """Quality of service that a topic's publisher offers, in rosbag2's words; times in ns."""
+
+    history: str = 'keep_last'
+    depth: int = 10
+    reliability: str = 'reliable'
+    durability: str = 'volatile'
+    deadline: int = FOREVER
+    lifespan: int = FOREVER
+    liveliness: str = 'automatic'
+    liveliness_lease_duration: int = FOREVER
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the mapping that rosbag2 writes."""
+        values = asdict(self)
+        for name in ('deadline', 'lifespan', 'liveliness_lease_duration'):
+            seconds, rest = divmod(values[name], 1_000_000_000)
+            values[name] = {'sec': seconds, 'nsec': rest}
+        return {**values, 'avoid_ros_namespace_conventions': False}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of a bag: full name, type as ``sensor_msgs/msg/JointState``, publishers' QoS."""
+
+    name: str
+    type: str
+    qos: tuple[Qos, ...] = (Qos(),)
+
+    def channel_metadata(self) -> dict[str, str]:
+        """Return the metadata of the topic's channel in an mcap file."""
+        profiles = as_yaml([qos.as_dict() for qos in self.qos]).strip()
+        return {'offered_qos_profiles': profiles, 'topic_type_hash': type_hash(self.type)}
+
+    def entry(self, count: int) -> dict[str, Any]:
+        """Return the topic's entry in the metadata."""
+        profiles = [qos.as_dict() for qos in self.qos]
+        return topic_entry(self.name, self.type, profiles, type_hash(self.type), count)
+
+
+@dataclass(frozen=True)
+class FileSpan:
+    """A storage file's name, the times of its first and last message [ns], and their number."""
+
+    name: str
+    first: int
+    last: int
+    count: int
+
+
+def topic_entry(
+    name: str, kind: str, profiles: Any, hashed: str, count: int, encoding: str = 'cdr'
+) -> dict[str, Any]:
+    """Return a topic's entry in the metadata."""
+    return {
+        'topic_metadata': {
+            'name': name,
+            'type': kind,
+            'serialization_format': encoding,
+            'offered_qos_profiles': profiles,
+            'type_description_hash': hashed,
+        },
+        'message_count': count,
+    }
+
+
+def bag_description(
+    files: Sequence[FileSpan],
+    topics: Sequence[Mapping[str, Any]],
+    custom_data: Mapping[str, str],
+    distro: str = DISTRO,
+) -> dict[str, Any]:
+    """Return rosbag2's description of a bag with mcap files and entries of `topic_entry`."""
+    filled = [file for file in files if file.count]
+    first = min((file.first for file in filled), default=0)
+    last = max((file.last for file in filled), default=0)
+    return {
+        'version': 9,
+        'storage_identifier': 'mcap',
+        'duration': {'nanoseconds': last - first},
+        'starting_time': {'nanoseconds_since_epoch': first},
+        'message_count': sum(file.count for file in files),
+        'topics_with_message_count': [dict(topic) for topic in topics],
+        'compression_format': '',
+        'compression_mode': '',
+        'relative_file_paths': [file.name for file in files],
+        'files': [
+            {
+                'path': file.name,
+                'starting_time': {'nanoseconds_since_epoch': file.first if file.count else 0},
+                'duration': {'nanoseconds': file.last - file.first if file.count else 0},
+                'message_count': file.count,
+            }
+            for file in files
+        ],
+        'custom_data': dict(custom_data) or None,
+        'ros_distro': distro,
+    }
 
 
 class BagWriter:
@@ -58,6 +154,11 @@ class BagWriter:
         Topics of the bag.
     custom_data:
         Custom data of ``metadata.yaml`` and the file.
+
+    Attributes
+    ----------
+    messages:
+        Number of messages written so far (what `abandon` lost does not count).
 
     Raises
     ------
@@ -81,10 +182,12 @@ class BagWriter:
         self._schemas: dict[str, int] = {}
         self._counts = [0] * len(self.topics)
         self._first, self._last = 2**63 - 1, 0
-        self._messages = self._pending = self._pending_bytes = self._size = 0
+        self.messages = self._pending = self._pending_bytes = self._size = 0
         self._file: _Appended | None = None
         try:
-            _make_folder(self._folder)
+            with contextlib.suppress(FileExistsError):
+                self._folder.parent.mkdir(parents=True)
+            self._folder.mkdir()
             self._file = _Appended(self._place)
         except FileExistsError as error:
             raise RecordingError(
@@ -124,11 +227,6 @@ class BagWriter:
         return self._folder if same else place.parent
 
     @property
-    def messages(self) -> int:
-        """Number of messages written so far (what `abandon` lost does not count)."""
-        return self._messages
-
-    @property
     def size(self) -> int:
         """Size of the file so far [bytes]."""
         file = self._file
@@ -166,7 +264,7 @@ class BagWriter:
         self._writer.add_message(channel, log_time, data, publish_time, sequence)
         self._counts[topic] += 1
         self._first, self._last = min(self._first, log_time), max(self._last, log_time)
-        self._messages += 1
+        self.messages += 1
         self._pending += 1
         self._pending_bytes += len(data)
         if self._pending_bytes >= _CHUNK_BYTES:
@@ -217,7 +315,9 @@ class BagWriter:
             self.flush()
             self._require_file()
             place = self.path
-            description = self._description(place.name)
+            span = FileSpan(place.name, self._first, self._last, self.messages)
+            topics = [t.entry(count) for t, count in zip(self.topics, self._counts, strict=True)]
+            description = bag_description([span], topics, self.custom_data)
             if (place.parent / METADATA_NAME).exists():
                 raise FileExistsError(0, f'{METADATA_NAME} is there already', str(place.parent))
             self._writer.add_metadata(RECORD, {RECORD_KEY: as_yaml(description)})
@@ -234,7 +334,7 @@ class BagWriter:
         """Close the file as it is; messages that were not flushed are lost."""
         if self._file is not None:
             _ = self.path  # kept for later
-            self._messages -= self._pending
+            self.messages -= self._pending
             self._pending = 0
             self._size = self._file.size
             file, self._file = self._file, None
@@ -267,13 +367,6 @@ class BagWriter:
             topic.name, 'cdr', self._schemas[topic.type], topic.channel_metadata()
         )
         return self._channels[number]
-
-    def _description(self, name: str) -> dict[str, Any]:
-        span = FileSpan(name, self._first, self._last, self._messages)
-        entries = [
-            topic.entry(count) for topic, count in zip(self.topics, self._counts, strict=True)
-        ]
-        return describe([span], entries, self.custom_data)
 
 
 class _Appended:
@@ -320,9 +413,48 @@ class _Appended:
             self._file.close()
 
 
-def _make_folder(folder: Path) -> None:
+# --------------------------------------------------------------------------- metadata
+
+
+def as_yaml(content: Any) -> str:
+    """Return YAML that keeps the order."""
+    return yaml.safe_dump(content, sort_keys=False)
+
+
+def write_metadata(folder: Path, description: Mapping[str, Any]) -> None:
+    """Write ``metadata.yaml`` to the disk, as a whole or not at all; raises OSError."""
+    path = folder / METADATA_NAME
+    beside = folder / f'.{METADATA_NAME}.{os.getpid()}'
     try:
-        folder.mkdir()
-    except FileNotFoundError:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
+        with beside.open('x', encoding='utf-8') as stream:
+            stream.write(as_yaml({METADATA_KEY: dict(description)}))
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk, if the system can do that."""
+    with contextlib.suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+@cache
+def message_definition(kind: str) -> str:
+    """Return the definition of a message type and its parts, as ``sensor_msgs/msg/JointState``."""
+    return str(typestore().generate_msgdef(kind, ros_version=2)[0])
+
+
+@cache
+def type_hash(kind: str) -> str:
+    """Return the hash of a message type (REP 2016, ``RIHS01_...``)."""
+    return str(typestore().hash_rihs01(kind))

@@ -245,7 +245,7 @@ def _in_little_endian(messages: Messages) -> Messages:
     other = whole[(messages.buffer[starts] != 0) | (messages.buffer[starts + 1] != 1)]
     if not len(other):
         return messages
-    store = _typestore()
+    store = typestore()
     data = list(messages)
     for i in other.tolist():
         try:
@@ -257,7 +257,8 @@ def _in_little_endian(messages: Messages) -> Messages:
 
 
 @cache
-def _typestore() -> Any:
+def typestore() -> Any:
+    """Return rosbags' store of message types."""
     from rosbags.typesys import get_typestore, Stores
 
     return get_typestore(Stores.ROS2_JAZZY)
@@ -313,7 +314,7 @@ def _from_object(state: Any, received: int) -> bytes:
     if 'joints' in state:
         names = [joint['name'] for joint in state['joints']]
         signals = [[joint.get(signal) for joint in state['joints']] for signal in SIGNALS]
-    store = _typestore()
+    store = typestore()
     time = store.types['builtin_interfaces/msg/Time'](*_json_time(stamp, received))
     message = store.types[JOINT_STATE](
         store.types['std_msgs/msg/Header'](time, ''),

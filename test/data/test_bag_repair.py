@@ -15,13 +15,18 @@ from mcap.writer import CompressionType, Writer
 import pytest
 from robot_identification.data import bag_repair
 from robot_identification.data.bag import bag_info
-from robot_identification.data.bag_metadata import message_definition, Qos, type_hash
 from robot_identification.data.bag_repair import (
     is_complete,
     recordings_in,
     repair_bag,
 )
-from robot_identification.data.bag_writer import BagWriter, Topic
+from robot_identification.data.bag_writer import (
+    BagWriter,
+    message_definition,
+    Qos,
+    Topic,
+    type_hash,
+)
 from robot_identification.errors import RecordingError
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import get_typestore, Stores

@@ -14,11 +14,12 @@ from mcap.opcode import Opcode
 from mcap.reader import make_reader, NonSeekingReader
 import numpy as np
 import pytest
-from robot_identification.data.bag_metadata import message_definition, type_hash
 from robot_identification.data.bag_writer import (
     BagWriter,
+    message_definition,
     Qos,
     Topic,
+    type_hash,
 )
 from robot_identification.data.mcap_file import MAGIC, parts_of
 from robot_identification.errors import RecordingError

@@ -24,8 +24,8 @@ from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from std_msgs.msg import Header
 
-from ...data.bag_metadata import Qos, Topic
 from ...data.bag_recorder import BagRecorder, RecordingStatus
+from ...data.bag_writer import Qos, Topic
 from ...errors import RecordingError, SettingsError
 from ...options.fields import option
 from ..common import (

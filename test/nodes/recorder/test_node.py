@@ -19,7 +19,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 from builtin_interfaces.msg import Time
 from mcap.exceptions import McapError
 from mcap.reader import NonSeekingReader
-from robot_identification.data.bag_metadata import type_hash
+from robot_identification.data.bag_writer import type_hash
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosbags.highlevel import AnyReader
