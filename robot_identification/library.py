@@ -22,8 +22,7 @@ from .data.recording import Recording
 from .data.recording_config import RecordingEntry
 from .errors import IdentificationWarning, once, one_of, RecordingError, SettingsError
 from .model.robot import Robot
-from .options.fields import from_mapping
-from .options.keys import to_mapping
+from .options.fields import from_mapping, to_mapping
 from .progress import Progress, silent
 from .results.c_export import c_code
 from .results.parameter_table import parameters_csv, parameters_yaml

@@ -57,7 +57,7 @@ from .gains import gains_by_load, with_gains
 from .model.consistency import check
 from .model.parameters import ParameterSet
 from .model.plausibility import plausibility, robot_shapes
-from .options.keys import to_mapping
+from .options.fields import to_mapping
 from .progress import (
     part,
     Progress,

@@ -17,8 +17,7 @@ import typing
 from typing import Any
 
 from robot_identification.config.experiment import Experiment
-from robot_identification.options.fields import describe, OptionInfo
-from robot_identification.options.keys import section_of
+from robot_identification.options.fields import describe, OptionInfo, section_of
 
 BEGIN, END = (
     '<!-- keys: begin (made by scripts/experiment_page.py) -->',

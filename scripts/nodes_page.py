@@ -46,7 +46,7 @@ from robot_identification.nodes.observer.node import ObserverNode
 from robot_identification.nodes.recorder.node import RecorderNode
 from robot_identification.nodes.regressor.node import RegressorNode
 from robot_identification.nodes.simulation.node import SimulationNode
-from robot_identification.options.keys import walk
+from robot_identification.options.fields import walk
 
 NODES: dict[str, Callable[[], Node]] = {
     'simulation': SimulationNode,

@@ -27,7 +27,7 @@ from ..excitation.plans import Plan
 from ..excitation.points import PointTrajectory
 from ..excitation.settings import PlannerSettings
 from ..excitation.wanted import parameter_places
-from ..options.keys import to_mapping
+from ..options.fields import to_mapping
 from ..pipeline import identify_factors, identify_sources
 from ..reduction import FactorBuilder, recordings_among, Source
 from ..results.factor_file import read_factor, StoredFactor, write_factor

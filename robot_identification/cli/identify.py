@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     with without_collection():
         from ..config.experiment_file import load_experiment
         from ..estimation import EstimationSettings
-        from ..options.keys import read_section
+        from ..options.document import read_section
         from ..pipeline import identify, identify_factors
         from ..reduction import with_factors
         from ..results.factor_file import read_factor, SUFFIX

@@ -26,9 +26,8 @@ from ..errors import (
 )
 from ..estimation.settings import EstimationSettings
 from ..model.robot import Robot
-from ..options.document import Document, read_document
-from ..options.fields import from_mapping
-from ..options.keys import nearest, override, walk
+from ..options.document import Document, nearest, override, read_document
+from ..options.fields import from_mapping, walk
 from ..untrusted.files import user_path
 from .experiment import Experiment
 from .experiment_checks import check_experiment

@@ -17,9 +17,8 @@ from typing import Any
 from ..errors import SettingsError
 from ..excitation.settings import PlannerSettings
 from ..model.robot import Robot
-from ..options.document import Document, read_document
+from ..options.document import Document, override, read_document
 from ..options.fields import describe, from_mapping, option
-from ..options.keys import override
 from ..regressor import ModelSettings
 from .experiment_file import load_experiment
 

@@ -15,8 +15,7 @@ import types
 import typing
 from typing import Any
 
-from ..options.fields import describe, OptionInfo
-from ..options.keys import to_mapping
+from ..options.fields import describe, OptionInfo, to_mapping
 from .experiment import Experiment
 
 FILE = Path(__file__).with_name('experiment.schema.json')

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..options.keys import to_mapping
+from ..options.fields import to_mapping
 from ..results.report.figure import (
     BELOW,
     CARD,

@@ -17,7 +17,7 @@ from ..config.sections import FleetSettings
 from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
 from ..model.parameters import ParameterLayout
-from ..options.keys import to_mapping
+from ..options.fields import to_mapping
 from ..results.result_yaml import plain
 from ..version import __version__
 from .comparison import Series, significant, Tests

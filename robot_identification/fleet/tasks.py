@@ -34,7 +34,7 @@ from ..estimation.identifiability import identifiability
 from ..estimation.least_squares import solve
 from ..estimation.uncertainty import least_squares_covariance
 from ..model.parameters import ParameterLayout
-from ..options.keys import to_mapping
+from ..options.fields import to_mapping
 from ..progress import Progress, silent
 from ..reduction import FactorBuilder, require_factors, settings_of
 from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A YAML file read strictly, with the line of every key kept for messages.
+A YAML file read strictly, with the line of every key kept for messages, and overrides of keys.
+
+Key paths are written as in messages, ``data.identification[0].file``.
 
 The scalars are those of YAML 1.2's core schema: ``off`` and ``no`` are text, ``1e-3`` is a number
 and a date is text.  A key that occurs twice in a mapping is an error, where YAML readers commonly
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+import difflib
 import os
 from pathlib import Path
 import re
@@ -25,6 +28,9 @@ from yaml.scanner import Scanner
 from ..errors import SettingsError
 from ..untrusted.files import read_text
 from ..untrusted.yaml_loader import LimitedComposer, LimitedConstructor, MAX_INTEGER_LENGTH
+from .fields import describe, from_mapping, Options, section_of, walk
+
+_STEP = re.compile(r'([^.\[\]]+)|\[(\d+)\]')
 
 _SIZE = 8 << 20
 """Largest size of a settings file [bytes]."""
@@ -247,3 +253,140 @@ def _syntax_error(error: yaml.YAMLError, file: str) -> SettingsError:
 def _at(file: str, mark: yaml.Mark, *, column: bool = False) -> str:
     tail = f', column {mark.column + 1}' if column else ''
     return f'{file or "line"}{":" if file else " "}{mark.line + 1}{tail}'
+
+
+# --------------------------------------------------------------------------- key paths
+
+
+def steps(key: str) -> tuple[str | int, ...]:
+    """
+    Split a key path into names and list indices.
+
+    Raises
+    ------
+    SettingsError
+        where ``key`` is not of the form ``a.b[0].c``.
+
+    """
+    parts: list[str | int] = []
+    position = 0
+    while position < len(key):
+        match = _STEP.match(key, position)
+        if match is None:
+            break
+        name, index = match.groups()
+        parts.append(int(index) if name is None else name)
+        position = match.end()
+        if position < len(key) - 1 and key[position] == '.' and key[position + 1] not in '.[]':
+            position += 1
+    if not parts or position != len(key) or isinstance(parts[0], int):
+        raise SettingsError(
+            f"'{key}' is not a key path", key=key, remedy='write it as section.key or list[0].key'
+        )
+    return tuple(parts)
+
+
+def nearest(cls: type, key: str) -> str | None:
+    """
+    Return the known key path that ``key`` was probably meant to be, or None.
+
+    Looked for are the same name in other sections, then similar names in the same section.
+    """
+    name = key.rpartition('.')[2]
+    elsewhere = [path for path, _ in walk(cls) if path.rpartition('.')[2] == name]
+    if elsewhere:
+        return elsewhere[0]
+    section: type | None = cls
+    for step in steps(parent(key)) if parent(key) else ():
+        if isinstance(step, int) or section is None:
+            continue
+        kinds = {info.name: info.type for info in describe(section)}
+        section, _ = section_of(kinds.get(step))
+    prefix = key[: -len(name)]
+    if section is not None:
+        names = [info.name for info in describe(section)]
+        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+        if close:
+            return prefix + close[0]
+    return None
+
+
+def set_key(mapping: dict, key: str, value: Any) -> None:
+    """
+    Set an entry of nested mappings and lists in place, making mappings on the way.
+
+    Raises
+    ------
+    SettingsError
+        where the path goes through something that is neither, or beyond a list's end.
+
+    """
+    parts = steps(key)
+    place: Any = mapping
+    for part, following in zip(parts[:-1], parts[1:], strict=True):
+        if isinstance(place, dict) and place.get(part) is None and isinstance(following, str):
+            place[part] = {}
+        place = _entry(place, part, key)
+    if isinstance(parts[-1], int):
+        _entry(place, parts[-1], key)
+    elif not isinstance(place, dict):
+        raise SettingsError(f"'{key}' cannot be set: '{parent(key)}' is not a mapping", key=key)
+    place[parts[-1]] = value
+
+
+def _entry(place: Any, part: str | int, key: str) -> Any:
+    known = (
+        place if isinstance(place, dict) else range(len(place)) if isinstance(place, list) else ()
+    )
+    if part not in known:
+        raise SettingsError(
+            f"'{key}' cannot be set: there is no '{part}' on the way to it",
+            key=key,
+            remedy='set it in the experiment file first' if isinstance(part, int) else None,
+        )
+    return place[part]
+
+
+def override(mapping: dict, overrides: Mapping[str, Any]) -> None:
+    """
+    Set dotted keys in nested mappings in place; text is read as a YAML value.
+
+    Raises
+    ------
+    SettingsError
+        naming the key whose path or value cannot be read.
+
+    """
+    for key, value in overrides.items():
+        set_key(mapping, key, parse_scalar(value, key) if isinstance(value, str) else value)
+
+
+def read_section(cls: type[Options], name: str, overrides: Mapping[str, Any]) -> Options:
+    """
+    Make one section of settings of overrides alone.
+
+    Parameters
+    ----------
+    cls:
+        The section's options dataclass.
+    name:
+        The section's name.
+    overrides:
+        As for `override`; all of them have to be in the section.
+
+    Raises
+    ------
+    SettingsError
+        naming the key that is elsewhere, unknown or has a wrong value.
+
+    """
+    for key in overrides:
+        if not key.startswith(f'{name}.'):
+            raise SettingsError(
+                f"'{key}' cannot be set here",
+                key=key,
+                remedy=f'only keys of {name} can',
+            )
+    content: dict[str, Any] = {name: {}}
+    override(content, overrides)
+    return from_mapping(cls, content[name], name)

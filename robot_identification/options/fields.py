@@ -23,6 +23,10 @@ Options = TypeVar('Options')
 LARGEST = 1e100
 """Largest absolute value of a number: its square is one, too."""
 
+_JSON_SCALARS = {
+    float: 'number', int: 'integer', str: 'string', bool: 'boolean', type(None): 'null'
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class OptionInfo:
@@ -267,3 +271,93 @@ def _shown(value: Any) -> str:
 
 def _join(path: str, key: Any) -> str:
     return f'{path}.{key}' if path else str(key)
+
+
+# --------------------------------------------------------------------------- keys and pages
+
+
+def section_of(annotation: Any) -> tuple[type | None, bool]:
+    """
+    Find the options dataclass in an annotation such as ``X | None`` or ``tuple[X, ...]``.
+
+    Return it (None if there is none), and whether the key takes a list of them.
+    """
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return annotation, False
+    for argument in typing.get_args(annotation):
+        found, listed = section_of(argument)
+        if found is not None:
+            return found, listed or typing.get_origin(annotation) is tuple
+    return None, False
+
+
+def walk(cls: type, path: str = '') -> Iterator[tuple[str, OptionInfo]]:
+    """Iterate over the key paths of ``cls``, sections first and then what they hold."""
+    for info in describe(cls):
+        key = f'{path}.{info.name}' if path else info.name
+        yield key, info
+        inner, listed = section_of(info.type)
+        if inner is not None:
+            yield from walk(inner, f'{key}[]' if listed else key)
+
+
+def to_mapping(options: Any) -> Any:
+    """Turn options dataclasses into nested mappings and lists, as a settings file has them."""
+    if is_dataclass(options):
+        names = [info.name for info in describe(type(options))]
+        return {name: to_mapping(getattr(options, name)) for name in names}
+    if isinstance(options, Mapping):
+        return {str(key): to_mapping(value) for key, value in options.items()}
+    if isinstance(options, (tuple, list)):
+        return [to_mapping(item) for item in options]
+    return options
+
+
+def json_schema(cls: type, title: str) -> dict[str, Any]:
+    """Return the JSON schema (draft 7) of an options dataclass."""
+    definitions: dict[str, Any] = {}
+    top = _section_schema(cls, definitions)
+    head = {'$schema': 'http://json-schema.org/draft-07/schema#', 'title': title}
+    return {**head, **top, 'definitions': dict(sorted(definitions.items()))}
+
+
+def _section_schema(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for info in describe(cls):
+        unit = f' [{info.unit}]' if info.unit else ''
+        schema = {'description': f'{info.doc}{unit}', **_schema(info.type, info, definitions)}
+        # the default of a section is in its own keys
+        if info.default is not MISSING and not is_dataclass(info.default):
+            schema['default'] = to_mapping(info.default)
+        properties[info.name] = schema
+    section = {'type': 'object', 'properties': properties, 'additionalProperties': False}
+    required = [info.name for info in describe(cls) if info.default is MISSING]
+    return {**section, 'required': required} if required else section
+
+
+def _schema(kind: Any, info: OptionInfo, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a type; range and choices are those of its scalars."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind in _JSON_SCALARS:
+        scalar: dict[str, Any] = {'type': _JSON_SCALARS[kind]}
+        for key in ('minimum', 'maximum'):
+            if kind in (float, int) and getattr(info, key) is not None:
+                scalar[key] = getattr(info, key)
+        if info.choices is not None and kind is not type(None):
+            scalar['enum'] = list(info.choices)
+        return scalar
+    if origin in (typing.Union, types.UnionType):
+        return {'anyOf': [_schema(each, info, definitions) for each in arguments]}
+    if isinstance(kind, type) and is_dataclass(kind):
+        if kind.__name__ not in definitions:
+            definitions[kind.__name__] = {}  # ends the recursion of types that contain themselves
+            definitions[kind.__name__] = _section_schema(kind, definitions)
+        return {'$ref': f'#/definitions/{kind.__name__}'}
+    if origin is tuple:
+        if arguments[-1] is Ellipsis:
+            return {'type': 'array', 'items': _schema(arguments[0], info, definitions)}
+        items = [_schema(each, info, definitions) for each in arguments]
+        return {'type': 'array', 'items': items, 'minItems': len(items), 'maxItems': len(items)}
+    if origin in (dict, Mapping):
+        return {'type': 'object', 'additionalProperties': _schema(arguments[1], info, definitions)}
+    return {}

@@ -25,8 +25,7 @@ from ..estimation.factor import merge_all, QRFactor
 from ..estimation.settings import EstimationSettings
 from ..estimation.time_blocks import TimeBlocks
 from ..model.robot import read_robot, Robot
-from ..options.fields import from_mapping
-from ..options.keys import to_mapping
+from ..options.fields import from_mapping, to_mapping
 from ..regressor import ModelSettings
 from ..signals import SignalSettings
 from ..untrusted.files import read_bytes

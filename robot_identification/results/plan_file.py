@@ -27,8 +27,7 @@ from ..excitation.points import PointTrajectory, to_points
 from ..excitation.settings import PlannerSettings
 from ..excitation.trajectories import FourierTrajectory, Trajectory
 from ..model.robot import Robot, robot_document
-from ..options.fields import from_mapping, option
-from ..options.keys import to_mapping
+from ..options.fields import from_mapping, option, to_mapping
 from ..regressor import ModelSettings
 from ..untrusted.files import read_text
 from ..untrusted.yaml_loader import load_yaml

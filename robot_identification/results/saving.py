@@ -22,7 +22,7 @@ from ..excitation.limits import motion_limits
 from ..excitation.plans import Plan
 from ..excitation.points import PointTrajectory, to_points
 from ..model.robot import Robot
-from ..options.keys import to_mapping
+from ..options.fields import to_mapping
 from ..regressor import build, ModelSettings, predict, prior
 from .plan_file import plan_text, points_csv, points_message
 from .plan_page import MotionPage, plan_html

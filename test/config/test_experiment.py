@@ -270,7 +270,7 @@ def test_xacro_arguments(tmp_path):
 
 
 def test_sections_are_declared_with_units_and_documents():
-    from robot_identification.options.keys import walk
+    from robot_identification.options.fields import walk
 
     for key, info in walk(Experiment):
         assert info.doc, key

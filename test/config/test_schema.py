@@ -10,8 +10,8 @@ import re
 import pytest
 from robot_identification.config.experiment import Experiment
 from robot_identification.config.schema import experiment_schema, FILE, schema_text
-from robot_identification.options.document import read_document
-from robot_identification.options.keys import override, walk
+from robot_identification.options.document import override, read_document
+from robot_identification.options.fields import walk
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / 'examples').rglob('experiment*.yaml'))

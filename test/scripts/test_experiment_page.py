@@ -14,8 +14,7 @@ from experiment_page import (
 )
 import pytest
 from robot_identification.config.experiment import Experiment
-from robot_identification.options.fields import from_mapping, option
-from robot_identification.options.keys import section_of, walk
+from robot_identification.options.fields import from_mapping, option, section_of, walk
 import yaml
 
 PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'reference' / 'experiment.md'

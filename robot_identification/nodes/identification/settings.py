@@ -27,9 +27,8 @@ from ...errors import RecordingError, SettingsError
 from ...estimation.settings import EstimationSettings
 from ...model.packages import resolve_package_path
 from ...model.robot import Robot
-from ...options.document import read_document
-from ...options.fields import option
-from ...options.keys import override, set_key, to_mapping
+from ...options.document import override, read_document, set_key
+from ...options.fields import option, to_mapping
 from ...regressor.settings import ModelSettings
 from ...signals.settings import SignalSettings
 from ..common import declare_options, given_path, read_options

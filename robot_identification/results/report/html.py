@@ -25,7 +25,7 @@ import yaml
 from ...errors import IdentificationError, IdentificationWarning, once, SettingsError
 from ...estimation import JointFit
 from ...estimation.estimate import METHOD_TITLES, NOT_COVERED
-from ...options.keys import to_mapping
+from ...options.fields import to_mapping
 from ...version import __version__
 from ..link_table import link_table
 from ..result import Result

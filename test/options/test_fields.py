@@ -6,15 +6,8 @@ from hypothesis import strategies as st
 import pytest
 from robot_identification.config.experiment import Experiment
 from robot_identification.errors import SettingsError
-from robot_identification.options.fields import from_mapping
-from robot_identification.options.keys import (
-    nearest,
-    override,
-    set_key,
-    steps,
-    to_mapping,
-    walk,
-)
+from robot_identification.options.document import nearest, override, set_key, steps
+from robot_identification.options.fields import from_mapping, to_mapping, walk
 from robot_identification.signals.settings import SignalSettings
 
 names = st.text('abcxyz_09', min_size=1, max_size=6)
