@@ -33,7 +33,7 @@ from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.results.factor_file import StoredFactor
 from robot_identification.simulation import SimulationSettings, truth
-from robot_identification.simulation.executor import SimulatedExecutor
+from robot_identification.simulation.simulator import SimulatedExecutor
 
 from .harness import Figure, Section, Table
 

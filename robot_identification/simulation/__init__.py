@@ -13,11 +13,10 @@ from ..errors import missing_extra
 if find_spec('mujoco') is None:
     raise missing_extra('mujoco', 'sim')
 
-from .following import TrajectoryFollower, Waypoints
 from .plant import mujoco_model, Plant
-from .servo import Servo
+from .servo import Servo, TrajectoryFollower, Waypoints
 from .settings import (
-    Payload,
+    SimulatedPayload,
     SimulationSettings,
     Wear,
 )
@@ -30,11 +29,11 @@ from .truth import perturb, truth
 
 __all__ = [
     'mujoco_model',
-    'Payload',
     'perturb',
     'Plant',
     'Servo',
     'simulate',
+    'SimulatedPayload',
     'SimulatedSample',
     'SimulationSettings',
     'Simulator',

@@ -200,11 +200,7 @@ def track(
     plant:
         One robot for all references, or one for each.
     reference:
-        Motions of one length, at the drives' rate; robots start in the first state.
-    period:
-        Of the drives [s].
-    joints:
-        Names of the arms' joints.
+        Motions of one length, every ``period`` [s] of the drives; robots start in the first state.
     position_noise, effort_noise, seed:
         Standard deviations of what is recorded [rad, N m], and the seed of the noise.
 
@@ -246,20 +242,9 @@ def drive(
     """
     Return the positions of robots under recorded efforts, without any control.
 
-    Parameters
-    ----------
-    plant, start:
-        The robots, and their positions and velocities, (n_robots, 3) each.
-    effort:
-        (n_samples, n_robots, 3), each held until the next.
-    period, steps:
-        Time between samples [s], and into how many steps it is cut.
-
-    Returns
-    -------
-    np.ndarray
-        (n_samples, n_robots, 3) at the samples; NaN once the platform is out of reach.
-
+    They start at positions and velocities (n_robots, 3); efforts (n_samples, n_robots, 3) are held
+    for a ``period`` [s] each, which is cut into ``steps``.  Positions (n_samples, n_robots, 3) are
+    NaN once the platform is out of reach.
     """
     position, velocity = start
     positions = np.empty((*effort.shape[:1], *position.shape))

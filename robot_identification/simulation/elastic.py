@@ -22,7 +22,7 @@ from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ElasticJoints
-from .plant import Plant, set_inertia
+from .plant import Plant, rotation, set_inertia
 
 LONGEST_STEP = 1.0
 """Longest step, in radians of the fastest oscillation; the integration is stable up to 2.8."""
@@ -76,7 +76,7 @@ class ElasticPlant(Plant):
             link = model.body(model.body_parentid[body]).name
             if link not in without:
                 continue  # the base
-            turned = _rotation(model.body_quat[body])
+            turned = rotation(model.body_quat[body])
             axis = turned @ model.jnt_axis[model.joint(motor).id]
             lump = model.body_inertia[body, 2] * np.outer(axis, axis)
             without[link][4:] -= lump[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
@@ -104,8 +104,8 @@ class ElasticPlant(Plant):
             carrier = carried.parent if stator is None else spec.body(stator)
             if axis is None:
                 # the joint's own axis, in the frame of the link before it
-                rotation = _rotation(carried.quat)
-                axis = rotation @ np.array(spec.joint(joint).axis)
+                turned = rotation(carried.quat)
+                axis = turned @ np.array(spec.joint(joint).axis)
                 if stator is not None:
                     axis = _between(self.robot, joint, stator) @ axis
             rotor = carrier.add_body(name=motor)
@@ -164,14 +164,14 @@ class ElasticPlant(Plant):
         mujoco.mj_forward(self.model, self.data)
 
 
-def require_rotors(settings_key: str, rotor: np.ndarray, robot: Robot) -> None:
+def require_rotors(rotor: np.ndarray, robot: Robot) -> None:
     """Raise `SettingsError` where a motor behind an elastic transmission has no inertia."""
     if (rotor > 0.0).all():
         return
     joint = robot.joints[int(np.argmin(rotor))]
     raise SettingsError(
-        f"'{settings_key}' of joint '{joint}' is 0, but its transmission is elastic",
-        key=settings_key,
+        f"'rotor_inertia' of joint '{joint}' is 0, but its transmission is elastic",
+        key='rotor_inertia',
         joint=joint,
         remedy='give the rotor of every motor an inertia',
     )
@@ -198,11 +198,6 @@ def _quaternion(axis: np.ndarray) -> np.ndarray:
     """(4,) rotation that turns z to ``axis``."""
     turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), np.array(axis))
     return np.array([turn.w, turn.x, turn.y, turn.z])
-
-
-def _rotation(quaternion: np.ndarray) -> np.ndarray:
-    w, x, y, z = quaternion
-    return pin.Quaternion(w, x, y, z).toRotationMatrix()
 
 
 def _between(robot: Robot, joint: str, stator: str) -> np.ndarray:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -140,17 +139,8 @@ class DahlFriction:
     solution ``z = sign v + (z_0 - sign v) exp(-|v| t / x0)``; the effort of a step is the limit
     times the mean of z.
 
-    Attributes
-    ----------
-    limit:
-        (n,) dry friction [N m or N].
-    breakaway:
-        (n,) displacements x0 [rad or m].
-    state:
-        (n,) direction z_0 at the beginning of the step, from -1 to 1.
-    step:
-        Length of the step [s].
-
+    ``limit`` is the (n,) dry friction [N m or N], ``breakaway`` (n,) x0 [rad or m], ``state`` (n,)
+    z_0 at the beginning of the step, from -1 to 1, and ``step`` its length [s].
     """
 
     limit: np.ndarray
@@ -182,20 +172,11 @@ class DahlFriction:
         return np.abs(velocity) * self.step / self.breakaway
 
 
-class SmoothFriction(Protocol):
-    """Friction that grows with the velocity without a jump."""
-
-    def effort(self, velocity: np.ndarray) -> np.ndarray:
-        """Friction efforts (n,) at velocities (n,)."""
-        ...
-
-    def steepness(self, velocity: np.ndarray) -> np.ndarray:
-        """Return the derivatives (n,) of the efforts by the velocities."""
-        ...
-
-
 def over_step(
-    kinds: Sequence[SmoothFriction], mobility: np.ndarray, before: np.ndarray, free: np.ndarray
+    kinds: Sequence[StaticFriction | DahlFriction],
+    mobility: np.ndarray,
+    before: np.ndarray,
+    free: np.ndarray,
 ) -> np.ndarray:
     """
     Friction efforts (n,) at the mean velocity of a step, which they change themselves.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-An identified robot as MJCF, for MuJoCo.
+Robots as MJCF, for MuJoCo: the bare mechanism, and an identified robot.
 
 Inertias, rotor inertia (``armature``), viscous and Coulomb friction (``damping``,
 ``frictionloss``), coupled drives (fixed tendons with the same three) and closed loops (equality
@@ -11,7 +11,7 @@ in a comment, and a warning names them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import warnings
 
 from lxml import etree
@@ -22,12 +22,12 @@ import pinocchio as pin
 from ..errors import ConsistencyError, IdentificationWarning, ModelError, one_of
 from ..model.mechanisms import LoopSettings
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
+from ..model.robot import joint_placement, Robot
+from ..model.urdf import UrdfJoint
 from ..regressor import ModelSettings
 from ..regressor.closed_chain import ClosedBodies
 from ..results.urdf_edit import RigidBody, set_comment
 from ..results.urdf_export import terms_without_element
-from .mechanism import mechanism, numbers
 
 SMALLEST = 2e-14
 """Mass and inertia of a body without any [kg, kg m^2]; MuJoCo refuses less."""
@@ -38,6 +38,58 @@ ROUNDING = 1e-12
 _DRIVE = {'armature': ('Iam',), 'damping': ('fvm',), 'frictionloss': ('fcm',)}
 _JOINT = {'armature': ('Ia',), 'damping': ('fv',), 'frictionloss': ('fc', 'ts', 'tsc')}
 _WRITTEN = ('Ia', 'fv', 'fc', 'Iam', 'fvm', 'fcm')
+
+
+def mechanism(robot: Robot) -> etree._Element:
+    """
+    Return MJCF of the links and joints of a robot's URDF.
+
+    Every link is a body, fixed ones and the base included (a root link ``world`` is MuJoCo's own);
+    passive joints move, the other joints
+    that are not identified are locked as in ``robot``.  Numbers have all their digits.
+    """
+    document = etree.Element('mujoco', model=robot.name)
+    etree.SubElement(document, 'compiler', angle='radian')
+    etree.SubElement(document, 'option', gravity=numbers(robot.gravity))
+    children: dict[str, list[UrdfJoint]] = {}
+    for joint in robot.contents.joints.values():
+        children.setdefault(joint.parent, []).append(joint)
+    world = etree.SubElement(document, 'worldbody')
+    root = robot.contents.root_link
+    # MuJoCo's own base is called so, and many URDFs' root link is
+    base = world if root == 'world' else etree.SubElement(world, 'body', name=root)
+    # a stack, not a recursion: chains of links may be long
+    waiting = [(root, base)]
+    while waiting:
+        name, parent = waiting.pop()
+        for joint in children.get(name, ()):
+            waiting.append((joint.child, _body(parent, joint, robot)))
+    return document
+
+
+def _body(parent: etree._Element, joint: UrdfJoint, robot: Robot) -> etree._Element:
+    """Add the body that a joint carries."""
+    placement = joint_placement(joint, robot.locked.get(joint.name, 0.0))
+    turn = pin.Quaternion(placement.rotation).normalized()
+    body = etree.SubElement(
+        parent,
+        'body',
+        name=joint.child,
+        pos=numbers(placement.translation),
+        quat=numbers((turn.w, turn.x, turn.y, turn.z)),
+    )
+    if joint.name not in robot.opened.joints:
+        return body
+    attributes = {'type': 'slide' if joint.type == 'prismatic' else 'hinge'}
+    if joint.lower < joint.upper and np.isfinite([joint.lower, joint.upper]).any():
+        attributes |= {'limited': 'true', 'range': numbers((joint.lower, joint.upper))}
+    etree.SubElement(body, 'joint', name=joint.name, axis=numbers(joint.axis), **attributes)
+    return body
+
+
+def numbers(values: Iterable[float]) -> str:
+    """Return numbers as text that reads back as the same numbers."""
+    return ' '.join(repr(float(value) + 0.0) for value in values)
 
 
 def mjcf(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None) -> str:

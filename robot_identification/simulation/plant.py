@@ -16,7 +16,6 @@ the URDF's bodies, with the acceleration of the step before; springs act at the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from lxml import etree
 import mujoco
@@ -31,12 +30,11 @@ from .friction import (
     coulomb,
     DahlFriction,
     over_step,
-    SmoothFriction,
     StaticFriction,
     STEEPEST,
 )
-from .mechanism import mechanism
-from .settings import Payload, Wear
+from .mjcf import mechanism
+from .settings import SimulatedPayload, Wear
 from .truth import per_joint
 
 _ENTRIES = ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
@@ -47,6 +45,9 @@ _PLACEHOLDER = {
     'diaginertia': '1 1.1 1.2',
 }
 """Off the axes, so that MuJoCo compiles no short cut for bodies whose frames coincide."""
+
+_GEARED = {'fv': 2.0, 'fc': 1.0, 'fr': 4.0 / 3.0, 'fl': 0.0, 'ts': 1.0, 'tsc': 1.0}
+"""Friction that wears, and the power of the gear by which it is smaller at the motor."""
 
 _CREEP = 1e-4
 """Speed below which the root of the speed is a straight line [rad/s or m/s]."""
@@ -97,23 +98,20 @@ class Plant:
         self._place, self._dof = self._places(robot.joints)
         self._owners, self._gears = self._drives()
         self._drive_place, self._drive_dof = self._places(self._owners)
-        self._viscous, self._coulomb, self._offset, self._root, self._load = (
-            self._of_dofs(parameters, symbol) for symbol in ('fv', 'fc', 'off', 'fr', 'fl')
-        )
-        # friction that is reduced to the joint, as the motor has it
         gears = np.abs(self._gears)
-        self._viscous[self._drive_dof] /= gears**2
-        self._coulomb[self._drive_dof] /= gears
-        self._offset[self._drive_dof] /= self._gears
-        self._root[self._drive_dof] /= gears ** (4.0 / 3.0)
-        self._static = self._static_friction(parameters, slopes)
-        self._friction = (
-            self._viscous.copy(),
-            self._coulomb.copy(),
-            self._static,
-            self._root.copy(),
-            self._load.copy(),
-        )
+        self._offset = self._of_dofs(parameters, 'off', self._gears)
+        self._friction = {
+            symbol: self._of_dofs(parameters, symbol, gears**power)
+            for symbol, power in _GEARED.items()
+        }
+        self._slopes = None
+        if self._friction['ts'].any() or self._friction['tsc'].any():
+            if slopes is None:
+                raise ValueError('stiction and Stribeck friction need their slopes')
+            self._slopes = np.ones((2, self.model.nv))
+            for row, term in zip(self._slopes, ('stiction', 'stribeck'), strict=True):
+                row[self._drive_dof] = slopes[term] / gears
+        self.wear(Wear())
         self._breakaway = np.zeros(self.model.nv)
         if breakaway is not None:
             self._breakaway[self._drive_dof] = breakaway * gears
@@ -179,7 +177,7 @@ class Plant:
         self._direction[:] = 0.0
         self._acceleration[:] = 0.0
 
-    def carry(self, payload: Payload) -> None:
+    def carry(self, payload: SimulatedPayload) -> None:
         """Let the last link carry a payload, in place of the one before."""
         r = np.array(payload.position)
         body = payload.mass * (r @ r * np.eye(3) - np.outer(r, r))
@@ -198,12 +196,10 @@ class Plant:
         scale = np.ones(self.model.nv)
         factors = per_joint(wear.friction, self.robot, 'wear.friction')
         scale[self._drive_dof] = 1.0 if factors is None else factors
-        viscous, dry, static, root, load = self._friction
-        self._viscous, self._coulomb = scale * viscous, scale * dry
-        self._root, self._load = scale * root, scale * load
-        if static is not None:
-            sizes = {'stiction': scale * static.stiction, 'stribeck': scale * static.stribeck}
-            self._static = replace(static, **sizes)
+        self._viscous, self._coulomb, self._root, self._load, *static = (
+            scale * self._friction[symbol] for symbol in _GEARED
+        )
+        self._static = None if self._slopes is None else StaticFriction(*static, *self._slopes)
 
     def step(self, effort: np.ndarray) -> None:
         """Move on by one time step under constant efforts of the drives (n_joints,)."""
@@ -257,7 +253,7 @@ class Plant:
             self._stuck = np.abs(dry) < limit
             return dry
         h = self.model.opt.timestep
-        kinds: list[SmoothFriction] = [] if self._static is None else [self._static]
+        kinds: list[StaticFriction | DahlFriction] = [] if self._static is None else [self._static]
         if not limit.any():
             return over_step(kinds, mobility, velocity, free)
         breakaway = np.maximum(self._breakaway, STEEPEST)
@@ -289,25 +285,11 @@ class Plant:
         mujoco.mj_inverse(self.model, self.data)
         return self.data.qfrc_inverse[self._dof]
 
-    def _static_friction(
-        self, parameters: ParameterSet, slopes: Mapping[str, np.ndarray] | None
-    ) -> StaticFriction | None:
-        """Return the static friction, where the parameters have any, in MuJoCo's order."""
-        stiction, stribeck = (self._of_dofs(parameters, symbol) for symbol in ('ts', 'tsc'))
-        if not (stiction.any() or stribeck.any()):
-            return None
-        if slopes is None:
-            raise ValueError('stiction and Stribeck friction need their slopes')
-        ordered = {term: np.ones(self.model.nv) for term in slopes}
-        stiction[self._drive_dof] /= np.abs(self._gears)
-        stribeck[self._drive_dof] /= np.abs(self._gears)
-        for term, values in slopes.items():
-            ordered[term][self._drive_dof] = values / np.abs(self._gears)
-        return StaticFriction(stiction, stribeck, ordered['stiction'], ordered['stribeck'])
-
-    def _of_dofs(self, parameters: ParameterSet, symbol: str) -> np.ndarray:
+    def _of_dofs(self, parameters: ParameterSet, symbol: str, gears: np.ndarray) -> np.ndarray:
+        """Return (nv,) friction as the motors have it, of which the parameters are reduced."""
         values = np.zeros(self.model.nv)
-        values[self._drive_dof] = [parameters.get(f'{owner}.{symbol}') for owner in self._owners]
+        given = np.array([parameters.get(f'{owner}.{symbol}') for owner in self._owners])
+        values[self._drive_dof] = given / gears
         return values
 
 
@@ -364,10 +346,14 @@ def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
     model.body_iquat[body] = [quaternion.w, quaternion.x, quaternion.y, quaternion.z]
 
 
+def rotation(quaternion: np.ndarray) -> np.ndarray:
+    """Return the (3, 3) rotation of a quaternion of MuJoCo's."""
+    return np.asarray(pin.Quaternion(*quaternion).toRotationMatrix())
+
+
 def _inertial(model: mujoco.MjModel, body: int) -> np.ndarray:
     """(10,) inertial parameters of a body of MuJoCo's model, as `set_inertia` takes them."""
-    w, *vector = model.body_iquat[body]
-    turned = pin.Quaternion(w, *vector).matrix()
+    turned = rotation(model.body_iquat[body])
     mass, centre = float(model.body_mass[body]), model.body_ipos[body]
     inertia = turned @ np.diag(model.body_inertia[body]) @ turned.T
     inertia += mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))

@@ -1,11 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servos of the drives: computed torque of the nominal model, within the effort limits."""
+"""
+Servos of the drives, and their references, as ros2_control has them followed.
+
+Servos apply the computed torque of the nominal model, within the effort limits.
+
+Trajectories are followed as by joint_trajectory_controller.  Between points there are polynomials:
+with positions, velocities and accelerations quintic, without accelerations cubic, with positions
+alone linear.  The last point is held.  A new trajectory replaces the former at once, even if it
+starts later: on the way to a first point that is still to come it begins from the measured state.
+If its first point has passed, it is followed from the present on, wherever the robot is.
+
+Single commands are those of forward_command_controller: the latest one stays in force until the
+next, however long that takes.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
 
+from ..errors import ExcitationError, one_of
+from ..excitation.points import spline_coefficients
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 
@@ -14,6 +33,18 @@ CREEP = 0.02
 
 SERVO_SHARE = 0.25
 """How much of a rotor's speed the servo's damping may take in one period, halved."""
+
+AT_REST = float(np.finfo(np.float32).eps)
+"""Largest velocity with which a trajectory may end [rad/s or m/s]."""
+
+NANOSECOND = 1e-9
+"""Times that differ by no more are the same [s]."""
+
+HOLD = 1e-3
+"""Length of the polynomial of a path that has one point only, which has been reached [s]."""
+
+SHORTEST_STEP, LONGEST_STEP = 1e-3, 0.02
+"""Time in which drives pass from one commanded position to the next [s]."""
 
 
 class Servo:
@@ -91,14 +122,12 @@ class ElasticServo(Servo):
 
     Parameters
     ----------
-    robot:
-        The nominal robot; gives the effort limits too.
-    parameters:
-        ``Ia``, ``fv`` and ``fc`` of the motors, by their joints' names; what is missing is 0.
     stiffness:
         (n_joints,) of the transmissions [N m/rad or N/m].
-    bandwidth, damping, rate:
-        Natural frequency [Hz] and damping ratio of the motors' error; rate of the servo [Hz].
+    rate:
+        Of the servo [Hz].
+    robot, parameters, bandwidth, damping:
+        As for `Servo`, of the motors, by their joints' names.
 
     """
 
@@ -134,3 +163,338 @@ class ElasticServo(Servo):
         error = self._stiffness * (wanted - position) + self._damping * (rate - velocity)
         feedback = np.minimum(self._rotor + inertia, self._most) * error
         return self._limited(rigid + self._rotor * reference[2] + self._friction(rate) + feedback)
+
+
+@dataclass(frozen=True)
+class Waypoints:
+    """
+    A trajectory as points in time.
+
+    Attributes
+    ----------
+    joints:
+        Names of the joints, in the order of the columns.
+    time:
+        (m,) time from the trajectory's start [s], not negative, increasing.
+    position:
+        (m, n_joints) [rad or m].
+    velocity, acceleration:
+        (m, n_joints) or None; accelerations only together with velocities.
+
+    Raises
+    ------
+    ExcitationError
+        if it cannot be followed: shapes, NaN, times that do not increase, a velocity at the end.
+
+    """
+
+    joints: tuple[str, ...]
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray | None = None
+    acceleration: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'joints', tuple(self.joints))
+        time = np.array(self.time, dtype=float)
+        if time.ndim != 1 or time.size == 0:
+            raise _refused('it has no points', 'send at least one point after time 0')
+        if not np.isfinite(time).all() or time[0] < 0.0:
+            raise _refused(
+                'a point has a negative time or none', 'count the time from the start', time
+            )
+        if (np.diff(time) <= 0.0).any():
+            i = int(np.flatnonzero(np.diff(time) <= 0.0)[0]) + 1
+            raise _refused(
+                f'point {i} is at {time[i]:g} s, not after point {i - 1} at {time[i - 1]:g} s',
+                'let time_from_start increase from point to point',
+                float(time[i]),
+            )
+        object.__setattr__(self, 'time', time)
+        for name in ('position', 'velocity', 'acceleration'):
+            self._check(name)
+        if self.acceleration is not None and self.velocity is None:
+            raise _refused('it has accelerations but no velocities', 'give both, or neither')
+        if self.velocity is not None and (np.abs(self.velocity[-1]) > AT_REST).any():
+            i = int(np.abs(self.velocity[-1]).argmax())
+            raise _refused(
+                f"joint '{self.joints[i]}' has a velocity of {self.velocity[-1, i]:g} at its end",
+                'let it end at rest',
+                float(self.velocity[-1, i]),
+                self.joints[i],
+            )
+
+    def _check(self, name: str) -> None:
+        array = getattr(self, name)
+        if name == 'position' and (array is None or not np.size(array)):
+            raise _refused('its points have no positions', 'give the position of every joint')
+        if array is None:
+            return
+        array = np.array(array, dtype=float)
+        shape = (self.time.size, len(self.joints))
+        if array.shape != shape:
+            raise _refused(
+                f'its {name} has shape {array.shape}, expected {shape}',
+                'give one number a joint in every point',
+            )
+        if not np.isfinite(array).all():
+            row, column = np.argwhere(~np.isfinite(array))[0]
+            raise _refused(
+                f"the {name} of joint '{self.joints[column]}' in point {row} is "
+                f'{array[row, column]}',
+                'send finite numbers only',
+                float(array[row, column]),
+                self.joints[column],
+            )
+        object.__setattr__(self, name, array)
+
+    def ordered(self, joints: tuple[str, ...]) -> Waypoints:
+        """
+        Return it with the columns in the order of ``joints``.
+
+        Raises ExcitationError naming a joint that is unknown, named twice or missing.
+        """
+        for joint in self.joints:
+            if joint not in joints:
+                raise _refused(
+                    f"the robot has no joint '{joint}'",
+                    f'its joints are {one_of(joints)}',
+                    joint=joint,
+                )
+            if self.joints.count(joint) > 1:
+                raise _refused(f"joint '{joint}' is named twice", 'name it once', joint=joint)
+        for joint in joints:
+            if joint not in self.joints:
+                raise _refused(
+                    f"joint '{joint}' is missing", 'name every joint of the robot', joint=joint
+                )
+        columns = [self.joints.index(joint) for joint in joints]
+        velocity, acceleration = (
+            None if array is None else array[:, columns]
+            for array in (self.velocity, self.acceleration)
+        )
+        return Waypoints(joints, self.time, self.position[:, columns], velocity, acceleration)
+
+
+def _refused(
+    message: str, remedy: str, value: Any = None, joint: str | None = None
+) -> ExcitationError:
+    return ExcitationError(
+        f'trajectory refused, {message}', remedy=remedy, value=value, joint=joint
+    )
+
+
+class _Path:
+    """
+    Polynomials between knots (m,) [s]; before the first and after the last the robot rests.
+
+    ``start`` is the time that the trajectory's points are counted from [s]; ``coefficients``
+    (m - 1, 6, n_joints) are ascending powers of the time since a segment's begin.
+    """
+
+    def __init__(self, start: float, knots: np.ndarray, coefficients: np.ndarray) -> None:
+        self.start, self.begin, self.end = start, float(knots[0]), float(knots[-1])
+        self._starts = knots[:-1]
+        self._coefficients = coefficients
+
+    def sample(self, time: float) -> np.ndarray:
+        """Position, velocity and acceleration, (3, n_joints)."""
+        inside = self.begin <= time < self.end
+        time = min(max(time, self.begin), self.end)
+        segment = int(np.searchsorted(self._starts, time, side='right')) - 1
+        t = time - self._starts[segment]
+        powers = np.array(
+            [
+                [1.0, t, t**2, t**3, t**4, t**5],
+                [0.0, 1.0, 2.0 * t, 3.0 * t**2, 4.0 * t**3, 5.0 * t**4],
+                [0.0, 0.0, 2.0, 6.0 * t, 12.0 * t**2, 20.0 * t**3],
+            ]
+        )
+        state = powers @ self._coefficients[segment]
+        if not inside:
+            state[1:] = 0.0
+        return state
+
+
+class TrajectoryFollower:
+    """
+    The reference that a robot's servo follows; it rests at ``position`` (n_joints,) at first.
+
+    ``speed`` is the rate at which the trajectory's time passes: 1 is real time, 0 a pause.
+    """
+
+    def __init__(self, joints: Sequence[str], position: np.ndarray) -> None:
+        self.joints = tuple(joints)
+        self.speed = 1.0
+        self.hold(position)
+
+    def hold(self, position: np.ndarray) -> None:
+        """Forget every trajectory and rest at ``position``."""
+        coefficients = np.zeros((1, 6, len(self.joints)))
+        coefficients[0, 0] = position
+        self._path = _Path(0.0, np.zeros(2), coefficients)
+        self._now: float | None = None
+        self._clock = 0.0
+
+    def follow(
+        self,
+        waypoints: Waypoints,
+        now: float,
+        start: float | None = None,
+        state: np.ndarray | None = None,
+    ) -> float:
+        """
+        Replace the trajectory; return when it will be over at a speed of 1 [s].
+
+        Parameters
+        ----------
+        waypoints:
+            With the robot's joints in any order.
+        now:
+            Present time [s].  The trajectory's time is this one at first, whatever `speed` was.
+        start:
+            Time of the waypoints' time 0 [s]; None is ``now``.
+        state:
+            (2, n_joints) measured position and velocity, from where it moves to a first point
+            that is still to come; None takes the reference.
+
+        Raises
+        ------
+        ExcitationError
+            if the trajectory does not fit the robot or is over; the former one goes on.
+
+        """
+        waypoints = waypoints.ordered(self.joints)
+        begin = now if start is None else start
+        knots = begin + waypoints.time
+        if start is not None and knots[-1] < now:
+            raise _refused(
+                f'its last point is at {knots[-1]:.6g} s, and it is {now:.6g} s',
+                'send a point after the present',
+                float(knots[-1]),
+            )
+        if state is None:
+            state = self.sample(self._clock)[:2]
+        self._path = _path_of(waypoints, begin, now, state)
+        self._clock, self._now = now, None
+        return self._path.end
+
+    @property
+    def elapsed(self) -> float:
+        """Time since the trajectory's start in its own time, at the latest look [s]."""
+        return self._clock - self._path.start
+
+    @property
+    def over(self) -> bool:
+        """True if the last point was reached at the latest look."""
+        return self._clock >= self._path.end
+
+    def sample(self, time: float) -> np.ndarray:
+        """Position, velocity, acceleration of the reference, (3, n_joints), in its own time."""
+        return self._path.sample(time)
+
+    def advance(self, now: float) -> np.ndarray:
+        """Let the trajectory's time pass up to ``now`` [s]; return the reference (3, n_joints)."""
+        if self._now is None:
+            self._clock = now
+        else:
+            self._clock += self.speed * (now - self._now)
+        self._now = now
+        return self._path.sample(self._clock)
+
+
+def _path_of(waypoints: Waypoints, start: float, now: float, state: np.ndarray) -> _Path:
+    """Path through the waypoints; from ``state`` if the first of them is still to come."""
+    columns: list[Any] = [waypoints.position, waypoints.velocity, waypoints.acceleration]
+    knots = start + waypoints.time
+    first: Sequence[Any] | None = None
+    if knots[0] - now > NANOSECOND:
+        knots, first = np.concatenate([[now], knots]), (*state, np.zeros_like(state[0]))
+    elif knots.size == 1:
+        # the only point, which has come, is held as it is
+        knots, first = np.array([knots[0] - HOLD, knots[0]]), columns
+    if first is not None:
+        pairs = zip(first, columns, strict=True)
+        columns = [None if column is None else np.vstack([own, column]) for own, column in pairs]
+    return _Path(start, knots, spline_coefficients(knots, *columns))
+
+
+class PositionCommands:
+    """
+    The reference of drives that are commanded positions.
+
+    Drives get few commands for their own rate: they pass evenly from one to the next, in the time
+    between the two, and smooth what is left of the corners with a ``bandwidth`` [Hz].
+    Position and velocity are the robot's at the time ``now`` [s].
+    """
+
+    def __init__(
+        self, position: np.ndarray, velocity: np.ndarray, now: float, bandwidth: float
+    ) -> None:
+        self._omega = 2.0 * np.pi * bandwidth
+        self._position, self._velocity = position.copy(), velocity.copy()
+        self._from, self._to = position.copy(), position.copy()
+        self._since, self._step, self._now = now, LONGEST_STEP, now
+
+    def replace(self, command: np.ndarray, now: float) -> None:
+        """Replace the command, (n_joints,) [rad or m]."""
+        self._from = self._target(now)
+        self._step = min(max(now - self._since, SHORTEST_STEP), LONGEST_STEP)
+        self._to, self._since = command, now
+
+    def _target(self, now: float) -> np.ndarray:
+        share = min((now - self._since) / self._step, 1.0)
+        return self._from + share * (self._to - self._from)
+
+    def advance(self, now: float) -> np.ndarray:
+        """Position, velocity and acceleration of the reference, (3, n_joints)."""
+        away = self._target(now) - self._position
+        acceleration = self._omega**2 * away - 2.0 * self._omega * self._velocity
+        step = now - self._now
+        self._velocity = self._velocity + step * acceleration
+        self._position = self._position + step * self._velocity
+        self._now = now
+        return np.array([self._position, self._velocity, acceleration])
+
+
+class VelocityCommands:
+    """
+    The reference of drives that are commanded velocities: their integral from a position on.
+
+    ``command`` (n_joints,) is the latest command [rad/s or m/s], ``speed`` the share of it that
+    the drives allow.
+    """
+
+    def __init__(self, position: np.ndarray, now: float) -> None:
+        self.command = np.zeros_like(position)
+        self.speed = 1.0
+        self._position = position.copy()
+        self._now = now
+
+    def advance(self, now: float) -> np.ndarray:
+        """Position, velocity and acceleration of the reference, (3, n_joints)."""
+        velocity = self.speed * self.command
+        self._position += velocity * (now - self._now)
+        self._now = now
+        return np.array([self._position, velocity, np.zeros_like(velocity)])
+
+
+def checked_command(command: np.ndarray, joints: tuple[str, ...]) -> np.ndarray:
+    """Return one finite number a joint; raise `ExcitationError` if ``command`` is not that."""
+    command = np.array(command, dtype=float)
+    if command.shape != (len(joints),):
+        raise ExcitationError(
+            f'command refused, it has {command.size} numbers for {len(joints)} joints',
+            value=int(command.size),
+            remedy=f'send one a joint, in the order {", ".join(joints)}',
+        )
+    bad = ~np.isfinite(command)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ExcitationError(
+            f"command refused, that of joint '{joints[i]}' is {command[i]}",
+            joint=joints[i],
+            value=float(command[i]),
+            remedy='send finite numbers only',
+        )
+    return command

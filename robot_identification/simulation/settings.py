@@ -5,12 +5,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ..errors import SettingsError
 from ..options.fields import option
 from ..regressor import ElasticJoints
 
 _fixed = partial(option, read_only=True)
+
+
+def _per_joint(
+    doc: str, minimum: float | None = 0.0, default: tuple[float, ...] = (), **limits: Any
+) -> Any:
+    """Return an option of one number a joint, or one for all joints."""
+    return _fixed(default, doc=doc, minimum=minimum, **limits)
 
 
 @dataclass(frozen=True)
@@ -76,97 +84,77 @@ class SimulationSettings:
         minimum=0.0,
         maximum=1.0,
     )
-    rotor_inertia: tuple[float, ...] = _fixed(
-        (),
-        doc='True rotor inertia as seen at the joint; empty: what the effort limit can accelerate '
+    rotor_inertia: tuple[float, ...] = _per_joint(
+        'True rotor inertia as seen at the joint; empty: what the effort limit can accelerate '
         'at 500 rad/s^2',
         unit='kg m^2',
-        minimum=0.0,
     )
-    viscous: tuple[float, ...] = _fixed(
-        (),
-        doc="True viscous friction; empty: the URDF's damping, perturbed",
-        unit='N m s/rad',
-        minimum=0.0,
+    viscous: tuple[float, ...] = _per_joint(
+        "True viscous friction; empty: the URDF's damping, perturbed", unit='N m s/rad'
     )
-    coulomb: tuple[float, ...] = _fixed(
-        (),
-        doc="True Coulomb friction; empty: the URDF's friction, perturbed",
-        unit='N m',
-        minimum=0.0,
+    coulomb: tuple[float, ...] = _per_joint(
+        "True Coulomb friction; empty: the URDF's friction, perturbed", unit='N m'
     )
-    stiction: tuple[float, ...] = _fixed(
-        (),
-        doc='True stiction ts, in place of Coulomb friction; empty: Coulomb friction applies',
-        unit='N m',
-        minimum=0.0,
-    )
-    stribeck: tuple[float, ...] = _fixed(
-        (),
-        doc='True Stribeck friction tsc, mostly negative: Coulomb friction less stiction; empty: '
-        'none',
+    stiction: tuple[float, ...] = _per_joint(
+        'True stiction ts, in place of Coulomb friction; empty: Coulomb friction applies',
         unit='N m',
     )
-    stiction_slope: tuple[float, ...] = _fixed(
-        (100.0,),
-        doc='True slope of stiction',
+    stribeck: tuple[float, ...] = _per_joint(
+        'True Stribeck friction tsc, mostly negative: Coulomb friction less stiction; empty: none',
+        unit='N m',
+        minimum=None,
+    )
+    stiction_slope: tuple[float, ...] = _per_joint(
+        'True slope of stiction', unit='s/rad', minimum=0.001, default=(100.0,)
+    )
+    stribeck_slope: tuple[float, ...] = _per_joint(
+        'True slope of Stribeck friction, less than that of stiction',
         unit='s/rad',
         minimum=0.001,
+        default=(5.0,),
     )
-    stribeck_slope: tuple[float, ...] = _fixed(
-        (5.0,),
-        doc='True slope of Stribeck friction, less than that of stiction',
-        unit='s/rad',
-        minimum=0.001,
+    root: tuple[float, ...] = _per_joint(
+        'True friction fr by the cube root of the speed; empty: none', unit='N m (s/rad)^(1/3)'
     )
-    root: tuple[float, ...] = _fixed(
-        (),
-        doc='True friction fr by the cube root of the speed; empty: none',
-        unit='N m (s/rad)^(1/3)',
-        minimum=0.0,
-    )
-    load: tuple[float, ...] = _fixed(
-        (),
-        doc="True friction fl by load, a share of the effort of the URDF's bodies; empty: none",
-        minimum=0.0,
+    load: tuple[float, ...] = _per_joint(
+        "True friction fl by load, a share of the effort of the URDF's bodies; empty: none",
         maximum=0.9,
     )
-    breakaway: tuple[float, ...] = _fixed(
-        (),
-        doc='True displacement within which dry friction (coulomb, load) turns from one direction '
+    breakaway: tuple[float, ...] = _per_joint(
+        'True displacement within which dry friction (coulomb, load) turns from one direction '
         'to the other (Dahl); empty, or 0: it has the sign of the velocity, and sticks',
         unit='rad',
-        minimum=0.0,
         maximum=1.0,
     )
-    spring_cosine: tuple[float, ...] = _fixed(
-        (), doc='True effort kc of springs by the cosine of the position; empty: none', unit='N m'
+    spring_cosine: tuple[float, ...] = _per_joint(
+        'True effort kc of springs by the cosine of the position; empty: none',
+        unit='N m',
+        minimum=None,
     )
-    spring_sine: tuple[float, ...] = _fixed(
-        (), doc='True effort ks of springs by the sine of the position; empty: none', unit='N m'
+    spring_sine: tuple[float, ...] = _per_joint(
+        'True effort ks of springs by the sine of the position; empty: none',
+        unit='N m',
+        minimum=None,
     )
-    offset: tuple[float, ...] = _fixed(
-        (),
-        doc='True offset of the friction; empty: random, with friction_perturbation times the '
+    offset: tuple[float, ...] = _per_joint(
+        'True offset of the friction; empty: random, with friction_perturbation times the '
         'Coulomb friction as standard deviation',
         unit='N m',
+        minimum=None,
     )
     elastic: ElasticJoints | None = _fixed(
         None,
         doc='The motors of a robot with elastic joints, whose friction and rotor inertia are then '
         'the ones given here; null for stiff joints',
     )
-    stiffness: tuple[float, ...] = _fixed(
-        (10000.0,),
-        doc='True stiffness of the transmissions of elastic joints',
+    stiffness: tuple[float, ...] = _per_joint(
+        'True stiffness of the transmissions of elastic joints',
         unit='N m/rad',
         minimum=1.0,
+        default=(10000.0,),
     )
-    transmission_damping: tuple[float, ...] = _fixed(
-        (0.0,),
-        doc='True damping of the transmissions of elastic joints',
-        unit='N m s/rad',
-        minimum=0.0,
+    transmission_damping: tuple[float, ...] = _per_joint(
+        'True damping of the transmissions of elastic joints', unit='N m s/rad', default=(0.0,)
     )
     encoder_counts: float = _fixed(
         2.0**20,
@@ -186,11 +174,9 @@ class SimulationSettings:
         minimum=0.0,
         maximum=1.0,
     )
-    effort_noise_std: tuple[float, ...] = _fixed(
-        (),
-        doc='Standard deviation of the noise on the measured effort; empty: effort_noise applies',
+    effort_noise_std: tuple[float, ...] = _per_joint(
+        'Standard deviation of the noise on the measured effort; empty: effort_noise applies',
         unit='N m',
-        minimum=0.0,
     )
     effort_delay: float | tuple[float, ...] = _fixed(
         0.0,
@@ -214,10 +200,10 @@ class SimulationSettings:
         doc='True tilt of the base, a rotation vector of gravity that the servo does not model',
         unit='rad',
     )
-    initial_position: tuple[float, ...] = _fixed(
-        (),
-        doc='Joint positions at the start; empty: 0, or the nearest position within the limits',
+    initial_position: tuple[float, ...] = _per_joint(
+        'Joint positions at the start; empty: 0, or the nearest position within the limits',
         unit='rad',
+        minimum=None,
     )
 
     def __post_init__(self) -> None:
@@ -238,7 +224,7 @@ class SimulationSettings:
 
 
 @dataclass(frozen=True)
-class Payload:
+class SimulatedPayload:
     """A load at the last link, of small extent, while the robot runs."""
 
     mass: float = option(

@@ -1,33 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated robot with its servo and its sensors, one servo period after the other."""
+"""A simulated robot with its servo and its sensors, period by period, and its recordings."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
+import io
+from pathlib import Path
 
 import numpy as np
 
 from ..config.experiment import turned
+from ..config.sources import open_recording
 from ..data.recording import Recording
+from ..data.recording_config import RecordingEntry
 from ..errors import ModelError, SettingsError
+from ..excitation.points import PointTrajectory
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
+from ..reduction import Source
 from ..regressor import ModelSettings, prior
 from ..regressor.friction import slopes_of
 from ..regressor.kinematics import tree_of
+from ..results.result_yaml import write_whole
+from ..results.saving import reported_failures
 from .elastic import ElasticPlant, require_rotors
-from .following import (
+from .plant import Plant
+from .servo import (
     checked_command,
+    ElasticServo,
     PositionCommands,
+    Servo,
     TrajectoryFollower,
     VelocityCommands,
     Waypoints,
 )
-from .plant import Plant
-from .servo import ElasticServo, Servo
 from .settings import SimulationSettings
 from .truth import (
+    finite_effort,
     per_joint,
     true_model,
     truth,
@@ -35,6 +45,12 @@ from .truth import (
 
 RUNAWAY = 1e6
 """Velocity that no robot has [rad/s or m/s]; MuJoCo would go on for a while and then reset."""
+
+FILE = 'recording.npz'
+RECORDING = RecordingEntry(
+    file=FILE, time='time', position='position', velocity='velocity', effort='effort'
+)
+"""File of a recording in its motion's folder, and the arrays in it."""
 
 
 @dataclass(frozen=True)
@@ -346,6 +362,37 @@ def simulate(
     return simulator.record(simulator.follow(ordered))
 
 
+@dataclass(frozen=True)
+class SimulatedExecutor:
+    """Executor of motions, with their recordings on disk, for `calibration.calibrate`."""
+
+    robot: Robot
+    settings: SimulationSettings
+
+    def find(self, folder: Path) -> Source | None:
+        """Return the recording of a motion that was simulated before."""
+        if not (folder / FILE).exists():
+            return None
+        return open_recording(RECORDING, self.robot.joints, base=folder)
+
+    def execute(self, trajectory: PointTrajectory, folder: Path) -> Source:
+        """Simulate a motion and return its recording."""
+        points = Waypoints(
+            trajectory.joints,
+            trajectory.time,
+            trajectory.position,
+            trajectory.velocity,
+            trajectory.acceleration,
+        )
+        recorded = simulate(self.robot, points, self.settings)
+        names = ('time', 'position', 'velocity', 'effort')
+        stream = io.BytesIO()
+        np.savez(stream, **{name: getattr(recorded, name) for name in names})
+        with reported_failures(folder):
+            write_whole(folder / FILE, stream.getvalue())
+        return open_recording(RECORDING, self.robot.joints, base=folder)
+
+
 def _mechanism(
     robot: Robot, settings: SimulationSettings, parameters: ParameterSet
 ) -> tuple[Plant, Servo]:
@@ -364,7 +411,7 @@ def _mechanism(
     if elastic is None:
         servo = Servo(robot, known, settings.bandwidth, settings.damping)
         return Plant(real, parameters, step, slopes, breakaway), servo
-    require_rotors('rotor_inertia', np.array(list(rotor.values())), robot)
+    require_rotors(np.array(list(rotor.values())), robot)
     stiffness = np.array([parameters[f'{joint}.k'] for joint in robot.joints])
     slow = ElasticServo(
         robot, known, stiffness, settings.bandwidth, settings.damping, settings.servo_rate
@@ -393,8 +440,7 @@ def _effort_noise(robot: Robot, settings: SimulationSettings) -> np.ndarray:
     given = per_joint(settings.effort_noise_std, robot, 'effort_noise_std')
     if given is not None:
         return given
-    limit = np.where(np.isfinite(robot.limits.effort), robot.limits.effort, 0.0)
-    return settings.effort_noise * limit
+    return settings.effort_noise * finite_effort(robot)
 
 
 def _encoder_count(robot: Robot, settings: SimulationSettings) -> np.ndarray | None:

@@ -33,7 +33,7 @@ from robot_identification.results.factor_file import read_factor, write_factor
 from robot_identification.results.plan_file import read_plan
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings, truth
-from robot_identification.simulation.executor import SimulatedExecutor
+from robot_identification.simulation.simulator import SimulatedExecutor
 import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'

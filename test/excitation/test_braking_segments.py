@@ -20,7 +20,7 @@ from robot_identification.excitation.points import (
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import FourierTrajectory, rest_to_rest
 from robot_identification.model.robot import Robot
-from robot_identification.simulation.following import TrajectoryFollower, Waypoints
+from robot_identification.simulation.servo import TrajectoryFollower, Waypoints
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf'
 LENGTH, PERIOD = 0.5, 0.1

@@ -27,7 +27,7 @@ from robot_identification.regressor import (
     Regressor,
 )
 from robot_identification.regressor.rigid import BLOCK
-from robot_identification.simulation.mechanism import mechanism
+from robot_identification.simulation.mjcf import mechanism
 from scipy.integrate import solve_ivp
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'

@@ -15,8 +15,8 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import prior
 from robot_identification.simulation import (
-    Payload,
     Plant,
+    SimulatedPayload,
     SimulationSettings,
     Simulator,
     truth,
@@ -272,7 +272,7 @@ def test_parameters_that_are_missing_are_zero():
 
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
-LOAD = Payload(mass=2.0, position=(0.03, -0.02, 0.1))
+LOAD = SimulatedPayload(mass=2.0, position=(0.03, -0.02, 0.1))
 EVEN = SimulationSettings(effort_noise=0.0, encoder_counts=0.0)
 
 
@@ -295,7 +295,7 @@ def test_a_payload_has_the_efforts_of_the_body_that_it_is(robot):
     plant, rng = simulator.plant, np.random.default_rng(2)
     position, velocity, acceleration = rng.normal(size=(3, robot.n_joints))
     empty = plant.inverse_dynamics(position, velocity, acceleration)
-    simulator.plant.carry(Payload(5.0))
+    simulator.plant.carry(SimulatedPayload(5.0))
     simulator.plant.carry(LOAD)  # in place of the other one
     found = plant.inverse_dynamics(position, velocity, acceleration)
 
@@ -308,7 +308,7 @@ def test_a_payload_has_the_efforts_of_the_body_that_it_is(robot):
     wanted = rnea(with_load(robot, simulator.parameters, LOAD)) - rnea(simulator.parameters)
     assert np.abs(wanted).max() > 5.0
     np.testing.assert_allclose(found - empty, wanted, atol=1e-9)
-    simulator.plant.carry(Payload())
+    simulator.plant.carry(SimulatedPayload())
     again = plant.inverse_dynamics(position, velocity, acceleration)
     np.testing.assert_allclose(again, empty, atol=1e-9)
 

@@ -32,7 +32,7 @@ import yaml
 from ...errors import IdentificationError, SettingsError
 from ...options.fields import option
 from ...results.result_yaml import write_whole
-from ...simulation import Payload, SimulatedSample, SimulationSettings, Simulator, Wear
+from ...simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
 from ...simulation.truth import per_joint
 from ..common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve
 from ..common.motion_messages import follow_joint_trajectory, time_message
@@ -172,7 +172,7 @@ class SimulationNode(Node):
         """Declare the parameters that change the robot while it runs."""
         plant = self._simulator.plant
         kinds: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
-            (Payload, 'payload', plant.carry),
+            (SimulatedPayload, 'payload', plant.carry),
             (Wear, 'wear', plant.wear),
         )
         for kind, prefix, apply in kinds:
