@@ -26,10 +26,10 @@ from robot_identification.regressor import (
     prior,
 )
 from robot_identification.signals import SignalSettings, stream
-from robot_identification.signals.online import OnlineFilter
 from robot_identification.signals.polynomial_approximation import PolynomialOperator
 from robot_identification.signals.responses import frequency_response
 from robot_identification.signals.settings import PolynomialApproximation
+from robot_identification.signals.windows import OnlineFilter
 
 from .harness import interleaved, Section, Table
 from .synthetic import panda

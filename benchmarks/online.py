@@ -33,7 +33,7 @@ from robot_identification.online import (
 )
 from robot_identification.online.filters import OnlineGrid, OnlineWindows
 from robot_identification.regressor import predict
-from robot_identification.regressor.pattern import entries
+from robot_identification.regressor.inverse_dynamics import entries
 from robot_identification.signals import OnlineFilter, SignalSettings
 from robot_identification.signals.windows import Windows
 

@@ -16,7 +16,7 @@ from robot_identification.regressor import (
     InverseDynamicsRegressor,
     ModelSettings,
 )
-from robot_identification.regressor.pattern import (
+from robot_identification.regressor.inverse_dynamics import (
     entries,
     row_pattern,
     RowPattern,

@@ -28,7 +28,7 @@ from robot_identification.estimation import (
 )
 from robot_identification.pipeline import identify_sources
 from robot_identification.regressor import Regressor
-from robot_identification.regressor.pattern import entries, row_pattern
+from robot_identification.regressor.inverse_dynamics import entries, row_pattern
 from robot_identification.signals import (
     process,
     SignalSettings,

@@ -36,7 +36,7 @@ from robot_identification.excitation.constraints import check_trajectory
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.fleet.store import open_store
-from robot_identification.model import mjcf
+from robot_identification.model import urdf_files
 from robot_identification.model.consistency import check
 from robot_identification.regressor import build, prior
 from robot_identification.results.plan_file import as_points, read_plan
@@ -171,13 +171,13 @@ def _robot(folder: Path, random: Random) -> None:
 
 def _mjcf(folder: Path, random: Random) -> None:
     # here, not in a process of its own, which takes a second to load MuJoCo
-    with patch.object(mjcf, 'answer_of', _converted):
+    with patch.object(urdf_files, 'answer_of', _converted):
         _robot(folder, random)
 
 
 def _converted(module: str, request: dict[str, str], **limits: float) -> dict[str, Any]:
     try:
-        return mjcf.converted(request)
+        return urdf_files.converted(request)
     except Exception as error:  # as `xacro_process.main`
         return {'error': ' '.join(str(error).split())}
 

@@ -14,7 +14,7 @@ from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
-from robot_identification.model.packages import read_urdf, resolve_package_path
+from robot_identification.model.urdf_files import read_urdf, resolve_package_path
 from robot_identification.nodes.launching import (
     argument,
     controller_parameters,

@@ -28,7 +28,7 @@ from trajectory_msgs.msg import JointTrajectory
 import yaml
 
 from .errors import IdentificationError
-from .model.packages import resolve_package_path
+from .model.urdf_files import resolve_package_path
 from .nodes.common.processes import NodeProcesses
 from .nodes.common.requests import ServiceCaller
 from .progress import progress_bar

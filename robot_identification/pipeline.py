@@ -75,7 +75,7 @@ from .regressor import Regressor
 from .results.factor_file import StoredFactor
 from .results.result import Result
 from .signals import source_name, WatchedSource
-from .signals.thinning import KEPT_BYTES, KeptSource
+from .signals.decimation import KEPT_BYTES, KeptSource
 
 _GAIN_ERROR = (
     'an error of the gains of the drives goes one to one into the mass of the load, and is not in '

@@ -16,8 +16,7 @@ from typing import cast, TypeGuard
 
 import numpy as np
 
-from .base_parameters import BaseStructure, structure
-from .base_parameters.grouping import drawn_states
+from .base_parameters import BaseStructure, drawn_states, structure
 from .config.experiment import Experiment
 from .config.problem import IdentificationProblem
 from .config.sources import FactorSource

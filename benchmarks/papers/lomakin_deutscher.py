@@ -32,12 +32,13 @@ from robot_identification.regressor import (
 )
 from robot_identification.regressor.delta import ARMS, delta_robot
 from robot_identification.signals import SignalSettings, stretches
-from robot_identification.signals.jacobi import orthonormal, weighted
 from robot_identification.signals.polynomial_approximation import (
     admissible_delays,
     apply,
+    orthonormal,
     PolynomialOperator,
     product,
+    weighted,
 )
 from robot_identification.signals.settings import PolynomialApproximation
 from robot_identification.simulation.delta import (

@@ -22,7 +22,7 @@ from ..data.recording import Motion
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 from ..signals import channel_kernel, EffortChannel, RecordingSource, SignalSettings
 from .rows import driven_rows, row_blocks
 

@@ -29,7 +29,7 @@ from ..data.recording import Motion
 from ..errors import one_of
 from ..model.parameters import ParameterLayout
 from ..regressor import Regressor
-from ..regressor.friction import arctan_shape, slopes_of, SYMBOLS
+from ..regressor.joint_terms import arctan_shape, slopes_of, SYMBOLS
 from ..regressor.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
 from .identifiability import TOLERANCE

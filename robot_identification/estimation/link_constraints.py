@@ -22,9 +22,8 @@ from scipy.linalg import null_space
 from ..errors import IdentificationError, one_of, SettingsError
 from ..model.consistency import from_pseudo_inertia, pseudo_inertia
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
-from ..model.prior_repair import nearest_body, small_body, Spread
-from ..model.robot import Robot
-from ..model.urdf_inertia import fixed_inertia
+from ..model.plausibility import nearest_body, small_body, Spread
+from ..model.robot import fixed_inertia, Robot
 from ..options.fields import option
 from .bounds import Bounds, interval_rows
 from .physical_constraints import Body

@@ -36,9 +36,9 @@ from ..errors import IdentificationError
 from ..model.robot import Robot
 from ..progress import Progress, silent
 from ..regressor import build, ModelSettings
-from ..regressor.kinematics import tree_of
+from ..regressor.rigid import tree_of
 from ..signals import RecordingSource, SignalSettings
-from ..signals.thinning import thinned
+from ..signals.decimation import thinned
 from .cross_validation import (
     better,
     FoldedRows,

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from ..base_parameters import expression
-from ..base_parameters.grouping import coefficients, greedy_basis
+from ..base_parameters import coefficients, expression, greedy_basis
 from ..errors import IdentifiabilityError, ModelError, RecordingError
 from ..model.consistency import (
     check,

@@ -19,8 +19,7 @@ from scipy.linalg import solve_triangular
 from ..errors import SettingsError
 from ..model.consistency import JOINT_SYMBOLS, pseudo_inertia
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
-from ..model.plausibility import robot_shapes
-from ..model.prior_repair import joined_links, nearest_body, repaired_body, Spread
+from ..model.plausibility import joined_links, nearest_body, repaired_body, robot_shapes, Spread
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
 

@@ -16,8 +16,8 @@ from ..model.consistency import from_pseudo_inertia, pseudo_inertia
 from ..model.link_geometry import box_faces, hull_faces, interior_point, link_points
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..model.robot import Robot
+from ..regressor.joint_terms import SPRING_SYMBOLS
 from ..regressor.settings import ModelSettings
-from ..regressor.springs import SPRING_SYMBOLS
 from .bounds import Bounds, box_bounds, contradiction, Interval
 from .link_constraints import StatedLinks, without
 from .log_det import feasible_start, LogDetMinimum, LogDetProblem, minimise

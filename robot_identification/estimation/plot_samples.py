@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 from .row_block import RowBlock
 
 TRACE_ROWS = 20_000

@@ -20,7 +20,7 @@ from ..errors import reading_failure, SettingsError
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from ..options.fields import LARGEST
-from ..regressor.springs import SPRING_SYMBOLS
+from ..regressor.joint_terms import SPRING_SYMBOLS
 from ..untrusted.files import read_text, user_path
 from ..untrusted.yaml_loader import load_yaml
 from .estimate import Estimate

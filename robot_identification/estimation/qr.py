@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack
 
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 
 BLOCK_ROWS = 512
 """Rows that are folded into R at a time: enough to be fast, few enough to stay in cache."""

@@ -10,7 +10,7 @@ from scipy.linalg import blas
 
 from ..base_parameters import BaseStructure
 from ..errors import RecordingError
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 from .factor import QRFactor
 from .model_signature import ModelSignature
 from .plot_samples import EMPTY_TRACE, TRACE_ROWS, TraceCollector

@@ -24,7 +24,7 @@ from ..data.recording import Motion, Recording, RecordingSource, Samples, source
 from ..data.recording_config import TIME_UNITS
 from ..errors import one_of, RecordingError, SettingsError
 from ..model.robot import Robot
-from ..regressor.kinematics import tree_of
+from ..regressor.rigid import tree_of
 from ..signals import process, SignalSettings
 from .estimate import Estimate
 from .system import LinearSystem

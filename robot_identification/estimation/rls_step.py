@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 
 _EXCHANGES = 12
 _NEVER = 1e150

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..regressor import Regressor
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 from ..signals import RecordingSource, SignalSettings
 
 CACHE_BYTES = 64_000_000

@@ -20,7 +20,7 @@ from ..data.recording import Samples
 from ..errors import one_of, RecordingError, SettingsError
 from ..progress import part, Progress
 from ..regressor import Regressor
-from ..regressor.friction import DryFriction
+from ..regressor.joint_terms import DryFriction
 from ..regressor.projection import Projection
 from ..signals import (
     by_joint,

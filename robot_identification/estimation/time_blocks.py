@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 from .row_block import RowBlock
 
 SHORTEST = 0.1

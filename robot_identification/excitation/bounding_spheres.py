@@ -16,7 +16,7 @@ import numpy as np
 import pinocchio as pin
 
 from ..model.robot import Robot
-from ..regressor.kinematics import cross_matrix, Tree, tree_of
+from ..regressor.rigid import cross_matrix, Tree, tree_of
 
 MOST = 10
 """Spheres of a shape at most."""

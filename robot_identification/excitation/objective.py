@@ -17,7 +17,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..model.parameters import ParameterSet
 from ..regressor import Regressor
-from ..regressor.adjoint import pull_back
+from ..regressor.inverse_dynamics import pull_back
 from .distance_penalty import DistancePenalty
 from .families import Matrices, MotionFamily
 

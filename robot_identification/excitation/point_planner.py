@@ -16,8 +16,8 @@ from ..data.recording import Motion
 from ..errors import SettingsError
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict, prior
-from ..regressor.adjoint import pull_back
 from ..regressor.energy import energy_of
+from ..regressor.inverse_dynamics import pull_back
 from .collisions import CollisionModel
 from .descent import descend_all
 from .distance_penalty import DistancePenalty

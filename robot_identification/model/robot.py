@@ -4,6 +4,8 @@ A robot's kinematics, prior inertias and limits, read from its URDF and reduced 
 
 The identified joints stand in the order that the caller gives; Pinocchio's own order stays inside
 this module (`Robot.configuration`, `Robot.columns`).
+
+Inertial parameters of the links of a URDF, each in its own frame or in that of its joint.
 """
 
 from __future__ import annotations
@@ -21,18 +23,22 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import IdentificationWarning, ModelError, one_of, SettingsError
-from .joint_selection import (
+from .consistency import from_pseudo_inertia, pseudo_inertia
+from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+from .urdf import (
     build_model,
     identified_joints,
-    JointLimits,
     locked_joints,
+    parse_urdf,
     passive_joints,
     reduced_model,
     require_inertias,
+    Urdf,
+    UrdfInertial,
+    UrdfJoint,
+    UrdfLimits,
 )
-from .packages import read_urdf
-from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
-from .urdf import parse_urdf, Urdf, UrdfJoint
+from .urdf_files import read_urdf
 
 MAX_GRAVITY = 1e6
 """Largest absolute component of the gravity [m/s^2]."""
@@ -78,7 +84,7 @@ class Robot:
     locked: Mapping[str, float]
     gravity: np.ndarray
     model: pin.Model
-    limits: JointLimits
+    limits: UrdfLimits
     contents: Urdf = field(repr=False, compare=False)
     path: Path | None = None
     warnings: tuple[str, ...] = field(default=())
@@ -155,7 +161,7 @@ class Robot:
             locked=held,
             gravity=checked_gravity,
             model=model,
-            limits=JointLimits.of(moving),
+            limits=UrdfLimits.of(moving),
             contents=contents,
             path=path,
             warnings=tuple(remarks),
@@ -163,7 +169,7 @@ class Robot:
         if not passive:
             return opened
         n = len(joints)
-        limits = JointLimits.of(moving[:n])
+        limits = UrdfLimits.of(moving[:n])
         return replace(opened, joints=joints, links=links[:n], limits=limits, opened=opened)
 
     @property
@@ -393,3 +399,59 @@ def read_robot(stored: Mapping[str, Any]) -> Robot:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def link_inertias(robot: Robot) -> dict[str, np.ndarray]:
+    """Return the parameters (10,) of the links with ``<inertial>``, in each link's own frame."""
+    inertials = robot.contents.links.items()
+    return {link: _vector(inertial) for link, inertial in inertials if inertial is not None}
+
+
+def lumped_inertias(robot: Robot, link: str) -> dict[str, np.ndarray]:
+    """
+    Return the parameters of the links that move rigidly with an identified link, in its frame.
+
+    They are (10,) by link name; links without ``<inertial>`` are left out.
+    """
+    own, lumped = link_inertias(robot), {}
+    pending = [(link, pin.SE3.Identity())]
+    while pending:
+        parent, placement = pending.pop()
+        for name, joint in robot.contents.joints.items():
+            if joint.parent != parent or name in robot.joints:
+                continue
+            here = placement * joint_placement(joint, robot.locked.get(name, 0.0))
+            pending.append((joint.child, here))
+            if joint.child in own:
+                lumped[joint.child] = _moved(own[joint.child], here)
+    return lumped
+
+
+def fixed_inertia(robot: Robot, link: str) -> tuple[str, np.ndarray | None]:
+    """
+    Return the identified link that carries a link of the URDF, and the latter's own body.
+
+    The link is fixed to an identified one, or a locked joint holds it there; its parameters are
+    (10,) in the joint frame of that one, None without ``<inertial>``.  Raises ModelError if the
+    URDF has no such link, or no identified joint moves it.
+    """
+    carrier, placement = robot.attachment(link)
+    vector = link_inertias(robot).get(link)
+    if vector is None or not vector.any():
+        return carrier, None
+    return carrier, _moved(vector, placement)
+
+
+def _moved(vector: np.ndarray, pose: pin.SE3) -> np.ndarray:
+    """Inertial parameters in another frame, in which theirs has a pose."""
+    transform = pose.homogeneous
+    return from_pseudo_inertia(transform @ pseudo_inertia(vector) @ transform.T)
+
+
+def _vector(inertial: UrdfInertial) -> np.ndarray:
+    mass, centre = inertial.mass, inertial.xyz
+    turn = pin.rpy.rpyToMatrix(inertial.rpy)
+    inertia = turn @ inertial.inertia @ turn.T
+    inertia = inertia + mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+    entries = inertia[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
+    return np.concatenate([[mass], mass * centre, entries])

@@ -24,7 +24,7 @@ from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
 from ..errors import one_of
-from ..model.packages import package_folders
+from ..model.urdf_files import package_folders
 from ..progress import Progress, silent
 from .common.requests import ServiceCaller
 

@@ -15,8 +15,8 @@ import re
 from typing import Any
 
 from ..errors import SettingsError
-from ..model.packages import read_urdf, resolve_package_path
 from ..model.urdf import parse_urdf
+from ..model.urdf_files import read_urdf, resolve_package_path
 
 PACKAGE = 'robot_identification'
 

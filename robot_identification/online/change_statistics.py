@@ -21,7 +21,7 @@ from scipy.special import fdtrc
 
 from ..base_parameters import BaseStructure
 from ..model.parameters import INERTIAL_SYMBOLS
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 
 BATCHES = 4
 """Parts of a window; the first one is where a change may begin."""

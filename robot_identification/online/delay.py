@@ -18,7 +18,7 @@ from ..estimation import (
     EffortDelay,
     PlotSamples,
 )
-from ..regressor.pattern import RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 from .identifier import OnlineIdentifier, Update
 
 ROWS = 1500

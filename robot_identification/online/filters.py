@@ -24,7 +24,7 @@ import numpy as np
 
 from ..data.recording import Motion
 from ..data.sampling import GAP, interpolated, ON_GRID
-from ..regressor.friction import DryFriction
+from ..regressor.joint_terms import DryFriction
 from ..signals.windows import Windows
 
 _KEPT = 5
@@ -180,7 +180,7 @@ class _NewestRows:
 
 class OnlineChannel:
     """
-    Effort channel of a stream (`signals.effort_channel`), one row at a time.
+    Effort channel of a stream (`signals.decimation`), one row at a time.
 
     The low-pass filter has no phase and a delay is a windowed sinc, so that a row waits for as
     many rows after it as the kernels reach ahead; a delay of the effort shortens that.

@@ -37,12 +37,12 @@ from ..estimation.rls_step import SampleRows
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor import Regressor
-from ..regressor.friction import DryFriction
-from ..regressor.pattern import (
+from ..regressor.inverse_dynamics import (
     entries,
     row_pattern,
     RowPattern,
 )
+from ..regressor.joint_terms import DryFriction
 from ..regressor.projection import forms
 from ..signals import (
     by_joint,

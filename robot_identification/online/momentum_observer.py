@@ -32,7 +32,7 @@ from ..data.recording import Motion
 from ..model.parameters import ParameterSet
 from ..options.fields import option
 from ..regressor import Regressor
-from ..signals.online import LocalFit, LocalState
+from ..signals.windows import LocalFit, LocalState
 
 LONGEST_STEP = 0.1
 """Time between samples after which the observer starts anew [s]."""

@@ -31,7 +31,7 @@ from ..errors import ModelError, RecordingError, SettingsError
 from ..model.mechanisms import DeltaSettings
 from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
-from .kinematics import cross
+from .rigid import cross
 
 PLATFORM = 'platform'
 """Owner of the platform's parameter m4."""

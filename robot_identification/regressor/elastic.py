@@ -39,9 +39,8 @@ from ..errors import one_of, SettingsError
 from ..model.mechanisms import ElasticJoints
 from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
-from .friction import JointTerms, unit_of
-from .kinematics import Tree
-from .rigid import BLOCK, RigidBodies
+from .joint_terms import JointTerms, unit_of
+from .rigid import BLOCK, RigidBodies, Tree
 from .settings import ModelSettings
 
 __all__ = ['ElasticJoints', 'ElasticRegressor', 'Rotor', 'build_elastic']

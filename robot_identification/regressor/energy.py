@@ -32,8 +32,7 @@ from ..data.recording import Motion
 from ..errors import SettingsError
 from ..model.parameters import ParameterLayout
 from .inverse_dynamics import InverseDynamicsRegressor, Regressor, Term
-from .kinematics import cross_rows, TreeJoint
-from .rigid import RigidBodies
+from .rigid import cross_rows, RigidBodies, TreeJoint
 
 _BLOCK = 1024
 """Samples that are worked on at once; the arrays are fewer than those of an effort's rows."""

@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inverse dynamics regressor: rigid bodies, rotor inertia, friction and coupled drives."""
+"""
+The inverse dynamics regressor: rigid bodies, rotor inertia, friction and coupled drives.
+
+The entries of a regressor's rows that are not zero for every motion.
+
+A joint's effort depends on the links that it carries alone, so that most of a sample's rows are
+zero; work sample by sample is on the other entries alone.
+
+Adjoint of the regressor: gradients by its rows turned into gradients by the motion.
+
+Of open chains it is exact, and costs about as much as two evaluations of the rows (`kernel`); of
+mechanisms and without Numba it comes from differences.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,14 +30,22 @@ from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from .closed_chain import ClosedBodies
 from .delta import DeltaBodies
-from .drives import DriveTerms
 from .elastic import build_elastic
-from .friction import Combination, JointTerms, PriorEffort
-from .kernel_data import dense_data, KernelData
-from .kinematics import tree_of
-from .rigid import RigidBodies
+from .joint_terms import (
+    ACCELERATION,
+    Combination,
+    COSINE,
+    DriveTerms,
+    JointTerms,
+    OTHER,
+    PriorEffort,
+    SINE,
+    SpringTerms,
+    VELOCITY,
+)
+from .kernel_data import carried_links, dense_data, entries_data, KernelData, PART
+from .rigid import RigidBodies, Tree, tree_of
 from .settings import ModelSettings
-from .springs import SpringTerms
 
 PREDICTION_BLOCK = 4096
 """Samples whose regressor is held at once to predict efforts."""
@@ -279,3 +301,301 @@ def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> n
         rows = regressor.rows(part)
         effort[start : start + len(part)] = (rows @ parameters.values).reshape(len(part), -1)
     return effort
+
+
+_STATES = 12
+"""Random states at which an entry has to be exactly zero to count as zero for every motion."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowPattern:
+    """
+    Places of the entries of a sample's rows that can differ from zero.
+
+    Attributes
+    ----------
+    columns:
+        For each of a sample's n rows the ascending places, among the columns asked for.
+    size:
+        Number b of columns asked for.
+
+    """
+
+    columns: tuple[np.ndarray, ...]
+    size: int
+
+    @classmethod
+    def full(cls, n_rows: int, size: int) -> RowPattern:
+        """Return the pattern of rows that may have entries everywhere."""
+        return cls((np.arange(size),) * n_rows, size)
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """(n + 1,) where the entries of each row begin and end among those of a sample."""
+        return np.cumsum([0, *(places.size for places in self.columns)])
+
+    def part(self, row: int) -> slice:
+        """Places of the entries of a row."""
+        return slice(*self.offsets[row : row + 2].tolist())
+
+    @property
+    def width(self) -> int:
+        """Number K of entries of a sample."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """(K,) the row of each entry."""
+        return np.repeat(np.arange(len(self.columns)), np.diff(self.offsets))
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """(K,) the column of each entry, among those asked for."""
+        return np.concatenate([*self.columns, np.zeros(0, dtype=int)]).astype(int)
+
+    def same(self, other: RowPattern) -> bool:
+        """Tell whether entries of both patterns mean the same."""
+        if self is other:
+            return True
+        alike = self.size == other.size and np.array_equal(self.offsets, other.offsets)
+        return alike and np.array_equal(self.places, other.places)
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """Return the entries (K, m), contiguous, of whole rows (m, n, b); inverse of `expand`."""
+        return np.ascontiguousarray(rows[:, self.rows, self.places].T)
+
+    def product(self, entries: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Multiply the rows of entries (K, m) with values (b,) of their columns, (m, n)."""
+        out = np.empty((len(self.columns), entries.shape[1]))
+        for j, places in enumerate(self.columns):
+            out[j] = values[places] @ entries[self.part(j)]
+        return out.T
+
+    def expand(self, entries: np.ndarray) -> np.ndarray:
+        """Return the whole rows (m, n, b) of entries (K, m)."""
+        dense = np.zeros((entries.shape[1], len(self.columns), self.size))
+        dense[:, self.rows, self.places] = entries.T
+        return dense
+
+
+def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
+    """
+    Find the entries in (b,) columns of a regressor that are not zero for every motion.
+
+    If the compiled kernel could evaluate it, they follow from its structure: a link's columns are
+    in the rows of the joints that move it.  Other regressors are tried at random states.
+    """
+    compilable = regressor.compilable if isinstance(regressor, InverseDynamicsRegressor) else None
+    if compilable is None:
+        rows = regressor.rows(random_states(regressor, _STATES))
+        occupied = np.asarray(rows.reshape(_STATES, regressor.n_joints, -1).any(axis=0))
+    else:
+        occupied = np.zeros((regressor.n_joints, len(regressor.layout)), dtype=bool)
+        rigid, combinations = compilable
+        for row, link in carried_links(rigid.tree):
+            occupied[row, 10 * link : 10 * link + 10] = True
+        for entry in (entry for combination in combinations for entry in combination.entries):
+            occupied[entry.row, entry.column] |= bool(entry.parts)
+    wanted = occupied[:, columns]
+    return RowPattern(tuple(np.flatnonzero(row) for row in wanted), wanted.shape[1])
+
+
+def random_states(regressor: Regressor, samples: int) -> Motion:
+    """Return random states, the same ones each time, that the robot can have."""
+    random = np.random.default_rng(0)
+    own = getattr(regressor, 'random_motion', None)
+    if own is not None:
+        return own(random, samples)
+    return Motion(*random.uniform(-3.0, 3.0, (3, samples, regressor.n_joints)))
+
+
+def entries(
+    regressor: Regressor,
+    motion: Motion,
+    columns: np.ndarray,
+    pattern: RowPattern,
+    out: np.ndarray | None = None,
+    *,
+    threads: int = 1,
+) -> np.ndarray:
+    """
+    Evaluate the entries of a pattern, (K, m) and contiguous.
+
+    Row j's part ``[offsets[j]:offsets[j + 1]]`` of the result is the matrix (m, w_j) of its
+    columns in Fortran's order, as LAPACK takes it.  The compiled kernel forms these entries alone;
+    without it, the dense rows of the motion exist meanwhile.
+
+    Parameters
+    ----------
+    regressor, columns, pattern:
+        As for and from `row_pattern`.
+    motion:
+        States of m samples, a few thousand at most.
+    out:
+        (K, m), contiguous, to write to; made if None.
+    threads:
+        Most threads that share the work of the compiled kernel.
+
+    Raises
+    ------
+    ValueError
+        if the motion has another number of joints than the regressor, or ``out`` does not fit.
+
+    """
+    data = _kernel_input(regressor, columns, pattern) if available() else None
+    if data is not None:
+        m, n = motion.position.shape
+        if n != regressor.n_joints:
+            raise ValueError(f'the motion has {n} joints, the regressor {regressor.n_joints}')
+        out = result_array((data.size, m), out)
+        data.evaluate(motion, out, threads)
+        return out
+    out = result_array((pattern.width, len(motion)), out)
+    dense = regressor.rows(motion).reshape(len(motion), len(pattern.columns), -1)
+    out[...] = dense[:, pattern.rows, np.asarray(columns)[pattern.places]].T
+    return out
+
+
+_Kept = tuple[Regressor, np.ndarray, KernelData]
+_kernel_inputs: WeakKeyDictionary[RowPattern, _Kept] = WeakKeyDictionary()
+"""The latest input of the compiled kernel for each pattern: online, it serves every sample."""
+
+
+def _kernel_input(
+    regressor: Regressor, columns: np.ndarray, pattern: RowPattern
+) -> KernelData | None:
+    """Return the entries of a pattern as data for the compiled kernel; None if it has none."""
+    if not isinstance(regressor, InverseDynamicsRegressor) or regressor.compilable is None:
+        return None
+    kept = _kernel_inputs.get(pattern)
+    if kept is None or kept[0] is not regressor or kept[1] is not columns:
+        places = np.asarray(columns)[pattern.places]
+        kept = regressor, columns, entries_data(*regressor.compilable, pattern.rows, places)
+        _kernel_inputs[pattern] = kept
+    return kept[2]
+
+
+STEPS = 1e-6, 1e-5, 1.0
+"""
+Steps of differences by position, velocity and acceleration.
+
+Rows are quadratic in the velocity and linear in the acceleration.
+"""
+
+Slopes = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Gradients (n_samples, n_joints) by position, velocity and acceleration."""
+
+
+def pull_back(regressor: Regressor, motion: Motion, by_rows: np.ndarray) -> Slopes:
+    """
+    Turn a gradient by a regressor's rows into one by the motion.
+
+    The sign of a velocity has no slope.
+
+    Parameters
+    ----------
+    regressor:
+        Any.
+    motion:
+        States of n_samples.
+    by_rows:
+        (n_samples, n_joints, n_parameters) gradient by the rows.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        (n_samples, n_joints) by position, velocity and acceleration.
+
+    """
+    data = compilable = None
+    if isinstance(regressor, InverseDynamicsRegressor):
+        data, compilable = regressor.kernel_data, regressor.compilable
+    if data is None or compilable is None:
+        return by_differences(lambda moved: regressor.rows(moved), motion, by_rows)
+    rigid, combinations = compilable
+    slopes = _of_bodies(rigid.tree, data, motion, np.ascontiguousarray(by_rows))
+    for combination in combinations:
+        _add_combination(combination, motion, by_rows, slopes)
+    return slopes
+
+
+def _of_bodies(tree: Tree, data: KernelData, motion: Motion, by_rows: np.ndarray) -> Slopes:
+    # imported here because Numba is optional
+    from .kernel import pull_back as compiled_pull_back
+
+    rows = np.array([row for row, _ in carried_links(tree)])
+    slopes = np.empty((3, *motion.position.shape))
+    for start in range(0, len(motion), PART):
+        part = slice(start, start + PART)
+        states = data.states(motion, part)
+        out = np.empty((3, data.joints.shape[0], states.shape[1]))
+        compiled_pull_back(
+            data.joints, data.frames, data.axes, data.gravity, rows, states, by_rows[part], out
+        )
+        slopes[:, part] = out.transpose(0, 2, 1)
+    return slopes[0], slopes[1], slopes[2]
+
+
+def _add_combination(
+    combination: Combination, motion: Motion, by_rows: np.ndarray, slopes: Slopes
+) -> None:
+    """Add what the functions of a combination have for slopes."""
+    by_position, by_velocity, by_acceleration = slopes
+    by_other = None
+    if combination.other is not None:
+        by_other = np.zeros_like(combination.other(motion))
+    for entry in combination.entries:
+        weight = by_rows[:, entry.row, entry.column]
+        for kind, place, coefficient in entry.parts:
+            if kind == ACCELERATION:
+                by_acceleration[:, place] += coefficient * weight
+            elif kind == VELOCITY:
+                by_velocity[:, place] += coefficient * weight
+            elif kind == COSINE:
+                by_position[:, place] -= coefficient * np.sin(motion.position[:, place]) * weight
+            elif kind == SINE:
+                by_position[:, place] += coefficient * np.cos(motion.position[:, place]) * weight
+            elif kind == OTHER and by_other is not None:
+                by_other[:, place] += coefficient * weight
+    if by_other is not None and combination.other is not None:
+        for total, part in zip(
+            slopes, by_differences(combination.other, motion, by_other), strict=True
+        ):
+            total += part
+
+
+def by_differences(
+    function: Callable[[Motion], np.ndarray], motion: Motion, by_values: np.ndarray
+) -> Slopes:
+    """
+    Turn a gradient by what a function makes of a motion into one by the motion, by differences.
+
+    Each joint's state is moved a little for all samples at once: a sample's values depend on that
+    sample's state alone, so 3 n_joints evaluations give the derivatives of all of them.
+
+    Parameters
+    ----------
+    function:
+        Takes a motion to (n_samples, ...) values, such as efforts or regressor rows.
+    motion:
+        Where.
+    by_values:
+        (n_samples, ...) gradient by the values.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        (n_samples, n_joints) by position, velocity and acceleration.
+
+    """
+    size = len(motion)
+    arrays = motion.position, motion.velocity, motion.acceleration
+    values, by_values = function(motion).reshape(size, -1), by_values.reshape(size, -1)
+    slopes = tuple(np.empty_like(array) for array in arrays)
+    for kind, step in enumerate(STEPS):
+        for joint in range(motion.position.shape[1]):
+            moved = [array.copy() if i == kind else array for i, array in enumerate(arrays)]
+            moved[kind][:, joint] += step
+            change = function(Motion(*moved)).reshape(size, -1) - values
+            slopes[kind][:, joint] = np.einsum('sp,sp->s', change, by_values) / step
+    return slopes[0], slopes[1], slopes[2]

@@ -2,7 +2,7 @@
 """
 Machine code of the inverse dynamics regressor's rows, and of their adjoint.
 
-The formulas are those of `rigid` and `friction`, written out joint by joint for blocks of
+The formulas are those of `rigid` and `joint_terms`, written out joint by joint for blocks of
 `BLOCK` samples.  A block's quantities are vectors of consecutive samples: component c of a motion
 has places ``c BLOCK`` to ``(c + 1) BLOCK - 1``.  So every innermost loop runs over contiguous
 numbers, which the compiler turns into vector instructions, and what is worked on stays in a core's

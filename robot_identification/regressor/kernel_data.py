@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.recording import Motion
-from .friction import (
+from .joint_terms import (
     ACCELERATION,
     Combination,
     COSINE,
@@ -27,8 +27,7 @@ from .friction import (
     SPEED_SIGN,
     VELOCITY,
 )
-from .kinematics import Tree
-from .rigid import into_frame, RigidBodies
+from .rigid import into_frame, RigidBodies, Tree
 
 PART = 1008
 """Samples that are evaluated at once, so that sines and cosines stay in a core's cache."""

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import ModelError, one_of
 from ..model.mechanisms import LoopSettings
 from ..model.robot import Robot
-from .kinematics import cross, cross_matrix, Tree, tree_of
+from .rigid import cross, cross_matrix, Tree, tree_of
 
 _COMPLEX_STEP = 1e-30
 

@@ -30,8 +30,7 @@ import numpy as np
 from ..data.recording import Motion, Samples
 from ..signals.polynomial_approximation import apply, PolynomialOperator
 from ..signals.windows import WindowedSamples
-from .inverse_dynamics import Regressor
-from .pattern import entries, random_states, row_pattern, RowPattern
+from .inverse_dynamics import entries, random_states, Regressor, row_pattern, RowPattern
 
 _STATES = 6  # random states for the forms of the columns
 _EXACT = 1e-9  # of a column's size

@@ -22,8 +22,8 @@ from ..errors import ModelError
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ModelSettings
-from ..regressor.friction import slopes_of
-from ..regressor.kinematics import tree_of
+from ..regressor.joint_terms import slopes_of
+from ..regressor.rigid import tree_of
 from ..regressor.settings import CoupledDrive
 from ..version import __version__
 

@@ -21,13 +21,11 @@ from ..errors import (
     one_of,
 )
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
+from ..model.robot import lumped_inertias, Robot
 from ..model.urdf import parse_tree
-from ..model.urdf_inertia import lumped_inertias
 from ..regressor import ModelSettings
-from ..regressor.friction import slopes_of
+from ..regressor.joint_terms import slopes_of, SPRING_SYMBOLS
 from ..regressor.settings import SLOPES
-from ..regressor.springs import SPRING_SYMBOLS
 from .urdf_edit import (
     document_text,
     insert_child,

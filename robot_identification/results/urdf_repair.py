@@ -18,11 +18,9 @@ import numpy as np
 from ..errors import IdentificationWarning
 from ..model.consistency import check
 from ..model.parameters import ParameterLayout, ParameterSet
-from ..model.plausibility import robot_shapes
-from ..model.prior_repair import joined_links, nearest_body, repaired_body
-from ..model.robot import Robot
+from ..model.plausibility import joined_links, nearest_body, repaired_body, robot_shapes
+from ..model.robot import link_inertias, Robot
 from ..model.urdf import parse_tree
-from ..model.urdf_inertia import link_inertias
 from .urdf_edit import document_text, RigidBody
 from .urdf_export import write_inertial
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import one_of
 from ..estimation.estimate import Estimate
 from ..estimation.plot_samples import PlotSamples
-from ..model.plausibility import Finding
+from ..model.plausibility import PlausibilityFinding
 from .result import Result
 from .verdict_errors import (
     COLOURED,
@@ -129,7 +129,7 @@ def plausibility(result: Result) -> Iterator[Reason]:
         yield Reason(next_step=ANOTHER, key='', **_implausible(shapes[0], len(shapes)))
 
 
-def _implausible(first: Finding, count: int) -> dict[str, Any]:
+def _implausible(first: PlausibilityFinding, count: int) -> dict[str, Any]:
     more = f', and {count - 1} more' if count > 1 else ''
     return {
         'criterion': 'plausibility',

@@ -4,9 +4,7 @@
 from ..data.clock import Clock, clock_of, WatchedSource
 from ..data.recording import RecordingSource, source_name
 from ..data.sampling import sample_rate
-from .decimation import independence, ParallelDecimator
-from .effort_channel import channel_kernel, EffortChannel
-from .online import OnlineFilter
+from .decimation import channel_kernel, EffortChannel, independence, ParallelDecimator
 from .polynomial_approximation import PolynomialOperator
 from .responses import frequency_response
 from .settings import (
@@ -17,7 +15,7 @@ from .settings import (
     SignalSettings,
 )
 from .streaming import process, stream, stretches
-from .windows import WindowedSamples
+from .windows import OnlineFilter, WindowedSamples
 
 __all__ = [
     'Clock',

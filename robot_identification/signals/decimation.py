@@ -7,15 +7,37 @@ and Poignet's parallel filter, Gautier & Venture 2013, section III).  Here it is
 filter of ``24 M + 1`` taps, of which only every M-th output is computed: no phase to undo, finite
 memory, so it streams exactly.  Where the window reaches beyond the ends of a stretch it is cut and
 scaled to sum 1 again; a cut window is no longer symmetric, but still the same for every column.
+
+Channel of recorded efforts: delay and low-pass filter of each joint.
+
+Drives report currents and torques late and smoothed.  What the effort has been through, the
+columns of its joint go through here, so that both sides of ``tau = W X`` are alike again.  With
+the delay d and the cut-off frequency fc, the response is
+
+    H(f) = exp(-2 pi i f d) / (1 + (f / fc)^2),
+
+a low-pass filter of order 2 without phase.  It is a finite kernel at the rate of the rows, which
+come from the parallel decimation and have no signal near their Nyquist frequency.  Where the
+kernel reaches beyond the ends of a stretch, the first or last row stands for those that are
+missing.  A kernel that is cut and scaled would not do: of a delayed one nothing may be left.
+
+Recordings in memory at a lower rate, for whoever reads them again and again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, groupby, takewhile
 import math
+from typing import Any
 
 import numpy as np
 import scipy
+
+from ..data.recording import Recording, RecordingSource, source_name
+from ..data.sampling import Begun, begun, grid_blocks
+from ..errors import RecordingError
 
 HALF_TAPS = 12
 """Half the length of the kernel, in output periods."""
@@ -194,3 +216,207 @@ class ParallelDecimator:
         low = np.clip(half - centre, 0, self._taps.size)
         high = np.clip(self._samples - centre + half, 0, self._taps.size)
         return sums / (self._tap_sums[high] - self._tap_sums[low])
+
+
+_REACH = 14  # rows that a delay's kernel, a windowed sinc, reaches to both sides
+_SHAPE = 6.0  # of its window (Kaiser): errors of 1e-3 up to 0.8 of the Nyquist frequency
+_DECAY = 7.0  # time constants of the low-pass filter that are kept: 1e-3 of its peak
+
+
+def channel_kernel(delay: float, low_pass: float, rate: float) -> np.ndarray:
+    """
+    Taps of a channel.
+
+    Parameters
+    ----------
+    delay:
+        d [s].
+    low_pass:
+        fc [Hz]; 0 for none.
+    rate:
+        Of the rows [Hz].
+
+    Returns
+    -------
+    (2 h + 1,) taps with sum 1; tap h belongs to the row itself, tap h + k to the row k before it.
+
+    """
+    taps = np.ones(1)
+    if delay != 0.0:
+        half = _REACH + int(np.ceil(delay * rate))
+        place = np.arange(-half, half + 1) - delay * rate
+        near = np.sqrt(np.clip(1.0 - (place / (_REACH + 1)) ** 2, 0.0, None))
+        taps = np.sinc(place) * np.i0(_SHAPE * near) * (near > 0.0)
+        taps /= taps.sum()
+    if low_pass > 0.0:
+        half = max(_REACH, int(np.ceil(_DECAY / (2.0 * np.pi * low_pass) * rate)))
+        size = scipy.fft.next_fast_len(16 * half, real=True)
+        response = 1.0 / (1.0 + (np.fft.rfftfreq(size, 1.0 / rate) / low_pass) ** 2)
+        smooth = np.roll(np.fft.irfft(response, size), half)[: 2 * half + 1]
+        taps = np.convolve(taps, smooth / smooth.sum())
+    return taps
+
+
+class EffortChannel:
+    """
+    Passes the columns of each joint's row through the joint's channel, block by block.
+
+    Signals come as rows of an array, samples last.  What is not passed through a channel is held
+    back until the columns of the same moment are known.
+
+    Parameters
+    ----------
+    kernels:
+        Taps of each group of signals, see `channel_kernel`.
+    groups:
+        (w,) the group of each of w signals, -1 for none.
+
+    """
+
+    def __init__(self, kernels: Sequence[np.ndarray], groups: np.ndarray) -> None:
+        self.half = max(kernel.size // 2 for kernel in kernels)
+        self._groups = [
+            (np.flatnonzero(groups == i), np.pad(kernel, self.half - kernel.size // 2))
+            for i, kernel in enumerate(kernels)
+            if kernel.size > 1
+        ]
+        self._signals = groups.size
+        self._held: np.ndarray | None = None
+        self._first = 0  # sample that the next output is
+        self._start = 0  # sample that the first one held is
+
+    def push(self, samples: np.ndarray) -> np.ndarray:
+        """Take (w, m) samples and return the outputs that they complete, (w, k)."""
+        if self.half == 0:
+            return samples
+        held = samples if self._held is None else np.hstack([self._held, samples])
+        stop = max(self._first, self._start + held.shape[1] - self.half)
+        done = self._outputs(held, stop)
+        keep = max(0, self._first - self.half - self._start)
+        self._held, self._start = held[:, keep:].copy(), self._start + keep
+        return done
+
+    def finish(self) -> np.ndarray:
+        """Return the outputs whose kernel reaches beyond the last sample."""
+        if self._held is None:
+            return np.empty((self._signals, 0))
+        return self._outputs(self._held, self._start + self._held.shape[1])
+
+    def _outputs(self, held: np.ndarray, stop: int) -> np.ndarray:
+        """Return the outputs from the next one to the one before ``stop``."""
+        first, self._first = self._first, stop
+        outputs = held[:, first - self._start : stop - self._start].copy()
+        if not outputs.size:
+            return outputs
+        before = self.half - (first - self._start)
+        after = stop - self._start + self.half - held.shape[1]
+        low, high = max(0, -before), held.shape[1] - max(0, -after)
+        beside = (max(0, before), max(0, after))
+        for rows, kernel in self._groups:
+            signals = np.pad(held[rows, low:high], ((0, 0), beside), mode='edge')
+            outputs[rows] = scipy.signal.oaconvolve(signals, kernel[None], mode='valid', axes=1)
+        return outputs
+
+
+KEPT_BYTES = 64_000_000
+"""Samples of recordings that take less than this together are kept in memory."""
+
+_BLOCK = 16384
+
+
+class KeptSource:
+    """
+    A recording that is read once: its samples stay in memory, if there is room.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+    room:
+        Bytes that its samples may take.
+
+    """
+
+    def __init__(self, source: RecordingSource, room: int) -> None:
+        self._source, self._room = source, room
+        self._parts: list[Recording] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+        """Read the recording, from memory if it is there."""
+        if self._parts is not None:
+            for part in self._parts:
+                yield from part.blocks(size)
+            return
+        parts: list[Recording] | None = []
+        taken = 0
+        for part in self._source.blocks(size):
+            taken += 8 * len(part) * (1 + 3 * len(part.joints))
+            parts = None if parts is None or taken > self._room else [*parts, part]
+            yield part
+        self._parts = parts
+
+
+def thinned(source: RecordingSource, rate: float, longest: float) -> RecordingSource:
+    """
+    Return the beginning of a recording, in memory and at a lower rate.
+
+    Parameters
+    ----------
+    source:
+        The recording.
+    rate:
+        Lowest rate that it may have [Hz]; samples at less than twice that stay as they are.
+    longest:
+        Time that is kept [s].
+
+    Returns
+    -------
+    RecordingSource
+        Samples behind one low-pass filter for all signals, which passes 0.4 of the new rate;
+        stretches between gaps lose the filter's half length at both ends.  A recording that cannot
+        be used is returned itself.
+
+    """
+    try:
+        first = begun(source, _BLOCK)
+        factor = int(first.rate / rate)
+        parts = list(_parts(first, longest) if factor < 2 else _decimated(first, factor, longest))
+        measured = all(part.velocity is not None for part in parts)
+        names = ('time', 'position', 'effort', *(('velocity',) if measured else ()))
+        signals = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return Recording(**signals, joints=first.joints, source=source_name(source))
+    except (RecordingError, ValueError):
+        return source
+
+
+def _parts(first: Begun, longest: float) -> Iterator[Recording]:
+    """Iterate over the blocks that begin in the time that is kept."""
+    head = next(first.parts)
+    yield head
+    yield from takewhile(lambda part: part.time[0] - head.time[0] < longest, first.parts)
+
+
+def _decimated(first: Begun, factor: int, longest: float) -> Iterator[Recording]:
+    """Iterate over the stretches, every ``factor``-th sample behind the filter."""
+    parts = _parts(first, longest)
+    head = next(parts)
+    kept = Begun(first.joints, first.source, first.rate, chain((head,), parts))
+    measured, n = head.velocity is not None, len(first.joints)
+    grid = grid_blocks(kept, first.rate, first.rate, velocity=measured, block=_BLOCK)
+    for _, blocks in groupby(grid, key=lambda block: block.stretch):
+        decimator = ParallelDecimator(factor)
+        rows = []
+        for block in blocks:
+            start = block.start
+            rows.append(decimator.push(block.values.T))
+        signals = np.hstack([*rows, decimator.finish()]).T
+        time = start + np.arange(len(signals)) * factor / first.rate
+        # where the filter is cut, it is not symmetric
+        inner = slice(HALF_TAPS, -HALF_TAPS)
+        position, *velocity, effort = np.split(signals[inner], signals.shape[1] // n, axis=1)
+        yield Recording(
+            time[inner], position, effort, first.joints, velocity[0] if velocity else None
+        )

@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """
+Zero-phase smoothing of a stretch of samples, block by block.
+
+The Butterworth filter runs forward, whose state carries over from block to block exactly, and then
+backward.  The backward run of a block starts a halo later, where the wrong initial state has died
+out to rounding; so the blocks give what one run over the whole stretch gives.  Both ends of the
+stretch are continued by their odd extension, as `scipy.signal.sosfiltfilt` does.
+
+A second derivative at 5 kHz multiplies rounding errors by 1e8, and a recursive filter with a low
+cut-off frequency has more of them than one.  So smoothed rows are extended-precision numbers until
+they have been differentiated (where the platform has them; elsewhere this costs some digits).
+
 The ways from measured positions to velocities and accelerations.
 
 Each turns the rows of a gap-free stretch, block by block, into position, velocity and acceleration
@@ -12,15 +23,244 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+import math
 from typing import NamedTuple, Protocol
+import warnings
 
 import numpy as np
 import scipy
+from scipy.ndimage import correlate1d
 
 from ..errors import SettingsError
 from .settings import SignalSettings
-from .smoothing import Butterworth, MARGIN, smooth, window_products
 from .windows import Windows
+
+MARGIN = 2
+"""Rows beyond both ends that smoothed blocks have, for central differences."""
+
+_PAD_PERIODS = 2.0  # of the cut-off frequency: what is continued beyond an end
+_FORGOTTEN = 37.0  # natural logarithm of what a wrong initial state has to lose: 1e16
+
+
+@dataclass(frozen=True)
+class Butterworth:
+    """
+    A Butterworth low-pass filter that is run forward and backward.
+
+    Attributes
+    ----------
+    sections:
+        (n_sections, 6) second-order sections of one pass.
+    pad:
+        Rows by which a stretch is continued at each end.
+    halo:
+        Rows after which a wrong initial state is forgotten.
+    steady:
+        (n_sections, 2, 1) state of one pass after a constant of 1.
+
+    """
+
+    sections: np.ndarray
+    pad: int
+    halo: int
+    steady: np.ndarray
+
+    @classmethod
+    def design(cls, cutoff: float, order: int, rate: float) -> Butterworth:
+        """
+        Design the filter.
+
+        Parameters
+        ----------
+        cutoff:
+            Where each pass has -3 dB [Hz].
+        order:
+            Order of each pass.
+        rate:
+            Sampling rate [Hz].
+
+        """
+        return _design(cutoff, order, rate)
+
+    @property
+    def shortest(self) -> int:
+        """Smallest number of rows that can be filtered."""
+        return self.pad + 1
+
+
+@lru_cache(maxsize=64)
+def _design(cutoff: float, order: int, rate: float) -> Butterworth:
+    # many short recordings have one filter
+    zeros, poles, gain = scipy.signal.butter(order, cutoff, fs=rate, output='zpk')
+    sections = scipy.signal.zpk2sos(zeros, poles, gain)
+    slowest = -math.log(max(np.abs(poles)))
+    pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
+    steady = scipy.signal.sosfilt_zi(sections)[:, :, None]
+    for array in (sections, steady):
+        array.setflags(write=False)
+    return Butterworth(sections, pad, math.ceil(_FORGOTTEN / slowest), steady)
+
+
+def smooth(
+    blocks: Iterator[np.ndarray], n_smoothed: int, design: Butterworth
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """
+    Filter the first columns of a stretch and keep the others in step.
+
+    Parameters
+    ----------
+    blocks:
+        (n_rows, n_columns) consecutive rows of the stretch, on a uniform grid.
+    n_smoothed:
+        Number of leading columns that are filtered.
+    design:
+        The filter.
+
+    Yields
+    ------
+    Pairs of ``(m + 2 MARGIN, n_smoothed)`` filtered rows (extended precision), from `MARGIN` rows
+    before to `MARGIN` rows behind the ``(m, n_columns - n_smoothed)`` rows of the other columns.
+    Nothing where the stretch is shorter than ``design.shortest``.
+
+    """
+    others: list[np.ndarray] = []
+    smoothed: np.ndarray = np.empty((0, n_smoothed), dtype=np.longdouble)
+    for part in _forward_backward(_without_others(blocks, n_smoothed, others), design):
+        smoothed = np.concatenate((smoothed, part))
+        n_rows = len(smoothed) - 2 * MARGIN
+        if n_rows > 0:
+            yield smoothed, _take(others, n_rows)
+            smoothed = smoothed[n_rows:]
+
+
+def window_products(
+    blocks: Iterator[np.ndarray], n_smoothed: int, kernels: np.ndarray
+) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
+    """
+    Weight a sliding window around each row, and keep the other columns in step.
+
+    Parameters
+    ----------
+    blocks:
+        (n_rows, n_columns) consecutive rows of the stretch, on a uniform grid.
+    n_smoothed:
+        Number of leading columns that are weighted.
+    kernels:
+        (k, 2 h + 1) weights of the rows from h before to h behind; those of the first kernel sum
+        to 1, those of the others to 0.
+
+    Yields
+    ------
+    Pairs of k arrays ``(m, n_smoothed)`` and the ``(m, n_columns - n_smoothed)`` rows of the other
+    columns.  Nothing where the stretch has not more than h rows.
+
+    """
+    half = kernels.shape[1] // 2
+    others: list[np.ndarray] = []
+    blocks = _without_others(blocks, n_smoothed, others)
+    head = _at_least(blocks, half + 1)
+    if len(head) <= half:
+        return
+    offset = head[0].copy()
+    rows = head - offset
+    rows = np.concatenate((-rows[half:0:-1], rows))
+    for block in chain(blocks, (None,)):
+        if block is None:
+            beyond = 2.0 * rows[-1] - rows[-2 : -half - 2 : -1]
+            rows = np.concatenate((rows, beyond))
+        else:
+            rows = np.concatenate((rows, block - offset))
+        n_rows = len(rows) - 2 * half
+        if n_rows > 0:
+            parts = [
+                correlate1d(rows, kernel, axis=0, mode='nearest')[half : half + n_rows]
+                for kernel in kernels
+            ]
+            yield [parts[0] + offset, *parts[1:]], _take(others, n_rows)
+            rows = rows[n_rows:]
+
+
+def _without_others(
+    blocks: Iterator[np.ndarray], n_smoothed: int, others: list[np.ndarray]
+) -> Iterator[np.ndarray]:
+    for block in blocks:
+        others.append(block[:, n_smoothed:])
+        yield block[:, :n_smoothed]
+
+
+def _take(queue: list[np.ndarray], n_rows: int) -> np.ndarray:
+    """Take the first rows out of a queue of blocks."""
+    taken = []
+    while n_rows > 0:
+        head = queue.pop(0)
+        taken.append(head[:n_rows])
+        if len(head) > n_rows:
+            queue.insert(0, head[n_rows:])
+        n_rows -= len(taken[-1])
+    return np.concatenate(taken)
+
+
+def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iterator[np.ndarray]:
+    """Filter, in parts, from `MARGIN` rows before the first to `MARGIN` behind the last."""
+    pad, halo = design.pad, design.halo
+    head = _at_least(blocks, design.shortest)
+    if len(head) < design.shortest:
+        return
+    # filtering what remains of the first row keeps a large constant part out of the rounding
+    offset = head[0].copy()
+    rows = (head - offset).astype(np.longdouble)
+    sections = design.sections.astype(np.longdouble)
+    extended = np.concatenate((-rows[pad:0:-1], rows))
+    passed, state = _sosfilt(sections, extended, design.steady * extended[0])
+    skip = pad - MARGIN
+    tail = rows[-pad - 1 :]
+    pending = [passed]
+    n_pending = len(passed)
+    for block in blocks:
+        if len(block) == 0:
+            continue
+        rows = (block - offset).astype(np.longdouble)
+        passed, state = _sosfilt(sections, rows, state)
+        tail = np.concatenate((tail, rows[-pad - 1 :]))[-pad - 1 :]
+        pending.append(passed)
+        n_pending += len(passed)
+        if n_pending >= 5 * halo + skip:
+            buffer = np.concatenate(pending)
+            yield _backward(buffer, design)[skip:-halo] + offset
+            pending, n_pending, skip = [buffer[-halo:]], halo, 0
+    beyond = 2.0 * tail[-1] - tail[-2::-1]
+    passed, _ = _sosfilt(sections, beyond, state)
+    filtered = _backward(np.concatenate((*pending, passed)), design)
+    yield filtered[skip : len(filtered) - pad + MARGIN] + offset
+
+
+def _sosfilt(
+    sections: np.ndarray, rows: np.ndarray, zi: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Filter along the rows; SciPy 1.15 and 1.16 announce an end of extended precision."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', DeprecationWarning)
+        return scipy.signal.sosfilt(sections, rows, axis=0, zi=zi)
+
+
+def _backward(rows: np.ndarray, design: Butterworth) -> np.ndarray:
+    sections = design.sections.astype(np.longdouble)
+    back, _ = _sosfilt(sections, rows[::-1], design.steady * rows[-1])
+    return back[::-1]
+
+
+def _at_least(blocks: Iterator[np.ndarray], n_rows: int) -> np.ndarray:
+    """Join the first blocks until there are ``n_rows`` rows, or all."""
+    parts, count = [], 0
+    for block in blocks:
+        parts.append(block)
+        count += len(block)
+        if count >= n_rows:
+            break
+    return np.concatenate(parts)
+
 
 _FIRST = (1.0, -8.0, 0.0, 8.0, -1.0)  # twelfths
 _SECOND = (-1.0, 16.0, -30.0, 16.0, -1.0)  # twelfths

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..regressor.friction import arctan_shape
+from ..regressor.joint_terms import arctan_shape
 
 NEWTON, HALVINGS = 60, 30
 """Most steps to a step's static friction, and how often one is halved; a few are the rule."""
@@ -135,7 +135,7 @@ class DahlFriction:
     """
     Dry friction over a step whose direction z follows the displacement, after Dahl.
 
-    ``dz/dt = v/x0 (1 - z sign v)`` (`regressor.friction`) has, for a constant velocity v, the
+    ``dz/dt = v/x0 (1 - z sign v)`` (`regressor.joint_terms`) has, for a constant velocity v, the
     solution ``z = sign v + (z_0 - sign v) exp(-|v| t / x0)``; the effort of a step is the limit
     times the mean of z.
 

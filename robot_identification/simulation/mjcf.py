@@ -228,7 +228,7 @@ def _add_drives(document: etree._Element, parameters: ParameterSet, model: Model
     """
     Add a fixed tendon for each coupled drive.
 
-    ``Ia`` of each coupled joint has ``ratio^2 Iam`` in it (`regressor.drives`), which is the
+    ``Ia`` of each coupled joint has ``ratio^2 Iam`` in it (`regressor.joint_terms`), which is the
     tendon's, and so leaves the joint's armature.
     """
     joints = {joint.get('name'): joint for joint in document.iter('joint')}

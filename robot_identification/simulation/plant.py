@@ -68,7 +68,7 @@ class Plant:
     timestep:
         Length of a step [s].
     slopes:
-        (n_joints,) of stiction and Stribeck friction, as `regressor.friction.slopes_of` gives
+        (n_joints,) of stiction and Stribeck friction, as `regressor.joint_terms.slopes_of` gives
         them, needed with such friction [s/rad or s/m].
     breakaway:
         (n_joints,) displacement of dry friction by Dahl's model [rad or m]; None for the sign of

@@ -20,8 +20,8 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..reduction import Source
 from ..regressor import ModelSettings, prior
-from ..regressor.friction import slopes_of
-from ..regressor.kinematics import tree_of
+from ..regressor.joint_terms import slopes_of
+from ..regressor.rigid import tree_of
 from ..results.result_yaml import write_whole
 from ..results.saving import reported_failures
 from .elastic import ElasticPlant, require_rotors

@@ -18,8 +18,8 @@ from ..model.consistency import from_pseudo_inertia, inertia_at_com, pseudo_iner
 from ..model.parameters import body_links, ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ElasticJoints, ModelSettings, prior
-from ..regressor.friction import slopes_of
-from ..regressor.kinematics import tree_of
+from ..regressor.joint_terms import slopes_of
+from ..regressor.rigid import tree_of
 from ..results.result import StoredResult
 from .settings import SimulationSettings
 

@@ -11,7 +11,7 @@ from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation.model_selection import can_choose, choose_model
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
-from robot_identification.regressor.friction import DryFriction
+from robot_identification.regressor.joint_terms import DryFriction
 from robot_identification.signals import SignalSettings
 import scipy
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
-from robot_identification.base_parameters.grouping import drawn_states
+from robot_identification.base_parameters import drawn_states, structure
 from robot_identification.errors import ModelError, SettingsError
 from robot_identification.estimation import ModelSignature, QRFactor
 from robot_identification.estimation.model_signature import probe

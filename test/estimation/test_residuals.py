@@ -17,7 +17,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
-from robot_identification.regressor.pattern import RowPattern
+from robot_identification.regressor.inverse_dynamics import RowPattern
 from robot_identification.signals import SignalSettings
 from scipy.interpolate import CubicSpline
 from scipy.signal import lfilter

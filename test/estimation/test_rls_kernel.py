@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from robot_identification.estimation.rls_step import SampleRows, Stepper
-from robot_identification.regressor.pattern import RowPattern
+from robot_identification.regressor.inverse_dynamics import RowPattern
 
 B = 4
 COLUMNS = (np.array([0, 1, 2, 3]), np.array([1, 3]), np.array([2]))

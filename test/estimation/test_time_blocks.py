@@ -7,7 +7,7 @@ import numpy as np
 from robot_identification.estimation import time_blocks
 from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.time_blocks import BlockCollector, TimeBlocks
-from robot_identification.regressor.pattern import RowPattern
+from robot_identification.regressor.inverse_dynamics import RowPattern
 
 PATTERN = RowPattern((np.array([0, 1, 3]), np.array([2]), np.array([1, 2])), 4)
 

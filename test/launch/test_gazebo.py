@@ -18,8 +18,8 @@ import pytest
 from robot_identification.data.recording import Recording
 from robot_identification.errors import ModelError
 from robot_identification.excitation import plan, PlannerSettings
-from robot_identification.model.packages import read_urdf
 from robot_identification.model.robot import Robot
+from robot_identification.model.urdf_files import read_urdf
 from robot_identification.regressor import ModelSettings, prior
 from robot_identification.signals import process, SignalSettings
 from robot_identification.simulation.plant import Plant

@@ -13,8 +13,7 @@ from robot_identification.online import (
     ChangeSettings,
     Update,
 )
-from robot_identification.regressor.inverse_dynamics import predict
-from robot_identification.regressor.pattern import entries
+from robot_identification.regressor.inverse_dynamics import entries, predict
 from robot_identification.signals.settings import PolynomialApproximation
 from scipy.signal import lfilter
 from scipy.stats import poisson

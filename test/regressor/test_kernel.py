@@ -22,7 +22,7 @@ from robot_identification.regressor import (
     kernel_data,
     ModelSettings,
 )
-from robot_identification.regressor.pattern import (
+from robot_identification.regressor.inverse_dynamics import (
     entries,
     row_pattern,
     RowPattern,
@@ -283,7 +283,7 @@ import sys
 sys.modules['numba'] = None
 import numpy as np, pickle
 from robot_identification.data.recording import Motion
-from robot_identification.regressor.pattern import entries, row_pattern
+from robot_identification.regressor.inverse_dynamics import entries, row_pattern
 given = np.load('given.npz')
 regressor = pickle.load(open('regressor.pickle', 'rb'))
 motion, columns = Motion(*given['states']), np.arange(5, 60)

@@ -15,7 +15,7 @@ from robot_identification.estimation.recording_faults import RecordingFault
 from robot_identification.estimation.residuals import EffortDelay, ResidualColour
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
-from robot_identification.model.plausibility import Finding as Implausible
+from robot_identification.model.plausibility import PlausibilityFinding as Implausible
 from robot_identification.model.plausibility import PlausibilityReport
 from robot_identification.model.robot import Robot
 from robot_identification.pipeline import identify_sources

@@ -1,11 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parallel decimation is one linear filter, whatever the blocks and the columns."""
+"""
+The parallel decimation is one linear filter, whatever the blocks and the columns.
+
+Channel of recorded efforts: against its frequency response, whatever the blocks.
+
+Recordings in memory: sines at a lower rate against their closed form, and one reading alone.
+"""
+
+from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.signals import independence, ParallelDecimator
+from robot_identification.data.recording import Recording
+from robot_identification.signals import (
+    channel_kernel,
+    EffortChannel,
+    independence,
+    ParallelDecimator,
+)
+from robot_identification.signals.decimation import KeptSource, thinned
 from scipy.signal import firwin, freqz
 
 
@@ -139,3 +154,114 @@ def test_a_filter_before_decimation_counts_where_it_is_the_narrower_one():
     narrow = firwin(801, 0.02)
     # variance and density both are those of the filter before
     assert independence(5, narrow) == pytest.approx(5 * np.sum(narrow**2), rel=1e-3)
+
+
+RATE = 50.0
+
+
+@pytest.mark.parametrize('delay', [0.0, 0.005, 0.013, 0.09])
+@pytest.mark.parametrize('low_pass', [0.0, 8.0, 4.0, 1.0])
+def test_kernel_has_the_response_of_the_equation(delay, low_pass):
+    taps = channel_kernel(delay, low_pass, RATE)
+    places = np.arange(taps.size) - taps.size // 2
+    for frequency in (0.0, 0.5, 2.0, 8.0, 15.0, 19.0):
+        found = taps @ np.exp(-2j * np.pi * frequency * places / RATE)
+        wanted = np.exp(-2j * np.pi * frequency * delay)
+        if low_pass:
+            wanted /= 1.0 + (frequency / low_pass) ** 2
+        assert abs(found - wanted) < 2e-3
+
+
+def test_no_delay_and_no_filter_is_one_tap():
+    np.testing.assert_array_equal(channel_kernel(0.0, 0.0, RATE), [1.0])
+
+
+def _passed(signals, sizes):
+    kernels = [channel_kernel(0.013, 4.0, RATE), np.ones(1), channel_kernel(0.09, 1.0, RATE)]
+    channel = EffortChannel(kernels, np.array([0, 1, 2, 2, -1]))
+    bounds = np.cumsum([0, *sizes])
+    parts = [channel.push(signals[:, a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return np.hstack([*parts, channel.finish()])
+
+
+@pytest.mark.parametrize('sizes', [[400], [1] * 400, [7] * 57 + [1], [0, 3, 397], [120, 280]])
+def test_outputs_do_not_depend_on_the_blocks(sizes):
+    signals = np.random.default_rng(0).standard_normal((5, 400))
+    found = _passed(signals, sizes)
+    assert found.shape == signals.shape
+    np.testing.assert_allclose(found, _passed(signals, [400]), atol=1e-13)
+    # groups without a channel stay as they are, in step with the others
+    np.testing.assert_array_equal(found[[1, 4]], signals[[1, 4]])
+
+
+def test_a_sine_comes_out_late_and_smaller():
+    time = np.arange(1000) / RATE
+    signals = np.tile(np.sin(2 * np.pi * 2.0 * time), (5, 1))
+    found = _passed(signals, [1000])[0, 200:-200]
+    wanted = np.sin(2 * np.pi * 2.0 * (time - 0.013)) / (1.0 + (2.0 / 4.0) ** 2)
+    np.testing.assert_allclose(found, wanted[200:-200], atol=2e-3)
+
+
+def test_a_constant_stays_up_to_both_ends():
+    np.testing.assert_allclose(_passed(np.full((5, 300), 3.0), [300]), 3.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize('delay', [0.02, 0.4])
+def test_the_first_row_stands_for_those_before_the_stretch(delay):
+    """A whole number of rows late, few or more than the kernel's reach."""
+    signal = np.random.default_rng(1).standard_normal(60)
+    channel = EffortChannel([channel_kernel(delay, 0.0, RATE)], np.array([0]))
+    found = np.hstack([channel.push(signal[None]), channel.finish()])[0]
+    late = round(delay * RATE)
+    wanted = np.concatenate([np.full(late, signal[0]), signal[:-late]])
+    np.testing.assert_allclose(found, wanted, atol=1e-13)
+
+
+def signals(time):
+    return np.sin(2.0 * np.pi * 5.0 * time)[:, None], np.cos(2.0 * np.pi * 8.0 * time)[:, None]
+
+
+def recording(time):
+    position, effort = signals(time)
+    return Recording(time, position, effort, ('a',), 2.0 * position)
+
+
+class Counted:
+    """A source that counts how often it is read."""
+
+    def __init__(self, whole):
+        self.whole, self.joints, self.source, self.reads = whole, whole.joints, 'run', 0
+
+    def blocks(self, size):
+        self.reads += 1
+        yield from self.whole.blocks(size)
+
+
+def test_thinned_recordings_have_the_same_signals_at_a_lower_rate():
+    time = np.arange(0.0, 3.0, 1e-3)
+    time = time[(time < 1.0) | (time > 1.5)]  # two stretches
+    found = thinned(recording(time), 100.0, 600.0)
+    assert np.median(np.diff(found.time)) == pytest.approx(0.01)
+    assert np.diff(found.time).max() > 0.5
+    position, effort = signals(found.time)
+    np.testing.assert_allclose(found.position, position, atol=2e-3)
+    np.testing.assert_allclose(found.velocity, 2.0 * position, atol=4e-3)
+    np.testing.assert_allclose(found.effort, effort, atol=2e-3)
+
+
+def test_slow_recordings_stay_as_they_are():
+    whole = recording(np.arange(0.0, 3.0, 0.01))
+    found = thinned(whole, 100.0, 600.0)
+    np.testing.assert_array_equal(found.position, whole.position)
+    assert thinned(whole.rows(0, 1), 100.0, 600.0).time.size == 1  # readers tell what is wrong
+
+
+@pytest.mark.parametrize(('room', 'reads'), [(10_000_000, 1), (100, 2)])
+def test_recordings_are_kept_if_there_is_room(room, reads):
+    source = Counted(recording(np.arange(0.0, 3.0, 0.01)))
+    kept = KeptSource(source, room)
+    for size in (70, 100):
+        time = np.concatenate([part.time for part in kept.blocks(size)])
+        np.testing.assert_array_equal(time, source.whole.time)
+    assert source.reads == reads
+    assert kept.source == 'run'

@@ -5,12 +5,13 @@ import numpy as np
 from numpy.polynomial import Polynomial
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.signals.jacobi import orthonormal, weighted
 from robot_identification.signals.polynomial_approximation import (
     admissible_delays,
     apply,
+    orthonormal,
     PolynomialOperator,
     product,
+    weighted,
 )
 from scipy.integrate import quad
 

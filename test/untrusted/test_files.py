@@ -8,7 +8,7 @@ import pytest
 from robot_identification.data.bag import bag_duration, joint_state_messages
 from robot_identification.errors import IdentificationError, SettingsError
 from robot_identification.estimation.bounds import read_boxes
-from robot_identification.model.packages import read_urdf
+from robot_identification.model.urdf_files import read_urdf
 from robot_identification.options.document import read_document
 from robot_identification.results.factor_file import read_factor
 from robot_identification.results.result import read_result

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from robot_identification.errors import ModelError
-from robot_identification.model.packages import read_urdf
+from robot_identification.model.urdf_files import read_urdf
 from robot_identification.untrusted import xacro_process
 
 xacro = pytest.importorskip('xacro', reason='needs xacro, which pip and ROS have')

@@ -25,8 +25,8 @@ from ...data.recognition import require_kind
 from ...data.recording_config import MotorSide, RecordingEntry, unusable
 from ...errors import RecordingError, SettingsError
 from ...estimation.settings import EstimationSettings
-from ...model.packages import resolve_package_path
 from ...model.robot import Robot
+from ...model.urdf_files import resolve_package_path
 from ...options.document import override, read_document, set_key
 from ...options.fields import option, to_mapping
 from ...regressor.settings import ModelSettings

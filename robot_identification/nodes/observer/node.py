@@ -36,7 +36,7 @@ from ...online.filters import BEYOND
 from ...options.fields import option
 from ...results.result import read_result
 from ...revalidation import observer_of
-from ...signals.online import FEWEST_SAMPLES
+from ...signals.windows import FEWEST_SAMPLES
 from ..common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run
 from ..identification.messages import diagnostic_status
 from ..identification.online_options import require_a_value_a_joint

@@ -31,7 +31,7 @@ from ...errors import IdentificationError, RecordingError
 from ...model.robot import Robot
 from ...options.fields import option
 from ...regressor import build, ModelSettings, Regressor
-from ...signals.online import FEWEST_SAMPLES, LocalFit, LocalState
+from ...signals.windows import FEWEST_SAMPLES, LocalFit, LocalState
 from ..common import declare_options, JOINT_STATES, run, serve
 from ..common.conversions import regressor_message
 from ..common.motion_messages import joint_sample, require_finite, time_message

@@ -21,7 +21,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 import rclpy
 from rclpy.signals import SignalHandlerOptions
 from robot_identification import demo
-from robot_identification.model.packages import resolve_package_path
+from robot_identification.model.urdf_files import resolve_package_path
 from robot_identification.nodes.common.processes import NodeProcesses, NodeStoppedError
 from robot_identification.nodes.common.requests import RequestFailedError
 from robot_identification_msgs.action import Excite

@@ -7,9 +7,9 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import IdentificationError, IdentificationWarning, ModelError
-from robot_identification.model import mjcf
-from robot_identification.model.mjcf import urdf_of_mjcf
+from robot_identification.model import urdf_files
 from robot_identification.model.robot import Robot
+from robot_identification.model.urdf_files import urdf_of_mjcf
 
 mujoco = pytest.importorskip('mujoco')
 
@@ -109,13 +109,13 @@ def test_sdf_is_refused_with_the_way_out(tmp_path):
 
 
 def test_a_missing_library_is_named_with_its_extra(file, monkeypatch):
-    monkeypatch.setattr(mjcf, 'answer_of', lambda *_, **__: {'missing': True})
+    monkeypatch.setattr(urdf_files, 'answer_of', lambda *_, **__: {'missing': True})
     with pytest.raises(IdentificationError, match=r"robot-identification\[sim\]' brings it"):
         urdf_of_mjcf(file)
 
 
 def test_a_file_that_never_ends_is_given_up(file, monkeypatch):
-    monkeypatch.setattr(mjcf, 'TIME_LIMIT', 3.0)
+    monkeypatch.setattr(urdf_files, 'TIME_LIMIT', 3.0)
     file.write_text(
         '<mujoco><worldbody><replicate count="100000"><replicate count="100000"><body><joint/>'
         '<geom size="1"/></body></replicate></replicate></worldbody></mujoco>'

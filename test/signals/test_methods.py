@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.signals.smoothing import (
+from robot_identification.signals.methods import (
     Butterworth,
     MARGIN,
     smooth,

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The regressor against Pinocchio's, against RNEA and against the written equations."""
+"""
+The regressor against Pinocchio's, against RNEA and against the written equations.
+
+Entries of a regressor's rows that are not zero for every motion.
+
+Adjoint of the regressor: the gradients are those of differences, for all kinds of columns.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +28,18 @@ from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import (
     build,
     CoupledDrive,
+    ElasticJoints,
     ModelSettings,
     predict,
     prior,
     Regressor,
+)
+from robot_identification.regressor.inverse_dynamics import (
+    by_differences,
+    entries,
+    pull_back,
+    row_pattern,
+    RowPattern,
 )
 from robot_identification.regressor.rigid import BLOCK, RigidBodies
 
@@ -358,3 +372,142 @@ def test_coupled_joints_have_to_be_identified_and_alike():
         settings = ModelSettings(coupled_drives=(CoupledDrive('spin', joints),))
         with pytest.raises(SettingsError, match=text):
             build(robot, settings)
+
+
+URDF = Path(__file__).resolve().parents[2] / 'urdf'
+
+
+def test_expand_puts_entries_where_they_belong():
+    pattern = RowPattern((np.array([0, 2]), np.array([], dtype=int), np.array([1])), 3)
+    assert pattern.offsets.tolist() == [0, 2, 2, 3]
+    assert pattern.width == 3
+    dense = pattern.expand(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    assert dense.tolist() == [
+        [[1, 0, 3], [0, 0, 0], [0, 5, 0]],
+        [[2, 0, 4], [0, 0, 0], [0, 6, 0]],
+    ]
+    nothing = RowPattern((), 0)
+    assert nothing.width == 0
+    assert nothing.expand(np.empty((0, 4))).shape == (4, 0, 0)
+
+
+@pytest.mark.parametrize(
+    'settings',
+    [
+        ModelSettings(),
+        ModelSettings(friction=(), rotor_inertia=False),
+        ModelSettings(coupled_drives=(CoupledDrive('joint_6', ('joint_5', 'joint_6')),)),
+        ModelSettings(elastic=ElasticJoints()),
+    ],
+)
+def test_entries_are_those_of_the_dense_rows(settings):
+    robot = Robot.from_urdf(URDF / 'tx40.urdf')
+    regressor = build(robot, settings)
+    random = np.random.default_rng(2)
+    columns = np.sort(random.permutation(len(regressor.layout))[:40])
+    motion = Motion(*random.uniform(-3.0, 3.0, (3, 70, regressor.n_joints)))
+    dense = regressor.rows(motion).reshape(70, regressor.n_joints, -1)[:, :, columns]
+    pattern = row_pattern(regressor, columns)
+    found = entries(regressor, motion, columns, pattern)
+    assert found.shape == (pattern.width, 70)
+    assert found.flags.c_contiguous
+    assert pattern.size == 40
+    assert np.abs(pattern.expand(found) - dense).max() <= 1e-12 * np.abs(dense).max()
+    assert pattern.width < 0.7 * dense[0].size
+    out = np.empty_like(found)
+    assert entries(regressor, motion, columns, pattern, out) is out
+    assert np.array_equal(out, found)
+
+
+def test_product_and_gather_are_those_of_whole_rows():
+    random = np.random.default_rng(3)
+    pattern = RowPattern((np.array([0, 2]), np.array([], dtype=int), np.array([1])), 3)
+    found, values = random.normal(size=(3, 5)), random.normal(size=3)
+    rows = pattern.expand(found)
+    np.testing.assert_allclose(pattern.product(found, values), rows @ values, rtol=1e-14)
+    np.testing.assert_array_equal(pattern.gather(rows), found)
+    assert RowPattern.full(3, 3).gather(rows).shape == (9, 5)
+    assert pattern.same(RowPattern(tuple(pattern.columns), 3))
+    assert not pattern.same(RowPattern(tuple(pattern.columns), 4))
+    assert not pattern.same(RowPattern((*pattern.columns[1:], np.array([0, 2])), 3))
+
+
+def assert_exact(regressor, motion, weights):
+    expected = by_differences(regressor.rows, motion, weights)
+    for found, wanted in zip(pull_back(regressor, motion, weights), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=2e-5 * np.abs(wanted).max())
+
+
+def normal_motion(robot, samples, seed=0):
+    return Motion(*np.random.default_rng(seed).standard_normal((3, samples, robot.n_joints)))
+
+
+@pytest.mark.parametrize('name', ['demo_arm', 'puma560', 'tx40', 'gautier_khalil_3r'])
+@pytest.mark.parametrize('friction', [('viscous', 'coulomb', 'offset'), ('load', 'root')])
+def test_gradients_are_those_of_differences(name, friction):
+    robot = Robot.from_urdf(URDF / f'{name}.urdf')
+    regressor = build(robot, ModelSettings(friction=friction))
+    # more than one block of the kernel, and not a whole number of them
+    motion = normal_motion(robot, 101)
+    weights = np.random.default_rng(1).standard_normal(
+        (101, robot.n_joints, len(regressor.layout))
+    )
+    exact = pull_back(regressor, motion, weights)
+    for found, expected in zip(
+        exact, by_differences(regressor.rows, motion, weights), strict=True
+    ):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, atol=2e-5 * scale)
+
+
+def test_slopes_of_efforts_are_pinocchios():
+    robot = Robot.from_urdf(URDF / 'demo_arm.urdf')
+    regressor = build(robot, ModelSettings(friction=(), rotor_inertia=False))
+    motion = normal_motion(robot, 20)
+    values = robot.prior.values
+    data = robot.model.createData()
+    for joint in range(robot.n_joints):
+        weights = np.zeros((20, robot.n_joints, values.size))
+        weights[:, joint] = values
+        found = pull_back(regressor, motion, weights)
+        for i, state in enumerate(
+            zip(motion.position, motion.velocity, motion.acceleration, strict=True)
+        ):
+            slopes = pin.computeRNEADerivatives(robot.model, data, *state)
+            for slope, expected in zip(found, slopes, strict=True):
+                np.testing.assert_allclose(slope[i], expected[joint], atol=1e-9)
+
+
+def test_sliding_joints_have_exact_gradients():
+    robot = Robot.from_urdf(
+        """<robot name="slider"><link name="base"/>
+        <link name="cart"><inertial><mass value="2"/><origin xyz="0.1 0 0.2"/>
+        <inertia ixx="1" iyy="2" izz="1.5" ixy="0.1" ixz="0" iyz="0"/></inertial></link>
+        <link name="pole"><inertial><mass value="1"/><origin xyz="0 0.3 0.2"/>
+        <inertia ixx="1" iyy="1.2" izz="0.9" ixy="0" ixz="0.1" iyz="0"/></inertial></link>
+        <joint name="swing" type="revolute"><parent link="base"/><child link="pole"/>
+        <origin rpy="0.3 0.2 0.1"/><axis xyz="0 1 0"/>
+        <limit lower="-2" upper="2" effort="9" velocity="2"/></joint>
+        <joint name="slide" type="prismatic"><parent link="pole"/><child link="cart"/>
+        <origin xyz="0.2 0 0.1" rpy="0.5 0 0.4"/><axis xyz="1 0 0"/>
+        <limit lower="-1" upper="1" effort="9" velocity="2"/></joint></robot>"""
+    )
+    regressor = build(robot)
+    motion = normal_motion(robot, 80)
+    weights = np.random.default_rng(1).standard_normal((80, 2, len(regressor.layout)))
+    exact = pull_back(regressor, motion, weights)
+    for found, expected in zip(
+        exact, by_differences(regressor.rows, motion, weights), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
+
+
+def test_without_the_kernel_differences_are_taken(monkeypatch):
+    robot = Robot.from_urdf(URDF / 'gautier_khalil_3r.urdf')
+    regressor = build(robot)
+    motion = normal_motion(robot, 10)
+    weights = np.random.default_rng(1).standard_normal((10, 3, len(regressor.layout)))
+    exact = pull_back(regressor, motion, weights)
+    monkeypatch.setattr(type(regressor), 'kernel_data', None)
+    for found, expected in zip(pull_back(regressor, motion, weights), exact, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())

@@ -12,13 +12,11 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import (
-    expression,
-    structure,
-)
-from robot_identification.base_parameters.grouping import (
     coefficients,
+    expression,
     greedy_basis,
     left_to_right,
+    structure,
 )
 from robot_identification.data.recording import Motion
 from robot_identification.errors import (
@@ -463,7 +461,7 @@ def test_unknown_parameter_is_named():
         found.project(ParameterSet(found.base_layout, np.zeros(found.n_base)))
 
 
-URDF = Path(__file__).resolve().parents[2] / 'urdf'
+URDF = Path(__file__).resolve().parents[1] / 'urdf'
 
 
 def summary_of(name: str, settings: ModelSettings) -> list[str]:

@@ -1,29 +1,249 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Determination of a robot's base parameters by grouping of standard parameters."""
+"""
+Base parameters: the identifiable combinations of standard parameters.
+
+The columns of the regressor W of a robot's standard parameters are linearly dependent whatever the
+motion.  A set of independent columns W_b is chosen, the others are W_d = W_b B, and
+
+    W p = W_b (p_b + B p_d)
+
+makes ``p_b + B p_d`` the base parameters (Gautier and Khalil 1990; Gautier 1991).  The dependences
+are found numerically from random states, not from data, so a poor recording cannot change the
+model: W is analytic in the state, so its generic rank is the same on every open set of states.
+
+Which columns are called independent is a matter of taste, and the numerical rank-revealing
+factorisations decide it by rounding.  Here it is decided by a fixed order of preference: columns
+are taken one after the other, and a column is independent if it does not lie in the span of those
+taken before.  So neither the random states nor the order of the joints in the data change the
+names.  The order follows Khalil's and Gautier's grouping, where a link's mass, the first moment
+along its joint's axis and one principal moment go to the links before it:
+
+1. inertias and first moments of each link but those below, from the base to the tips; friction;
+2. of links on a turning joint: the second of the two moments of inertia across the axis (Iyy for
+   an axis z) and the first moment along it (mz); of links on a sliding joint: all inertias, which
+   only turning joints before it can see;
+3. rotor inertias;
+4. masses.
+
+Beside this grouping, called ``preferred``, there is ``echelon``: columns are taken from left to
+right, which gives the leading columns and the coefficients of the reduced row echelon form (Szabo
+and Szadeczky-Kardoss, Acta IMEKO 10(3), 2021, equations (10) to (12)).  It groups other parameters
+into equally many combinations of the same span.
+
+Base parameters of a robot: their expressions, and which of them a motion determines.
+
+Determination of a robot's base parameters by grouping of standard parameters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 import math
+import textwrap
 from typing import Any
 import warnings
 
 import numpy as np
 
-from ..data.recording import Motion
-from ..errors import (
+from .data.recording import Motion
+from .errors import (
     IdentifiabilityError,
     IdentificationWarning,
     one_of,
     SettingsError,
 )
-from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
-from ..model.robot import Robot
-from ..regressor import Regressor
-from ..regressor.kinematics import tree_of, TreeJoint
-from ..regressor.settings import GROUPINGS
-from ..regressor.springs import SPRING_SYMBOLS
-from .structure import BaseStructure, expression
+from .model.parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+from .model.robot import Robot
+from .regressor import Regressor
+from .regressor.joint_terms import SPRING_SYMBOLS
+from .regressor.rigid import tree_of, TreeJoint
+from .regressor.settings import GROUPINGS
+
+__all__ = [
+    'BaseStructure',
+    'CATEGORIES',
+    'ECHELON_ORDER',
+    'expression',
+    'structure',
+]
+
+
+def expression(
+    coefficients: np.ndarray, names: Sequence[str], *, first: int | None = None, digits: int = 3
+) -> str:
+    """
+    Write a combination of parameters in words, as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
+
+    Coefficients are (p,), zeros are left out; ``first`` is the place of the term to begin with,
+    and coefficients have ``digits`` significant digits.  No term at all is ``0``.
+    """
+    places = [int(i) for i in np.flatnonzero(coefficients)]
+    places.sort(key=lambda i: (i != first, i))
+    text = ''
+    for i in places:
+        # by way of more digits, so that rounding noise cannot decide a tie such as 0.05185
+        number = float(f'{float(f"{coefficients[i]:.10g}"):.{digits}g}')
+        magnitude = '' if abs(number) == 1.0 else f'{abs(number):.{digits}g} '
+        sign = '-' if number < 0.0 else '+'
+        text += f' {sign} {magnitude}{names[i]}'
+    if not text:
+        return '0'
+    return text[3:] if text.startswith(' + ') else f'-{text[3:]}'
+
+
+WIDTH = 100
+
+
+def _listed(title: str, names: Iterable[str]) -> list[str]:
+    """Name parameters, those of one link or joint together; nothing where there are none."""
+    owners: dict[str, list[str]] = {}
+    for name in names:
+        owner, _, symbol = name.rpartition('.')
+        owners.setdefault(owner, []).append(symbol)
+    if not owners:
+        return []
+    groups = [f'{owner} {" ".join(symbols)}' for owner, symbols in owners.items()]
+    return _wrapped(', '.join(groups), f'{title}: ')
+
+
+def _wrapped(text: str, head: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent='    ' if head.strip() else head + '    ',
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+CATEGORIES = ('unidentifiable', 'combined', 'alone')
+"""
+Identifiability of a standard parameter: not at all, only in a combination with others, or alone.
+"""
+
+
+@dataclass(frozen=True)
+class BaseStructure:
+    """
+    Grouping of a robot's standard parameters into base parameters.
+
+    With b base parameters of p standard parameters, for every motion ``W @ standard`` equals
+    ``W[:, independent] @ (regrouping @ standard)``.
+
+    Attributes
+    ----------
+    layout:
+        The p standard parameters.
+    independent:
+        (b,) columns that stand for the base parameters, in ascending order.
+    dependent:
+        (d,) columns that are combinations of these.
+    unidentifiable:
+        (u,) columns that are zero for every motion.
+    regrouping:
+        (b, p) coefficients of the standard parameters in each base parameter.
+    singular_values:
+        Of the regressor with its columns scaled to norm 1, zero columns left out; descending.
+    gap:
+        Ratio of the smallest singular value that counts to the largest that does not; infinite
+        if no column is dependent.
+    expressions:
+        Each base parameter in words, such as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
+    warnings:
+        Doubts about the rank.
+
+    """
+
+    layout: ParameterLayout
+    independent: np.ndarray
+    dependent: np.ndarray
+    unidentifiable: np.ndarray
+    regrouping: np.ndarray
+    singular_values: np.ndarray
+    gap: float
+    expressions: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (
+            'independent',
+            'dependent',
+            'unidentifiable',
+            'regrouping',
+            'singular_values',
+        ):
+            array = np.array(getattr(self, name))
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def n_standard(self) -> int:
+        """Number of standard parameters."""
+        return len(self.layout)
+
+    @property
+    def n_base(self) -> int:
+        """Number of base parameters."""
+        return self.independent.size
+
+    @cached_property
+    def base_layout(self) -> ParameterLayout:
+        """Base parameters under the names of their independent columns, with units."""
+        return self.layout.select(self.independent)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the independent columns."""
+        return self.base_layout.names
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """One of `CATEGORIES` for each standard parameter."""
+        categories = np.full(self.n_standard, 'combined', dtype=object)
+        categories[self.unidentifiable] = 'unidentifiable'
+        single = np.count_nonzero(self.regrouping, axis=1) == 1
+        categories[self.independent[single]] = 'alone'
+        return tuple(categories)
+
+    def category(self, name: str) -> str:
+        """
+        Return the identifiability of a standard parameter, one of `CATEGORIES`.
+
+        Raises IdentificationError if there is no such parameter.
+        """
+        return self.categories[self.layout.index(name)]
+
+    def summary(self) -> str:
+        """Return the parameters by category as text, with the combinations."""
+        names: dict[str, tuple[str, ...]] = {'alone': (), 'combined': (), 'unidentifiable': ()}
+        for name, category in zip(self.layout, self.categories, strict=True):
+            names[category] += (name,)
+        sums = [
+            text for text, name in zip(self.expressions, self.names, strict=True) if text != name
+        ]
+        lines = [
+            '-- Identifiable parameters '.ljust(WIDTH, '-'),
+            f'{self.n_base} base parameters of {self.n_standard} standard ones',
+            *_listed(f'alone ({len(names["alone"])})', names['alone']),
+            *_listed(f'in {len(sums)} sums ({len(names["combined"])})', names['combined']),
+            *(line for text in sums for line in _wrapped(text, '    ')),
+            *_listed(f'not at all ({len(names["unidentifiable"])})', names['unidentifiable']),
+        ]
+        return '\n'.join(lines)
+
+    def columns(self, rows: np.ndarray) -> np.ndarray:
+        """Columns of the base parameters out of regressor rows, (n_rows, p) to (n_rows, b)."""
+        return rows[..., self.independent]
+
+    def project(self, parameters: ParameterSet) -> ParameterSet:
+        """Return the base parameters that standard parameters amount to."""
+        if parameters.layout.names != self.layout.names:
+            raise ValueError('the parameters are not in the layout of the structure')
+        return ParameterSet(self.base_layout, self.regrouping @ parameters.values)
+
 
 ECHELON_ORDER = ('Ixx', 'Iyy', 'Izz', 'Ixy', 'Ixz', 'Iyz', 'm', 'mx', 'my', 'mz')
 """Inertial parameters of a link as Szabo and Szadeczky-Kardoss (2021), eq. (3), list them."""

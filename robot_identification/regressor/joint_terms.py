@@ -24,6 +24,27 @@ is a signal of the samples (`Motion.friction_state`).
 The friction of a gear grows with the torque that it transmits: ``fl |tau| sign(dq)``, in which tau
 is the effort of the URDF's bodies at the joint.  The coefficient fl, 0.02 to 0.2 of harmonic
 drives, takes up what the URDF's masses are off by as a whole, so that tau needs no iteration.
+
+Columns of springs, cables and counterweights at single joints.
+
+What hangs or pulls at one joint gives it an effort that depends on its own position; the first
+harmonic is ``kc cos q + ks sin q``.  A counterweight has that and nothing else.  A spring between
+two points beside the axis has it as its leading part, a bundle of cables that is twisted as the
+first order of a Fourier series; the constant part is the offset.  The coefficients are of any
+sign.
+
+Gravity on the bodies has the same form at a joint that no joint before it tilts.  There kc and ks
+are in sums with first moments, which the base parameters show; only a prior takes them apart.
+
+Columns of motors that turn with several joints (Gautier and Venture 2013, section IV).
+
+A motor whose speed, seen at the joints, is ``w = sum_k r_k dq_k`` has the kinetic energy
+``Iam w^2 / 2``, so joint j feels ``r_j (Iam dw/dt + fvm w + fcm sign(w))``.  The part of the
+inertia torque that goes with joint j's own acceleration, ``r_j^2 Iam ddq_j``, cannot be told from
+the joint's own rotor inertia and belongs to its ``Ia``, as in their equation (35):
+``Ia_j = own rotor + r_j^2 Iam``.  What remains is the coupling, ``r_j Iam sum_{k != j} r_k
+ddq_k``. For the motor's own joint nothing but this motor is in ``Ia``; ``tied`` uses that it is
+the same number and ``separate`` leaves both free.
 """
 
 from __future__ import annotations
@@ -38,7 +59,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..errors import one_of, SettingsError
 from ..model.parameters import ParameterLayout
-from .settings import ModelSettings, SLOPES
+from .settings import CoupledDrive, ModelSettings, SLOPES
 
 _BLOCK = 512  # samples whose rigid-body columns exist at once
 
@@ -465,3 +486,202 @@ _FUNCTIONS = {
     'coulomb': SIGN,
     'offset': ONE,
 }
+
+
+SPRING_SYMBOLS = ('kc', 'ks')
+"""Symbols of the coefficients of the cosine and the sine of a joint's position [N m]."""
+
+_KEY = 'robot.joint_springs'
+
+
+@dataclass(frozen=True)
+class SpringTerms:
+    """
+    Columns of the cosine and the sine of joint positions.
+
+    Attributes
+    ----------
+    layout:
+        ``<joint>.kc``, ``<joint>.ks`` for each joint that has a spring.
+    places:
+        Places of these joints in all data.
+    start:
+        Place of the first column in the whole vector.
+
+    """
+
+    layout: ParameterLayout
+    places: tuple[int, ...]
+    start: int
+
+    @classmethod
+    def of(
+        cls,
+        springs: tuple[str, ...],
+        joints: tuple[str, ...],
+        revolute: tuple[bool, ...],
+        start: int,
+    ) -> SpringTerms:
+        """
+        Make the columns for the joints ``springs`` among ``joints`` of the given kinds.
+
+        Raises
+        ------
+        SettingsError
+            if a joint is not identified, or slides.
+
+        """
+        for joint in springs:
+            if joint not in joints:
+                problem, value = f"joint '{joint}' of joint_springs is not identified", joint
+                remedy = f'identified are {one_of(joints)}'
+            elif not revolute[joints.index(joint)]:
+                problem, value = f"joint '{joint}' of joint_springs slides", joint
+                remedy = 'leave it out: cosine and sine are of joints that turn'
+            else:
+                continue
+            raise SettingsError(problem, joint=joint, key=_KEY, value=value, remedy=remedy)
+        names = tuple(f'{joint}.{symbol}' for joint in springs for symbol in SPRING_SYMBOLS)
+        layout = ParameterLayout(names, ('N m',) * len(names))
+        return cls(layout, tuple(joints.index(joint) for joint in springs), start)
+
+    @cached_property
+    def combination(self) -> Combination:
+        """The entries as functions of the state."""
+        return Combination(
+            tuple(
+                Entry(joint, self.start + 2 * i + k, ((kind, joint, 1.0),))
+                for i, joint in enumerate(self.places)
+                for k, kind in enumerate((COSINE, SINE))
+            )
+        )
+
+    def fill(self, motion: Motion, out: np.ndarray) -> None:
+        """Write the columns of a motion to ``out`` (n_samples, n_joints, n_parameters)."""
+        fill(self.combination, motion, out)
+
+
+@dataclass(frozen=True)
+class DriveTerms:
+    """
+    Columns of one coupled drive.
+
+    Attributes
+    ----------
+    layout:
+        ``<motor>.Iam`` (where it is separate), ``<motor>.fvm``, ``<motor>.fcm``.
+    places:
+        (k,) places of the coupled joints in all data.
+    ratios:
+        (k,) speed of the motor for a unit speed of each.
+    inertia, viscous, coulomb:
+        Places of the columns in the whole vector, None for those that are switched off.
+        ``inertia`` of a tied drive is the column of its joint's ``Ia``.
+    inertia_scale:
+        Iam for a unit of the parameter in the column ``inertia``.
+
+    """
+
+    layout: ParameterLayout
+    places: np.ndarray
+    ratios: np.ndarray
+    inertia: int | None
+    viscous: int | None
+    coulomb: int | None
+    inertia_scale: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        drive: CoupledDrive,
+        joints: tuple[str, ...],
+        revolute: tuple[bool, ...],
+        settings: ModelSettings,
+        before: ParameterLayout,
+    ) -> DriveTerms:
+        """
+        Make the columns of ``drive``, to stand after the parameters ``before``.
+
+        Raises
+        ------
+        SettingsError
+            if a coupled joint is not identified, or joints that turn are coupled with joints
+            that slide.
+
+        """
+        places = _places(drive, joints)
+        kinds = {revolute[i] for i in places}
+        if len(kinds) > 1:
+            raise SettingsError(
+                f"the coupled drive of '{drive.motor}' couples joints that turn and that slide",
+                joint=drive.motor,
+                key='coupled_drives',
+                value=drive.joints,
+                remedy='couple joints of one kind',
+            )
+        own_ratio = drive.ratios[drive.joints.index(drive.motor)]
+        separate = settings.rotor_inertia and drive.inertia == 'separate'
+        symbols = [
+            (symbol, model)
+            for symbol, model, on in (
+                ('Iam', 'Ia', separate),
+                ('fvm', 'fv', 'viscous' in settings.friction),
+                ('fcm', 'fc', not {'coulomb', 'stiction'}.isdisjoint(settings.friction)),
+            )
+            if on
+        ]
+        turns = kinds.pop()
+        names = tuple(f'{drive.motor}.{symbol}' for symbol, _ in symbols)
+        units = tuple(unit_of(model, revolute=turns) for _, model in symbols)
+        column = {symbol: len(before) + i for i, (symbol, _) in enumerate(symbols)}
+        if settings.rotor_inertia and not separate:
+            column['Iam'] = before.index(f'{drive.motor}.Ia')
+        return cls(
+            layout=ParameterLayout(names, units),
+            places=places,
+            ratios=np.array(drive.ratios),
+            inertia=column.get('Iam'),
+            viscous=column.get('fvm'),
+            coulomb=column.get('fcm'),
+            inertia_scale=1.0 if separate else 1.0 / own_ratio**2,
+        )
+
+    @cached_property
+    def combination(self) -> Combination:
+        """The entries as functions of the state."""
+        coupled = list(zip(self.places.tolist(), self.ratios.tolist(), strict=True))
+        entries = []
+        for joint, ratio in coupled:
+            if self.inertia is not None:
+                scale = self.inertia_scale
+                parts = tuple(
+                    (ACCELERATION, k, ratio * r * scale) for k, r in coupled if k != joint
+                )
+                entries.append(Entry(joint, self.inertia, parts))
+            if self.viscous is not None:
+                parts = tuple((VELOCITY, k, ratio * r) for k, r in coupled)
+                entries.append(Entry(joint, self.viscous, parts))
+            if self.coulomb is not None:
+                entries.append(Entry(joint, self.coulomb, ((SPEED_SIGN, 0, ratio),)))
+        return Combination(tuple(entries), () if self.coulomb is None else (tuple(coupled),))
+
+    def fill(self, motion: Motion, out: np.ndarray) -> None:
+        """
+        Add the columns of a motion to ``out`` (n_samples, n_joints, n_parameters).
+
+        Added rather than written because a tied inertia shares its joint's column.
+        """
+        fill(self.combination, motion, out)
+
+
+def _places(drive: CoupledDrive, joints: tuple[str, ...]) -> np.ndarray:
+    for joint in drive.joints:
+        if joint not in joints:
+            raise SettingsError(
+                f"joint '{joint}' of the coupled drive of '{drive.motor}' is not identified",
+                joint=joint,
+                key='coupled_drives',
+                value=drive.joints,
+                remedy=f'identified are {one_of(joints)}',
+            )
+    return np.array([joints.index(joint) for joint in drive.joints])
