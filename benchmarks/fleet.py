@@ -23,8 +23,8 @@ import time
 
 import numpy as np
 from robot_identification.base_parameters import structure
+from robot_identification.config.experiment import FleetSettings
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.config.sections import FleetSettings
 from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.fleet.executor import Executor, open_executor

@@ -13,10 +13,10 @@ import warnings
 import numpy as np
 
 from . import pipeline
-from .config.arrays import ArrayEntry
 from .config.draft_entries import completed, guessed_columns, is_bare
 from .config.experiment import Experiment
 from .config.experiment_file import experiment_from
+from .config.sources import ArrayEntry
 from .data.drives import Drives
 from .data.recording import Recording
 from .data.recording_config import RecordingEntry

@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 import pinocchio as pin
+from robot_identification.config.experiment import PayloadRecordings
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.config.sections import PayloadRecordings
 from robot_identification.estimation import (
     EstimationSettings,
     physical,

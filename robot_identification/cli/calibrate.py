@@ -99,7 +99,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do ``calibrate`` and return the exit code."""
     from ..calibration import calibrate, CalibrationSettings, MET, next_motion
-    from ..config.planning import load_planning
+    from ..config.problem import load_planning
     from ..options.fields import from_mapping
     from ..results.saving import require_writable
 
@@ -136,8 +136,7 @@ def _problem(source: str, planning: Any) -> tuple[IdentificationProblem, Any]:
     """Return the problem, and what chooses the settings that are not given."""
     from ..calibration import automatic_choice
     from ..config.experiment_file import load_experiment
-    from ..config.planning import planned_robot
-    from ..config.problem import IdentificationProblem
+    from ..config.problem import IdentificationProblem, planned_robot
 
     if Path(source).suffix not in ('.yaml', '.yml'):
         robot, model = planned_robot(source, planning)

@@ -92,7 +92,7 @@ def _errors(options: argparse.Namespace, results: list[Any]) -> dict[str, Any]:
             found = validate_stored(result, sources, signals=signals, progress=told)
             by_result.append(
                 {
-                    source.name: _row(validation.to_dict(), joints)
+                    source.source: _row(validation.to_dict(), joints)
                     for source, validation in zip(sources, found, strict=True)
                 }
             )

@@ -94,7 +94,7 @@ def add_planning(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do ``plan`` and return the exit code."""
-    from ..config.planning import load_planning, planned_robot
+    from ..config.problem import load_planning, planned_robot
     from ..excitation.collisions import collision_model
     from ..excitation.planner import plan
     from ..reduction import earlier_information

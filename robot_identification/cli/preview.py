@@ -54,7 +54,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do ``preview`` and return the exit code."""
-    from ..config.planning import load_planning
+    from ..config.problem import load_planning
     from ..excitation.collisions import collision_model
     from ..excitation.constraints import check_trajectory
     from ..excitation.limits import motion_limits

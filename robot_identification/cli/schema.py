@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do ``schema`` and return the exit code."""
-    from ..config.schema import schema_text
+    from ..config.experiment_file import schema_text
 
     sys.stdout.write(schema_text())
     return EXIT_OK

@@ -23,7 +23,7 @@ from ..estimation.recording_faults import beginnings, effort_evidence, recording
 from ..model.robot import Robot
 from ..results.urdf_repair import robot_with_inertia
 from .draft_entries import described, joined, timed
-from .schema import modeline
+from .experiment_file import modeline
 from .sources import open_recording
 
 _FAR = 4.0

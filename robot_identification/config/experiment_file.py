@@ -12,25 +12,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 import copy
 from dataclasses import fields, replace
+import json
 import os
 from pathlib import Path
 from typing import Any
 import warnings
 
+import numpy as np
+
+from ..data.drives import Drives
 from ..errors import (
     IdentificationError,
     IdentificationWarning,
     ModelError,
+    one_of,
     RecordingError,
     SettingsError,
 )
 from ..estimation.settings import EstimationSettings
 from ..model.robot import Robot
 from ..options.document import Document, nearest, override, read_document
-from ..options.fields import from_mapping, walk
+from ..options.fields import from_mapping, json_schema, key_error, settings_error, walk
+from ..regressor import build
+from ..signals.settings import dead_zones
 from ..untrusted.files import user_path
-from .experiment import Experiment
-from .experiment_checks import check_experiment
+from .experiment import Experiment, RobotSettings
+from .sources import check_recording
+
+SCHEMA = Path(__file__).with_name('experiment.schema.json')
+"""JSON schema of the experiment file; a test keeps it up to date."""
+
+
+def modeline(schema: str | Path = SCHEMA) -> str:
+    """Return the first line of an experiment file, by which editors find the schema."""
+    return f'# yaml-language-server: $schema={schema}'
+
+
+def schema_text() -> str:
+    """Return the schema of the experiment file as it is in `SCHEMA`."""
+    schema = json_schema(Experiment, 'Experiment file of robot_identification')
+    return f'{json.dumps(schema, indent=1, ensure_ascii=False)}\n'
 
 
 def load_experiment(
@@ -57,7 +78,7 @@ def load_experiment(
     SettingsError
         in one line with the file's line and the key's full path: YAML that cannot be read, a key
         that is unknown, missing or there twice, a wrong type, range or shape, a missing file, a
-        URDF that is no robot or has not the joints that are named.
+        URDF that is no robot or lacks joints that are named.
 
     """
     document = read_document(path)
@@ -118,7 +139,7 @@ def experiment_from(
         experiment = replace(experiment, path=path, base=Path(base), content=content)
         experiment = replace(experiment, estimation=_absolute_files(experiment))
         robot = _checked_robot(experiment)
-        check_experiment(experiment, robot, check_data=check_data)
+        _check_experiment(experiment, robot, check_data=check_data)
     except (SettingsError, RecordingError) as error:
         raise _located(error, document, overrides or {}) from error
     return experiment
@@ -128,17 +149,7 @@ def repeated(experiment: Experiment, chosen: Mapping[str, Any]) -> dict[str, Any
     """
     Return an experiment file's content with chosen settings, so that nothing is chosen again.
 
-    Parameters
-    ----------
-    experiment:
-        The experiment.
-    chosen:
-        Values by dotted key.
-
-    Returns
-    -------
-    Mapping as in a file; its paths are absolute.
-
+    ``chosen`` has values by dotted key.  The paths of the result are absolute.
     """
     content = copy.deepcopy(dict(experiment.content))
     for key, value in chosen.items():
@@ -195,15 +206,7 @@ def _checked_robot(experiment: Experiment) -> Robot:
                 key = f'robot.joints[{joints.index(error.joint)}]'
             elif error.joint is not None and error.joint in settings.locked:
                 key = f'robot.locked.{error.joint}'
-            raise SettingsError(
-                f"'{key}': {error.message}",
-                remedy=error.remedy,
-                joint=error.joint,
-                link=error.link,
-                file=error.file,
-                key=key,
-                value=error.value,
-            ) from error
+            raise settings_error(error, f"'{key}': {error.message}", key=key) from error
 
 
 def _located(error: IdentificationError, document: Document, overrides: Mapping) -> SettingsError:
@@ -219,15 +222,9 @@ def _located(error: IdentificationError, document: Document, overrides: Mapping)
             message = f"'{key}': {message}"
     overridden = any(key == name or key.startswith((f'{name}.', f'{name}[')) for name in overrides)
     where = document.file if overridden else document.where(key)
-    return SettingsError(
-        f'{where}: {message}' if where else message,
-        remedy=remedy,
-        joint=error.joint,
-        link=error.link,
-        file=error.file or document.file or None,
-        key=key or None,
-        value=error.value,
-    )
+    message = f'{where}: {message}' if where else message
+    file = error.file or document.file or None
+    return settings_error(error, message, remedy=remedy, file=file, key=key or None)
 
 
 def _full_key(key: str) -> str:
@@ -235,3 +232,163 @@ def _full_key(key: str) -> str:
     if not key or key.partition('.')[0].partition('[')[0] in {f.name for f in fields(Experiment)}:
         return key
     return next((path for path, _ in walk(Experiment) if path.endswith(f'.{key}')), key)
+
+
+# --------------------------------------------------------------------------- checks
+
+
+def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool = True) -> None:
+    """
+    Check combinations of keys; parameters as of `experiment_from`.
+
+    Raises
+    ------
+    SettingsError
+        naming the key of the first thing that does not fit.
+    RecordingError
+        naming a recording's file that does not exist.
+
+    """
+    settings, data = experiment.robot, experiment.data
+    _check_drives(settings, robot)
+    _check_model(settings, robot)
+    dead_zones(experiment.signals, robot.joints)
+    _check_files(experiment)
+    _check_loads(experiment, robot)
+    if not check_data:
+        return
+    if not data.identification:
+        remedy = 'give at least one, for example {file: run.csv, format: csv, ...}'
+        raise key_error('data.identification', 'lists no recording', remedy)
+    drives = settings.drives or Drives()
+    for kind in data.kinds:
+        for path, entry in data.entries(kind):
+            check_recording(entry, robot.joints, drives, experiment.base, path, settings.elastic)
+
+
+def _check_loads(experiment: Experiment, robot: Robot) -> None:
+    """Check that there are recordings with a load, and that something moves it."""
+    settings, drives = experiment.robot, experiment.robot.drives
+    for name in ('payload', 'known_load'):
+        load, key = getattr(experiment.data, name), f'data.{name}'
+        if load is None:
+            continue
+        if settings.delta is not None:
+            # its thirteen columns hold no link's ten parameters, which a load would add to
+            remedy = (
+                "leave it out: a load on the platform is the difference of two identifications' "
+                'platform.m4'
+            )
+            raise key_error(key, "is given beside 'robot.delta'", remedy)
+        if not load.recordings:
+            remedy = 'give at least one of the robot carrying the load'
+            raise key_error(f'{key}.recordings', 'lists no recording', remedy)
+        try:
+            robot.attachment(load.frame)
+        except ModelError as error:
+            key = f'{key}.frame'
+            message = f"'{key}': {error.message}"
+            raise settings_error(error, message, key=key, value=load.frame) from error
+    if experiment.data.known_load is None:
+        return
+    if settings.elastic is not None:
+        remedy = 'identify drive gains with the joints taken as stiff, or leave the load out'
+        raise key_error('data.known_load', "is given beside 'robot.elastic'", remedy)
+    width = robot.n_joints if not drives or not drives.effort else len(drives.effort.matrix[0])
+    if width != robot.n_joints:
+        raise key_error(
+            'robot.drives.effort.matrix',
+            f"takes {width} recorded efforts for {robot.n_joints} joints, but 'data.known_load' "
+            'is given',
+            'drive gains need one recorded effort for each joint; give a square matrix',
+        )
+
+
+def _check_drives(settings: RobotSettings, robot: Robot) -> None:
+    drives, kind = settings.drives, settings.effort_kind
+    if drives is not None:
+        drives.check(robot.n_joints, 'robot.drives')
+    has_effort = drives is not None and drives.effort is not None
+    matrix = 'give drives.effort.matrix, with which joint torque = matrix @ recorded effort'
+    if kind == 'motor_torque' and not has_effort:
+        text = f"is {kind}, but 'robot.drives.effort' is missing"
+        raise key_error('robot.effort_kind', text, matrix, value=kind)
+    if settings.open_gains:
+        # gains are found for bodies with a prior, and one drive a joint
+        for name in ('elastic', 'delta', 'loops'):
+            if getattr(settings, name):
+                raise SettingsError(
+                    f"'robot.{name}' is given, but not the gains of the drives",
+                    key='robot.drives.effort',
+                    remedy=matrix,
+                )
+        effort = None if drives is None else drives.effort
+        given = np.eye(1) if effort is None else np.array(effort.matrix)
+        if not np.array_equal(given != 0.0, np.eye(len(given))):
+            text = 'is ratios, but the matrix is not diagonal'
+            remedy = 'ratios are found for one drive a joint: take given'
+            raise key_error('robot.drives.effort.gains', text, remedy, value='ratios')
+    if kind == 'joint_torque' and has_effort:
+        raise key_error(
+            'robot.drives.effort',
+            "is given, but 'robot.effort_kind' is joint_torque",
+            'leave the matrix out, or use motor_torque or motor_current',
+        )
+    for i, coupled in enumerate(settings.coupled_drives):
+        named = {'motor': coupled.motor}
+        named |= {f'joints[{k}]': joint for k, joint in enumerate(coupled.joints)}
+        for name, joint in named.items():
+            if joint not in robot.joints:
+                key = f'robot.coupled_drives[{i}].{name}'
+                raise SettingsError(
+                    f"'{key}': joint '{joint}' is not among the identified joints",
+                    key=key,
+                    joint=joint,
+                    remedy=f'they are {one_of(robot.joints)}',
+                )
+
+
+def _check_model(settings: RobotSettings, robot: Robot) -> None:
+    """Build the regressor, which raises for terms of the model that do not fit the robot."""
+    for joint in settings.assembly:
+        if joint not in robot.opened.joints or not settings.loops:
+            raise SettingsError(
+                f"'robot.assembly.{joint}': joint '{joint}' is not part of a loop",
+                key=f'robot.assembly.{joint}',
+                joint=joint,
+                remedy=f'name some of {one_of(robot.opened.joints)}'
+                if settings.loops
+                else 'leave assembly out where there are no loops',
+            )
+    try:
+        build(robot, settings.model)
+    except ModelError as error:
+        key = 'robot.loops' if settings.loops else 'robot.urdf'
+        raise settings_error(error, f"'{key}': {error.message}", key=key) from error
+
+
+def _check_files(experiment: Experiment) -> None:
+    """Check that the files exist that the estimation starts from."""
+    settings = experiment.estimation
+    prior, bounds = settings.prior, settings.mrls.bounds_file
+    if not (prior in (None, 'none', 'urdf') or '://' in prior or _is_file(Path(prior))):
+        raise SettingsError(
+            f"'estimation.prior': file '{prior}' does not exist",
+            key='estimation.prior',
+            file=prior,
+            remedy='use none, urdf, or the path of a YAML file of parameters',
+        )
+    if bounds is not None and not _is_file(Path(bounds)):
+        raise SettingsError(
+            f"'estimation.mrls.bounds_file': file '{bounds}' does not exist",
+            key='estimation.mrls.bounds_file',
+            file=bounds,
+            remedy='give the path of a YAML of names and [lowest, highest], or leave it out',
+        )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long for the file system
+        return False

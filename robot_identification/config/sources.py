@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings in files, read in blocks."""
+"""Sources of recordings: files that are read in blocks, and arrays in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
 
 from ..data.bag import bag_duration
 from ..data.csv import estimated_rows
@@ -15,121 +17,35 @@ from ..data.motor_side import check_sides, elastic_blocks
 from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
-from ..errors import RecordingError
+from ..errors import one_of, RecordingError
 from ..model.mechanisms import ElasticJoints
 from ..results.factor_file import read_factor, StoredFactor
 from ..signals import RecordingSource, sample_rate
 
-
-class _Entry:
-    """Description of the file of a source, the same for all kinds."""
-
-    entry: RecordingEntry
-    base: Path
-
-    @property
-    def name(self) -> str:
-        """The file's name as the entry gives it."""
-        return self.entry.name
-
-    @property
-    def source(self) -> str:
-        """The file's name, as `Recording.source`."""
-        return self.entry.name
-
-    @property
-    def duration(self) -> float:
-        """Length of the recording [s] for telling progress: about right, 0 where not known."""
-        kind = self.entry.kind(self.base)
-        file = self.entry.files(self.base)['position']
-        if kind == 'rosbag2':
-            duration = bag_duration(file)
-        elif kind == 'csv':
-            duration = estimated_rows(file) / (
-                self.entry.rate or sample_rate(cast(RecordingSource, self))
-            )
-        else:
-            return 0.0
-        begin, end = self.entry.time_range or (None, None)
-        return duration if end is None else min(duration, end - (begin or 0.0))
+_SIGNALS = ('position', 'velocity', 'effort')
+_KEYS = ('frame', 'time', 'rate', *_SIGNALS)
 
 
 @dataclass(frozen=True)
-class FileSource(_Entry):
+class FileSource:
     """
     A recording in files; see `robot_identification.data.recording.RecordingSource`.
+
+    With elastic joints it has the links' columns, then the motors'.  The motors' side is brought
+    to the stamps of the links'; efforts are 0 at the links and the motors' at the motors.
 
     Attributes
     ----------
     entry:
-        Where the recording is and how its columns are to be read.
-    joints:
-        Names of the joints, in the order of the columns.
+        Location of the recording and layout of its columns.
+    robot_joints:
+        Names of the n joints, in the order of the columns.
     drives:
-        How the recorded signals become those at the joints.
+        Map from recorded signals to those at the joints.
     base:
         Folder at which relative paths start.
-
-    """
-
-    entry: RecordingEntry
-    joints: tuple[str, ...]
-    drives: Drives
-    base: Path
-
-    def blocks(self, size: int = 65536) -> Iterator[Recording]:
-        """
-        Read the recording in parts of at most ``size`` rows.
-
-        Parameters
-        ----------
-        size:
-            Rows of a part.
-
-        Yields
-        ------
-        The parts, at the joints.
-
-        Raises
-        ------
-        RecordingError
-            naming file, row, column or joint that cannot be used.
-
-        """
-        last: float | None = None
-        counts = self.drives.recorded(len(self.joints))
-        for table in read_tables(self.entry, self.joints, counts, self.base, size):
-            table.check_finite(self.name)
-            table.check_order(self.name, last)
-            last = float(table.time[-1])
-            yield Recording(
-                time=table.time,
-                position=self.drives.joint_position(table.position),
-                velocity=self.drives.joint_velocity(table.velocity),
-                effort=self.drives.joint_effort(table.effort),
-                joints=self.joints,
-                source=self.name,
-            )
-        if last is None:
-            raise no_samples(self.entry)
-
-
-@dataclass(frozen=True)
-class ElasticSource(_Entry):
-    """
-    A recording of a robot with elastic joints: the links' columns, then the motors'.
-
-    The motors' side is brought to the stamps of the links'; efforts are 0 at the links and the
-    motors' at the motors.  See `robot_identification.data.recording.RecordingSource`.
-
-    Attributes
-    ----------
-    entry, drives, base:
-        As in `FileSource`; efforts are the motors', reduced to the joints by ``drives``.
-    robot_joints:
-        Names of the n joints.
     elastic:
-        The motors.
+        The motors of a robot with elastic joints; None if they are stiff.
 
     """
 
@@ -137,76 +53,95 @@ class ElasticSource(_Entry):
     robot_joints: tuple[str, ...]
     drives: Drives
     base: Path
-    elastic: ElasticJoints
+    elastic: ElasticJoints | None = None
+
+    @property
+    def source(self) -> str:
+        """The file's name as the entry gives it, as `Recording.source`."""
+        return self.entry.name
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """Names of the 2n columns."""
-        return self.elastic.columns(self.robot_joints)
+        """Names of the n columns, or 2n with elastic joints."""
+        return self.elastic.columns(self.robot_joints) if self.elastic else self.robot_joints
+
+    @property
+    def duration(self) -> float:
+        """Approximate length of the recording [s] for progress; 0 if unknown."""
+        kind = self.entry.kind(self.base)
+        file = self.entry.files(self.base)['position']
+        if kind == 'rosbag2':
+            duration = bag_duration(file)
+        elif kind == 'csv':
+            rate = self.entry.rate or sample_rate(cast(RecordingSource, self))
+            duration = estimated_rows(file) / rate
+        else:
+            return 0.0
+        begin, end = self.entry.time_range or (None, None)
+        return duration if end is None else min(duration, end - (begin or 0.0))
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """
-        Read the recording in parts of at most ``size`` rows.
+        Read the recording in parts of at most ``size`` rows, at the joints.
 
-        Parameters
-        ----------
-        size:
-            Rows of a part.
-
-        Yields
-        ------
-        The parts, with 2n columns.  Rows at whose time the motors' side is not known are left
-        out: before its first stamp, after its last one and in its gaps.
+        With elastic joints, rows at whose time the motors' side is not known are left out: before
+        its first stamp, after its last one and in its gaps.
 
         Raises
         ------
         RecordingError
-            naming file, row, column or joint that cannot be used, or where the two sides have no
-            time in common.
+            naming file, row, column or joint that cannot be used, or if the two sides have no time
+            in common.
 
         """
-        yield from elastic_blocks(
-            self.entry, self.robot_joints, self.drives, self.elastic, self.base, size
-        )
+        entry, joints, drives = self.entry, self.robot_joints, self.drives
+        if self.elastic is not None:
+            yield from elastic_blocks(entry, joints, drives, self.elastic, self.base, size)
+            return
+        last: float | None = None
+        for table in read_tables(entry, joints, drives.recorded(len(joints)), self.base, size):
+            table.check_finite(entry.name)
+            table.check_order(entry.name, last)
+            last = float(table.time[-1])
+            yield Recording(
+                time=table.time,
+                position=drives.joint_position(table.position),
+                velocity=drives.joint_velocity(table.velocity),
+                effort=drives.joint_effort(table.effort),
+                joints=joints,
+                source=entry.name,
+            )
+        if last is None:
+            raise no_samples(entry)
 
 
 @dataclass(frozen=True)
-class FactorSource(_Entry):
-    """
-    A file in which a recording's rows are folded already.
-
-    Attributes
-    ----------
-    entry:
-        Where it is.
-    joints:
-        Names of the robot's joints.
-    base:
-        Folder at which relative paths start.
-
-    """
+class FactorSource:
+    """A file in which a recording's rows are folded already; attributes as of `FileSource`."""
 
     entry: RecordingEntry
     joints: tuple[str, ...]
     base: Path
 
+    @property
+    def source(self) -> str:
+        """The file's name as the entry gives it."""
+        return self.entry.name
+
+    @property
+    def duration(self) -> float:
+        """Length of the recording for progress: unknown."""
+        return 0.0
+
     def read(self) -> StoredFactor:
-        """
-        Read the factor.
-
-        Raises
-        ------
-        IdentificationError
-            naming the file where it holds no factor, or is damaged.
-
-        """
+        """Read the factor; raises IdentificationError naming a file that is none, or damaged."""
         return read_factor(self.entry.files(self.base)['position'])
 
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """Raise `RecordingError`: a factor has no samples."""
         raise RecordingError(
-            f"'{self.name}' is a factor, which has no samples",
-            file=self.name,
+            f"'{self.source}' is a factor, which has no samples",
+            file=self.source,
             remedy='give the recording that it was made of',
         )
 
@@ -218,24 +153,16 @@ def open_recording(
     base: Path = Path('.'),
     path: str = '',
     elastic: ElasticJoints | None = None,
-) -> FileSource | ElasticSource | FactorSource:
+) -> FileSource | FactorSource:
     """
-    Prepare to read a recording; nothing but its existence is looked at yet.
+    Prepare to read a recording; nothing but its existence is checked yet.
 
     Parameters
     ----------
-    entry:
-        Where the recording is and how its columns are to be read.
-    joints:
-        Names of the joints, in the order wanted.
-    drives:
-        How the recorded signals become those at the joints; None where they are recorded there.
-    base:
-        Folder at which relative paths start.
+    entry, joints, drives, base, elastic:
+        As `FileSource`; no drives if the signals are recorded at the joints.
     path:
         Key path of the entry for messages, for example ``data.identification[0]``.
-    elastic:
-        The motors of a robot with elastic joints; None where they are stiff.
 
     Returns
     -------
@@ -250,13 +177,134 @@ def open_recording(
 
     """
     joints, base = tuple(joints), Path(base)
+    drives = Drives() if drives is None else drives
+    if not entry.is_factor:
+        drives.check(len(joints))
+    check_recording(entry, joints, drives, base, path, elastic)
+    if entry.is_factor:
+        return FactorSource(entry, joints, base)
+    return FileSource(entry, joints, drives, base, elastic)
+
+
+def check_recording(
+    entry: RecordingEntry,
+    joints: tuple[str, ...],
+    drives: Drives,
+    base: Path,
+    path: str,
+    elastic: ElasticJoints | None,
+) -> None:
+    """Check an entry before anything is read; parameters and errors as of `open_recording`."""
     if entry.is_factor:
         entry.check_factor(base, path)
-        return FactorSource(entry, joints, base)
-    drives = Drives() if drives is None else drives
-    drives.check(len(joints))
-    if elastic is not None:
+    elif elastic is None:
+        entry.check(joints, drives, base, path)
+    else:
         check_sides(entry, joints, drives, elastic, base, path)
-        return ElasticSource(entry, joints, drives, base, elastic)
-    entry.check(joints, drives, base, path)
-    return FileSource(entry, joints, drives, base)
+
+
+# --------------------------------------------------------------------------- in memory
+
+
+@dataclass(frozen=True)
+class ArrayEntry:
+    """
+    A recording in memory, in place of a `RecordingEntry`.
+
+    Attributes
+    ----------
+    name:
+        For messages and results.
+    time:
+        (n_samples,) stamps [s].
+    position, effort, velocity:
+        (n_samples, k) as recorded, in the order of the joints or of the drives' columns; no
+        velocity if None.
+
+    """
+
+    name: str
+    time: np.ndarray
+    position: np.ndarray
+    effort: np.ndarray
+    velocity: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], name: str) -> ArrayEntry:
+        """
+        Make it of arrays by name, or of the names of a data frame's columns.
+
+        Parameters
+        ----------
+        data:
+            ``position``, ``effort``, ``time`` or ``rate`` [Hz], and ``velocity`` if there is one.
+            With ``frame``, a data frame or another mapping from names to columns, these are
+            names of its columns, else arrays.
+        name:
+            What the recording is called.
+
+        Raises
+        ------
+        RecordingError
+            naming what is missing, not known or no numbers.
+
+        """
+        given = {key: value for key, value in data.items() if value is not None}
+        for key in given:
+            if key not in _KEYS:
+                raise _wrong(name, f"has '{key}'", f'give {one_of(_KEYS)}')
+        for key in ('position', 'effort'):
+            if key not in given:
+                raise _wrong(name, f"has no '{key}'", 'give (n_samples, n_joints) numbers')
+        if ('time' in given) == ('rate' in given):
+            text = "needs one of 'time' and 'rate'"
+            raise _wrong(name, text, 'give the stamps, or the sampling rate')
+        frame = given.get('frame')
+        signals = {key: _signal(given[key], frame, name, key) for key in _SIGNALS if key in given}
+        if 'time' in given:
+            time = _signal(given['time'], frame, name, 'time').ravel()
+        else:
+            time = np.arange(len(signals['position'])) / float(given['rate'])
+        return cls(name, time, **signals)
+
+    def at_joints(self, joints: tuple[str, ...], drives: Drives | None) -> Recording:
+        """Return it at the joints; raises RecordingError as `Recording`, and for the columns."""
+        drives = drives or Drives()
+        counts = drives.recorded(len(joints))
+        for key in _SIGNALS:
+            signal, shape = getattr(self, key), (self.time.size, counts[key])
+            if signal is not None and signal.shape != shape:
+                remedy = f'expected {shape}: a row a stamp, a column a joint of {one_of(joints)}'
+                raise _wrong(self.name, f"has '{key}' of shape {signal.shape}", remedy)
+        return Recording(
+            time=self.time,
+            position=drives.joint_position(self.position),
+            velocity=drives.joint_velocity(self.velocity),
+            effort=drives.joint_effort(self.effort),
+            joints=joints,
+            source=self.name,
+        )
+
+
+def _signal(value: Any, frame: Any, name: str, key: str) -> np.ndarray:
+    """Return a signal as (n_samples, k)."""
+    if frame is not None:
+        columns = [value] if isinstance(value, str) else value
+        value = [_column(frame, column, name) for column in columns]
+    try:
+        array = np.column_stack(value) if frame is not None else np.asarray(value)
+        numbers = np.asarray(array, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise _wrong(name, f"has '{key}' that is no array of numbers", str(error)) from error
+    return numbers[:, None] if numbers.ndim == 1 else numbers
+
+
+def _column(frame: Any, column: Any, name: str) -> Any:
+    try:
+        return frame[column]
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        raise _wrong(name, f'has no column {column!r}', 'name one of its columns') from error
+
+
+def _wrong(name: str, problem: str, remedy: str) -> RecordingError:
+    return RecordingError(f"recording '{name}' {problem}", file=name, remedy=remedy)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..base_parameters import BaseStructure
+from ..config.experiment import FleetSettings
 from ..config.problem import IdentificationProblem
-from ..config.sections import FleetSettings
 from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
 from ..model.parameters import ParameterLayout

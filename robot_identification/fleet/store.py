@@ -30,7 +30,7 @@ import re
 import socket
 from typing import Any, IO
 
-from ..config.sections import FleetSettings
+from ..config.experiment import FleetSettings
 from ..errors import IdentificationError, RecordingError
 from ..results.factor_file import FACTOR_SIZE, SUFFIX
 from ..results.result_yaml import dump, plain, write_whole

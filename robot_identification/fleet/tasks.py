@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from ..base_parameters import BaseStructure, structure
-from ..config.experiment import Experiment
+from ..config.experiment import Experiment, FleetSettings
 from ..config.problem import IdentificationProblem
-from ..config.sections import FleetSettings
 from ..config.sources import FactorSource, open_recording
 from ..data.bag import bag_info
 from ..data.recording_config import RecordingEntry

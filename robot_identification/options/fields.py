@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import one_of, SettingsError
+from ..errors import IdentificationError, one_of, SettingsError
 
 Options = TypeVar('Options')
 
@@ -118,6 +118,17 @@ def describe(cls: type) -> Iterator[OptionInfo]:
         yield OptionInfo(f.name, default, type=hints[f.name], **f.metadata)
 
 
+def key_error(key: str, text: str, remedy: str | None = None, **about: Any) -> SettingsError:
+    """Return an error whose message is the key in quotes and a text."""
+    return SettingsError(f"'{key}' {text}", key=key, remedy=remedy, **about)
+
+
+def settings_error(error: IdentificationError, message: str, **about: Any) -> SettingsError:
+    """Return an error with another message, and what else an error is about if not given here."""
+    known = {k: getattr(error, k) for k in ('remedy', 'joint', 'link', 'file', 'key', 'value')}
+    return SettingsError(message, **{**known, **about})
+
+
 def from_mapping(cls: type[Options], mapping: Any, path: str = '') -> Options:
     """
     Make an options object from a mapping such as a section of a YAML file.
@@ -170,12 +181,8 @@ def check(info: OptionInfo, value: Any, key: str) -> Any:
     if info.choices is not None and value is not None:
         for item in value if isinstance(value, tuple) else (value,):
             if item not in info.choices:
-                raise SettingsError(
-                    f"'{key}' is {_shown(item)}",
-                    key=key,
-                    value=item,
-                    remedy=f'it has to be one of {one_of(info.choices)}',
-                )
+                remedy = f'it has to be one of {one_of(info.choices)}'
+                raise key_error(key, f'is {_shown(item)}', remedy, value=item)
     _check_range(info, value, key)
     return value
 
@@ -193,12 +200,7 @@ def _check_range(info: OptionInfo, value: Any, key: str) -> None:
     ):
         bounds = f'[{"-inf" if low is None else low}, {"inf" if high is None else high}]'
         unit = f' {info.unit}' if info.unit else ''
-        raise SettingsError(
-            f"'{key}' is {_shown(value)}",
-            key=key,
-            value=value,
-            remedy=f'allowed is {bounds}{unit}',
-        )
+        raise key_error(key, f'is {_shown(value)}', f'allowed is {bounds}{unit}', value=value)
 
 
 def _convert(kind: Any, value: Any, key: str) -> Any:
@@ -261,7 +263,7 @@ def _convert_scalar(kind: Any, value: Any, key: str) -> Any:
 
 
 def _wrong(key: str, value: Any, expected: str) -> SettingsError:
-    return SettingsError(f"'{key}' is {_shown(value)}, expected {expected}", key=key, value=value)
+    return key_error(key, f'is {_shown(value)}, expected {expected}', value=value)
 
 
 def _shown(value: Any) -> str:

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 import pytest
-from robot_identification.config.planning import load_planning, planned_robot, PlanningSettings
+from robot_identification.config.problem import load_planning, planned_robot, PlanningSettings
 from robot_identification.errors import SettingsError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,23 +9,23 @@ import re
 
 import pytest
 from robot_identification.config.experiment import Experiment
-from robot_identification.config.schema import experiment_schema, FILE, schema_text
+from robot_identification.config.experiment_file import SCHEMA, schema_text
 from robot_identification.options.document import override, read_document
-from robot_identification.options.fields import walk
+from robot_identification.options.fields import json_schema, walk
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / 'examples').rglob('experiment*.yaml'))
 
 
 def test_the_file_is_up_to_date():
-    assert FILE.read_text(encoding='utf-8') == schema_text(), (
+    assert SCHEMA.read_text(encoding='utf-8') == schema_text(), (
         'run .venv/bin/robot-identification schema > robot_identification/config/'
         'experiment.schema.json'
     )
 
 
 def test_every_key_is_in_the_schema_with_its_description():
-    schema = experiment_schema()
+    schema = json_schema(Experiment, '')
     for path, info in walk(Experiment):
         node = schema
         for part in re.findall(r'[^.\[\]]+|\[\]', path):
@@ -53,15 +53,15 @@ def alternatives(schema, node):
 @pytest.mark.parametrize('path', EXAMPLES, ids=lambda p: f'{p.parent.name}-{p.stem}')
 def test_examples_are_valid_and_name_the_schema(path):
     jsonschema = pytest.importorskip('jsonschema')
-    jsonschema.Draft7Validator.check_schema(experiment_schema())
-    jsonschema.validate(read_document(path).content, experiment_schema())
+    jsonschema.Draft7Validator.check_schema(json_schema(Experiment, ''))
+    jsonschema.validate(read_document(path).content, json_schema(Experiment, ''))
 
 
 @pytest.mark.parametrize('path', EXAMPLES, ids=lambda p: f'{p.parent.name}-{p.stem}')
 def test_the_first_line_of_examples_leads_to_the_schema(path):
     first = path.read_text(encoding='utf-8').splitlines()[0]
     name = re.fullmatch(r'# yaml-language-server: \$schema=(\S+)', first)
-    assert name and (path.parent / name[1]).resolve() == FILE
+    assert name and (path.parent / name[1]).resolve() == SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_what_the_reader_refuses_is_refused(key, value):
     content = copy.deepcopy(read_document(ROOT / 'examples/tx40/experiment.yaml').content)
     override(content, {key: value})
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(content, experiment_schema())
+        jsonschema.validate(content, json_schema(Experiment, ''))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from robot_identification.config.sections import FleetSettings
+from robot_identification.config.experiment import FleetSettings
 from robot_identification.errors import IdentificationError, RecordingError, SettingsError
 from robot_identification.fleet.store import (
     find_recordings,

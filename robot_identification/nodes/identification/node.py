@@ -200,7 +200,7 @@ class IdentificationNode(Node):
         result = latest.result
         experiment = self._settings.experiment(entries=entries, model=result.model)
         (source, *_) = sources = experiment.sources('identification', result.robot.joints)
-        self._progress(0.0, f'validating on {source.name}')
+        self._progress(0.0, f'validating on {source.source}')
         # the newest figures of a recording replace those of an earlier request
         others = tuple(v for v in result.validations if source.source not in v.sources)
         for source in sources:
@@ -211,7 +211,7 @@ class IdentificationNode(Node):
         response.joints = joint_fit_messages(validation.joints)
         response.relative_error = float(validation.relative_error)
         response.raw_relative_error = float(validation.raw_relative_error)
-        text = f"relative error {validation.relative_error:.3g} % on '{source.name}'"
+        text = f"relative error {validation.relative_error:.3g} % on '{source.source}'"
         if source.source in result.recordings:
             text += '; this is the recording that the estimate comes from: use another one'
         return '; '.join([text, *remarks])

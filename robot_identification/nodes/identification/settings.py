@@ -330,7 +330,7 @@ def _require_one_file(entry: RecordingEntry) -> None:
 
 def result_name(source: FileSource, method: str) -> str:
     """Return the name of the folder for a result: that of the recording, and the method."""
-    name = Path(source.name).name
+    name = Path(source.source).name
     name = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
     return f'{name or "recording"}_{method}'
 
