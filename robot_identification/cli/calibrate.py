@@ -10,103 +10,93 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
-from ..errors import collected_warnings, IdentificationError
+from ..errors import collected_warnings
 from ..progress import progress_bar
-from .options import add_command, count, not_negative, overrides_of, positive
+from .options import (
+    argument,
+    command,
+    count,
+    flag,
+    needing_ros,
+    not_negative,
+    PLANNING,
+    planning_of,
+    positive,
+)
 from .output import EXIT_OK, EXIT_REJECTED, fail, warn
-from .plan import add_planning
 
 if TYPE_CHECKING:
     from ..calibration import Executor
     from ..config.problem import IdentificationProblem
 
 
-def add_parser(commands: Any) -> None:
-    """Add ``calibrate`` to the commands."""
-    parser = add_command(
-        commands,
-        'calibrate',
-        run,
-        'move and identify until the parameters are known well enough',
-        description="""
-            Plan a motion, check it, execute and record it, identify, compare the standard
-            deviations with the goal, and plan the next motion for what is still uncertain: until
-            the goal is reached, cannot be reached, or the motions are spent. Every step is kept in
-            the folder; the same command again goes on where it was interrupted.
-
-            With --simulation a robot in MuJoCo moves, whose parameters differ from the URDF.
-            Without it, the excitation node does (parameter execute: true), with its checks, its
-            watch and the recorder; the bags have to be on this machine.
-            """,
-        epilog="""
-            examples:
-              robot-identification calibrate robot.urdf --simulation --set planner.floor=0.0
-              robot-identification calibrate experiment.yaml --settings nodes.yaml --confirm
-              robot-identification calibrate experiment.yaml --prediction-error 5
-            """,
-    )
-    parser.add_argument(
-        'robot', help='an experiment file, or a URDF or xacro file for default settings'
-    )
-    add_planning(parser)
-    parser.add_argument(
+@command(
+    argument('robot', help='an experiment file, or a URDF or xacro file for default settings'),
+    *PLANNING,
+    argument(
         '--out',
         type=Path,
         default=Path('calibration'),
         metavar='DIR',
-        help='folder for motions, recordings and results (default: %(default)s)',
-    )
-    parser.add_argument(
+        help='folder for motions, recordings and results',
+    ),
+    argument(
         '--target',
         type=positive,
         metavar='PERCENT',
         help='wanted standard deviation of every essential parameter (default: 5)',
-    )
-    parser.add_argument(
+    ),
+    argument(
         '--least-share',
         type=not_negative,
         metavar='PERCENT',
         help="least share of a joint's effort that makes a parameter essential (default: 1)",
-    )
-    parser.add_argument(
+    ),
+    argument(
         '--prediction-error',
         type=positive,
         metavar='PERCENT',
         help='wanted error of the efforts predicted for a validation motion, in place of --target',
-    )
-    parser.add_argument('--motions', type=count, metavar='N', help='motions at most (default: 8)')
-    parser.add_argument(
-        '--duration', type=positive, metavar='S', help='length of a motion, at most'
-    )
-    parser.add_argument(
-        '--confirm', action='store_true', help='show each motion and ask before it is executed'
-    )
-    parser.add_argument(
-        '--simulation', action='store_true', help='move a robot simulated in MuJoCo'
-    )
-    parser.add_argument(
+    ),
+    argument('--motions', type=count, metavar='N', help='motions at most (default: 8)'),
+    argument('--duration', type=positive, metavar='S', help='length of a motion, at most'),
+    flag('--confirm', help='show each motion and ask before it is executed'),
+    flag('--simulation', help='move a robot simulated in MuJoCo'),
+    argument(
         '--speed',
         type=positive,
         default=1.0,
         metavar='SHARE',
-        help='share of the planned speed, without --simulation (default: %(default)s)',
-    )
-    parser.add_argument(
+        help='share of the planned speed, without --simulation',
+    ),
+    argument(
         '--namespace', default='', help="namespace of the robot's nodes, without --simulation"
-    )
+    ),
+)
+def calibrate(options: argparse.Namespace) -> int:
+    """
+    Move and identify until the parameters are known well enough.
 
+    Plan a motion, check it, execute and record it, identify, compare the standard
+    deviations with the goal, and plan the next motion for what is still uncertain: until
+    the goal is reached, cannot be reached, or the motions are spent. Every step is kept in
+    the folder; the same command again goes on where it was interrupted.
 
-def run(options: argparse.Namespace) -> int:
-    """Do ``calibrate`` and return the exit code."""
+    With --simulation a robot in MuJoCo moves, whose parameters differ from the URDF.
+    Without it, the excitation node does (parameter execute: true), with its checks, its
+    watch and the recorder; the bags have to be on this machine.
+
+    Examples
+    --------
+    robot-identification calibrate robot.urdf --simulation --set planner.floor=0.0
+    robot-identification calibrate experiment.yaml --settings nodes.yaml --confirm
+    robot-identification calibrate experiment.yaml --prediction-error 5
+    """
     from ..calibration import calibrate, CalibrationSettings, MET, next_motion
-    from ..config.problem import load_planning
     from ..options.fields import from_mapping
     from ..results.saving import require_writable
 
-    overrides = overrides_of(options.overrides)
-    if options.duration is not None:
-        overrides['planner.duration'] = options.duration
-    planning = load_planning(options.settings, overrides)
+    planning = planning_of(options, ('duration',))
     names = ('target', 'least_share', 'prediction_error', 'motions')
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     settings = from_mapping(CalibrationSettings, given)
@@ -156,13 +146,9 @@ def _executor(options: argparse.Namespace, problem: IdentificationProblem) -> It
 
         yield SimulatedExecutor(problem.robot, SimulationSettings())
         return
-    try:
+    remedy = 'source your ROS 2 workspace, or try it with --simulation'
+    with needing_ros('moving a robot', remedy):
         from ..nodes.calibration_client import executing
-    except ImportError as error:
-        raise IdentificationError(
-            f'moving a robot needs ROS 2 ({error})',
-            remedy='source your ROS 2 workspace, or try it with --simulation',
-        ) from error
     with executing(problem, options.speed, options.namespace) as executor:
         yield executor
 

@@ -5,61 +5,52 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..errors import IdentificationError
-from .options import add_command
-from .output import add_requirement, require, show
+from .options import argument, command, flag, REQUIREMENTS
+from .output import require, show, write
 
 
-def add_parser(commands: Any) -> None:
-    """Add ``check`` to the commands."""
-    parser = add_command(
-        commands,
-        'check',
-        run,
-        'check whether the parameters are physical and plausible',
-        description="""
-            Check link by link whether a physical body can have the parameters: a positive mass, a
-            positive definite inertia at the centre of mass, the triangle inequality of its
-            principal moments, a positive definite pseudo-inertia; and joint by joint the signs of
-            rotor inertia and friction.  Then check whether it is a plausible one: masses against
-            the prior's and against the volume of the shapes, centres of mass and radii of gyration
-            against the shapes, the total mass.
-            """,
-        epilog="""
-            examples:
-              robot-identification check results/result.yaml
-              robot-identification check my_robot.urdf --require plausible
-              robot-identification check my_robot.urdf --repair -o repaired.urdf
-            """,
-    )
-    parser.add_argument('file', type=Path, help='a result.yaml, a URDF or a xacro file')
-    parser.add_argument(
+@command(
+    argument('file', type=Path, help='a result.yaml, a URDF or a xacro file'),
+    argument(
         '--tolerance',
         type=float,
         default=0.0,
         metavar='T',
         help='an eigenvalue counts as positive above minus this value (default: %(default)s)',
-    )
-    parser.add_argument(
+    ),
+    flag(
         '--repair',
-        action='store_true',
         help='write the URDF with physical bodies in place of those that are impossible or '
         'missing, and check that one',
-    )
-    parser.add_argument(
+    ),
+    argument(
         '-o',
         '--out',
         type=Path,
         metavar='FILE',
         help='where --repair writes (default: <name>.repaired.urdf beside the file)',
-    )
-    add_requirement(parser)
+    ),
+    *REQUIREMENTS,
+)
+def check(options: argparse.Namespace) -> int:
+    """
+    Check whether the parameters are physical and plausible.
 
+    Check link by link whether a physical body can have the parameters: a positive mass, a
+    positive definite inertia at the centre of mass, the triangle inequality of its
+    principal moments, a positive definite pseudo-inertia; and joint by joint the signs of
+    rotor inertia and friction.  Then check whether it is a plausible one: masses against
+    the prior's and against the volume of the shapes, centres of mass and radii of gyration
+    against the shapes, the total mass.
 
-def run(options: argparse.Namespace) -> int:
-    """Do ``check`` and return the exit code."""
+    Examples
+    --------
+    robot-identification check results/result.yaml
+    robot-identification check my_robot.urdf --require plausible
+    robot-identification check my_robot.urdf --repair -o repaired.urdf
+    """
     from ..model.consistency import check
     from ..model.plausibility import plausibility, robot_shapes
     from ..model.robot import Robot
@@ -98,11 +89,6 @@ def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
     if not remarks and out is None:
         return path
     out = out or default_path(path)
-    try:
-        out.write_text(text, encoding='utf-8')
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write '{out}': {error.strerror}", file=str(out)
-        ) from error
-    print(f'wrote {out}\n')
+    write(out, text)
+    print()
     return out

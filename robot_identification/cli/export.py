@@ -6,70 +6,53 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 import sys
-from typing import Any
 
-from ..errors import IdentificationError
-from .options import add_command
-from .output import EXIT_OK
+from .options import argument, command, RESULT
+from .output import EXIT_OK, write
 
 FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler')
 """Those of `library.export`; suffixes of files name them, too, and xml is MJCF."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add ``export`` to the commands."""
-    parser = add_command(
-        commands,
-        'export',
-        run,
-        'write the identified robot for simulators and controllers',
-        description="""
-            Write an identified robot in one of these formats:
-              urdf  the robot's URDF with its <inertial> and <dynamics> elements replaced; all else
-                    stays as it is, comments included
-              mjcf  a model for MuJoCo: armature, damping, frictionloss, coupled drives, loops
-              sdf   a model for Gazebo
-              c     inverse dynamics, gravity and friction as C functions for a controller
-              yaml, csv
-                    tables of the parameters
-              plotjuggler
-                    a layout for PlotJuggler that shows what the nodes publish of the robot
-            What a format has no element for is listed in a comment of the file.
-            """,
-        epilog="""
-            examples:
-              robot-identification export results/result.yaml --out robot_identified.urdf
-              robot-identification export results/result.yaml --format mjcf > robot.xml
-              robot-identification export results/result.yaml --out dynamics.c
-            """,
-    )
-    parser.add_argument('result', type=Path, help='a result.yaml')
-    parser.add_argument(
+@command(
+    RESULT,
+    argument(
         '--format',
         choices=FORMATS,
         help="format to write (default: that of the file's suffix, else urdf)",
-    )
-    parser.add_argument(
-        '--out', type=Path, metavar='FILE', help='file to write (default: standard output)'
-    )
+    ),
+    argument('--out', type=Path, metavar='FILE', help='file to write (default: standard output)'),
+)
+def export(options: argparse.Namespace) -> int:
+    """
+    Write the identified robot for simulators and controllers.
 
+    Write an identified robot in one of these formats:
+      urdf  the robot's URDF with its <inertial> and <dynamics> elements replaced; all else
+            stays as it is, comments included
+      mjcf  a model for MuJoCo: armature, damping, frictionloss, coupled drives, loops
+      sdf   a model for Gazebo
+      c     inverse dynamics, gravity and friction as C functions for a controller
+      yaml, csv
+            tables of the parameters
+      plotjuggler
+            a layout for PlotJuggler that shows what the nodes publish of the robot
+    What a format has no element for is listed in a comment of the file.
 
-def run(options: argparse.Namespace) -> int:
-    """Do ``export`` and return the exit code."""
+    Examples
+    --------
+    robot-identification export results/result.yaml --out robot_identified.urdf
+    robot-identification export results/result.yaml --format mjcf > robot.xml
+    robot-identification export results/result.yaml --out dynamics.c
+    """
     from ..library import export
     from ..results.result import read_result
 
     text = export(read_result(options.result), options.format or _format_of(options.out))
     if options.out is None:
         sys.stdout.write(text)
-        return EXIT_OK
-    try:
-        options.out.write_text(text, encoding='utf-8')
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write '{options.out}': {error.strerror}", file=str(options.out)
-        ) from error
-    print(f'wrote {options.out}')
+    else:
+        write(options.out, text)
     return EXIT_OK
 
 

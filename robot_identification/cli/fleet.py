@@ -4,119 +4,106 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..progress import progress_bar
 from .options import (
-    add_command,
-    add_overrides,
-    add_quiet,
+    argument,
+    command,
     count,
+    experiment_of,
     output_folder,
-    overrides_of,
+    OVERRIDES,
+    QUIET,
     whole,
 )
 from .output import EXIT_INTERRUPTED, EXIT_OK, EXIT_REJECTED, fail, warn
 
 
-def add_parser(commands: Any) -> None:
-    """Add ``fleet`` to the commands."""
-    parser = add_command(
-        commands,
-        'fleet',
-        run,
-        'identify many robots from many recordings, and test which differ from the others',
-        description="""
-            Reduce thousands of recordings to factors on many processors, merge them by robot and
-            over the fleet, identify each robot, and report which robots differ significantly from
-            the others and which change over time. The experiment file says what the robot is and
-            how its first recording is read; all recordings are read like that one.
-
-            A run that was stopped or killed goes on where it was when the same command is given
-            again: finished factors are kept. Recordings that cannot be used are rejected with
-            their reasons, and tried again by the next run.
-
-            Writes into the folder:
-              fleet.yaml        everything that was found, for programs
-              fleet.html        plots and tables, for people
-              rejected.yaml     recordings that cannot be used, and why
-              fleet.factor      all recordings, merged; robots/*.factor those of each robot
-              factors/          one factor a recording; journal.jsonl lists them
-
-            Whose a recording is: the name of the folder that it is in, or what --serial finds in
-            its path, or its bag's custom data (fleet.serial_key in the experiment file). When it
-            was made: its bag's first message, or fleet.stamp, or the file's last change.
-            """,
-        epilog="""
-            exit codes: 0 all recordings were used; 4 some were rejected; 2 bad input;
-            130 interrupted
-
-            examples:
-              robot-identification fleet recordings/ --experiment arm.yaml --out fleet
-              robot-identification fleet 'data/*/*.mcap' --experiment arm.yaml --out fleet \\
-                  --serial 'data/([^/]+)/' --scheduler tcp://cluster:8786
-            """,
-    )
-    parser.add_argument(
+@command(
+    argument(
         'recordings',
         nargs='+',
         metavar='RECORDING',
         help='files, rosbag2 folders, folders with them, or quoted patterns',
-    )
-    parser.add_argument(
+    ),
+    argument(
         '--experiment',
         type=Path,
         required=True,
         metavar='FILE',
         help='the experiment file (docs/reference/experiment.md)',
-    )
-    parser.add_argument('--out', type=Path, metavar='DIR', help="default: the file's own folder")
-    parser.add_argument(
+    ),
+    argument('--out', type=Path, metavar='DIR', help="default: the file's own folder"),
+    argument(
         '--scheduler',
         metavar='NAME',
         help='dask or processes, for processes of this machine; or the address of a Dask '
         'scheduler, tcp://HOST:PORT (default: dask where it is installed, else one process)',
-    )
-    parser.add_argument(
-        '--workers',
-        type=count,
-        metavar='N',
-        help='processes on this machine (default: its cores)',
-    )
-    parser.add_argument(
+    ),
+    argument(
+        '--workers', type=count, metavar='N', help='processes on this machine (default: its cores)'
+    ),
+    argument(
         '--retries',
         type=whole,
         default=2,
         metavar='N',
         help='times that a recording is tried again when its worker was lost or the file system '
         'failed (default: %(default)s)',
-    )
-    parser.add_argument(
+    ),
+    argument(
         '--serial',
         metavar='REGEX',
         help="finds the robot's serial number in a recording's path: its first group, or all that "
         'it matches (default: fleet.serial of the experiment file, or the folder)',
-    )
-    parser.add_argument(
+    ),
+    argument(
         '--keep-going',
         action=argparse.BooleanOptionalAction,
         default=True,
         help='go on without recordings that cannot be used (default), or end with the first one',
-    )
-    add_overrides(parser)
-    add_quiet(parser)
+    ),
+    OVERRIDES,
+    QUIET,
+)
+def fleet(options: argparse.Namespace) -> int:
+    r"""
+    Identify many robots from many recordings, and test which differ from the others.
 
+    Reduce thousands of recordings to factors on many processors, merge them by robot and
+    over the fleet, identify each robot, and report which robots differ significantly from
+    the others and which change over time. The experiment file says what the robot is and
+    how its first recording is read; all recordings are read like that one.
 
-def run(options: argparse.Namespace) -> int:
-    """Do ``fleet`` and return the exit code."""
-    from dataclasses import replace
+    A run that was stopped or killed goes on where it was when the same command is given
+    again: finished factors are kept. Recordings that cannot be used are rejected with
+    their reasons, and tried again by the next run.
 
-    from ..config.experiment_file import load_experiment
+    Writes into the folder:
+      fleet.yaml        everything that was found, for programs
+      fleet.html        plots and tables, for people
+      rejected.yaml     recordings that cannot be used, and why
+      fleet.factor      all recordings, merged; robots/*.factor those of each robot
+      factors/          one factor a recording; journal.jsonl lists them
+
+    Whose a recording is: the name of the folder that it is in, or what --serial finds in
+    its path, or its bag's custom data (fleet.serial_key in the experiment file). When it
+    was made: its bag's first message, or fleet.stamp, or the file's last change.
+
+    Exit codes: 0 all recordings were used; 4 some were rejected; 2 bad input;
+    130 interrupted.
+
+    Examples
+    --------
+    robot-identification fleet recordings/ --experiment arm.yaml --out fleet
+    robot-identification fleet 'data/*/*.mcap' --experiment arm.yaml --out fleet \
+        --serial 'data/([^/]+)/' --scheduler tcp://cluster:8786
+    """
     from ..fleet import identify_fleet, save_fleet
 
-    overrides = overrides_of(options.overrides)
-    experiment = load_experiment(options.experiment, overrides, check_data=False)
+    experiment = experiment_of(options, check_data=False)
     if options.serial is not None:
         # not by an override: a regular expression is no YAML
         settings = replace(experiment.fleet, serial=options.serial, serial_key=None)

@@ -7,90 +7,76 @@ import argparse
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..errors import once
 from ..progress import progress_bar
 from .options import (
-    add_command,
-    add_overrides,
-    add_quiet,
+    argument,
+    command,
+    experiment_of,
+    flag,
     output_folder,
+    OVERRIDES,
     overrides_of,
+    QUIET,
+    REQUIREMENTS,
 )
-from .output import (
-    add_requirement,
-    EXIT_NOT_WRITTEN,
-    fail,
-    require,
-    show,
-    warn,
-    without_collection,
-)
+from .output import EXIT_NOT_WRITTEN, fail, require, show, warn, without_collection
 
 
-def add_parser(commands: Any) -> None:
-    """Add ``identify`` to the commands."""
-    parser = add_command(
-        commands,
-        'identify',
-        run,
-        'identify the parameters from the recordings that an experiment file names',
-        description="""
-            Identify a robot's dynamic parameters as an experiment file states: read the
-            recordings, filter them, build the regressor from the URDF, estimate the base
-            parameters with their standard deviations, find the standard parameters nearest to the
-            prior, check their physical consistency, and predict the recordings kept for
-            validation.
-
-            Print a verdict first, which states what the result is good for, and a table of the
-            links before and after. Write into the output folder:
-              result.yaml       everything that was found, for programs
-              verdict.json      the verdict, its reasons and next steps, and the links
-              identified.urdf   the robot's URDF with the identified inertials and joint dynamics
-              report.html       plots and tables, for people
-            """,
-        epilog="""
-            examples:
-              robot-identification identify experiment.yaml
-              robot-identification identify experiment.yaml --out results/try \\
-                  --set signals.cutoff=20 --set estimation.method=ols
-              robot-identification identify experiment.yaml --factors runs/*.factor
-              robot-identification identify all.factor --out results
-            """,
-    )
-    parser.add_argument(
+@command(
+    argument(
         'experiment',
         type=Path,
         help='the experiment file (docs/reference/experiment.md), or a factor, which brings '
         'robot and settings with it (docs/reference/factor_files.md)',
-    )
-    parser.add_argument(
+    ),
+    argument(
         '--factors',
         type=Path,
         nargs='+',
         default=[],
         metavar='FILE',
         help='identify from these factors in place of data.identification',
-    )
-    parser.add_argument(
+    ),
+    argument(
         '--out', type=Path, metavar='DIR', help="folder for the results (default: the file's own)"
-    )
-    add_overrides(parser)
-    parser.add_argument(
+    ),
+    OVERRIDES,
+    flag(
         '--no-auto',
-        action='store_true',
         help='take the defaults of the settings that the file leaves out, and choose none of them '
         'from the recordings',
-    )
-    add_requirement(parser)
-    add_quiet(parser)
+    ),
+    *REQUIREMENTS,
+    QUIET,
+)
+def identify(options: argparse.Namespace) -> int:
+    r"""
+    Identify the parameters from the recordings that an experiment file names.
 
+    Identify a robot's dynamic parameters as an experiment file states: read the
+    recordings, filter them, build the regressor from the URDF, estimate the base
+    parameters with their standard deviations, find the standard parameters nearest to the
+    prior, check their physical consistency, and predict the recordings kept for
+    validation.
 
-def run(options: argparse.Namespace) -> int:
-    """Do ``identify`` and return the exit code."""
+    Print a verdict first, which states what the result is good for, and a table of the
+    links before and after. Write into the output folder:
+      result.yaml       everything that was found, for programs
+      verdict.json      the verdict, its reasons and next steps, and the links
+      identified.urdf   the robot's URDF with the identified inertials and joint dynamics
+      report.html       plots and tables, for people
+
+    Examples
+    --------
+    robot-identification identify experiment.yaml
+    robot-identification identify experiment.yaml --out results/try \
+        --set signals.cutoff=20 --set estimation.method=ols
+    robot-identification identify experiment.yaml --factors runs/*.factor
+    robot-identification identify all.factor --out results
+    """
     with without_collection():
-        from ..config.experiment_file import load_experiment
         from ..estimation import EstimationSettings
         from ..options.document import read_section
         from ..pipeline import identify, identify_factors
@@ -100,16 +86,15 @@ def run(options: argparse.Namespace) -> int:
         from ..results.saving import require_writable, save
         from ..results.verdict import verdict
 
-    overrides = overrides_of(options.overrides)
     if options.no_auto:
-        overrides['auto'] = 'false'
+        options.overrides.append('auto=false')
     if options.experiment.suffix == SUFFIX:
         factors = [read_factor(path) for path in (options.experiment, *options.factors)]
-        estimation = read_section(EstimationSettings, 'estimation', overrides)
+        estimation = read_section(EstimationSettings, 'estimation', overrides_of(options))
         run = partial(identify_factors, factors, estimation)
         folder = output_folder(options, None)
     else:
-        experiment = load_experiment(options.experiment, overrides, check_data=not options.factors)
+        experiment = experiment_of(options, check_data=not options.factors)
         experiment = with_factors(experiment, options.factors)
         run = partial(identify, experiment)
         folder = output_folder(options, experiment)

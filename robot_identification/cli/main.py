@@ -10,30 +10,15 @@ import sys
 
 from ..errors import ConsistencyError, IdentificationError
 from ..version import __version__
-from . import (
-    calibrate,
-    check,
-    compare,
-    demo,
-    diagnose,
-    export,
-    filters,
-    fleet,
-    identify,
-    init,
-    node,
-    plan,
-    play,
-    plot,
-    preview,
-    reduce,
-    repair,
-    replay,
-    schema,
-    structure,
-    validate,
-    wait,
-)
+from .calibrate import calibrate
+from .check import check
+from .demo import demo
+from .experiment import diagnose, filters, init, schema, structure
+from .export import export
+from .fleet import fleet
+from .identify import identify
+from .motion import plan, preview
+from .node import node
 from .options import Parser
 from .output import (
     EXIT_BAD_INPUT,
@@ -43,6 +28,9 @@ from .output import (
     fail,
     plain_warnings,
 )
+from .play import play, wait
+from .recordings import reduce, repair
+from .results import compare, plot, replay, validate
 
 COMMANDS = (
     init,
@@ -72,20 +60,7 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """
-    Run the command line.
-
-    Parameters
-    ----------
-    arguments:
-        Without the program's name; None takes the process's own.
-
-    Returns
-    -------
-    int
-        The exit code.
-
-    """
+    """Run the command line (None: that of the process) and return the exit code."""
     parser = build_parser()
     if '_ARGCOMPLETE' in os.environ:  # the shell asks for completions
         complete(parser)
@@ -121,14 +96,12 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of ``robot-identification``; the parsed options have ``run``."""
     parser = Parser(
         prog='robot-identification',
-        description="""
-            Dynamic parameter identification for robots: from excitation trajectories and
-            recordings to a validated, physically consistent URDF.
-            """,
+        description='Dynamic parameter identification for robots: from excitation trajectories '
+        'and\nrecordings to a validated, physically consistent URDF.',
         epilog="'robot-identification COMMAND --help' explains a command.",
     )
     parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     for command in COMMANDS:
-        command.add_parser(commands)
+        command.add_to(commands)
     return parser

@@ -8,9 +8,8 @@ import sys
 import textwrap
 from typing import Any
 
-from ..errors import IdentificationError
 from ..progress import progress_bar
-from .options import add_command, Parser, positive
+from .options import argument, command, needing_ros, Parser, positive
 from .output import EXIT_OK
 
 VERBS = {
@@ -32,42 +31,27 @@ VERBS = {
 }
 
 
-def add_parser(commands: Any) -> None:
-    """Add ``node`` to the commands."""
-    width = max(map(len, VERBS))
-    verbs = '\n'.join(f'              {name:{width}}  {text}' for name, text in VERBS.items())
-    parser = add_command(
-        commands,
-        'node',
-        run,
-        'call the services and actions of the nodes',
-        description=f"""
-            Call a service or an action of running nodes, and print the answer. VERB is one of
-{verbs}
-            'robot-identification node VERB --help' lists the fields of a request.
-            """,
-        epilog="""
-            examples:
-              robot-identification node plan --duration 10 --max-iterations 30
-              robot-identification node excite plan_1 --record --recording-name first
-              robot-identification node identify recordings/first --method physical
-            """,
-    )
-    parser.add_argument('verb', choices=VERBS, metavar='VERB', help='see above')
-    parser.add_argument(
-        'fields', nargs=argparse.REMAINDER, metavar='...', help='fields of the request'
-    )
+@command(
+    argument('verb', choices=VERBS, metavar='VERB', help='see above'),
+    argument('fields', nargs=argparse.REMAINDER, metavar='...', help='fields of the request'),
+    verbs='\n'.join(f'  {name:10} {text}' for name, text in VERBS.items()),
+)
+def node(options: argparse.Namespace) -> int:
+    """
+    Call the services and actions of the nodes.
 
+    Call a service or an action of running nodes, and print the answer. VERB is one of
+    {verbs}
+    'robot-identification node VERB --help' lists the fields of a request.
 
-def run(options: argparse.Namespace) -> int:
-    """Do ``node`` and return the exit code."""
-    try:
+    Examples
+    --------
+    robot-identification node plan --duration 10 --max-iterations 30
+    robot-identification node excite plan_1 --record --recording-name first
+    robot-identification node identify recordings/first --method physical
+    """
+    with needing_ros('calling a node'):  # the messages may be missing, too
         return _call(options)
-    except ImportError as error:  # the messages may be missing, too
-        raise IdentificationError(
-            f'calling a node needs ROS 2 ({error})',
-            remedy="run 'make setup' in the sources, or source your ROS 2 workspace",
-        ) from error
 
 
 def _call(options: argparse.Namespace) -> int:

@@ -1,42 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that several commands share: the parser, types of options, settings and recordings."""
+"""Commands as functions with arguments; the parser, and what several commands share."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+import inspect
 from pathlib import Path
-import textwrap
 from typing import Any
 
-from ..errors import SettingsError
+from ..errors import IdentificationError, SettingsError
 from .output import EXIT_BAD_INPUT, fail
 
 Run = Callable[[argparse.Namespace], int]
 """Carries out a command and returns the exit code."""
 
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+"""Names and settings of ``add_argument``."""
+
 
 class Parser(argparse.ArgumentParser):
     """Parser that keeps the line breaks of help texts and prints errors in one line."""
 
-    def __init__(self, **options: Any) -> None:
-        options.setdefault('formatter_class', argparse.RawDescriptionHelpFormatter)
-        for name in ('description', 'epilog'):
-            if options.get(name):
-                options[name] = textwrap.dedent(options[name]).strip()
-        super().__init__(**options)
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault('formatter_class', argparse.RawDescriptionHelpFormatter)
+        super().__init__(**settings)
 
     def error(self, message: str) -> Any:
         """End the program."""
         raise SystemExit(fail(f"{message} (see '{self.prog} --help')", EXIT_BAD_INPUT))
 
 
-def add_command(commands: Any, name: str, run: Run, summary: str, **texts: str) -> Any:
-    """Add a command to ``commands`` and return its parser; the parsed options have ``run``."""
-    parser = commands.add_parser(name, help=summary, **texts)
-    parser.set_defaults(run=run)
-    return parser
+@dataclass(frozen=True)
+class Command:
+    """
+    Command of the program.
+
+    Attributes
+    ----------
+    run:
+        Its function.  The name is the command's; the docstring is its help: the summary, the
+        description and, below ``Examples``, command lines.
+    arguments:
+        Of the command line.
+    words:
+        Texts in place of ``{name}`` in the docstring.
+
+    """
+
+    run: Run
+    arguments: tuple[Argument, ...]
+    words: dict[str, str]
+
+    def add_to(self, commands: Any) -> None:
+        """Add the command to the subparsers; the parsed options have ``run``."""
+        text = inspect.getdoc(self.run) or ''
+        text, _, examples = text.partition('\n\nExamples\n--------\n')
+        summary, _, description = text.partition('.\n\n')
+        for name, word in self.words.items():
+            description = description.replace(f'{{{name}}}', word)
+        parser = commands.add_parser(
+            self.run.__name__,
+            help=summary[:1].lower() + summary[1:],
+            description=description,
+            epilog='\n  '.join(['examples:', *examples.splitlines()]) if examples else None,
+        )
+        parser.set_defaults(run=self.run)
+        for names, settings in self.arguments:
+            parser.add_argument(*names, **settings)
+
+
+def command(*arguments: Argument, **words: str) -> Callable[[Run], Command]:
+    """Return the decorator that makes a `Command` of a function."""
+    return lambda run: Command(run, arguments, words)
+
+
+def argument(*names: str, help: str, **settings: Any) -> Argument:
+    """Return an argument; its help names a default that is not empty."""
+    if settings.get('default') and '(default' not in help:
+        help += ' (default: %(default)s)'
+    return names, {'help': help, **settings}
+
+
+def flag(*names: str, help: str) -> Argument:
+    """Return an option without a value."""
+    return argument(*names, help=help, action='store_true')
 
 
 def positive(text: str) -> float:
@@ -70,44 +120,84 @@ def count(text: str) -> int:
     return number
 
 
-def add_overrides(
-    parser: argparse.ArgumentParser,
-    summary: str = 'replace a setting of the experiment file, for example signals.cutoff=20; may '
-    'be given several times',
-) -> None:
-    """Add ``--set``."""
-    parser.add_argument(
+EXPERIMENT = argument(
+    'experiment', type=Path, help='the experiment file (docs/reference/experiment.md)'
+)
+RESULT = argument('result', type=Path, help='a result.yaml')
+QUIET = flag('--quiet', help='no progress bar, no tables')
+TOPIC = argument('--topic', default='/joint_states', help='topic of the bag')
+
+
+def _overrides(summary: str) -> Argument:
+    return argument(
         '--set',
         dest='overrides',
         action='append',
         default=[],
         metavar='KEY=VALUE',
-        help=summary,
+        help=f'replace a setting{summary}; may be given several times',
     )
 
 
-def add_recordings(parser: argparse.ArgumentParser) -> None:
-    """Add a result and the recordings that it is compared with: see `recordings_of`."""
-    parser.add_argument('result', type=Path, help='a result.yaml')
-    parser.add_argument(
-        'recordings',
+OVERRIDES = _overrides(' of the experiment file, for example signals.cutoff=20')
+
+PLANNING = (
+    argument(
+        '--settings',
         type=Path,
-        help='a rosbag2 folder or file with /joint_states, a factor, or an experiment file, whose '
-        'data.validation is taken',
-    )
-    parser.add_argument(
-        '--topic', default='/joint_states', help='topic of the bag (default: %(default)s)'
-    )
-    parser.add_argument(
-        '--motor-topic',
-        metavar='TOPIC',
-        help="topic with the motors' states where joints are elastic (default: that of --topic)",
-    )
+        metavar='FILE',
+        help="YAML with 'planner', 'robot', 'joints' and 'locked', or a parameter file of the "
+        'excitation node, which has the same keys (docs/reference/nodes.md)',
+    ),
+    _overrides(', for example planner.floor=0.0'),
+)
+"""Settings of the planner, which `planning_of` reads."""
+
+REQUIREMENTS = (
+    argument(
+        '--require',
+        choices=('physical', 'plausible'),
+        help='exit with code 3 if the parameters are physically inconsistent (physical), or also '
+        'if they are implausible beside prior and shapes (plausible)',
+    ),
+    argument(
+        '--require-physical',
+        action='store_const',
+        dest='require',
+        const='plausible',
+        help='the same as --require plausible',
+    ),
+)
+"""Demands on parameters (`output.require`); the second is an earlier form."""
 
 
-def add_quiet(parser: argparse.ArgumentParser) -> None:
-    """Add ``--quiet``."""
-    parser.add_argument('--quiet', action='store_true', help='no progress bar, no tables')
+def overrides_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the values by key that ``--set KEY=VALUE`` gives."""
+    overrides = {}
+    for pair in options.overrides:
+        key, sign, value = pair.partition('=')
+        if not sign or not key:
+            raise SettingsError(
+                f"'--set {pair}' is not KEY=VALUE", key=key, remedy='for example signals.cutoff=20'
+            )
+        overrides[key.strip()] = value.strip()
+    return overrides
+
+
+def experiment_of(options: argparse.Namespace, **more: Any) -> Any:
+    """Return the experiment that a command names, with its overrides."""
+    from ..config.experiment_file import load_experiment
+
+    return load_experiment(options.experiment, overrides_of(options), **more)
+
+
+def planning_of(options: argparse.Namespace, names: Sequence[str] = ()) -> Any:
+    """Return the settings of the planner; options of these names come before the others."""
+    from ..config.problem import load_planning
+
+    given = {f'planner.{name}': getattr(options, name) for name in names}
+    given = {key: value for key, value in given.items() if value is not None}
+    return load_planning(options.settings, {**overrides_of(options), **given})
 
 
 def output_folder(options: argparse.Namespace, experiment: Any) -> Path:
@@ -123,59 +213,14 @@ def output_folder(options: argparse.Namespace, experiment: Any) -> Path:
     return folder
 
 
-def overrides_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the values by key that ``--set KEY=VALUE`` gives."""
-    overrides = {}
-    for pair in pairs:
-        key, sign, value = pair.partition('=')
-        if not sign or not key:
-            raise SettingsError(
-                f"'--set {pair}' is not KEY=VALUE", key=key, remedy='for example signals.cutoff=20'
-            )
-        overrides[key.strip()] = value.strip()
-    return overrides
-
-
-def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any]:
-    """Return the recordings to validate on, and how to filter them."""
-    from ..config.experiment_file import load_experiment
-    from ..config.sources import open_recording
-    from ..data.recording_config import MotorSide, RecordingEntry
-
-    joints = result.robot.joints
-    if options.recordings.suffix in ('.yaml', '.yml') and options.recordings.is_file():
-        experiment = load_experiment(options.recordings, overrides_of(options.overrides))
-        if experiment.robot.open_gains:  # the result has found them
-            robot = replace(experiment.robot, drives=result.drives)
-            experiment = replace(experiment, robot=robot)
-        sources = experiment.sources('validation', joints)
-        if not sources:
-            raise SettingsError(
-                f"{options.recordings}: 'data.validation' names no recording",
-                key='data.validation',
-                file=str(options.recordings),
-                remedy='add one to the experiment file, or name a bag',
-            )
-        return sources, _signals(experiment, result.signals)
-    if options.overrides:
-        raise SettingsError(
-            '--set needs an experiment file', remedy='name one in place of the bag'
-        )
-    entry = RecordingEntry(file=str(options.recordings))
-    if not entry.is_factor:
-        entry = RecordingEntry(
-            file=entry.file,
-            format='rosbag2',
-            topic=options.topic,
-            motor=None if options.motor_topic is None else MotorSide(topic=options.motor_topic),
-        )
-    source = open_recording(entry, joints, result.drives, elastic=result.model.elastic)
-    return (source,), result.signals
-
-
-def _signals(experiment: Any, own: Any) -> Any:
-    """Return a result's own settings of signals with those that an experiment file gives."""
-    given = [
-        key.removeprefix('signals.') for key in experiment.given if key.startswith('signals.')
-    ]
-    return replace(own, **{key: getattr(experiment.signals, key) for key in given})
+@contextmanager
+def needing_ros(
+    purpose: str,
+    remedy: str = "run 'make setup' in the sources, or source your ROS 2 workspace",
+    what: str = 'ROS 2',
+) -> Iterator[None]:
+    """Raise an error with the remedy where an import within fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise IdentificationError(f'{purpose} needs {what} ({error})', remedy=remedy) from error

@@ -1,47 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exit codes, warnings and errors of the command line."""
+"""Exit codes, warnings, errors and files of the command line."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 import gc
 import os
+from pathlib import Path
 import sys
 from typing import Any, TextIO
 import warnings
 
-from ..errors import ConsistencyError, IdentificationWarning
+from ..errors import ConsistencyError, IdentificationError, IdentificationWarning
 
-EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED = range(5)
-EXIT_NOT_WRITTEN = 5
+EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED, EXIT_NOT_WRITTEN = range(
+    6
+)
 EXIT_INTERRUPTED = 130
-
-REQUIREMENTS = ('physical', 'plausible')
-"""Demands on parameters, the latter includes the former."""
-
-
-def add_requirement(parser: argparse.ArgumentParser) -> None:
-    """Add ``--require`` and its earlier form ``--require-physical``."""
-    parser.add_argument(
-        '--require',
-        choices=REQUIREMENTS,
-        help='exit with code 3 if the parameters are physically inconsistent (physical), or also '
-        'if they are implausible beside prior and shapes (plausible)',
-    )
-    parser.add_argument(
-        '--require-physical',
-        action='store_const',
-        dest='require',
-        const='plausible',
-        help='the same as --require plausible',
-    )
 
 
 def require(demand: str | None, *, physical: bool, plausible: bool) -> int:
     """
-    Return the exit code of parameters that meet a demand, one of `REQUIREMENTS` or None.
+    Return the exit code of parameters that meet a demand: physical, plausible or None.
 
     Raises
     ------
@@ -79,13 +60,13 @@ def without_collection() -> Iterator[None]:
 def plain_warnings() -> Iterator[None]:
     """Show our own warnings without the place in the program that they come from."""
     with warnings.catch_warnings():
-        show = warnings.showwarning
+        shown = warnings.showwarning
 
         def plain(message: Any, category: type[Warning], *place: Any, **rest: Any) -> None:
             if issubclass(category, IdentificationWarning):
                 warn([str(message)])
             else:
-                show(message, category, *place, **rest)
+                shown(message, category, *place, **rest)
 
         warnings.showwarning = plain
         yield
@@ -95,15 +76,10 @@ _BOLD, _RED, _GREEN, _YELLOW = '1', '31;1', '32;1', '33;1'
 _VERDICTS = {'Good': _GREEN, 'Usable': _YELLOW, 'Do not use': _RED}
 
 
-def coloured(stream: TextIO) -> bool:
-    """Return true for a terminal, unless ``NO_COLOR`` is set or it has no colours."""
-    plain = os.environ.get('NO_COLOR') or os.environ.get('TERM', '') in ('', 'dumb')
-    return stream.isatty() and not plain
-
-
 def paint(text: str, style: str, stream: TextIO) -> str:
-    """Return a text in a style (numbers of ANSI's SGR), if the stream has colours."""
-    return f'\033[{style}m{text}\033[0m' if coloured(stream) else text
+    """Return a text in a style (numbers of ANSI's SGR) for a terminal with colours."""
+    plain = os.environ.get('NO_COLOR') or os.environ.get('TERM', '') in ('', 'dumb')
+    return f'\033[{style}m{text}\033[0m' if style and stream.isatty() and not plain else text
 
 
 def show(text: str) -> None:
@@ -111,7 +87,18 @@ def show(text: str) -> None:
     for line in text.split('\n'):
         style = _BOLD if line.startswith(('== ', '-- ')) else ''
         style = next((s for word, s in _VERDICTS.items() if line.startswith(f'{word} ')), style)
-        print(paint(line, style, sys.stdout) if style else line)
+        print(paint(line, style, sys.stdout))
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file and print its path; raises IdentificationError where that is impossible."""
+    try:
+        path.write_text(text, encoding='utf-8')
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write '{path}': {error.strerror}", file=str(path)
+        ) from error
+    print(f'wrote {path}')
 
 
 def warn(texts: Iterable[str]) -> None:

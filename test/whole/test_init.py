@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.cli.init import KINDS
+from robot_identification.cli.experiment import KINDS
 from robot_identification.data.drives import EFFORT_KINDS
 from robot_identification.results.result import read_result
 

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Commands on experiment files: ``init``, ``schema``, ``structure``, ``filters``, ``diagnose``.
+
+The first two help to write them; the others show what they lead to.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+import sys
+
+from ..errors import one_of, SettingsError
+from .options import argument, command, EXPERIMENT, experiment_of, flag, OVERRIDES, positive
+from .output import EXIT_OK
+
+KINDS = ('joint_torque', 'motor_torque', 'motor_current')
+
+
+@command(
+    argument('urdf', type=Path, help='the URDF, xacro or MJCF file of the robot'),
+    argument(
+        'recordings', type=Path, nargs='+', metavar='RECORDING', help='files or rosbag2 folders'
+    ),
+    argument(
+        '--effort-kind', choices=KINDS, help='kind of the recorded efforts (default: asked for)'
+    ),
+    argument(
+        '--gains',
+        type=float,
+        nargs='+',
+        metavar='K',
+        help='effort at the joint by recorded effort [N m/A], one a joint; without them the gains '
+        'of motor currents are found from the recordings',
+    ),
+    argument(
+        '--gear-ratios',
+        type=float,
+        nargs='+',
+        metavar='N',
+        help='of data recorded at the motors: motor turns by joint turn, one a joint',
+    ),
+    argument(
+        '--position-offsets',
+        type=float,
+        nargs='+',
+        metavar='Q',
+        help='positions of the joints in the URDF where the recorded ones are 0 [rad or m]',
+    ),
+    flag('--degrees', help='positions are in degrees'),
+    argument(
+        '--rate', type=positive, metavar='HZ', help='sampling rate of tables without time stamps'
+    ),
+    argument(
+        '-o',
+        '--out',
+        type=Path,
+        default=Path('experiment.yaml'),
+        metavar='FILE',
+        help='file to write',
+    ),
+    flag('--force', help='replace the file if it exists'),
+)
+def init(options: argparse.Namespace) -> int:
+    r"""
+    Write an experiment file from a URDF and recordings.
+
+    Look at recordings (csv, npz, rosbag2), find the columns of time, positions, velocities
+    and efforts of the URDF's joints, the unit and rate of the stamps, and write an
+    experiment file with comments, from which 'identify' runs. Of several recordings the
+    last one is kept for validation. What the effort is (joint torque, motor torque, motor
+    current) no recording tells for certain: it is asked for, with what speaks for which.
+
+    Examples
+    --------
+    robot-identification init robot.urdf run1.csv run2.csv
+    robot-identification init robot.urdf recordings/first recordings/second \
+        --effort-kind joint_torque
+    robot-identification init ur.urdf run.csv --effort-kind motor_current \
+        --gains 14.9 13.3 11.1 10.6 11.0 11.5
+    """
+    from ..config.draft import draft, DraftSettings
+    from ..config.experiment_file import experiment_from
+    from ..options.document import parse_document
+    from ..results.saving import require_writable
+
+    if options.out.exists() and not options.force:
+        raise SettingsError(
+            f"'{options.out}' exists already",
+            file=str(options.out),
+            remedy='name another file with --out, or give --force',
+        )
+    require_writable(options.out.parent)
+    settings = DraftSettings(
+        effort_kind=options.effort_kind,
+        rate=options.rate,
+        gear_ratios=options.gear_ratios and tuple(options.gear_ratios),
+        position_offsets=options.position_offsets and tuple(options.position_offsets),
+        gains=options.gains and tuple(options.gains),
+        degrees=options.degrees,
+    )
+    found = draft(options.urdf, options.recordings, settings)
+    print(found.summary())
+    if settings.effort_kind is None:
+        found = replace(found, settings=replace(settings, effort_kind=_asked()))
+    text = found.text(options.urdf, options.out.parent)
+    experiment_from(parse_document(text, str(options.out)), options.out.parent)
+    options.out.write_text(text, encoding='utf-8')
+    print(f'\nwrote {options.out}\nnext: robot-identification identify {options.out}')
+    return EXIT_OK
+
+
+def _asked() -> str:
+    """Ask for the kind of effort on a terminal."""
+    if sys.stdin.isatty():
+        print('\nWhat is the effort in the recordings?')
+        for number, kind in enumerate(KINDS, 1):
+            print(f'  {number}  {kind}')
+        print('number: ', end='', flush=True)
+        answer = sys.stdin.readline().strip()
+        chosen = {**dict(zip('123', KINDS, strict=True)), **dict(zip(KINDS, KINDS, strict=True))}
+        if answer in chosen:
+            return chosen[answer]
+    raise SettingsError(
+        'the kind of the recorded effort is not given',
+        key='robot.effort_kind',
+        remedy='see the documentation of the driver, and give --effort-kind '
+        'joint_torque, motor_torque or motor_current',
+    )
+
+
+@command()
+def schema(options: argparse.Namespace) -> int:
+    """
+    Print the JSON schema of the experiment file.
+
+    Print the JSON schema of the experiment file. Editors with a YAML language server
+    complete and check files whose first line is
+      # yaml-language-server: $schema=PATH
+    as 'init' writes it.
+    """
+    from ..config.experiment_file import schema_text
+
+    sys.stdout.write(schema_text())
+    return EXIT_OK
+
+
+@command(EXPERIMENT, OVERRIDES)
+def structure(options: argparse.Namespace) -> int:
+    """
+    Print which parameters motions can identify.
+
+    Print the parameters of the robot and the model that an experiment file describes by
+    what can be known of them at best: those that can be identified alone, those that can
+    in combination with others, with the combinations, and those that act in no motion.
+    No recording is read.
+
+    Examples
+    --------
+    robot-identification structure experiment.yaml --set robot.gravity='[0, -9.81, 0]'
+    """
+    from ..base_parameters import structure
+    from ..regressor import build
+
+    experiment = experiment_of(options)
+    robot, model = experiment.build_robot(), experiment.robot.model
+    print(structure(build(robot, model), robot, grouping=model.grouping).summary())
+    return EXIT_OK
+
+
+@command(
+    EXPERIMENT,
+    argument(
+        '--rate',
+        type=positive,
+        metavar='HZ',
+        help="sampling rate (default: the first recording's)",
+    ),
+    argument(
+        '--compare',
+        action='append',
+        default=[],
+        metavar='METHOD',
+        help='show another signals.method, too; may be given several times',
+    ),
+    argument('--out', type=Path, metavar='FILE', help='page with the curves to write, .html'),
+    OVERRIDES,
+)
+def filters(options: argparse.Namespace) -> int:
+    r"""
+    Show what an experiment file's filter does to motions and noise.
+
+    Print the frequency response of the method that signals.method names: what it makes of
+    the position, velocity, acceleration and effort of a sine, as a share of the true ones,
+    and how much noise it lets through. docs/explanation/filters.md explains how to
+    choose by it.
+
+    Examples
+    --------
+    robot-identification filters experiment.yaml
+    robot-identification filters experiment.yaml --compare butterworth \
+        --set signals.method=polynomial_approximation --out filters.html
+    """
+    from ..results.report.filters import curve_frequencies, response_figures
+    from ..results.report.html import write_figures
+    from ..signals import sample_rate
+    from ..signals.responses import decimated_nyquist, frequency_response
+    from ..signals.settings import METHODS
+
+    experiment = experiment_of(options)
+    signals = experiment.signals
+    rate = options.rate or signals.sample_rate or sample_rate(experiment.sources()[0])
+    methods = dict.fromkeys((signals.method, *options.compare))
+    for method in methods:
+        if method not in METHODS:
+            raise SettingsError(
+                f"'--compare {method}' is no method", remedy=f'there are {one_of(METHODS)}'
+            )
+    chosen = [replace(signals, method=method) for method in methods]
+    print('\n\n'.join(frequency_response(each, rate).table() for each in chosen))
+    if options.out is not None:
+        curves = [frequency_response(each, rate, curve_frequencies(rate)) for each in chosen]
+        figures = response_figures(curves, decimated_nyquist(signals, rate))
+        text = f'Shares of the true signals at {rate:g} Hz'
+        page = write_figures(options.out, 'Frequency response of the filters', text, figures)
+        print(f'\nwrote {page}')
+    return EXIT_OK
+
+
+@command(EXPERIMENT, OVERRIDES)
+def diagnose(options: argparse.Namespace) -> int:
+    """
+    Diagnose faults of the recordings of an experiment file.
+
+    Try single explanations of what the recordings of data.identification show: degrees or
+    milliseconds, an effort with the wrong sign or scale, joints in the wrong columns, a
+    zero offset, another direction of gravity, efforts that are late or without gravity, a
+    load that the URDF lacks, and more. Print those that fit decisively better, each with
+    its evidence and the key that mends it.
+
+    Examples
+    --------
+    robot-identification diagnose experiment.yaml
+    robot-identification diagnose experiment.yaml --set 'robot.gravity=[0, 0, 9.81]'
+    """
+    from ..config.problem import IdentificationProblem
+    from ..estimation.diagnosis import diagnose
+    from ..reduction import recordings_among
+
+    experiment = experiment_of(options)
+    problem = IdentificationProblem.of(experiment)
+    sources = recordings_among(experiment.sources('identification', problem.robot.joints))
+    if not sources:
+        raise SettingsError(
+            f"{options.experiment}: 'data.identification' names no recording",
+            key='data.identification',
+            file=str(options.experiment),
+            remedy='add one; factors do not have the samples that a diagnosis takes',
+        )
+    print(diagnose(problem.robot, sources, problem.model, problem.prior()).summary())
+    return EXIT_OK

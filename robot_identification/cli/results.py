@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on results and recordings: ``validate``, ``replay``, ``plot``, ``compare``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import one_of, SettingsError
+from ..progress import part, progress_bar
+from .options import argument, command, experiment_of, OVERRIDES, positive, QUIET, RESULT, TOPIC
+from .output import EXIT_OK, show
+
+RECORDINGS = (
+    RESULT,
+    argument(
+        'recordings',
+        type=Path,
+        help='a rosbag2 folder or file with /joint_states, a factor, or an experiment file, whose '
+        'data.validation is taken',
+    ),
+    TOPIC,
+    argument(
+        '--motor-topic',
+        metavar='TOPIC',
+        help="topic with the motors' states where joints are elastic (default: that of --topic)",
+    ),
+)
+
+
+def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any]:
+    """Return the recordings to validate on, and how to filter them."""
+    from ..config.sources import open_recording
+    from ..data.recording_config import MotorSide, RecordingEntry
+
+    joints = result.robot.joints
+    if options.recordings.suffix in ('.yaml', '.yml') and options.recordings.is_file():
+        options.experiment = options.recordings
+        experiment = experiment_of(options)
+        if experiment.robot.open_gains:  # the result has found them
+            robot = replace(experiment.robot, drives=result.drives)
+            experiment = replace(experiment, robot=robot)
+        sources = experiment.sources('validation', joints)
+        if not sources:
+            raise SettingsError(
+                f"{options.recordings}: 'data.validation' names no recording",
+                key='data.validation',
+                file=str(options.recordings),
+                remedy='add one to the experiment file, or name a bag',
+            )
+        # what the file leaves out is as in the result
+        names = [key.partition('.')[2] for key in experiment.given if key.startswith('signals.')]
+        given = {name: getattr(experiment.signals, name) for name in names}
+        return sources, replace(result.signals, **given)
+    if options.overrides:
+        raise SettingsError(
+            '--set needs an experiment file', remedy='name one in place of the bag'
+        )
+    entry = RecordingEntry(file=str(options.recordings))
+    if not entry.is_factor:
+        motors = getattr(options, 'motor_topic', None)
+        entry = RecordingEntry(
+            file=entry.file,
+            format='rosbag2',
+            topic=options.topic,
+            motor=None if motors is None else MotorSide(topic=motors),
+        )
+    source = open_recording(entry, joints, result.drives, elastic=result.model.elastic)
+    return (source,), result.signals
+
+
+@command(
+    *RECORDINGS,
+    argument(
+        '--predictions',
+        type=Path,
+        metavar='FILE',
+        help='write time, <joint>.measured and <joint>.predicted of every sample as CSV; with '
+        'several recordings FILE_1.csv, FILE_2.csv, ...',
+    ),
+    OVERRIDES,
+    QUIET,
+)
+def validate(options: argparse.Namespace) -> int:
+    r"""
+    Predict the effort of other recordings with identified parameters.
+
+    Predict the effort of recordings that the identification has not seen, and print by how
+    much the prediction misses what was measured, joint by joint, after a verdict by these
+    errors, those of the fit and the speeds alone.
+
+    Examples
+    --------
+    robot-identification validate results/result.yaml recordings/second_run
+    robot-identification validate results/result.yaml experiment.yaml
+    robot-identification validate results/result.yaml experiment.yaml \
+        --predictions predictions.csv
+    """
+    from ..results.prediction_file import write_predictions
+    from ..results.result import read_result
+    from ..results.verdict import validation_verdict
+    from ..revalidation import predict_stored, validate_stored
+
+    result = read_result(options.result)
+    sources, signals = recordings_of(options, result)
+    files = _prediction_files(options, sources)
+    with progress_bar(enabled=not options.quiet) as progress:
+        validations = validate_stored(result, sources, signals=signals, progress=progress)
+    verdict = validation_verdict(result, validations)
+    verdict_text = verdict.summary('Verdict by the validation alone')
+    show('\n\n'.join([verdict_text, *(validation.summary() for validation in validations)]))
+    for file, source in zip(files, sources, strict=False):
+        write_predictions(file, predict_stored(result, source))
+        print(f'wrote {file}')
+    return EXIT_OK
+
+
+def _prediction_files(options: argparse.Namespace, sources: tuple[Any, ...]) -> tuple[Path, ...]:
+    """Return the files for predictions, none of which may be one that is read."""
+    from ..results.prediction_file import numbered
+
+    if options.predictions is None:
+        return ()
+    files = numbered(options.predictions, len(sources))
+    read = [options.result, options.recordings]
+    for source in sources:
+        read += source.entry.files(source.base).values()
+    for file in files:
+        if any(file.exists() and path.exists() and file.samefile(path) for path in read):
+            raise SettingsError(
+                f"'--predictions {options.predictions}' would replace '{file}', which is read",
+                value=str(file),
+                remedy='choose another file',
+            )
+    return files
+
+
+@command(
+    *RECORDINGS,
+    argument(
+        '--horizon',
+        type=positive,
+        default=0.5,
+        metavar='SECONDS',
+        help='time that the robot moves by efforts alone',
+    ),
+    OVERRIDES,
+)
+def replay(options: argparse.Namespace) -> int:
+    """
+    Play recorded efforts to the robot in MuJoCo, before and after the identification.
+
+    Play the efforts of recordings to the robot in MuJoCo, by its prior and as identified,
+    and print how far it ends from the recorded motion. After every horizon the robot is
+    put back onto the recording.
+
+    Examples
+    --------
+    robot-identification replay results/result.yaml recordings/second_run
+    robot-identification replay results/result.yaml experiment.yaml --horizon 0.2
+    """
+    from ..reduction import recordings_among
+    from ..results.result import read_result
+    from ..simulation.replay import replay
+
+    result = read_result(options.result)
+    sources, signals = recordings_of(options, result)
+    played = replay(result, recordings_among(sources), signals=signals, horizon=options.horizon)
+    print(played.summary())
+    return EXIT_OK
+
+
+@command(
+    RESULT,
+    argument(
+        'recordings',
+        type=Path,
+        nargs='?',
+        metavar='RECORDING',
+        help='a rosbag2 folder or file, or an experiment file, whose data.validation is taken',
+    ),
+    argument(
+        '--joint', nargs='+', default=[], metavar='JOINT', help='joints to draw (default: all)'
+    ),
+    TOPIC,
+    argument(
+        '--out',
+        type=Path,
+        default=Path('efforts.html'),
+        metavar='FILE',
+        help='page to write, .html; several recordings are numbered',
+    ),
+    OVERRIDES,
+    QUIET,
+)
+def plot(options: argparse.Namespace) -> int:
+    """
+    Draw measured and predicted efforts of chosen joints.
+
+    Predict recordings by a result, and draw the measured and predicted effort of chosen
+    joints over time with their difference, on a page to zoom in. Without RECORDING these
+    are the result's own: those it was validated on, or else those it was identified from.
+
+    Examples
+    --------
+    robot-identification plot results/result.yaml --joint joint_2 joint_3
+    robot-identification plot results/result.yaml recordings/second --out second.html
+    """
+    from ..results.prediction_file import numbered
+    from ..results.report.fit_plots import effort_figures
+    from ..results.report.html import write_figures
+    from ..results.result import read_result
+    from ..revalidation import validate_stored
+
+    result = read_result(options.result)
+    joints = result.robot.joints
+    for joint in options.joint:
+        if joint not in joints:
+            raise SettingsError(
+                f"'--joint {joint}' is no joint of the result",
+                value=joint,
+                remedy=f'its joints are {one_of(joints)}',
+            )
+    sources, signals = (_own if options.recordings is None else recordings_of)(options, result)
+    with progress_bar(enabled=not options.quiet) as progress:
+        found = validate_stored(result, sources, signals=signals, progress=progress)
+    chosen = [joints.index(joint) for joint in options.joint or joints]
+    units = result.robot.effort_units
+    for file, seen in zip(numbered(options.out, len(found)), found, strict=True):
+        trace = replace(
+            seen.trace,
+            measured=seen.trace.measured[:, chosen],
+            predicted=seen.trace.predicted[:, chosen],
+            keep=seen.trace.keep[:, chosen],
+        )
+        figures = effort_figures(
+            trace, [seen.joints[j] for j in chosen], [units[j] for j in chosen], time='recording'
+        )
+        page = write_figures(
+            file, f'Efforts of {result.robot.name}', ', '.join(seen.sources), figures
+        )
+        print(f'wrote {page}')
+    return EXIT_OK
+
+
+def _own(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any]:
+    """Return the recordings that the result names, and how they are filtered."""
+    if not result.document.get('experiment'):
+        raise SettingsError(
+            f"'{options.result}' names no recordings",
+            file=str(options.result),
+            remedy='name one behind it',
+        )
+    options.experiment = options.result
+    experiment = experiment_of(options)
+    experiment = replace(experiment, robot=replace(experiment.robot, drives=result.drives))
+    kind = 'validation' if experiment.data.validation else 'identification'
+    return experiment.sources(kind, result.robot.joints), result.signals
+
+
+@command(
+    argument('results', type=Path, nargs='+', metavar='RESULT', help='result.yaml files'),
+    argument(
+        '--on',
+        dest='recordings',
+        type=Path,
+        metavar='RECORDING',
+        help='predict these recordings by all results: a rosbag2 folder or file, a factor, or an '
+        'experiment file, whose data.validation is taken',
+    ),
+    TOPIC,
+    argument(
+        '--significance',
+        type=float,
+        default=0.01,
+        metavar='P',
+        help='probability that equal robots show any difference',
+    ),
+    OVERRIDES,
+    QUIET,
+)
+def compare(options: argparse.Namespace) -> int:
+    """
+    Compare results: parameters that differ significantly, errors on common recordings.
+
+    Print the base parameters of results side by side with their 95 % intervals, mark those
+    that differ significantly from the first result's, and print the errors of all results
+    on recordings: those given with --on, else those that all of them were validated on.
+
+    Examples
+    --------
+    robot-identification compare monday/result.yaml tuesday/result.yaml
+    robot-identification compare plain/result.yaml other/result.yaml --on experiment.yaml
+    """
+    from ..fleet.comparison import compare_results
+    from ..results.result import read_result
+
+    if len(options.results) < 2:
+        raise SettingsError(
+            'there is one result only', remedy='name at least two result.yaml files'
+        )
+    results = [read_result(path) for path in options.results]
+    names = [str(path) for path in options.results]
+    comparison = compare_results(results, names, _errors(options, results), options.significance)
+    show(comparison.summary())
+    return EXIT_OK
+
+
+def _errors(options: argparse.Namespace, results: list[Any]) -> dict[str, Any]:
+    """Return the errors on the given recordings, or on those that all results have seen."""
+    import numpy as np
+
+    from ..revalidation import validate_stored
+
+    joints = results[0].robot.joints
+    by_result: list[dict[str, list[float]]] = []
+    with progress_bar(enabled=not options.quiet) as progress:
+        for r, result in enumerate(results):
+            if options.recordings is None:
+                known = result.document.get('validation') or ()
+                by_result.append({', '.join(v['sources']): _row(v, joints) for v in known})
+                continue
+            sources, signals = recordings_of(options, result)
+            share = part(progress, r / len(results), (r + 1) / len(results))
+            found = validate_stored(result, sources, signals=signals, progress=share)
+            by_result.append(
+                {
+                    source.source: _row(validation.to_dict(), joints)
+                    for source, validation in zip(sources, found, strict=True)
+                }
+            )
+    common = [name for name in by_result[0] if all(name in each for each in by_result)]
+    return {name: np.array([each[name] for each in by_result]) for name in common}
+
+
+def _row(validation: Any, joints: tuple[str, ...]) -> list[float]:
+    """Return the relative errors of the joints and of all in a stored validation [%]."""
+    fits = [validation['joints'].get(joint, {}).get('relative_error') for joint in joints]
+    return [
+        float('nan') if error is None else error for error in (*fits, validation['relative_error'])
+    ]
