@@ -3,9 +3,7 @@
 Cross-validation over contiguous stretches of the recordings.
 
 The rows of the recordings are cut into `FOLDS` stretches.  Base parameters are fitted to all but
-one and predict that one.  Normal matrices of each stretch and joint make that cheap.  The fit is
-weighted least squares, its weights iterated from the residuals of the joint fit, with a weak pull
-towards the prior.
+one and predict that one; normal matrices of each stretch and joint make that cheap.
 """
 
 from __future__ import annotations
@@ -44,6 +42,7 @@ INDEPENDENT_RATE = 2.0
 LONGEST = 600.0
 """Time that is looked at of each recording [s]."""
 
+_MOST_BLOCKS = int(LONGEST * 1000.0 / 512.0)  # of `LONGEST` at a rate of a kilohertz
 _LEAST = 1e-3  # share of the effort below which residuals are not compared
 _LEAST_GAIN = 1e-3  # of the logarithm of the residual
 _PULL = 1e-5  # of the scaled normal matrix, towards the prior
@@ -149,35 +148,29 @@ class FoldedRows:
         for source in sources:
             blocks = row_blocks(source, regressor, base, signals)
             for _, group in itertools.groupby(blocks, key=lambda block: block.segment):
-                parts = list(itertools.islice(group, _most_blocks()))
+                parts = list(itertools.islice(group, _MOST_BLOCKS))
                 pattern = parts[0].pattern
                 time = np.concatenate([block.time for block in parts])
                 if time.size < 2:
                     continue
                 rate = 1.0 / float(np.median(np.diff(time)))
+                others = ('effort', 'position', 'velocity')
                 stretches.append(
                     Stretch(
                         np.hstack([block.entries for block in parts]),
-                        np.vstack([block.effort for block in parts]),
-                        np.vstack([block.position for block in parts]),
-                        np.vstack([block.velocity for block in parts]),
+                        *(np.vstack([getattr(block, name) for block in parts]) for name in others),
                     )
                 )
         assert pattern is not None
         values = base.regrouping @ urdf_prior(robot, model).values
-        owners = [name.rpartition('.') for name in base.names]
-        own = np.array(
-            [
-                [owner == joint and symbol in _OWN for owner, _, symbol in owners]
-                for joint in robot.joints
-            ]
-        )
+        owners = [name.rpartition('.')[::2] for name in base.names]
+        own = [[owner == j and symbol in _OWN for owner, symbol in owners] for j in robot.joints]
         return cls(
             columns=pattern.columns,
             width=base.n_base,
             prior=values,
             stds=np.full(base.n_base, np.inf),
-            own=own,
+            own=np.array(own),
             driven=driven_rows(regressor),
             rate=rate,
             stretches=tuple(stretches),
@@ -205,34 +198,22 @@ class FoldedRows:
 
         Their coefficients are the shares of gravity along the directions.
         """
-        base = self.fit()
-        ends = np.cumsum([c.size for c in self.columns])
-        starts = np.concatenate(([0], ends[:-1]))
-        rigid = np.where(self.own.any(axis=0), 0.0, base)
-        efforts = []
-        for direction in directions:
-            regressor = build(robot.with_gravity(direction.tolist()), model)
-            efforts.append(
-                [
-                    (
-                        regressor.rows(
-                            Motion(
-                                s.position, np.zeros_like(s.position), np.zeros_like(s.position)
-                            )
-                        ).reshape(len(s.position), self.n_joints, -1)[
-                            :, :, self.structure.independent
-                        ]
-                        @ rigid
-                    ).T
-                    for s in self.stretches
-                ]
-            )
+        rigid = np.where(self.own.any(axis=0), 0.0, self.fit())
+        turned = [build(robot.with_gravity(each.tolist()), model) for each in directions]
         stretches = []
-        for i, stretch in enumerate(self.stretches):
-            parts = []
-            for joint, (start, end) in enumerate(zip(starts, ends, strict=True)):
-                parts.append(stretch.signals[start:end])
-                parts.extend(of_direction[i][joint][None] for of_direction in efforts)
+        for stretch in self.stretches:
+            still, shape = np.zeros_like(stretch.position), (*stretch.position.shape, -1)
+            motion = Motion(stretch.position, still, still)
+            weights = np.array(
+                [
+                    each.rows(motion).reshape(shape)[:, :, self.structure.independent] @ rigid
+                    for each in turned
+                ]
+            )  # (directions, m, n)
+            parts = [
+                np.vstack([part, weights[:, :, joint]])
+                for joint, part in enumerate(self._by_joint(stretch))
+            ]
             stretches.append(replace(stretch, signals=np.vstack(parts)))
         added = np.arange(self.width, self.width + len(directions))
         return replace(
@@ -244,6 +225,10 @@ class FoldedRows:
             own=np.hstack([self.own, np.zeros((self.n_joints, len(directions)), dtype=bool)]),
             stretches=tuple(stretches),
         )
+
+    def _by_joint(self, stretch: Stretch) -> list[np.ndarray]:
+        """Return the entries of each joint's rows."""
+        return np.split(stretch.signals, np.cumsum([c.size for c in self.columns])[:-1])
 
     def grams(self, zone: np.ndarray | None = None) -> np.ndarray:
         """Return (FOLDS, n, b + 1, b + 1) normal matrices of rows faster than the dead zone."""
@@ -258,17 +243,12 @@ class FoldedRows:
                 part = slice(max(bounds[fold], first) - first, min(bounds[fold + 1], last) - first)
                 if part.stop <= part.start:
                     continue
-                start = 0
-                for joint, columns in enumerate(self.columns):
-                    stop = start + columns.size
-                    rows = np.vstack(
-                        [stretch.signals[start:stop, part], stretch.effort[part, joint]]
-                    )
+                for joint, entries in enumerate(self._by_joint(stretch)):
+                    rows = np.vstack([entries[:, part], stretch.effort[part, joint]])
                     if zone[joint] > 0.0:
                         rows = rows[:, np.abs(stretch.velocity[part, joint]) >= zone[joint]]
-                    places = np.append(columns, self.width)
+                    places = np.append(self.columns[joint], self.width)
                     found[fold, joint][np.ix_(places, places)] += rows @ rows.T
-                    start = stop
             first = last
         return found
 
@@ -349,11 +329,6 @@ class FoldedRows:
         pull[pull == 0.0] = 1.0
         matrix = total[:-1, :-1] + np.diag(pull)
         return _solved(matrix, total[:-1, -1] + pull * self.prior)
-
-
-def _most_blocks() -> int:
-    """Return the blocks of `LONGEST` at a rate of a kilohertz."""
-    return int(LONGEST * 1000.0 / 512.0)
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ there is what needs no model (`recording_faults`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -184,14 +185,14 @@ def diagnose(
     observed = observe(recordings) if _comparable(robot, model) else None
     if observed is None:
         return Diagnosis(tuple(found), np.empty(0))
-    try:
+    misfit = np.empty(0)
+    with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
         trial = Trial.of(robot, observed, model, prior)
-    except np.linalg.LinAlgError:  # efforts or positions beyond all measure
-        return Diagnosis(tuple(found), np.empty(0))
-    best = [trial.fault(each) for each in trial.explanations()]
-    if best:
-        found.insert(0, replace(best[0], alternatives=tuple(best[1:])))
-    return Diagnosis(tuple(found), trial.base.misfit)
+        misfit = trial.base.misfit
+        best = [trial.fault(each) for each in trial.explanations()]
+        if best:
+            found.insert(0, replace(best[0], alternatives=tuple(best[1:])))
+    return Diagnosis(tuple(found), misfit)
 
 
 @dataclass(frozen=True)

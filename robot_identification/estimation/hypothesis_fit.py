@@ -35,6 +35,7 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, Regressor
 from ..regressor.settings import ModelSettings
+from .log_det import LogDetProblem, minimise
 from .physical_constraints import (
     Body,
     drive_signs,
@@ -56,11 +57,10 @@ _BARRIER = 0.05
 _USUAL = 0.2
 _ROUNDS = 6
 _SETTLED = 0.1
-_STEPS = 60
-_DIAGONAL = np.arange(4)
-_NEAR = 0.3
-_RIDGE = 1e-6
-_UNSEEN = 1e-9
+_NEAR = 0.5
+"""Newton decrement at which a fit ends: hundredths of a nat decide nothing."""
+
+_RIDGE, _UNSEEN, _LEAST = 1e-6, 1e-9, 1e-14
 _FREE_ROUNDS, _FREE_RIDGE = 3, 1e-8
 _SLACK = 3.0
 """Cost above the bound from which on an unconstrained fit tells that no other is of interest."""
@@ -202,14 +202,24 @@ class HypothesisModel:
         return 0.5 * float((np.log(values) ** 2).sum()) if values.min() > 0.0 else np.inf
 
     def _solve(self, total: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Return the minimum of the Gram matrix's least squares with the divergence."""
         p = len(total) - 1
-        size = np.array(np.diag(total)[:p])
+        size = np.diag(total)[:p]
         # a column that nothing moves has to stay somewhere
         ridge = np.where(self._bodily(p), 1e-10, _RIDGE) * np.maximum(size, _UNSEEN * size.max())
-        problem = _Problem(
-            total[:p, :p] + np.diag(ridge), total[:p, p], self.places, self.units, self.positive
+        scale = np.sqrt(size + ridge)
+        values, axes = np.linalg.eigh((total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale)
+        root = np.sqrt(np.maximum(values, _LEAST))
+        problem = LogDetProblem(
+            matrix=(axes * root).T * scale,
+            target=(axes / root).T @ (total[:p, p] / scale),
+            places=self.places,
+            units=self.units,
+            weight=WEIGHT,
+            positive=self.positive,
+            barrier=_BARRIER,
         )
-        return problem.minimum(start)
+        return minimise(problem, start, _NEAR, near=True).chi
 
     def _begin(self, grams: np.ndarray) -> np.ndarray:
         """Return the prior's bodies with rotors and friction of a hundredth of the effort."""
@@ -227,91 +237,6 @@ class HypothesisModel:
         bodily = np.zeros(p, dtype=bool)
         bodily[self.places] = True
         return bodily
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """
-    Quadratic form, divergences and logarithms, minimised by Newton's method.
-
-    The same as `log_det.LogDetProblem`, by the Gram matrix: some hundred fits are compared, and
-    a few hundredths of a nat decide nothing.
-    """
-
-    gram: np.ndarray
-    target: np.ndarray
-    places: np.ndarray
-    units: np.ndarray
-    positive: np.ndarray
-
-    def value(self, chi: np.ndarray) -> float:
-        """Return what is minimised; infinite outside of the domain."""
-        margins = self.positive @ chi
-        if not (margins > 0.0).all():
-            return np.inf
-        bodies = (chi[self.places][:, None] @ self.flat).reshape(-1, 4, 4)
-        try:
-            roots = np.linalg.cholesky(bodies)
-        except np.linalg.LinAlgError:
-            return np.inf
-        log_det = 2.0 * np.log(roots[:, _DIAGONAL, _DIAGONAL]).sum()
-        trace = bodies[:, _DIAGONAL, _DIAGONAL].sum()
-        return float(
-            chi @ (0.5 * (self.gram @ chi) - self.target)
-            + 0.5 * WEIGHT * (trace - log_det)
-            - _BARRIER * np.log(margins).sum()
-        )
-
-    @property
-    def flat(self) -> np.ndarray:
-        """Return the units as rows, (n, 10, 16)."""
-        return self.units.reshape(-1, 10, 16)
-
-    def minimum(self, chi: np.ndarray) -> np.ndarray:
-        """Take damped Newton steps from a point inside."""
-        value = self.value(chi)
-        for _ in range(_STEPS):
-            try:
-                step, decrement = self._step(chi)
-            except np.linalg.LinAlgError:  # magnitudes that differ by all digits
-                return chi
-            length = 1.0
-            while (reached := self.value(chi + length * step)) > value - 0.1 * length * decrement:
-                length *= 0.5
-                if length < 1e-9:
-                    return chi
-            chi, value = chi + length * step, reached
-            if decrement < _NEAR:
-                break
-        return chi
-
-    def _step(self, chi: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return Newton's step and the square of its decrement."""
-        bodies = (chi[self.places][:, None] @ self.flat).reshape(-1, 4, 4)
-        inverse = np.linalg.inv(bodies)
-        margins = self.positive @ chi
-        gradient = self.gram @ chi - self.target - _BARRIER * (1.0 / margins) @ self.positive
-        # X^-1 U_i, so that the Hessian is tr(X^-1 U_i X^-1 U_j)
-        turned = inverse[:, None] @ self.units
-        slopes = np.trace(self.units, axis1=2, axis2=3) - np.trace(turned, axis1=2, axis2=3)
-        gradient[self.places] += 0.5 * WEIGHT * slopes
-        rows = turned.reshape(-1, 10, 16)
-        columns = np.swapaxes(turned, 2, 3).reshape(-1, 10, 16)
-        hessian = self.gram.copy()
-        hessian[self.places[:, :, None], self.places[:, None, :]] += (
-            0.5 * WEIGHT * (rows @ np.swapaxes(columns, 1, 2))
-        )
-        scaled = self.positive / margins[:, None]
-        hessian += _BARRIER * scaled.T @ scaled
-        diagonal = np.diag(hessian)
-        if not (diagonal > 0.0).all():
-            raise np.linalg.LinAlgError('rounding left the bodies singular')
-        scale = 1.0 / np.sqrt(diagonal)
-        hessian *= scale[:, None] * scale
-        hessian[np.diag_indices_from(hessian)] += 1e-12
-        factor = scipy.linalg.cho_factor(hessian, check_finite=False)
-        step = -scale * scipy.linalg.cho_solve(factor, scale * gradient, check_finite=False)
-        return step, float(-gradient @ step)
 
 
 def _free_fit(grams: np.ndarray) -> HypothesisFit:

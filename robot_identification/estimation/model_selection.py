@@ -213,23 +213,21 @@ def choose_model(
     return ModelSelection(search.model, search.signals, search.tilt, tuple(search.choices))
 
 
+@dataclass
 class _Search:
     """Settings as far as they are chosen, and the rows for them."""
 
-    def __init__(
-        self,
-        sources: tuple[RecordingSource, ...],
-        robot: Robot,
-        model: ModelSettings,
-        signals: SignalSettings,
-        given: frozenset[str],
-        present: SignalSettings | None,
-        progress: Progress,
-    ) -> None:
-        self.sources, self.robot, self.model, self.given = sources, robot, model, given
-        self.signals, self.present, self.progress = signals, present, progress
+    sources: Sequence[RecordingSource]
+    robot: Robot
+    model: ModelSettings
+    signals: SignalSettings
+    given: frozenset[str]
+    present: SignalSettings | None
+    progress: Progress
+
+    def __post_init__(self) -> None:
         self.tilt = np.zeros(3)
-        self.zone = np.zeros(robot.n_joints)
+        self.zone = np.zeros(self.robot.n_joints)
         self.choices: list[Choice] = []
         self._rows: FoldedRows | None = None
         self._structures: dict[object, BaseStructure] = {}
@@ -286,34 +284,27 @@ class _Search:
         # where every filter leaves too few, the fit says so
         found = [one for one in found if one[2].determined(one[1].cutoff)] or found
         # among equals the highest cut-off frequency: it distorts fast motions least
-        found.sort(key=lambda candidate: (not self._in_force(candidate[1]), -candidate[1].cutoff))
+        kept = None if self.present is None else (self.present.method, self.present.cutoff)
+        found.sort(key=lambda one: ((one[1].method, one[1].cutoff) != kept, -one[1].cutoff))
         best = found[simplest(np.array([candidate[0].mean(axis=1) for candidate in found]))]
         if len(pairs) == 1:
             self._rows = best[2]
             return
-        default = min(found, key=lambda candidate: _distance(candidate[1], self.signals))
-        cost, self.signals, self._rows = best
+        was, (cost, self.signals, self._rows) = self.signals, best
+        default = min(
+            found, key=lambda one: (one[1].method != was.method, abs(one[1].cutoff - was.cutoff))
+        )
         gain = relative_gain(cost, default[0])
         reference = f'against {default[1].method} at {default[1].cutoff:g} Hz'
-        if 'signals.method' not in self.given:
-            self._note('signals.method', self.signals.method, gain, reference)
-        if 'signals.cutoff' not in self.given:
-            self._note('signals.cutoff', self.signals.cutoff, gain, reference)
-
-    def _in_force(self, signals: SignalSettings) -> bool:
-        """Return whether a candidate has the filter that is in force."""
-        present = self.present
-        return present is not None and (signals.method, signals.cutoff) == (
-            present.method,
-            present.cutoff,
-        )
+        for key in ('method', 'cutoff'):
+            if f'signals.{key}' not in self.given:
+                self._note(f'signals.{key}', getattr(self.signals, key), gain, reference)
 
     def choose_breakaway(self) -> None:
         """Choose each joint's breakaway displacement."""
         if 'robot.breakaway' in self.given or 'coulomb' not in self.model.friction:
             return
-        plain = self.rows
-        base, before = plain.fit(), plain.cost()
+        base = self.rows.fit()
         n = self.robot.n_joints
         candidates = []
         for i, breakaway in enumerate(BREAKAWAYS):
@@ -323,14 +314,11 @@ class _Search:
         costs = np.array(candidates)  # (c, folds, n)
         terms = [float(breakaway > 0.0) for breakaway in BREAKAWAYS]
         chosen = tuple(BREAKAWAYS[simplest(costs[:, :, joint], terms)] for joint in range(n))
-        if not any(chosen):
-            return
-        model = replace(self.model, breakaway=chosen)
-        rows = self._read(model, self.signals)
-        if better(rows.cost(), before, terms=float(np.count_nonzero(chosen)) / n):
-            self.model, self._rows = model, rows
-            gain = relative_gain(rows.cost(), before)
-            self._note('robot.breakaway', chosen, gain, 'against the sign of the velocity')
+        if any(chosen):
+            model = replace(self.model, breakaway=chosen)
+            terms_a_joint = np.count_nonzero(chosen) / n
+            reference = 'against the sign of the velocity'
+            self._try_model('robot.breakaway', model, reference, terms_a_joint)
 
     def choose_dead_zone(self) -> None:
         """Choose the speed below which rows are left out."""
@@ -364,15 +352,16 @@ class _Search:
                 self.model, self._rows = without, rows
                 self._note('robot.rotor_inertia', False, gain, 'against one of every joint')
 
-    def _try_model(self, key: str, model: ModelSettings, reference: str) -> None:
-        """Take a richer model where it predicts better."""
+    def _try_model(
+        self, key: str, model: ModelSettings, reference: str, terms: float = 1.0
+    ) -> None:
+        """Take a richer model, with so many terms more a joint, where it predicts better."""
         rows = self._read(model, self.signals)
         plain, rich = self.rows.cost(), rows.cost()
-        if better(rich, plain, terms=1.0):
+        if better(rich, plain, terms):
             self.model, self._rows = model, rows
-            self._note(
-                key, getattr(model, key.partition('.')[2]), relative_gain(rich, plain), reference
-            )
+            value = getattr(model, key.partition('.')[2])
+            self._note(key, value, relative_gain(rich, plain), reference)
 
     def choose_springs(self) -> None:
         """Choose the joints at which springs pull."""
@@ -383,18 +372,14 @@ class _Search:
         joints = np.array(self.robot.joints)
         turning = joints[list(tree_of(self.robot).revolute)].tolist()
         sprung = self._read(replace(self.model, joint_springs=tuple(turning)), self.signals)
-        before = plain.cost()
-        difference = (sprung.cost() - before).T  # (driven, folds)
+        difference = (sprung.cost() - plain.cost()).T  # (driven, folds)
         needed = [max(0.5 * standard_error(each), LEAST_SPRING_GAIN) for each in difference]
         chosen = tuple(joints[plain.driven][difference.mean(axis=1) < -np.array(needed)].tolist())
-        if not chosen:
-            return
-        model = replace(self.model, joint_springs=tuple(j for j in turning if j in chosen))
-        rows = self._read(model, self.signals)
-        if better(rows.cost(), before, terms=2.0 * len(chosen) / rows.n_joints):
-            self.model, self._rows = model, rows
-            gain = relative_gain(rows.cost(), before)
-            self._note('robot.joint_springs', model.joint_springs, gain, 'against none')
+        if chosen:
+            springs = tuple(joint for joint in turning if joint in chosen)
+            model = replace(self.model, joint_springs=springs)
+            terms = 2.0 * len(chosen) / plain.n_joints
+            self._try_model('robot.joint_springs', model, 'against none', terms)
 
     def choose_channels(self) -> None:
         """Choose each joint's delay and low-pass filter."""
@@ -482,11 +467,6 @@ class _Search:
 
     def _note(self, key: str, value: object, gain: float, reference: str) -> None:
         self.choices.append(Choice(key, value, gain, reference))
-
-
-def _distance(signals: SignalSettings, default: SignalSettings) -> tuple[bool, float]:
-    """Return how far a filter is from the default one, for the smallest of several."""
-    return signals.method != default.method, abs(signals.cutoff - default.cutoff)
 
 
 def _terms(channel: tuple[float | None, float | None]) -> float:

@@ -13,8 +13,7 @@ from robot_identification.estimation.hypotheses import (
     neighbours,
     position_offset,
 )
-from robot_identification.estimation.hypothesis_fit import gram_matrices, HypothesisModel
-from robot_identification.estimation.log_det import LogDetProblem, minimise
+from robot_identification.estimation.hypothesis_fit import HypothesisModel
 from robot_identification.estimation.recording_faults import observe
 from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.regressor import build, ModelSettings, prior
@@ -105,29 +104,6 @@ def test_hypotheses_are_many_but_not_too_many():
     for change in tried:
         for near in neighbours(change, 1.0):
             assert near.code in codes and near.joints == change.joints
-
-
-def test_fit_is_that_of_the_log_det_problem():
-    """Newton's method on the Gram matrix finds the minimum that the one on the factor finds."""
-    made = arm(THREE_JOINTS)
-    model = HypothesisModel.of(made.robot, ModelSettings(), prior(made.robot))
-    observed = observe([made.recording])
-    rows = model.rows(observed.motion)
-    grams = gram_matrices(rows, observed.effort) / len(rows)
-    total = grams.sum(axis=0)
-    total *= 100.0 / total[-1, -1]
-    start = model._begin(total[None])
-    found = model._solve(total, start)
-    p = found.size
-    ridge = np.where(model._bodily(p), 1e-10, 1e-6) * np.maximum(
-        np.diag(total)[:p], 1e-9 * np.diag(total)[:p].max()
-    )
-    values, axes = np.linalg.eigh(total[:p, :p] + np.diag(ridge))
-    matrix = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T
-    target = np.linalg.lstsq(matrix.T, total[:p, p], rcond=None)[0]
-    problem = LogDetProblem(matrix, target, model.places, model.units, 2.0, model.positive, 0.05)
-    least = problem.value(minimise(problem, start).chi)
-    assert least <= problem.value(found) < least + 0.05
 
 
 def test_rows_under_any_gravity():
