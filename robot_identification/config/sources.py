@@ -13,12 +13,13 @@ import numpy as np
 from ..data.bag import bag_duration
 from ..data.csv import estimated_rows
 from ..data.drives import Drives
-from ..data.motor_side import check_sides, elastic_blocks
+from ..data.motor_side import elastic_blocks, sides_of
 from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
 from ..errors import one_of, RecordingError
 from ..model.mechanisms import ElasticJoints
+from ..options.fields import joined, key_error
 from ..results.factor_file import read_factor, StoredFactor
 from ..signals import RecordingSource, sample_rate
 
@@ -197,10 +198,14 @@ def check_recording(
     """Check an entry before anything is read; parameters and errors as of `open_recording`."""
     if entry.is_factor:
         entry.check_factor(base, path)
-    elif elastic is None:
-        entry.check(joints, drives, base, path)
+    elif elastic is not None:
+        for side in sides_of(entry, joints, drives, elastic, base, path):
+            side.entry.check(side.joints, side.counts, base, side.path)
+    elif entry.motor is not None:
+        remedy = 'describe the elastic joints there, or leave the motors out here'
+        raise key_error(joined(path, 'motor'), "is given, but 'robot.elastic' is not", remedy)
     else:
-        check_sides(entry, joints, drives, elastic, base, path)
+        entry.check(joints, drives.recorded(len(joints)), base, path)
 
 
 # --------------------------------------------------------------------------- in memory

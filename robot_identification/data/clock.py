@@ -92,13 +92,11 @@ class ClockWatch:
         if len(time) == 0:
             return
         if self._samples == 0:
-            self._first = float(time[0])
-            steps = np.diff(time)
-        else:
-            steps = np.diff(time, prepend=self._last)
-        self._samples += len(time)
-        self._last = float(time[-1])
-        self._take(steps)
+            self._first = self._last = float(time[0])
+            self._samples = 1
+            time = time[1:]
+        self.add_steps(np.diff(time, prepend=self._last))
+        self._last = float(time[-1]) if len(time) else self._last
 
     def add_steps(self, steps: np.ndarray) -> None:
         """Take (n,) positive steps [s] without the stamps, which may jump in between."""
@@ -106,46 +104,36 @@ class ClockWatch:
             self._first, self._last, self._samples = 0.0, 0.0, 1
         self._samples += len(steps)
         self._last += float(steps.sum())
-        self._take(steps)
-
-    def _take(self, steps: np.ndarray) -> None:
-        if not math.isnan(self._period):
-            self._count(steps)
-            return
         self._waiting.append(steps)
-        if sum(map(len, self._waiting)) >= _ENOUGH:
+        if not math.isnan(self._period) or sum(map(len, self._waiting)) >= _ENOUGH:
             self._settle()
 
     def clock(self) -> Clock:
         """Return the clock by the stamps so far."""
-        if self._waiting:
-            settled = copy(self)
-            settled._settle()
-            return settled.clock()
-        steps = self._steps
-        duration = self._last - self._first if self._samples else 0.0
+        watch = copy(self)
+        watch._settle()
+        steps = watch._steps
+        duration = watch._last - watch._first if watch._samples else 0.0
         return Clock(
-            source=self._source,
-            samples=self._samples,
+            source=watch._source,
+            samples=watch._samples,
             duration=duration,
-            rate=self._periods / duration if self._periods else math.nan,
-            jitter=math.sqrt(self._squares / steps) if steps else math.nan,
-            late=self._late / steps if steps else 0.0,
-            gaps=self._gaps,
-            missing=max(0, self._periods - steps),
-            longest=self._longest,
+            rate=watch._periods / duration if watch._periods else math.nan,
+            jitter=math.sqrt(watch._squares / steps) if steps else math.nan,
+            late=watch._late / steps if steps else 0.0,
+            gaps=watch._gaps,
+            missing=max(0, watch._periods - steps),
+            longest=watch._longest,
         )
 
     def _settle(self) -> None:
-        steps = np.concatenate(self._waiting)
+        """Count the steps that wait, by the period of the first ones."""
+        steps = np.concatenate([np.empty(0), *self._waiting])
         self._waiting = []
-        if len(steps):
-            self._period = float(np.median(steps[:_ENOUGH]))
-            self._count(steps)
-
-    def _count(self, steps: np.ndarray) -> None:
         if len(steps) == 0:
             return
+        if math.isnan(self._period):
+            self._period = float(np.median(steps[:_ENOUGH]))
         relative = steps / self._period
         whole = np.rint(relative)
         off = relative - whole

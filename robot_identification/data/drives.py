@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import SettingsError
-from ..options.fields import option
+from ..options.fields import key_error, option
 
 EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 """Kinds of recorded efforts."""
@@ -75,12 +74,9 @@ class Drives:
             _matrix(self.position.matrix, n_joints, f'{path}.position.matrix')
             offset = self.position.offset
             if offset is not None and len(offset) != n_joints:
-                raise SettingsError(
-                    f"'{path}.position.offset' has {len(offset)} entries for {n_joints} joints",
-                    key=f'{path}.position.offset',
-                    value=offset,
-                    remedy='give one entry a joint',
-                )
+                text = f'has {len(offset)} entries for {n_joints} joints'
+                key, remedy = f'{path}.position.offset', 'give one entry a joint'
+                raise key_error(key, text, remedy, value=offset)
         if self.effort is not None:
             _matrix(self.effort.matrix, n_joints, f'{path}.effort.matrix')
 
@@ -112,9 +108,6 @@ def _matrix(rows: tuple[tuple[float, ...], ...], n_joints: int, key: str) -> Non
     widths = {len(row) for row in rows}
     if len(rows) != n_joints or len(widths) != 1 or not all(widths):
         shape = f'{len(rows)} rows of {", ".join(str(w) for w in sorted(widths)) or 0} entries'
-        raise SettingsError(
-            f"'{key}' has {shape}, expected {n_joints} rows of equal length",
-            key=key,
-            value=rows,
-            remedy='give one row a joint and one column a recorded signal',
-        )
+        text = f'has {shape}, expected {n_joints} rows of equal length'
+        remedy = 'give one row a joint and one column a recorded signal'
+        raise key_error(key, text, remedy, value=rows)

@@ -16,8 +16,9 @@ import warnings
 
 import numpy as np
 
-from ..errors import IdentificationWarning, RecordingError, SettingsError
+from ..errors import IdentificationWarning, RecordingError
 from ..model.mechanisms import ElasticJoints
+from ..options.fields import joined, key_error
 from .drives import Drives
 from .readers import no_samples, read_tables
 from .recording import Recording, Table
@@ -63,19 +64,6 @@ class Side:
             yield table
 
 
-def check_sides(
-    entry: RecordingEntry,
-    joints: tuple[str, ...],
-    drives: Drives,
-    elastic: ElasticJoints,
-    base: Path = Path('.'),
-    path: str = '',
-) -> None:
-    """Require both sides of a robot with elastic joints; raises as `RecordingEntry.check`."""
-    for side in sides_of(entry, joints, drives, elastic, base, path):
-        side.entry.check_columns(side.joints, side.counts, base, side.path)
-
-
 def sides_of(
     entry: RecordingEntry,
     joints: tuple[str, ...],
@@ -88,13 +76,10 @@ def sides_of(
     motor, recorded = entry.motor or MotorSide(), drives.recorded(len(joints))
     motors = elastic.motor_names(joints)
     in_bag = entry.kind(base, path) == 'rosbag2'
-    key = f'{path}.motor' if path else 'motor'
+    key = joined(path, 'motor')
     if entry.effort is not None and motor.effort is not None:
-        raise SettingsError(
-            f"'{key}.effort' is given, and the recording's own effort, too",
-            key=f'{key}.effort',
-            remedy="give the motors' effort once",
-        )
+        text = "is given, and the recording's own effort, too"
+        raise key_error(f'{key}.effort', text, "give the motors' effort once")
     of_motors = motor.effort is not None or (in_bag and entry.effort is None)
     own_file = motor.file is not None
     own_time = own_file or motor.time is not None or motor.rate is not None
@@ -199,21 +184,21 @@ class _Motors:
 
     def __init__(self, side: Side, base: Path, size: int) -> None:
         self._tables = side.tables(base, size)
-        self._held: Table | None = None
-        self._period: float
-        self._first: float
-        self._ended = False
-        while not self._ended and (self._held is None or len(self._held) < _ENOUGH):
-            self._pull()
-        if self._held is None or len(self._held) < 2:
+        held: Table | None = None
+        for table in self._tables:
+            held = table if held is None else _joined(held, table)
+            if len(held) >= _ENOUGH:
+                break
+        if held is None or len(held) < 2:
             raise RecordingError(
                 f"{side.entry.name}: its motors' side has fewer than two samples",
                 file=side.entry.name,
                 key=side.path,
                 remedy='record it again',
             )
-        self._period = 1.0 / rate_of(self._held.time[:_ENOUGH])
-        self._first = float(self._held.time[0])
+        self._held, self._ended = held, len(held) < _ENOUGH
+        self._period = 1.0 / rate_of(held.time[:_ENOUGH])
+        self._first = float(held.time[0])
 
     def advance(self, time: np.ndarray, origin: int) -> int:
         """
@@ -227,11 +212,15 @@ class _Motors:
             Stamp that ``time`` is counted from [ns].
 
         """
-        assert self._held is not None
         wanted = time + 1e-9 * (origin - self._held.origin)
         while not self._ended and self._settled <= wanted[0]:
-            self._drop_before(wanted[0])
-            self._pull()
+            keep = int(np.searchsorted(self._held.time, wanted[0])) - _REACH
+            if keep > 0 and len(self._held) - keep >= 2:
+                self._held = self._held.select(np.arange(keep, len(self._held)))
+            table = next(self._tables, None)
+            self._ended = table is None
+            if table is not None:
+                self._held = _joined(self._held, table)
         if self._ended:
             return len(time)
         return int(np.searchsorted(wanted, self._settled))
@@ -239,21 +228,15 @@ class _Motors:
     @property
     def _settled(self) -> float:
         """Time up to which further samples change nothing [s]."""
-        assert self._held is not None
         return float(self._held.time[-_REACH]) if len(self._held) >= _REACH else -np.inf
 
     def at(self, time: np.ndarray, origin: int) -> tuple[Table, np.ndarray, int]:
         """
         Interpolate at times that `advance` has read up to.
 
-        Returns
-        -------
-        tuple
-            The samples at the known times; (n,) bool, true for known times; number of unknown
-            times in gaps.
-
+        Return the samples at the known times; (n,) bool, true for known times; and the number of
+        unknown times in gaps.
         """
-        assert self._held is not None
         held, slack = self._held, ON_GRID * self._period
         wanted = time + 1e-9 * (origin - held.origin)
         within = (wanted >= held.time[0] - slack) & (wanted <= held.time[-1] + slack)
@@ -263,52 +246,20 @@ class _Motors:
         at_stamp = np.abs(wanted - held.time[left]) <= slack
         known = within & (at_stamp | (held.time[right] - held.time[left] <= GAP * self._period))
         in_gap = int((within & ~known & (wanted > self._first)).sum())
-        sampled = _interpolated(held, wanted[known])
-        return sampled, known, in_gap
-
-    def _pull(self) -> None:
-        table = next(self._tables, None)
-        if table is None:
-            self._ended = True
-        else:
-            self._held = table if self._held is None else _joined(self._held, table)
-
-    def _drop_before(self, time: float) -> None:
-        assert self._held is not None
-        keep = max(0, int(np.searchsorted(self._held.time, time)) - _REACH)
-        if keep and len(self._held) - keep >= 2:
-            self._held = self._held.select(np.arange(keep, len(self._held)))
+        return _interpolated(held, wanted[known]), known, in_gap
 
 
 def _interpolated(table: Table, time: np.ndarray) -> Table:
     """Return the values at ``time``, with the same labels and origin."""
-    signals = [table.position, table.effort]
-    if table.velocity is not None:
-        signals.append(table.velocity)
-    widths = np.cumsum([signal.shape[1] for signal in signals])[:-1]
-    values = interpolated(table.time, np.hstack(signals), time)
-    position, effort, *velocity = np.split(values, widths, axis=1)
-    return Table(
-        rows=np.arange(len(time)),
-        time=time,
-        position=position,
-        velocity=velocity[0] if velocity else None,
-        effort=effort,
-        labels=table.labels,
-        origin=table.origin,
-    )
+    signals = {name: getattr(table, name) for name in ('position', 'velocity', 'effort')}
+    at = {k: interpolated(table.time, v, time) for k, v in signals.items() if v is not None}
+    return replace(table, rows=np.arange(len(time)), time=time, **at)
 
 
 def _joined(first: Table, second: Table) -> Table:
+    names = ['rows', 'time', 'position', 'effort']
+    both = {k: np.concatenate([getattr(first, k), getattr(second, k)]) for k in names}
     velocity = None
     if first.velocity is not None and second.velocity is not None:
         velocity = np.concatenate([first.velocity, second.velocity])
-    return Table(
-        rows=np.concatenate([first.rows, second.rows]),
-        time=np.concatenate([first.time, second.time]),
-        position=np.concatenate([first.position, second.position]),
-        velocity=velocity,
-        effort=np.concatenate([first.effort, second.effort]),
-        labels=first.labels,
-        origin=first.origin,
-    )
+    return replace(first, velocity=velocity, **both)

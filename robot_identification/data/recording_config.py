@@ -8,15 +8,13 @@ from dataclasses import dataclass, fields
 import os
 from pathlib import Path
 import stat
-from typing import Any
 
 import numpy as np
 
 from ..errors import one_of, RecordingError, SettingsError
-from ..options.fields import option
+from ..options.fields import joined, key_error, option
 from ..untrusted.compressed import COMPRESSED_TEXT
 from ..untrusted.files import user_path
-from .drives import Drives
 
 FORMATS = ('csv', 'npz', 'parquet', 'rosbag2')
 """Kinds of recording files."""
@@ -166,23 +164,12 @@ class RecordingEntry:
     @property
     def name(self) -> str:
         """Name of the recording in messages and results."""
-        if self.file is not None:
-            return self.file
-        for signal in (self.position, self.effort, self.velocity):
-            if isinstance(signal, SignalColumns) and signal.file is not None:
-                return signal.file
-        return 'recording'
+        signals = (self.position, self.effort, self.velocity)
+        files = (signal.file for signal in signals if isinstance(signal, SignalColumns))
+        return self.file if self.file is not None else next(filter(None, files), 'recording')
 
     def kind(self, base: Path = Path('.'), path: str = '') -> str:
-        """
-        Return one of `FORMATS`, or `FACTOR`; parameters as for `check`.
-
-        Raises
-        ------
-        SettingsError
-            if neither ``format`` nor the file's name implies it.
-
-        """
+        """Return one of `FORMATS`, or `FACTOR`; parameters and errors as of `check`."""
         if self.format is not None:
             return self.format
         file = base / self.name
@@ -195,37 +182,14 @@ class RecordingEntry:
         except KeyError:
             text = f"is missing and the name of '{self.name}' does not imply it"
             remedy = f'set it to one of {one_of((*FORMATS, FACTOR))}'
-            raise _wrong(path, 'format', text, remedy, file=self.name) from None
+            raise key_error(joined(path, 'format'), text, remedy, file=self.name) from None
 
     @property
     def is_factor(self) -> bool:
         """True if the file is a QR factor."""
         if self.format is not None:
             return self.format == FACTOR
-        return Path(self.name).suffix.lower() == '.factor'
-
-    def check_factor(self, base: Path = Path('.'), path: str = '') -> None:
-        """
-        Check the entry of a factor; parameters as for `check`.
-
-        Raises
-        ------
-        SettingsError
-            naming a key that only recordings have.
-        RecordingError
-            naming a file that does not exist.
-
-        """
-        if self.file is None:
-            raise _missing(path, 'file', 'name the factor')
-        for f in fields(self):
-            if f.name not in ('file', 'format') and getattr(self, f.name) != f.default:
-                text = f"is given, but '{self.file}' is a factor, whose rows are folded already"
-                raise _wrong(path, f.name, text, 'leave it out, or give the recording')
-        file = base / user_path(self.file)
-        why = unusable(file) or ('is a folder' if file.is_dir() else None)
-        if why is not None:
-            raise _no_file(file, why, base, path)
+        return _SUFFIXES.get(Path(self.name).suffix.lower()) == FACTOR
 
     def stamps(self, rows: np.ndarray) -> np.ndarray:
         """Return the times of (n,) 0-based rows by the sampling rate [s]."""
@@ -256,21 +220,17 @@ class RecordingEntry:
         return {n: s for n, s in signals.items() if s is not None and counts.get(n) != 0}
 
     def check(
-        self,
-        joints: tuple[str, ...],
-        drives: Drives | None = None,
-        base: Path = Path('.'),
-        path: str = '',
+        self, joints: tuple[str, ...], counts: Counts, base: Path = Path('.'), path: str = ''
     ) -> None:
         """
-        Check the entry of a robot with stiff joints before anything is read.
+        Check the entry before anything is read.
 
         Parameters
         ----------
         joints:
             Names of the joints.
-        drives:
-            Map from recorded signals to those at the joints; None for none.
+        counts:
+            Number of columns by signal, 0 for none.
         base:
             Folder at which relative paths start.
         path:
@@ -284,16 +244,6 @@ class RecordingEntry:
             naming a file that does not exist.
 
         """
-        if self.motor is not None:
-            remedy = 'describe the elastic joints there, or leave the motors out here'
-            raise _wrong(path, 'motor', "is given, but 'robot.elastic' is not", remedy)
-        drives = Drives() if drives is None else drives
-        self.check_columns(joints, drives.recorded(len(joints)), base, path)
-
-    def check_columns(
-        self, joints: tuple[str, ...], counts: Counts, base: Path = Path('.'), path: str = ''
-    ) -> None:
-        """Check as `check` does; ``counts`` has the columns of each signal, 0 for none."""
         kind = self.kind(base, path)
         if kind == 'rosbag2':
             if self.file is None:
@@ -303,61 +253,61 @@ class RecordingEntry:
                 if getattr(self, name) is None and counts[name]:
                     raise _missing(path, name, 'name its columns')
             if (self.time is None) == (self.rate is None):
-                text = f"and '{_join(path, 'rate')}': exactly one of them is needed"
+                text = f"and '{joined(path, 'rate')}': exactly one of them is needed"
                 remedy = 'name the time column, or give the sampling rate if there is none'
-                raise _wrong(path, 'time', text, remedy)
-        _check_counts(self, kind, len(joints), counts, path)
+                raise key_error(joined(path, 'time'), text, remedy)
+        for name, count in counts.items():
+            columns = getattr(self, name)
+            columns = columns.columns if isinstance(columns, SignalColumns) else columns
+            if count and columns is None and kind == 'rosbag2' and name != 'velocity':
+                given = len(joints)  # the joints' own names
+            elif columns is None or (isinstance(columns, str) and kind in ('npz', 'parquet')):
+                continue  # the number of columns is that of the file
+            else:
+                given = 1 if isinstance(columns, str) else len(columns)
+            if count and given != count:
+                remedy = (
+                    'give one column a joint, in the order of robot.joints '
+                    '(with drives: one a column of their matrix)'
+                )
+                text = f'has {given} columns, expected {count}'
+                raise key_error(joined(path, name), text, remedy, value=columns)
         self._check_values(path)
-        self._check_files(base, path)
-
-    def _check_values(self, path: str) -> None:
-        given = self.delimiter
-        if given is not None and (len(given) != 1 or given.isalnum() or given in '"#+-.\n\r\0'):
-            remedy = 'give one character that is in no number, or null to find it out'
-            raise _wrong(path, 'delimiter', f'is {given[:20]!r}', remedy, value=given[:20])
-        for name in ('rows', 'time_range'):
-            cut = getattr(self, name)
-            if cut is None:
-                continue
-            text = f'is {list(cut)}'
-            if None not in cut and not cut[0] < cut[1]:
-                raise _wrong(path, name, text, 'the first has to be below the second', value=cut)
-            if name == 'rows' and any(row is not None and row < 0 for row in cut):
-                remedy = 'count the rows from 0 at the start; null leaves an end open'
-                raise _wrong(path, name, text, remedy, value=cut)
-
-    def _check_files(self, base: Path, path: str) -> None:
         files = self.files(base)
         for name in ('position', 'effort', 'velocity', 'time'):
             if getattr(self, name) is not None and name not in files:
                 raise _missing(path, 'file', f'name the file of the {name}')
         for file in dict.fromkeys(files.values()):
-            why = unusable(file)
-            if why is not None:
-                raise _no_file(file, why, base, path)
+            _require_file(file, unusable(file), base, path)
 
+    def check_factor(self, base: Path = Path('.'), path: str = '') -> None:
+        """Check the entry of a factor, which has no keys of recordings; as `check`."""
+        if self.file is None:
+            raise _missing(path, 'file', 'name the factor')
+        for f in fields(self):
+            if f.name not in ('file', 'format') and getattr(self, f.name) != f.default:
+                text = f"is given, but '{self.file}' is a factor, whose rows are folded already"
+                raise key_error(joined(path, f.name), text, 'leave it out, or give the recording')
+        file = base / user_path(self.file)
+        _require_file(
+            file, unusable(file) or ('is a folder' if file.is_dir() else None), base, path
+        )
 
-def _check_counts(
-    entry: RecordingEntry, kind: str, n_joints: int, counts: Counts, path: str
-) -> None:
-    for name, count in counts.items():
-        if count == 0:
-            continue
-        signal = getattr(entry, name)
-        columns = signal.columns if isinstance(signal, SignalColumns) else signal
-        if columns is None and kind == 'rosbag2' and name != 'velocity':
-            given = n_joints  # the joints' own names
-        elif columns is None or (isinstance(columns, str) and kind in ('npz', 'parquet')):
-            continue  # the number of columns is that of the file
-        else:
-            given = 1 if isinstance(columns, str) else len(columns)
-        if given != count:
-            remedy = (
-                'give one column a joint, in the order of robot.joints '
-                '(with drives: one a column of their matrix)'
-            )
-            text = f'has {given} columns, expected {count}'
-            raise _wrong(path, name, text, remedy, value=columns)
+    def _check_values(self, path: str) -> None:
+        given = self.delimiter
+        if given is not None and (len(given) != 1 or given.isalnum() or given in '"#+-.\n\r\0'):
+            text, key = f'is {given[:20]!r}', joined(path, 'delimiter')
+            remedy = 'give one character that is in no number, or null to find it out'
+            raise key_error(key, text, remedy, value=given[:20])
+        for name in ('rows', 'time_range'):
+            cut, key = getattr(self, name) or (None, None), joined(path, name)
+            first, last = cut
+            if first is not None and last is not None and not first < last:
+                remedy = 'the first has to be below the second'
+                raise key_error(key, f'is {list(cut)}', remedy, value=cut)
+            if name == 'rows' and any(row is not None and row < 0 for row in cut):
+                remedy = 'count the rows from 0 at the start; null leaves an end open'
+                raise key_error(key, f'is {list(cut)}', remedy, value=cut)
 
 
 def unusable(file: Path) -> str | None:
@@ -368,30 +318,17 @@ def unusable(file: Path) -> str | None:
         return 'does not exist'
     except (OSError, ValueError) as error:
         return f'cannot be opened ({getattr(error, "strerror", None) or error})'
-    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return None
-    return 'is neither a file nor a folder'
+    regular = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    return None if regular else 'is neither a file nor a folder'
 
 
-def _no_file(file: Path, why: str, base: Path, path: str) -> RecordingError:
-    key = _join(path, 'file')
-    return RecordingError(
-        f"'{key}': {file} {why}",
-        file=str(file),
-        key=key,
-        remedy=f'relative paths start at {base.resolve()}',
-    )
-
-
-def _wrong(path: str, name: str, text: str, remedy: str, **context: Any) -> SettingsError:
-    key = _join(path, name)
-    return SettingsError(f"'{key}' {text}", key=key, remedy=remedy, **context)
+def _require_file(file: Path, why: str | None, base: Path, path: str) -> None:
+    """Raise for a file that cannot be used, for a reason."""
+    if why is not None:
+        key, remedy = joined(path, 'file'), f'relative paths start at {base.resolve()}'
+        raise RecordingError(f"'{key}': {file} {why}", file=str(file), key=key, remedy=remedy)
 
 
 def _missing(path: str, name: str, remedy: str) -> SettingsError:
-    key = _join(path, name)
+    key = joined(path, name)
     return SettingsError(f"key '{key}' is missing", key=key, remedy=remedy)
-
-
-def _join(path: str, key: str) -> str:
-    return f'{path}.{key}' if path else key

@@ -12,11 +12,12 @@ from robot_identification.options.fields import from_mapping
 
 PATH = 'data.identification[0]'
 JOINTS = ('a', 'b')
+COUNTS = {'position': 2, 'velocity': 2, 'effort': 2}
 COMPLETE = {'file': 'run.csv', 'time': 't', 'position': ['p', 'q'], 'effort': ['c', 'd']}
 
 
 def check(folder, entry):
-    from_mapping(RecordingEntry, entry, PATH).check(JOINTS, None, folder, PATH)
+    from_mapping(RecordingEntry, entry, PATH).check(JOINTS, COUNTS, folder, PATH)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,9 @@ def test_names_in_a_bag_are_those_of_the_joints_unless_the_drives_are_others(tmp
     (tmp_path / 'bag').mkdir()
     drives = from_mapping(Drives, {'effort': {'matrix': [[1, 0, 0], [0, 1, 0]]}})
     entry = from_mapping(RecordingEntry, {'file': 'bag'}, PATH)
-    entry.check(JOINTS, None, tmp_path, PATH)
+    entry.check(JOINTS, COUNTS, tmp_path, PATH)
     with pytest.raises(SettingsError, match=r"effort' has 2 columns, expected 3") as error:
-        entry.check(JOINTS, drives, tmp_path, PATH)
+        entry.check(JOINTS, drives.recorded(2), tmp_path, PATH)
     assert error.value.key == f'{PATH}.effort'
 
 
