@@ -14,9 +14,9 @@ import numpy as np
 import yaml
 
 from ..data.clock import clock_of
-from ..data.column_guess import ColumnGuess, SIGNALS
 from ..data.drives import Drives, EffortDrive, PositionDrive
-from ..data.recording import Recording
+from ..data.recognition import ColumnGuess
+from ..data.recording import Recording, SIGNALS
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns, TIME_UNITS
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from ..estimation.recording_faults import beginnings, effort_evidence, recording_faults

@@ -11,11 +11,12 @@ import numpy as np
 
 from ..data.bag import joint_state_messages, joint_state_topics
 from ..data.clock import likely_unit
-from ..data.column_guess import ColumnGuess, guess_by_content, guess_by_name, SIGNALS
 from ..data.csv import read_head
 from ..data.drives import Drives
 from ..data.joint_state import shape_of
 from ..data.readers import array_shapes, read_parquet_head
+from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name
+from ..data.recording import SIGNALS
 from ..data.recording_config import FACTOR, RecordingEntry, SignalColumns
 from ..errors import one_of, RecordingError, SettingsError
 from ..estimation.recording_faults import beginnings

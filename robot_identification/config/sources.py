@@ -15,7 +15,7 @@ from ..data.csv import estimated_rows
 from ..data.drives import Drives
 from ..data.motor_side import elastic_blocks, sides_of
 from ..data.readers import no_samples, read_tables
-from ..data.recording import Recording
+from ..data.recording import Recording, SIGNALS
 from ..data.recording_config import RecordingEntry
 from ..errors import one_of, RecordingError
 from ..model.mechanisms import ElasticJoints
@@ -23,8 +23,7 @@ from ..options.fields import joined, key_error
 from ..results.factor_file import read_factor, StoredFactor
 from ..signals import RecordingSource, sample_rate
 
-_SIGNALS = ('position', 'velocity', 'effort')
-_KEYS = ('frame', 'time', 'rate', *_SIGNALS)
+_KEYS = ('frame', 'time', 'rate', *SIGNALS)
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,7 @@ class ArrayEntry:
             text = "needs one of 'time' and 'rate'"
             raise _wrong(name, text, 'give the stamps, or the sampling rate')
         frame = given.get('frame')
-        signals = {key: _signal(given[key], frame, name, key) for key in _SIGNALS if key in given}
+        signals = {key: _signal(given[key], frame, name, key) for key in SIGNALS if key in given}
         if 'time' in given:
             time = _signal(given['time'], frame, name, 'time').ravel()
         else:
@@ -276,7 +275,7 @@ class ArrayEntry:
         """Return it at the joints; raises RecordingError as `Recording`, and for the columns."""
         drives = drives or Drives()
         counts = drives.recorded(len(joints))
-        for key in _SIGNALS:
+        for key in SIGNALS:
             signal, shape = getattr(self, key), (self.time.size, counts[key])
             if signal is not None and signal.shape != shape:
                 remedy = f'expected {shape}: a row a stamp, a column a joint of {one_of(joints)}'

@@ -23,8 +23,7 @@ import numpy as np
 
 from ..errors import one_of, RecordingError
 from .mcap_file import Messages
-
-SIGNALS = ('position', 'velocity', 'effort')
+from .recording import SIGNALS
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 JSON_KINDS = tuple(

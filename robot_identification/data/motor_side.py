@@ -21,7 +21,7 @@ from ..model.mechanisms import ElasticJoints
 from ..options.fields import joined, key_error
 from .drives import Drives
 from .readers import no_samples, read_tables
-from .recording import Recording, Table
+from .recording import Recording, SIGNALS, Table
 from .recording_config import Counts, MotorSide, RecordingEntry
 from .sampling import GAP, interpolated, ON_GRID, rate_of
 
@@ -251,7 +251,7 @@ class _Motors:
 
 def _interpolated(table: Table, time: np.ndarray) -> Table:
     """Return the values at ``time``, with the same labels and origin."""
-    signals = {name: getattr(table, name) for name in ('position', 'velocity', 'effort')}
+    signals = {name: getattr(table, name) for name in SIGNALS}
     at = {k: interpolated(table.time, v, time) for k, v in signals.items() if v is not None}
     return replace(table, rows=np.arange(len(time)), time=time, **at)
 

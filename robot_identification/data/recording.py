@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike
 
 from ..errors import one_of, RecordingError
 
+SIGNALS = ('position', 'velocity', 'effort')
+
 AnyRows = TypeVar('AnyRows')
 
 _LARGEST = 1e12
@@ -115,7 +117,7 @@ class Table:
             naming file, row and column.
 
         """
-        for name in ('time', 'position', 'velocity', 'effort'):
+        for name in ('time', *SIGNALS):
             array = getattr(self, name)
             # comparisons with NaN are false
             if (
@@ -190,7 +192,7 @@ class Recording:
             )
         _require_increasing(self.source, time, np.arange(time.size))
         object.__setattr__(self, 'time', time)
-        for name in ('position', 'velocity', 'effort'):
+        for name in SIGNALS:
             if getattr(self, name) is not None or name != 'velocity':
                 object.__setattr__(self, name, self._checked(name))
 

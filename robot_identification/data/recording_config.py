@@ -15,6 +15,7 @@ from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import joined, key_error, option
 from ..untrusted.compressed import COMPRESSED_TEXT
 from ..untrusted.files import user_path
+from .recording import SIGNALS
 
 FORMATS = ('csv', 'npz', 'parquet', 'rosbag2')
 """Kinds of recording files."""
@@ -204,7 +205,7 @@ class RecordingEntry:
         Signals that name none are in the recording's own file, the time in the position's.
         """
         files = {}
-        for name in ('time', 'position', 'velocity', 'effort'):
+        for name in ('time', *SIGNALS):
             signal = getattr(self, name)
             file = signal.file if isinstance(signal, SignalColumns) else None
             file = self.file if file is None else file

@@ -18,8 +18,8 @@ import numpy as np
 
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from .bag import joint_state_messages
-from .joint_state import decode, JointStates, SIGNALS
-from .recording import Table
+from .joint_state import decode, JointStates
+from .recording import SIGNALS, Table
 from .recording_config import columns_of, Counts, RecordingEntry
 
 _NANOSECOND = 1e-9

@@ -21,8 +21,9 @@ from robot_identification.data.bag import (
     BagInfo,
     joint_state_messages,
 )
-from robot_identification.data.joint_state import decode, SIGNALS
+from robot_identification.data.joint_state import decode
 from robot_identification.data.mcap_file import Messages, open_mcap, parts_of
+from robot_identification.data.recording import SIGNALS
 from robot_identification.errors import RecordingError
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from robot_identification.data.column_guess import guess_by_content, guess_by_name
+from robot_identification.data.recognition import guess_by_content, guess_by_name
 
 UR = (
     'shoulder_pan_joint',
