@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 import warnings
 
 import numpy as np
@@ -252,13 +253,19 @@ class _Motors:
 def _interpolated(table: Table, time: np.ndarray) -> Table:
     """Return the values at ``time``, with the same labels and origin."""
     signals = {name: getattr(table, name) for name in SIGNALS}
-    at = {k: interpolated(table.time, v, time) for k, v in signals.items() if v is not None}
+    at: dict[str, Any] = {
+        name: interpolated(table.time, values, time)
+        for name, values in signals.items()
+        if values is not None
+    }
     return replace(table, rows=np.arange(len(time)), time=time, **at)
 
 
 def _joined(first: Table, second: Table) -> Table:
     names = ['rows', 'time', 'position', 'effort']
-    both = {k: np.concatenate([getattr(first, k), getattr(second, k)]) for k in names}
+    both: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in names
+    }
     velocity = None
     if first.velocity is not None and second.velocity is not None:
         velocity = np.concatenate([first.velocity, second.velocity])
