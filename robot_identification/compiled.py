@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any
 
 MODULES = ('regressor.kernel', 'estimation.rls_kernel')
-"""Modules with compiled functions; importing one compiles them or loads them from the cache."""
+"""Modules with compiled functions."""
 
 _OPTIONS: dict[str, Any] = {
     # threads run side by side
@@ -50,9 +50,9 @@ def compiled(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:
     Parameters
     ----------
     arguments:
-        Numba's types of the arguments, for a function that Python calls: there is one machine
-        code, which is cached; a call with other types raises a TypeError.  If none are given, the
-        function becomes part of the compiled functions of the same file that call it.
+        Numba's types of the arguments, for a function that Python calls: its first call compiles
+        it, or loads it from the cache; a call with other types raises a TypeError.  If none are
+        given, the function becomes part of the compiled functions of the same file that call it.
 
     """
     from numba import njit
@@ -60,13 +60,20 @@ def compiled(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorated(function: Callable[..., Any]) -> Any:
         if not arguments:
             return njit(**_OPTIONS)(function)
-        try:
-            return njit(arguments, cache=True, **_OPTIONS)(function)
-        except (
-            OSError,
-            RuntimeError,
-        ):  # no folder for the cache can be written, or the disk is full
-            return njit(arguments, **_OPTIONS)(function)
+
+        @functools.cache
+        def machine_code() -> Any:
+            try:
+                return njit(arguments, cache=True, **_OPTIONS)(function)
+            except (OSError, RuntimeError):  # the cache cannot be written, or the disk is full
+                return njit(arguments, **_OPTIONS)(function)
+
+        @functools.wraps(function)
+        def call(*values: Any) -> Any:
+            return machine_code()(*values)
+
+        call.machine_code = machine_code  # type: ignore[attr-defined]
+        return call
 
     return decorated
 
@@ -81,7 +88,9 @@ def constant(dtype: Any, dimensions: int) -> Any:
 def compile_all() -> None:
     """Compile all functions into the cache."""
     for module in MODULES if available() else ():
-        import_module(f'robot_identification.{module}')
+        for function in vars(import_module(f'robot_identification.{module}')).values():
+            if hasattr(function, 'machine_code'):
+                function.machine_code()
 
 
 if __name__ == '__main__':

@@ -84,7 +84,8 @@ class Stepper:
         # imported here because Numba is optional
         from .rls_kernel import append_sample, solve_sample
 
-        self._append, self._solve = append_sample, solve_sample
+        # compiled now, so that no sample waits for it
+        self._append, self._solve = append_sample.machine_code(), solve_sample.machine_code()
 
     def append(
         self,
