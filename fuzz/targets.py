@@ -175,9 +175,11 @@ def _mjcf(folder: Path, random: Random) -> None:
         _robot(folder, random)
 
 
-def _converted(module: str, request: dict[str, str], **limits: float) -> dict[str, Any]:
+def _converted(
+    convert: Callable[[dict[str, str]], dict[str, Any]], request: dict[str, str], **limits: float
+) -> dict[str, Any]:
     try:
-        return urdf_files.converted(request)
+        return convert(request)
     except Exception as error:  # as `xacro_process.main`
         return {'error': ' '.join(str(error).split())}
 

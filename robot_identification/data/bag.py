@@ -22,8 +22,7 @@ import yaml
 
 from ..errors import IdentificationWarning, one_of, RecordingError
 from ..untrusted.compressed import decompress_file, decompress_message, MAX_BLOCK
-from ..untrusted.files import read_text, require_regular
-from ..untrusted.yaml_loader import load_yaml
+from ..untrusted.files import load_yaml, read_text, require_regular
 from .joint_state import from_json, JOINT_STATE, JSON_KINDS
 from .mcap_file import (
     begins_as_mcap,

@@ -24,8 +24,7 @@ from mcap.writer import CompressionType, Writer
 import yaml
 
 from ..errors import RecordingError
-from ..untrusted.files import open_regular
-from ..untrusted.yaml_loader import load_yaml
+from ..untrusted.files import load_yaml, open_regular
 from .bag import (
     custom_data_in,
     description_in,

@@ -22,8 +22,7 @@ import yaml
 from ..base_parameters import BaseStructure
 from ..errors import one_of, reading_failure, SettingsError
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
-from ..untrusted.files import read_text, user_path
-from ..untrusted.yaml_loader import load_yaml
+from ..untrusted.files import load_yaml, read_text, user_path
 
 Interval = tuple[float | None, float | None]
 """Lowest and highest value; None leaves an end open."""

@@ -21,8 +21,7 @@ from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from ..options.fields import LARGEST
 from ..regressor.joint_terms import SPRING_SYMBOLS
-from ..untrusted.files import read_text, user_path
-from ..untrusted.yaml_loader import load_yaml
+from ..untrusted.files import load_yaml, read_text, user_path
 from .estimate import Estimate
 from .least_squares import solve
 from .system import LinearSystem

@@ -142,7 +142,7 @@ def urdf_of_mjcf(path: Path) -> str:
 
     """
     answer = answer_of(
-        __name__, {'path': str(path.absolute())}, seconds=TIME_LIMIT, memory=MEMORY_LIMIT
+        mjcf_to_urdf, {'path': str(path.absolute())}, seconds=TIME_LIMIT, memory=MEMORY_LIMIT
     )
     if answer.get('missing'):
         raise missing_extra('mujoco', 'sim')
@@ -157,7 +157,7 @@ def urdf_of_mjcf(path: Path) -> str:
     return str(answer['text'])
 
 
-def converted(request: Mapping[str, Any]) -> dict[str, Any]:
+def mjcf_to_urdf(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the URDF and remarks, or the error, of the file that a request names."""
     try:
         import mujoco

@@ -26,8 +26,7 @@ from yaml.resolver import Resolver
 from yaml.scanner import Scanner
 
 from ..errors import SettingsError
-from ..untrusted.files import read_text
-from ..untrusted.yaml_loader import LimitedComposer, LimitedConstructor, MAX_INTEGER_LENGTH
+from ..untrusted.files import LimitedComposer, LimitedConstructor, MAX_INTEGER_LENGTH, read_text
 from .fields import describe, from_mapping, Options, section_of, walk
 
 _STEP = re.compile(r'([^.\[\]]+)|\[(\d+)\]')

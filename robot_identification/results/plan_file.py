@@ -29,8 +29,7 @@ from ..excitation.trajectories import FourierTrajectory, Trajectory
 from ..model.robot import Robot, robot_document
 from ..options.fields import from_mapping, option, to_mapping
 from ..regressor import ModelSettings
-from ..untrusted.files import read_text
-from ..untrusted.yaml_loader import load_yaml
+from ..untrusted.files import load_yaml, read_text
 from .result_yaml import dump, plain
 
 FORMAT = 'robot_identification plan 1'

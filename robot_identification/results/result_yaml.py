@@ -13,8 +13,7 @@ import numpy as np
 import yaml
 
 from ..errors import IdentificationError, reading_failure
-from ..untrusted.files import read_text
-from ..untrusted.yaml_loader import load_yaml
+from ..untrusted.files import load_yaml, read_text
 
 _BREAKS = frozenset('\r\x85\u2028\u2029')
 """Line breaks in YAML 1.1 that a reader turns into others."""

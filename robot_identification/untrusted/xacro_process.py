@@ -33,7 +33,7 @@ request = json.load(sys.stdin)
 sys.path[:] = request['sys_path']
 from importlib import import_module
 from robot_identification.untrusted.xacro_process import main
-main(request, import_module(request['module']).converted)
+main(request, getattr(import_module(request['module']), request['function']))
 """
 
 
@@ -49,7 +49,7 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
     """
     texts = {str(name): str(value) for name, value in arguments.items()}
     request = {'path': str(path), 'arguments': texts}
-    answer = answer_of(__name__, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
+    answer = answer_of(xacro_to_urdf, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
     if answer.get('missing'):
         raise ModelError(
             f"'{path}' is a xacro file, and xacro is not installed",
@@ -66,29 +66,22 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
 
 
 def answer_of(
-    module: str, request: Mapping[str, Any], *, seconds: float, memory: int
+    convert: Callable[[Mapping[str, Any]], dict[str, Any]],
+    request: Mapping[str, Any],
+    *,
+    seconds: float,
+    memory: int,
 ) -> dict[str, Any]:
     """
-    Return what the function ``converted`` of a module returns for a request, in a child process.
+    Return what a function of a module returns for a request, in a child process.
 
-    Parameters
-    ----------
-    module:
-        Full name of the module.
-    request:
-        Of what JSON has, as is the answer.
-    seconds, memory:
-        Time [s] and address space [bytes] that it may take.
-
-    Returns
-    -------
-    dict
-        The answer, or a text ``error``.
-
+    Request and answer are of what JSON has.  It may take ``seconds`` [s] and ``memory`` [bytes]
+    of address space; otherwise the answer is a text ``error``.
     """
     request = {
         **request,
-        'module': module,
+        'module': convert.__module__,
+        'function': convert.__name__,
         'sys_path': [*sys.path, PACKAGE_FOLDER],
         'seconds': int(seconds) + 1,
         'bytes': memory,
@@ -134,7 +127,7 @@ def main(request: Mapping[str, Any], convert: Callable[[Mapping[str, Any]], Any]
         json.dump(answer, out)
 
 
-def converted(request: Mapping[str, Any]) -> dict[str, Any]:
+def xacro_to_urdf(request: Mapping[str, Any]) -> dict[str, Any]:
     """Expand a xacro file."""
     try:
         import xacro

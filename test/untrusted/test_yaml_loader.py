@@ -15,7 +15,7 @@ from robot_identification.errors import IdentificationError, SettingsError
 from robot_identification.estimation.bounds import read_boxes
 from robot_identification.options.document import parse_document, parse_scalar
 from robot_identification.results.result import read_result
-from robot_identification.untrusted.yaml_loader import load_yaml, MAX_DEPTH
+from robot_identification.untrusted.files import load_yaml, MAX_DEPTH
 import yaml
 
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=8)
