@@ -150,7 +150,7 @@ def test_control_c_ends_the_planning(tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(4.0)
+        process.wait(2.0)
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=120)
     assert 'Traceback' not in error

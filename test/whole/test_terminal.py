@@ -50,7 +50,7 @@ def test_colours_are_those_of_a_terminal_that_has_them(workspace):
         assert on_terminal(workspace.folder, 'identify', 'none.yaml', **unset).startswith(
             'error: '
         )
-    assert '\033[' not in workspace.run('identify', 'experiment.yaml').stdout
+    assert '\033[' not in workspace.run(*command[1:]).stdout
 
 
 def test_an_error_is_set_off(workspace):
