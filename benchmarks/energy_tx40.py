@@ -20,10 +20,7 @@ from robot_identification.pipeline import IdentificationProblem, identify_source
 
 from .harness import Section, Table
 
-KINDS = (
-    (None, ''),
-    *itertools.product((0.01, 0.02, 0.05), ('trapezoid', 'simpson')),
-)
+KINDS = ((None, ''), *itertools.product((0.01, 0.02, 0.05), ('trapezoid', 'simpson')))
 """Intervals [s] and quadratures."""
 
 EXPERIMENT = Path(__file__).resolve().parents[1] / 'examples' / 'tx40' / 'experiment.yaml'

@@ -37,11 +37,7 @@ from robot_identification.fleet.tasks import (
     unpacked,
 )
 from robot_identification.progress import silent
-from robot_identification.results.factor_file import (
-    merge_stored,
-    pack,
-    unpack,
-)
+from robot_identification.results.factor_file import merge_stored, pack, unpack
 
 from .document import machine
 from .fleet_growth import by_joints, by_recordings, by_samples, million, SECONDS, SIGNALS

@@ -25,12 +25,7 @@ from robot_identification.estimation.elimination import gauss_jordan
 from robot_identification.estimation.rls_step import SampleRows
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.online import (
-    Change,
-    ChangeDetector,
-    ChangeSettings,
-    OnlineIdentifier,
-)
+from robot_identification.online import Change, ChangeDetector, ChangeSettings, OnlineIdentifier
 from robot_identification.online.filters import OnlineGrid, OnlineWindows
 from robot_identification.regressor import predict
 from robot_identification.regressor.inverse_dynamics import entries

@@ -154,10 +154,7 @@ def _held_out(
 
 
 def _identified(
-    robot: RealRobot,
-    settings: Mapping[str, Any],
-    recording: Mapping[str, Any],
-    folder: Path,
+    robot: RealRobot, settings: Mapping[str, Any], recording: Mapping[str, Any], folder: Path
 ) -> tuple[StoredResult, Path]:
     """Identify from a recording; return what the result file says, and the experiment file."""
     experiment, saved = folder / 'experiment.yaml', folder / 'result.yaml'
@@ -275,9 +272,7 @@ def _fixed_table(
 
 
 def _figures(
-    robot: RealRobot,
-    verdicts: Sequence[_Verdict],
-    fixed: Sequence[Mapping[str, judge.Errors]],
+    robot: RealRobot, verdicts: Sequence[_Verdict], fixed: Sequence[Mapping[str, judge.Errors]]
 ) -> Iterator[Figure]:
     by_name = {verdict.name: verdict for verdict in verdicts}
     plain, found = by_name[PLAIN], by_name[DEFAULT]

@@ -68,10 +68,7 @@ def section() -> Section:
             Figure('cores at 1 kHz', fastest['recorder']['core'], at_most=1.0),
             Figure('cores at 1 kHz, plain callback', fastest['callback']['core']),
             Figure(
-                'growth of memory at 1 kHz',
-                fastest['recorder']['growth'],
-                'MB/min',
-                at_most=5.0,
+                'growth of memory at 1 kHz', fastest['recorder']['growth'], 'MB/min', at_most=5.0
             ),
             Figure(
                 'growth of memory at 1 kHz, plain callback',

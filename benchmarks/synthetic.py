@@ -11,12 +11,7 @@ import pinocchio as pin
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.regressor import (
-    build,
-    ModelSettings,
-    predict,
-    prior,
-)
+from robot_identification.regressor import build, ModelSettings, predict, prior
 
 PANDA = tuple(f'panda_joint{i}' for i in range(1, 8))
 MODEL = ModelSettings()

@@ -5,17 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .seeds import (
-    Case,
-    csv_file,
-    DEVICE,
-    ENTRY,
-    experiment,
-    PIPE,
-    SETTINGS,
-    urdf,
-    XACRO,
-)
+from .seeds import Case, csv_file, DEVICE, ENTRY, experiment, PIPE, SETTINGS, urdf, XACRO
 
 DEEP = (b'[' * 100_000, b'{a: ' * 50_000, b'- ' * 100_000, b'? ' * 50_000)
 ALIASES = b'a: &a [x,x,x,x,x,x,x,x,x]\n' + b''.join(

@@ -15,19 +15,8 @@ import zipfile
 import numpy as np
 
 from .attacks import DEEP, YAMLS
-from .seeds import (
-    BAG,
-    bag_folder,
-    Case,
-    DEVICE,
-    experiment,
-    identified,
-    npz_file,
-    PIPE,
-)
-from .seeds import (
-    plans as sound_plans,
-)
+from .seeds import BAG, bag_folder, Case, DEVICE, experiment, identified, npz_file, PIPE
+from .seeds import plans as sound_plans
 
 LARGE = 400 << 20
 """Size that frames of lz4 and zstd expand to [bytes]."""

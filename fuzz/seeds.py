@@ -14,12 +14,7 @@ import tempfile
 import warnings
 
 import numpy as np
-from robot_identification import (
-    identify,
-    load_experiment,
-    Robot,
-    write_factor,
-)
+from robot_identification import identify, load_experiment, Robot, write_factor
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.plans import Plan
 from robot_identification.excitation.points import to_points

@@ -19,10 +19,7 @@ from typing import Any
 from robot_identification.config.experiment import Experiment
 from robot_identification.options.fields import describe, OptionInfo, section_of
 
-BEGIN, END = (
-    '<!-- keys: begin (made by scripts/experiment_page.py) -->',
-    '<!-- keys: end -->',
-)
+BEGIN, END = ('<!-- keys: begin (made by scripts/experiment_page.py) -->', '<!-- keys: end -->')
 
 _PLURALS = {
     'number': 'numbers',

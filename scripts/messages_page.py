@@ -50,17 +50,9 @@ def _type(kind: str) -> str:
 
 
 def _section(path: Path, suffix: str) -> str:
-    from rosidl_adapter.parser import (
-        parse_action_file,
-        parse_message_file,
-        parse_service_file,
-    )
+    from rosidl_adapter.parser import parse_action_file, parse_message_file, parse_service_file
 
-    lines = [
-        f'## {suffix}/{path.stem}',
-        '',
-        f'`{PACKAGE}/{suffix}/{path.stem}`: {_opening(path)}',
-    ]
+    lines = [f'## {suffix}/{path.stem}', '', f'`{PACKAGE}/{suffix}/{path.stem}`: {_opening(path)}']
     if suffix == 'msg':
         lines += _tables('field', parse_message_file(PACKAGE, path), path)
     elif suffix == 'srv':

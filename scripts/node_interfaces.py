@@ -57,8 +57,7 @@ _action: Callable[..., Interface] = partial(Interface, Role.ACTION)
 _calls: Callable[..., Interface] = partial(Interface, Role.CALLS)
 
 _description = _subscribes(
-    'robot_description',
-    'The URDF; only where the parameter robot_description is empty',
+    'robot_description', 'The URDF; only where the parameter robot_description is empty'
 )
 _diagnostics = '/diagnostics'
 

@@ -20,11 +20,7 @@ import textwrap
 import time
 
 from messages_page import anchor, message_reference
-from node_interfaces import (
-    Interface,
-    INTERFACES,
-    Role,
-)
+from node_interfaces import Interface, INTERFACES, Role
 import rclpy
 from rclpy.action import (
     get_action_client_names_and_types_by_node,

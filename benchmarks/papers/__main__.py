@@ -19,14 +19,7 @@ from .page import markdown, Page
 
 FOLDER = Path(__file__).resolve().parent
 DOCUMENT = FOLDER.parents[1] / 'docs' / 'reference' / 'papers.md'
-PAPERS = (
-    'lomakin_deutscher',
-    'zollo',
-    'gautier_khalil',
-    'gautier_venture',
-    'szabo',
-    'beyond',
-)
+PAPERS = ('lomakin_deutscher', 'zollo', 'gautier_khalil', 'gautier_venture', 'szabo', 'beyond')
 """In the order of the sections; ``beyond`` is what none of the papers has."""
 
 HEAD = """\

@@ -289,10 +289,7 @@ def _noise(optima: dict[int, Optimum]) -> list[Table]:
     tables = []
     for r in (30, 15):
         rows, stds = [], []
-        sequences = {
-            'optimum': optima[r].sequence,
-            'random': random_sequence(r, RANDOM[r]),
-        }
+        sequences = {'optimum': optima[r].sequence, 'random': random_sequence(r, RANDOM[r])}
         for name, sequence in sequences.items():
             condition = float(np.linalg.cond(equations().matrix(sequence)))
             rows.append(

@@ -17,18 +17,8 @@ import time
 import numpy as np
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import (
-    energy_system,
-    EnergySettings,
-    Estimate,
-    ols,
-)
-from robot_identification.excitation import (
-    Plan,
-    plan,
-    PlannerSettings,
-    Trajectory,
-)
+from robot_identification.estimation import energy_system, EnergySettings, Estimate, ols
+from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.point_cost import equilibrium, PointCost
 from robot_identification.excitation.sequence import (
@@ -42,11 +32,7 @@ from robot_identification.excitation.sequence import (
 from robot_identification.excitation.settings import PointSettings
 from robot_identification.excitation.time_scaling import allowed_times, Segment
 from robot_identification.model.robot import Robot
-from robot_identification.regressor import (
-    build,
-    ModelSettings,
-    predict,
-)
+from robot_identification.regressor import build, ModelSettings, predict
 from robot_identification.regressor.energy import energy_of
 from robot_identification.signals import SignalSettings
 

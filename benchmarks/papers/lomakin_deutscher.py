@@ -24,12 +24,7 @@ from robot_identification.estimation import (
 from robot_identification.estimation.recursive import RecursiveSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.regressor import (
-    build,
-    DeltaSettings,
-    ModelSettings,
-    Regressor,
-)
+from robot_identification.regressor import build, DeltaSettings, ModelSettings, Regressor
 from robot_identification.regressor.delta import ARMS, delta_robot
 from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.polynomial_approximation import (
@@ -41,12 +36,7 @@ from robot_identification.signals.polynomial_approximation import (
     weighted,
 )
 from robot_identification.signals.settings import PolynomialApproximation
-from robot_identification.simulation.delta import (
-    DeltaPlant,
-    drive,
-    multisine,
-    track,
-)
+from robot_identification.simulation.delta import DeltaPlant, drive, multisine, track
 from scipy.signal import savgol_filter
 
 from . import recursive_table
@@ -114,13 +104,7 @@ def held_recordings(
     references = [multisine(random, samples, PERIOD) for _ in range(runs)]
     plant = DeltaPlant.of(GEOMETRY, ARMS, table_1())
     return track(
-        plant,
-        references,
-        PERIOD,
-        ARMS,
-        position_noise=noise[0],
-        effort_noise=noise[1],
-        seed=seed,
+        plant, references, PERIOD, ARMS, position_noise=noise[0], effort_noise=noise[1], seed=seed
     )
 
 

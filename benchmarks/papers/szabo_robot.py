@@ -23,12 +23,7 @@ from robot_identification.excitation.trajectories import FourierTrajectory
 from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.regressor import (
-    build,
-    ModelSettings,
-    prior,
-    Regressor,
-)
+from robot_identification.regressor import build, ModelSettings, prior, Regressor
 from scipy.optimize import minimize
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'

@@ -65,14 +65,7 @@ def page() -> Page:
         citation='L. Zollo, E. Lopez, L. Spedaliere, N. Garcia Aracil and E. Guglielmelli, '
         '"Identification of dynamic parameters for robots with elastic joints", 2014.',
         text=TEXT,
-        tables=(
-            _structure(),
-            _table_1(),
-            _errors(),
-            _filters(),
-            _table_2(),
-            _puma(),
-        ),
+        tables=(_structure(), _table_1(), _errors(), _filters(), _table_2(), _puma()),
     )
 
 

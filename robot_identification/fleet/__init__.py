@@ -4,11 +4,4 @@
 from .result import Difference, Drift, FleetResult, RobotResult
 from .run import identify_fleet, save_fleet
 
-__all__ = [
-    'Difference',
-    'Drift',
-    'FleetResult',
-    'identify_fleet',
-    'RobotResult',
-    'save_fleet',
-]
+__all__ = ['Difference', 'Drift', 'FleetResult', 'identify_fleet', 'RobotResult', 'save_fleet']

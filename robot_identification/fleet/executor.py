@@ -41,10 +41,7 @@ _POLL_TIMEOUT = 3.0
 _LOST_TIMEOUT = 60.0
 """Time without any worker after which a cluster is given up [s]."""
 
-_ENVIRONMENT = {
-    'MALLOC_TRIM_THRESHOLD_': 128 * 1024**2,
-    'MALLOC_MMAP_THRESHOLD_': 32 * 1024**2,
-}
+_ENVIRONMENT = {'MALLOC_TRIM_THRESHOLD_': 128 * 1024**2, 'MALLOC_MMAP_THRESHOLD_': 32 * 1024**2}
 """Memory kept from one recording to the next: a third of the time of a short one otherwise."""
 
 

@@ -328,10 +328,7 @@ def reduce_all(
 
 
 def merge_robots(
-    executor: Executor,
-    files: Mapping[str, Sequence[Path]],
-    *,
-    progress: Progress = silent,
+    executor: Executor, files: Mapping[str, Sequence[Path]], *, progress: Progress = silent
 ) -> Iterator[tuple[str, StoredFactor]]:
     """
     Merge the packed factors of each robot in a tree that depends on their order alone.

@@ -193,9 +193,7 @@ def _explained(whole: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.nda
     return parts.sum(axis=-1), kept.sum(axis=-1)
 
 
-def _decomposed(
-    whole: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _decomposed(whole: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Scale M to a unit diagonal; return the scale, eigenvalues, vectors, and which count."""
     diagonal = np.einsum('...ii->...i', whole)
     scale = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))

@@ -15,16 +15,8 @@ if find_spec('mujoco') is None:
 
 from .plant import mujoco_model, Plant
 from .servo import Servo, TrajectoryFollower, Waypoints
-from .settings import (
-    SimulatedPayload,
-    SimulationSettings,
-    Wear,
-)
-from .simulator import (
-    simulate,
-    SimulatedSample,
-    Simulator,
-)
+from .settings import SimulatedPayload, SimulationSettings, Wear
+from .simulator import simulate, SimulatedSample, Simulator
 from .truth import perturb, truth
 
 __all__ = [

@@ -26,13 +26,7 @@ from ..errors import ModelError
 from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from .friction import (
-    coulomb,
-    DahlFriction,
-    over_step,
-    StaticFriction,
-    STEEPEST,
-)
+from .friction import coulomb, DahlFriction, over_step, StaticFriction, STEEPEST
 from .mjcf import mechanism
 from .settings import SimulatedPayload, Wear
 from .truth import per_joint

@@ -36,12 +36,7 @@ from .servo import (
     Waypoints,
 )
 from .settings import SimulationSettings
-from .truth import (
-    finite_effort,
-    per_joint,
-    true_model,
-    truth,
-)
+from .truth import finite_effort, per_joint, true_model, truth
 
 RUNAWAY = 1e6
 """Velocity that no robot has [rad/s or m/s]; MuJoCo would go on for a while and then reset."""

@@ -189,10 +189,7 @@ def require_movable(inertial: np.ndarray, link: str) -> None:
 
 
 def _of_elastic(
-    robot: Robot,
-    elastic: ElasticJoints,
-    settings: SimulationSettings,
-    values: Mapping[str, float],
+    robot: Robot, elastic: ElasticJoints, settings: SimulationSettings, values: Mapping[str, float]
 ) -> dict[str, float]:
     """Give the joints' own parameters to their motors, and add those of the transmissions."""
     motors = dict(zip(robot.joints, elastic.motor_names(robot.joints), strict=True))
@@ -224,10 +221,7 @@ def finite_effort(robot: Robot) -> np.ndarray:
 
 
 def _friction(
-    robot: Robot,
-    settings: SimulationSettings,
-    nominal: ParameterSet,
-    random: np.random.Generator,
+    robot: Robot, settings: SimulationSettings, nominal: ParameterSet, random: np.random.Generator
 ) -> dict[str, np.ndarray]:
     # drawn in any case, so that giving one list does not change the others
     draws = settings.friction_perturbation * random.standard_normal((3, robot.n_joints))

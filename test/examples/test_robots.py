@@ -22,12 +22,7 @@ from robot_identification.options.document import read_document
 from robot_identification.pipeline import identify_sources
 from robot_identification.regressor import build
 from robot_identification.results.result import read_result
-from robot_identification.simulation import (
-    simulate,
-    SimulationSettings,
-    truth,
-    Waypoints,
-)
+from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 from scipy.interpolate import CubicSpline
 from scipy.signal import lfilter
 import yaml

@@ -17,11 +17,7 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.recording import Motion
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.regressor import (
-    build,
-    ModelSettings,
-    prior,
-)
+from robot_identification.regressor import build, ModelSettings, prior
 
 ROOT = Path(__file__).resolve().parents[2]
 JOINTS = ('joint_1', 'joint_2', 'joint_3')

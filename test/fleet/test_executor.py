@@ -9,12 +9,7 @@ import sys
 import pytest
 from robot_identification.errors import IdentificationError, SettingsError
 from robot_identification.fleet import executor
-from robot_identification.fleet.executor import (
-    AHEAD,
-    DaskExecutor,
-    local_client,
-    open_executor,
-)
+from robot_identification.fleet.executor import AHEAD, DaskExecutor, local_client, open_executor
 
 pytest.importorskip('distributed')
 

@@ -18,14 +18,8 @@ from robot_identification.errors import (
     RecordingError,
     SettingsError,
 )
-from robot_identification.fleet import (
-    identify_fleet,
-    report,
-    save_fleet,
-)
-from robot_identification.fleet import (
-    tasks as fleet_tasks,
-)
+from robot_identification.fleet import identify_fleet, report, save_fleet
+from robot_identification.fleet import tasks as fleet_tasks
 from robot_identification.fleet.tasks import ReductionPlan
 from robot_identification.pipeline import identify_sources
 from robot_identification.results.factor_file import read_factor

@@ -9,11 +9,7 @@ import pytest
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import (
-    mrls,
-    row_blocks,
-    system_of,
-)
+from robot_identification.estimation import mrls, row_blocks, system_of
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import Regressor

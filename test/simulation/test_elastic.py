@@ -10,17 +10,8 @@ import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.model.robot import Robot
-from robot_identification.regressor import (
-    build,
-    ElasticJoints,
-    predict,
-)
-from robot_identification.simulation import (
-    SimulationSettings,
-    Simulator,
-    truth,
-    Waypoints,
-)
+from robot_identification.regressor import build, ElasticJoints, predict
+from robot_identification.simulation import SimulationSettings, Simulator, truth, Waypoints
 from robot_identification.simulation.elastic import ElasticPlant
 from robot_identification.simulation.truth import true_model
 

@@ -15,11 +15,7 @@ from robot_identification.errors import ModelError, SettingsError
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import prior
-from robot_identification.simulation import (
-    perturb,
-    SimulationSettings,
-    truth,
-)
+from robot_identification.simulation import perturb, SimulationSettings, truth
 from robot_identification.simulation.truth import MassComparison, TruthComparison
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'

@@ -22,12 +22,7 @@ from robot_identification.regressor import build, ElasticJoints
 from robot_identification.regressor import prior as urdf_prior
 from robot_identification.results.factor_file import pack, unpack
 from robot_identification.results.result import read_result
-from robot_identification.simulation import (
-    simulate,
-    SimulationSettings,
-    truth,
-    Waypoints,
-)
+from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 from robot_identification.simulation.truth import true_model
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores

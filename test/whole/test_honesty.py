@@ -14,8 +14,7 @@ from benchmarks import honesty
 
 
 @pytest.mark.parametrize(
-    ('name', 'seeds'),
-    [('szabo_3r', 2), ('demo_arm, 4 joints', 2), ('demo_arm', 1), ('panda', 1)],
+    ('name', 'seeds'), [('szabo_3r', 2), ('demo_arm, 4 joints', 2), ('demo_arm', 1), ('panda', 1)]
 )
 def test_defaults_give_a_physical_robot_whose_intervals_hold(name, seeds):
     robot = honesty.arms()[name]

@@ -9,12 +9,7 @@ from robot_identification.excitation import plan, PlannerSettings
 from robot_identification.model.robot import Robot
 from robot_identification.pipeline import identify
 from robot_identification.results.saving import save
-from robot_identification.simulation import (
-    simulate,
-    SimulationSettings,
-    truth,
-    Waypoints,
-)
+from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 
 pytestmark = pytest.mark.filterwarnings(
     'ignore::robot_identification.errors.IdentificationWarning'

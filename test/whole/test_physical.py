@@ -90,10 +90,7 @@ def ur10e(tmp_path, **estimation):
             'effort_kind': 'motor_current',
             'drives': {'effort': {'matrix': gains.tolist()}},
         },
-        'data': {
-            'identification': [run('excite_30s_a')],
-            'validation': [run('point_to_point')],
-        },
+        'data': {'identification': [run('excite_30s_a')], 'validation': [run('point_to_point')]},
         'signals': {'method': 'measured_velocity', 'cutoff': 7.5, 'decimate_to': 20.0},
         'estimation': estimation,
     }

@@ -10,11 +10,7 @@ import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.errors import (
-    IdentificationError,
-    ModelError,
-    SettingsError,
-)
+from robot_identification.errors import IdentificationError, ModelError, SettingsError
 from robot_identification.estimation import EstimationSettings
 from robot_identification.excitation.criteria import covariance
 from robot_identification.pipeline import identify, identify_factors
