@@ -324,20 +324,15 @@ def _robots(result: FleetResult) -> list[str]:
     # those that stand out first
     standing_out = {*result.different, *result.drifting}
     robots = sorted(result.robots, key=lambda robot: robot.serial not in standing_out)
-    width = _width('serial', [robot.serial for robot in robots[:_SHOWN]])
-    lines = [
-        rule('Robots'),
-        f'{"serial":<{width}}{"recordings":>11}{"first":>12}{"last":>12}{"own error %":>13}'
-        f'{"fleet error %":>15}',
-    ]
+    rows = []
     for robot in robots[:_SHOWN]:
         own = '-' if robot.estimate is None else percent(robot.estimate.relative_error)
-        lines.append(
-            f'{robot.serial:<{width}}{len(robot.recordings):>11}{date(robot.began)[:10]:>12}'
-            f'{date(robot.ended)[:10]:>12}{own:>13}{percent(robot.by_fleet.relative_error):>15}  '
-            f'{", ".join(result.remarks(robot))}'
-        )
-    return lines + _more(len(robots))
+        dates = (date(stamp)[:10] for stamp in (robot.began, robot.ended))
+        by_fleet = percent(robot.by_fleet.relative_error)
+        remarks = ', '.join(result.remarks(robot))
+        rows.append((robot.serial, f'{len(robot.recordings)}', *dates, own, by_fleet, remarks))
+    heads = ('serial', 'recordings', 'first', 'last', 'own error %', 'fleet error %', '')
+    return _table('Robots', heads, rows, len(robots))
 
 
 def _differences(result: FleetResult) -> list[str]:
@@ -345,13 +340,13 @@ def _differences(result: FleetResult) -> list[str]:
         return []
     if not result.differences:
         return [f'No robot differs significantly ({result.settings.significance:g}).']
-    numbers = ('usual', 'value', 'difference', 'std')
+    heads = ('serial', 'parameter', 'usual', 'value', 'difference', 'std', 'unit')
     rows = [
-        [*map(number, (one.usual, one.value, one.difference, one.std))]
-        for one in result.differences[:_SHOWN]
+        (d.serial, d.parameter, *map(number, (d.usual, d.value, d.difference, d.std)), d.unit)
+        for d in result.differences[:_SHOWN]
     ]
     title = 'Parameters that differ from the rest of the fleet'
-    return _table(title, result.differences, numbers, rows)
+    return _table(title, heads, rows, len(result.differences), left=2)
 
 
 def _drifts(result: FleetResult) -> list[str]:
@@ -359,36 +354,25 @@ def _drifts(result: FleetResult) -> list[str]:
         return []
     if not result.drifts:
         return [f'No robot changes significantly over time ({result.settings.significance:g}).']
+    heads = ('serial', 'parameter', 'a day', 'std', 'days', 'in all', 'unit')
     rows = [
-        [number(one.per_day), number(one.std), f'{one.days:.1f}', number(one.change)]
-        for one in result.drifts[:_SHOWN]
-    ]
-    numbers = ('a day', 'std', 'days', 'in all')
-    return _table('Parameters that change over time', result.drifts, numbers, rows)
+        (d.serial, d.parameter, number(d.per_day), number(d.std), f'{d.days:.1f}',
+         number(d.change), d.unit)
+        for d in result.drifts[:_SHOWN]
+    ]  # fmt: skip
+    return _table('Parameters that change over time', heads, rows, len(result.drifts), left=2)
 
 
 def _table(
-    title: str,
-    found: Sequence[Difference | Drift],
-    numbers: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], count: int, left: int = 1
 ) -> list[str]:
-    """Return the lines of a table of robots' parameters with four numbers each."""
-    width = _width('serial', [one.serial for one in found[:_SHOWN]])
-    name = _width('parameter', [one.parameter for one in found[:_SHOWN]])
-    lines = [
-        rule(title),
-        f'{"serial":<{width}}{"parameter":<{name}}{"".join(f"{n:>12}" for n in numbers)}  unit',
-    ]
-    for one, row in zip(found, rows, strict=False):
-        cells = ''.join(f'{n:>12}' for n in row)
-        lines.append(f'{one.serial:<{width}}{one.parameter:<{name}}{cells}  {one.unit}')
-    return lines + _more(len(found))
-
-
-def _width(title: str, names: list[str]) -> int:
-    return max(len(title), *(len(name) for name in names)) + 1
-
-
-def _more(count: int) -> list[str]:
-    return [f'... and {count - _SHOWN} more'] if count > _SHOWN else []
+    """Return the first rows of so many as a table; the first columns and the last are texts."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = [rule(title)]
+    for cells in (heads, *rows):
+        padded = [
+            cell.ljust(width) if i < left else cell.rjust(max(width, 9))
+            for i, (cell, width) in enumerate(zip(cells[:-1], widths, strict=False))
+        ]
+        lines.append('  '.join([*padded, cells[-1]]))
+    return lines + ([f'... and {count - _SHOWN} more'] if count > _SHOWN else [])

@@ -175,17 +175,8 @@ class Question:
     All others keep the fleet's values, and rows have the fleet's weights, so that short recordings
     contribute and their values can be compared.
 
-    Attributes
-    ----------
-    layout:
-        The b base parameters.
-    weights:
-        (n,) of the joints' rows [1/(N m) or 1/N].
-    essential:
-        (b,) bool, the e parameters that are estimated.
-    fixed:
-        (b,) values of the others.
-
+    Of the b base parameters, ``essential`` (b,) bool are the e that are estimated, ``fixed`` (b,)
+    the values of the others; ``weights`` (n,) are those of the joints' rows [1/(N m) or 1/N].
     """
 
     layout: ParameterLayout
@@ -359,19 +350,8 @@ def in_groups(
     """
     Run a task on each robot's packed factors, `GROUP` at a time.
 
-    Parameters
-    ----------
-    task:
-        Called with the executor's payload and a `Group`, which has ``argument``.
-    files:
-        Packed factors by serial number.
-    text:
-        Text for the progress.
-
-    Yields
-    ------
-    Serial number and result of each group, in order.
-
+    The task is called with the executor's payload and a `Group`, which has ``argument``.  Yields
+    serial number and result of each group, in order.
     """
     places = [
         (serial, tuple(names[start : start + GROUP]))

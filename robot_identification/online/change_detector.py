@@ -162,8 +162,6 @@ class ChangeDetector:
     ----------
     identifier:
         Makes the updates.
-    settings:
-        See `ChangeSettings`.
     link:
         Whose inertial parameters a payload adds to; the last one where None.
 

@@ -37,12 +37,8 @@ class ChangeColumns:
     """
     Columns of a sample's rows that belong to parameters that may change.
 
-    Attributes
-    ----------
-    friction, payload:
-        Names of each joint's friction parameters, and of the k inertial parameters of the link
-        that a payload adds to.
-
+    ``friction`` has the names of each joint's friction parameters, ``payload`` those of the k
+    inertial parameters of the link that a payload adds to.
     """
 
     def __init__(
@@ -140,13 +136,8 @@ class Scores:
         """
         Return S^T M^-1 S of each hypothesis, and its number of parameters, (1 + n,) each.
 
-        The first is the payload, the others are the friction of each joint.
-
-        Parameters
-        ----------
-        precision:
-            (n,) one over the variance of each joint's residual.
-
+        The first is the payload, the others are the friction of each joint.  The precision (n,) is
+        one over the variance of each joint's residual.
         """
         payload, payload_rank = _explained(*self.weighed_payload(precision))
         friction, ranks = _explained(*self.friction)
@@ -173,11 +164,7 @@ def change_of(whole: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndar
     """
     Return the change that explains most, of least size, and its covariance for unit variance.
 
-    Parameters
-    ----------
-    whole, right:
-        (k, k) M and (k,) S.
-
+    ``whole`` and ``right`` are (k, k) M and (k,) S.
     """
     scale, values, vectors, kept = _decomposed(whole)
     half = np.where(kept, vectors / np.sqrt(np.where(kept, values, 1.0)), 0.0)
@@ -253,17 +240,7 @@ class BaselineLearner:
         np.maximum(self._peaks, np.abs(residual) * kept, out=self._peaks)
 
     def baseline(self, rate: float, step: float) -> Baseline:
-        """
-        Return the baseline.
-
-        Parameters
-        ----------
-        rate:
-            How often levels may be exceeded without a change [1/s].
-        step:
-            Time between samples [s].
-
-        """
+        """Return the baseline for levels exceeded at a rate [1/s], with samples each step [s]."""
         rows = np.sum([part.rows for part in self.parts], axis=0)
         energy = np.sum([part.energy for part in self.parts], axis=0)
         known = (rows > 0) & (energy > 0.0)

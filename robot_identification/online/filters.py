@@ -73,20 +73,9 @@ class GridRow(NamedTuple):
 
 class OnlineGrid:
     """
-    Uniform grid of a stream of (width,) samples.
+    Uniform grid of a stream of (width,) samples, usually ``period`` [s] apart.
 
-    Parameters
-    ----------
-    period, step:
-        Usual time between samples, and step of the grid [s].
-
-    Attributes
-    ----------
-    delay:
-        Waiting time of a row for the samples after it, at an even rate [s].
-    counts:
-        Counts of the samples so far.
-
+    ``delay`` is the waiting time of a row for the samples after it, at an even rate [s].
     """
 
     def __init__(self, width: int, period: float, step: float) -> None:
@@ -187,17 +176,11 @@ class OnlineChannel:
 
     Parameters
     ----------
-    kernels:
-        Taps of each joint's channel, as `channel_kernel` gives them; of one tap for none.
-    columns:
-        Places of each joint's signals in a row.
+    kernels, columns:
+        Taps of each joint's channel, as `channel_kernel` gives them (one tap for none), and places
+        of the joint's signals in a row.
     width:
-        Signals of a row; those of no joint wait as the others do.
-
-    Attributes
-    ----------
-    ahead:
-        Rows that a row waits for.
+        Signals of a row; those of no joint wait as the others do, for ``ahead`` rows.
 
     """
 
@@ -307,20 +290,11 @@ class OnlineWindows:
 
     def push(self, row: np.ndarray) -> WindowState | None:
         """
-        Add a row and return the state of the window that it completes.
+        Add a row (2 n_joints,) of positions and efforts; return the window that it completes.
 
-        Parameters
-        ----------
-        row:
-            (2 n_joints,) positions and efforts.
-
-        Returns
-        -------
-        WindowState or None
-            None until there are enough rows for the motion without phase shift; from then on the
-            entries at its second state have to be given to `filtered`, which returns None until
-            the window is full.
-
+        None until there are enough rows for the motion without phase shift; from then on the
+        entries at its second state have to be given to `filtered`, which returns None until the
+        window is full.
         """
         count, n, margin = self._count, self._n, self._margin
         self._count += 1
@@ -349,21 +323,10 @@ class OnlineWindows:
 
     def filtered(self, entries: np.ndarray, which: np.ndarray) -> np.ndarray | None:
         """
-        Return the entries of a window's rows.
+        Return the entries (K,) of a window's rows from those (K, 2) at its states, or None.
 
-        Parameters
-        ----------
-        entries:
-            (K, 2) at the states of the last `WindowState`.
-        which:
-            (n_filtered,) those of columns that are no polynomials of velocity and acceleration:
-            P is applied to their values at the motion without phase shift.
-
-        Returns
-        -------
-        np.ndarray or None
-            (K,); None until the window is full.
-
+        ``which`` (n_filtered,) are those of columns that are no polynomials of velocity and
+        acceleration: P is applied to their values at the motion without phase shift.
         """
         index = self._count - 1 - 2 * self._margin
         now = entries[:, 0].copy()

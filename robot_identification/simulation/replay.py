@@ -33,21 +33,10 @@ LONGEST_STEP = 1e-3
 @dataclass(frozen=True)
 class Replay:
     """
-    Root mean square distances from the recorded motion at the end of the horizon.
+    Root mean square distances from the recorded motion at the end of the horizon [s].
 
-    Attributes
-    ----------
-    joints:
-        Names of the joints.
-    horizon:
-        Time that the robot moves by efforts alone [s].
-    windows:
-        How many horizons the recordings have.
-    moved:
-        (n_joints,) of a robot that stays where it is [rad or m].
-    before, after:
-        (n_joints,) of the robot by its prior, and as identified [rad or m].
-
+    (n_joints,) each [rad or m], over all ``windows`` of that length: ``moved`` of a robot that
+    stays where it is, ``before`` of the robot by its prior, ``after`` as identified.
     """
 
     joints: tuple[str, ...]

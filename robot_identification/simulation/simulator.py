@@ -51,20 +51,11 @@ RECORDING = RecordingEntry(
 @dataclass(frozen=True)
 class SimulatedSample:
     """
-    Measurement at one instant.
+    Measurement at one ``time`` [s] since the simulator was made, (n_joints,) each.
 
-    Attributes
-    ----------
-    time:
-        Since the simulator was made [s].
-    position, velocity:
-        (n_joints,) [rad, rad/s].
-    effort:
-        (n_joints,) effort of the drives, before friction, averaged over one servo period around
-        `time`, so that it belongs to position, velocity and acceleration of that instant [N m].
-    motor_position, motor_velocity:
-        (n_joints,) of the motors of elastic joints, reduced to the joints [rad, rad/s]; else None.
-
+    The effort is that of the drives, before friction, averaged over one servo period around the
+    time, so that it belongs to position, velocity and acceleration of that instant.  The motors of
+    elastic joints are reduced to the joints.
     """
 
     time: float
@@ -286,13 +277,8 @@ class _EffortChannel:
     """
     From the efforts of the drives to those that they report: delay and two low-pass filters.
 
-    Parameters
-    ----------
-    delay:
-        (n_joints,) servo periods.
-    cutoff:
-        (n_joints,) of the filters, in radians a servo period; infinite for none.
-
+    The delay is (n_joints,) servo periods, ``cutoff`` (n_joints,) radians a servo period, infinite
+    for none.
     """
 
     def __init__(self, delay: np.ndarray, cutoff: np.ndarray) -> None:

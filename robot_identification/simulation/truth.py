@@ -244,15 +244,9 @@ def _friction(
 @dataclass(frozen=True)
 class TruthComparison:
     """
-    Identified base parameters against the true ones.
+    Identified base parameters (b,) against the true ones.
 
-    Attributes
-    ----------
-    expressions, units:
-        (b,) of the base parameters.
-    true, identified, std:
-        (b,) in those units; ``std`` is NaN where the recording does not determine the parameter.
-
+    ``std`` is NaN where the recording does not determine the parameter.
     """
 
     expressions: tuple[str, ...]
@@ -319,17 +313,7 @@ def compare(result: StoredResult, truth: Mapping[str, float]) -> TruthComparison
 
 @dataclass(frozen=True)
 class MassComparison:
-    """
-    Identified masses of links against the true ones.
-
-    Attributes
-    ----------
-    links:
-        Names of the n links.
-    prior, true, identified, std:
-        (n,) [kg].
-
-    """
+    """Identified masses of links (n,) against the true ones [kg]."""
 
     links: tuple[str, ...]
     prior: np.ndarray
