@@ -29,11 +29,7 @@ from robot_identification.estimation import (
 from robot_identification.pipeline import identify_sources
 from robot_identification.regressor import Regressor
 from robot_identification.regressor.inverse_dynamics import entries, row_pattern
-from robot_identification.signals import (
-    process,
-    SignalSettings,
-    stretches,
-)
+from robot_identification.signals import process, SignalSettings, stretches
 
 from . import figaroh_way
 from .harness import Figure, interleaved, ratio, Section, Table, Timing

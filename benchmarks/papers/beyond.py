@@ -11,11 +11,7 @@ import numpy as np
 import pinocchio as pin
 from robot_identification.config.experiment import PayloadRecordings
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.estimation import (
-    EstimationSettings,
-    physical,
-    PhysicalSettings,
-)
+from robot_identification.estimation import EstimationSettings, physical, PhysicalSettings
 from robot_identification.pipeline import identify, identify_sources
 from robot_identification.results.result import Result
 from robot_identification.results.urdf_export import identified_urdf
@@ -52,13 +48,7 @@ def tx40() -> tuple[Result, Result]:
 def processor_time(found: Result) -> float:
     """Estimate once more from the folded rows of a result by physical; return the seconds."""
     start = time.process_time()
-    physical(
-        found.system,
-        found.robot,
-        found.prior,
-        found.estimation.physical,
-        model=found.model,
-    )
+    physical(found.system, found.robot, found.prior, found.estimation.physical, model=found.model)
     return time.process_time() - start
 
 

@@ -13,11 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..estimation import (
-    effort_delay,
-    EffortDelay,
-    PlotSamples,
-)
+from ..estimation import effort_delay, EffortDelay, PlotSamples
 from ..regressor.inverse_dynamics import RowPattern
 from .identifier import OnlineIdentifier, Update
 

@@ -24,11 +24,7 @@ import numpy as np
 from ..base_parameters import BaseStructure
 from ..data.recording import Motion
 from ..errors import IdentificationError, ModelError, SettingsError
-from ..estimation import (
-    ModelSignature,
-    RecursiveEstimate,
-    RecursiveSettings,
-)
+from ..estimation import ModelSignature, RecursiveEstimate, RecursiveSettings
 from ..estimation.least_squares import prior_base
 from ..estimation.model_signature import probe
 from ..estimation.mrls import learner_of
@@ -37,11 +33,7 @@ from ..estimation.rls_step import SampleRows
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor import Regressor
-from ..regressor.inverse_dynamics import (
-    entries,
-    row_pattern,
-    RowPattern,
-)
+from ..regressor.inverse_dynamics import entries, row_pattern, RowPattern
 from ..regressor.joint_terms import DryFriction
 from ..regressor.projection import forms
 from ..signals import (
@@ -442,10 +434,7 @@ def _load(path: str | Path, signature: ModelSignature, weights: np.ndarray) -> R
         )
         found = ModelSignature(joints, parameters, base, held['regrouping'], held['fixed'])
         state = RecursiveState(
-            held['accumulated'],
-            held['initial'],
-            int(held['rows']),
-            float(held['independent']),
+            held['accumulated'], held['initial'], int(held['rows']), float(held['independent'])
         )
     except DAMAGED as error:
         reason = getattr(error, 'strerror', None) or str(error)

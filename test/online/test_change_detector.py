@@ -8,11 +8,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import ModelError
-from robot_identification.online import (
-    ChangeDetector,
-    ChangeSettings,
-    Update,
-)
+from robot_identification.online import ChangeDetector, ChangeSettings, Update
 from robot_identification.regressor.inverse_dynamics import entries, predict
 from robot_identification.signals.settings import PolynomialApproximation
 from scipy.signal import lfilter
