@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .parameters import INERTIAL_SYMBOLS, ParameterSet
+from .parameters import body_links, ParameterSet
 
 CHOLESKY_TOLERANCES = (0.0, -0.01, -0.02, -0.04)
 """Tolerances of Gautier and Venture's Table III [kg m^2]."""
@@ -77,27 +77,14 @@ class LinkConsistency:
     @property
     def physical(self) -> bool:
         """True if all conditions hold."""
-        return (
-            self.mass_positive
-            and self.inertia_positive_definite
-            and self.triangle_inequality
-            and self.pseudo_inertia_positive_definite
+        return self.pseudo_inertia_positive_definite and (
+            self.mass_positive and self.inertia_positive_definite and self.triangle_inequality
         )
 
 
 @dataclass(frozen=True)
 class JointProblem:
-    """
-    A parameter of a joint that no real drive has.
-
-    Attributes
-    ----------
-    joint, parameter, value:
-        Whose, which (its full name) and how much.
-    message:
-        The same in words.
-
-    """
+    """Parameter of a joint that no real drive has; ``parameter`` is its full name."""
 
     joint: str
     parameter: str
@@ -142,13 +129,12 @@ class ConsistencyReport:
 
     def summary(self) -> str:
         """Return a table of the links, the joints' problems and the Cholesky counts."""
-        width = max([len('link'), *(len(link.link) for link in self.links)])
         verdict = 'consistent' if self.physical else 'NOT consistent'
         lines = [f'Physical consistency: {verdict} (tolerance {self.tolerance:g})']
+        width = max([len('link'), *(len(link.link) for link in self.links)])
         if self.links:
-            lines.append(
-                f'{"link":<{width}}  mass  inertia  triangle  pseudo-inertia  smallest eigenvalue'
-            )
+            title = 'link'.ljust(width)
+            lines.append(f'{title}  mass  inertia  triangle  pseudo-inertia  smallest eigenvalue')
         for link in self.links:
             lines.append(
                 f'{link.link:<{width}}  {_word(link.mass_positive):<4}  '
@@ -158,10 +144,8 @@ class ConsistencyReport:
                 f'{link.smallest_eigenvalue:19.3e}'
             )
         lines += self.problems
-        counts = ', '.join(
-            f'{count} at {tolerance:g}' for tolerance, count in self.cholesky_counts
-        )
         if self.links:
+            counts = ', '.join(f'{count} at {limit:g}' for limit, count in self.cholesky_counts)
             lines.append(
                 f'of {len(self.links)} inertia matrices a Cholesky factorisation passes with a '
                 f'tolerance: {counts}'
@@ -189,11 +173,7 @@ def check(parameters: ParameterSet, tolerance: float = 0.0) -> ConsistencyReport
     """
     if not tolerance >= 0.0:
         raise ValueError(f'the tolerance is {tolerance}, expected 0 or more')
-    bodies = {
-        link: vector
-        for link in parameters.layout.links
-        if (vector := _body(parameters, link)) is not None
-    }
+    bodies = {link: parameters.inertial(link) for link in body_links(parameters.layout)}
     return ConsistencyReport(
         links=tuple(_check_link(link, vector, tolerance) for link, vector in bodies.items()),
         joints=tuple(_joint_problems(parameters, tolerance)),
@@ -206,41 +186,16 @@ def check(parameters: ParameterSet, tolerance: float = 0.0) -> ConsistencyReport
 
 
 def inertia_matrix(vector: np.ndarray) -> np.ndarray:
-    """
-    Return the inertia at the joint frame of a link's ten parameters.
-
-    Parameters
-    ----------
-    vector:
-        (10,) in the order of `INERTIAL_SYMBOLS`.
-
-    Returns
-    -------
-    np.ndarray
-        (3, 3) [kg m^2].
-
-    """
-    xx, xy, yy, xz, yz, zz = np.asarray(vector, dtype=float)[4:]
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    """Return the inertia (3, 3) [kg m^2] at the joint frame of ten parameters."""
+    return np.asarray(vector, dtype=float)[[[4, 5, 7], [5, 6, 8], [7, 8, 9]]]
 
 
 def inertia_at_com(vector: np.ndarray) -> np.ndarray:
     """
-    Return the inertia at the centre of mass, by Huygens' theorem.
+    Return the inertia (3, 3) [kg m^2] at the centre of mass of ten parameters.
 
-    Gautier and Venture (2013), equation (36).
-
-    Parameters
-    ----------
-    vector:
-        (10,) in the order of `INERTIAL_SYMBOLS`.
-
-    Returns
-    -------
-    np.ndarray
-        (3, 3) [kg m^2], along the axes of the joint frame; NaN where the mass is 0 and the first
-        moment is not.
-
+    Huygens' theorem, Gautier and Venture (2013), equation (36).  The axes are those of the joint
+    frame; NaN where the mass is 0 and the first moment is not.
     """
     vector = np.asarray(vector, dtype=float)
     mass, moment = vector[0], vector[1:4]
@@ -252,19 +207,10 @@ def inertia_at_com(vector: np.ndarray) -> np.ndarray:
 
 def pseudo_inertia(vector: np.ndarray) -> np.ndarray:
     """
-    Return the pseudo-inertia matrix of a link's ten parameters.
+    Return the pseudo-inertia matrix (4, 4) of a link's ten parameters.
 
-    Parameters
-    ----------
-    vector:
-        (10,) in the order of `INERTIAL_SYMBOLS`.
-
-    Returns
-    -------
-    np.ndarray
-        (4, 4): the second moments of mass [kg m^2] bordered by the first ones [kg m] and the mass
-        [kg].
-
+    It has the second moments of mass [kg m^2], bordered by the first ones [kg m] and the mass
+    [kg].
     """
     vector = np.asarray(vector, dtype=float)
     inertia = inertia_matrix(vector)
@@ -276,20 +222,7 @@ def pseudo_inertia(vector: np.ndarray) -> np.ndarray:
 
 
 def from_pseudo_inertia(matrix: np.ndarray) -> np.ndarray:
-    """
-    Return the ten parameters of a pseudo-inertia matrix, the inverse of `pseudo_inertia`.
-
-    Parameters
-    ----------
-    matrix:
-        (4, 4) symmetric.
-
-    Returns
-    -------
-    np.ndarray
-        (10,) in the order of `INERTIAL_SYMBOLS`.
-
-    """
+    """Return the ten parameters of a pseudo-inertia matrix (4, 4)."""
     second = np.asarray(matrix, dtype=float)[:3, :3]
     inertia = np.trace(second) * np.eye(3) - second
     entries = inertia[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
@@ -298,20 +231,11 @@ def from_pseudo_inertia(matrix: np.ndarray) -> np.ndarray:
 
 def passes_cholesky(vector: np.ndarray, tolerance: float = 0.0) -> bool:
     """
-    Tell whether a Cholesky factorisation with a tolerance accepts the inertia of a link.
+    Tell whether a Cholesky factorisation accepts the inertia of ten parameters.
 
-    The inertia is the one at the centre of mass.
-
-    Gautier and Venture (2013) do not print what the tolerance is compared with; here it is the
-    pivots of the square-root-free factorisation ``L D L^T``, all of which have to exceed it.
-
-    Parameters
-    ----------
-    vector:
-        (10,) in the order of `INERTIAL_SYMBOLS`; without a positive mass nothing passes.
-    tolerance:
-        0 or less [kg m^2].
-
+    The inertia is the one at the centre of mass; without a positive mass nothing passes.  Gautier
+    and Venture (2013) do not print what the tolerance, 0 or less [kg m^2], is compared with; here
+    it is the pivots of the square-root-free factorisation ``L D L^T``, all of which exceed it.
     """
     if not vector[0] > 0.0:
         return False
@@ -320,31 +244,24 @@ def passes_cholesky(vector: np.ndarray, tolerance: float = 0.0) -> bool:
         pivot = matrix[i, i]
         if not pivot > tolerance:
             return False
-        if i < 2:
-            column = matrix[i + 1 :, i].copy()
-            # a pivot of exactly 0 that the tolerance accepts leaves nothing to eliminate
-            if pivot != 0.0:
-                matrix[i + 1 :, i + 1 :] -= np.outer(column, column) / pivot
+        # a pivot of exactly 0 that the tolerance accepts leaves nothing to eliminate
+        if pivot != 0.0:
+            matrix = matrix - np.outer(matrix[i], matrix[i]) / pivot
     return True
-
-
-def _body(parameters: ParameterSet, link: str) -> np.ndarray | None:
-    names = [f'{link}.{symbol}' for symbol in INERTIAL_SYMBOLS]
-    if not all(name in parameters.layout for name in names):
-        return None
-    return parameters.values[parameters.layout.indices(names)]
 
 
 def _check_link(link: str, vector: np.ndarray, tolerance: float) -> LinkConsistency:
     mass = float(vector[0])
     smallest = float(np.linalg.eigvalsh(pseudo_inertia(vector))[0])
     faults = []
-    massive = mass > -tolerance
+    massive, positive = mass > -tolerance, smallest > -tolerance
     # without a positive mass there is no centre of mass to take the inertia at
     definite = triangle = mass > 0.0
     if not massive:
         faults.append(f'the mass is {mass:.4g} kg')
-    if mass > 0.0:
+    elif not mass > 0.0:
+        faults.append(f'the mass is {mass:.4g} kg, so that there is no centre of mass')
+    else:
         low, middle, high = np.linalg.eigvalsh(inertia_at_com(vector))
         definite = bool(low > -tolerance)
         triangle = bool(low + middle - high > -tolerance)
@@ -356,19 +273,10 @@ def _check_link(link: str, vector: np.ndarray, tolerance: float) -> LinkConsiste
         elif not triangle:
             # a negative moment breaks the inequality too, and is the plainer fault
             faults.append(_triangle_fault(low, middle, high))
-    elif massive:
-        faults.append(f'the mass is {mass:.4g} kg, so that there is no centre of mass')
-    positive = smallest > -tolerance
     if not positive and not faults:
         faults.append(f'the pseudo-inertia matrix has the eigenvalue {smallest:.4g}')
     return LinkConsistency(
-        link=link,
-        mass_positive=massive,
-        inertia_positive_definite=definite,
-        triangle_inequality=triangle,
-        pseudo_inertia_positive_definite=positive,
-        smallest_eigenvalue=smallest,
-        message=', '.join(faults),
+        link, massive, definite, triangle, positive, smallest, ', '.join(faults)
     )
 
 
@@ -383,20 +291,21 @@ def _triangle_fault(low: float, middle: float, high: float) -> str:
 
 
 def _joint_problems(parameters: ParameterSet, tolerance: float) -> Iterator[JointProblem]:
-    for name, value in parameters.as_dict().items():
+    for (name, value), unit in zip(
+        parameters.as_dict().items(), parameters.layout.units, strict=True
+    ):
         joint, _, symbol = name.rpartition('.')
-        if symbol in JOINT_SYMBOLS and not value >= -tolerance:
-            unit = parameters.layout.units[parameters.layout.index(name)]
-            text = f'{joint}: the {JOINT_SYMBOLS[symbol]} {symbol} is {value:.4g} {unit}'
-            yield JointProblem(joint, name, value, text)
-        elif symbol == 'tsc':
+        what = f'{JOINT_SYMBOLS.get(symbol)} {symbol}'
+        if symbol == 'tsc':
             # what dry friction falls to as the joint gets faster
             dry = 'fc' if f'{joint}.fc' in parameters.layout else 'ts'
-            coulomb = value + parameters.get(f'{joint}.{dry}')
-            if not coulomb >= -tolerance:
-                unit = parameters.layout.units[parameters.layout.index(name)]
-                text = f'{joint}: the Coulomb friction {dry} + tsc is {coulomb:.4g} {unit}'
-                yield JointProblem(joint, name, coulomb, text)
+            what = f'Coulomb friction {dry} + tsc'
+            value += parameters.get(f'{joint}.{dry}')
+        elif symbol not in JOINT_SYMBOLS:
+            continue
+        if not value >= -tolerance:
+            text = f'{joint}: the {what} is {value:.4g} {unit}'
+            yield JointProblem(joint, name, value, text)
 
 
 def _word(holds: bool) -> str:

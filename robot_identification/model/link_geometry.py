@@ -80,18 +80,16 @@ def _without_missing_meshes(
             if mesh is None:
                 continue
             path = _mesh_path(mesh.get('filename', ''), base)
-            if path is None:
-                missing.append((link.get('name'), mesh.get('filename')))
-                link.remove(shape)
-            else:
+            if path is not None:
                 mesh.set('filename', str(path))
+                continue
+            missing.append((link.get('name'), mesh.get('filename')))
+            link.remove(shape)
     return etree.tostring(document, encoding='unicode'), missing
 
 
 def _mesh_path(name: str, base: Path) -> Path | None:
-    for prefix in ('file://', 'model://'):
-        if name.startswith(prefix):
-            name = name[len(prefix) :]
+    name = name.removeprefix('file://').removeprefix('model://')
     try:
         path = resolve_package_path(name)
     except ModelError:
@@ -119,13 +117,8 @@ class LinkShape:
     """
     Shape of a link, with what is fixed to it or locked.
 
-    Attributes
-    ----------
-    points:
-        (k, 3) points in the link's joint frame, around which its convex hull is spanned [m].
-    volume:
-        Of the convex hulls of its parts, or of the hull of all where that is less [m^3].
-
+    Its convex hull is spanned around ``points`` (k, 3) in the link's joint frame [m]; ``volume``
+    is that of the convex hulls of its parts, or of the hull of all where that is less [m^3].
     """
 
     points: np.ndarray
@@ -134,27 +127,11 @@ class LinkShape:
 
 def link_shapes(robot: Robot) -> dict[str, LinkShape]:
     """
-    Return the shape of each link.
+    Return the shape of each link, by link; links without shapes are left out.
 
-    What is fixed to a link or locked to it belongs to it.  The collision shapes are taken; links
-    that have none, or whose meshes are not found, are taken by their visual shapes.  Round shapes
-    are replaced by polyhedra around them.
-
-    Parameters
-    ----------
-    robot:
-        Read from its URDF.
-
-    Returns
-    -------
-    dict
-        By link; links without shapes are left out.
-
-    Raises
-    ------
-    ModelError
-        where shapes cannot be read.
-
+    The collision shapes are taken; links that have none, or whose meshes are not found, are taken
+    by their visual shapes.  Round shapes are replaced by polyhedra around them.  Raises ModelError
+    if shapes cannot be read.
     """
     robot = robot.opened
     found: dict[str, LinkShape] = {}
@@ -172,25 +149,12 @@ def link_points(robot: Robot) -> dict[str, np.ndarray]:
 
 def box_faces(points: np.ndarray) -> np.ndarray:
     """
-    Return the faces of the box around points, along the axes of their frame.
+    Return the faces of the box around points (k, 3), along the axes of their frame [m].
 
-    Parameters
-    ----------
-    points:
-        (k, 3) [m].
-
-    Returns
-    -------
-    np.ndarray
-        (6, 4) outward normals and offsets; ``normal @ x + offset <= 0`` inside.
-
+    They are (6, 4) outward normals and offsets; ``normal @ x + offset <= 0`` inside.
     """
-    return np.vstack(
-        [
-            np.column_stack([np.eye(3), -points.max(axis=0)]),
-            np.column_stack([-np.eye(3), points.min(axis=0)]),
-        ]
-    )
+    offsets = np.concatenate([-points.max(axis=0), points.min(axis=0)])
+    return np.column_stack([np.vstack([np.eye(3), -np.eye(3)]), offsets])
 
 
 def hull_faces(points: np.ndarray) -> np.ndarray:
@@ -212,11 +176,8 @@ def interior_point(faces: np.ndarray) -> np.ndarray:
 
 def _shapes(robot: Robot, kind: str, wanted: Collection[str]) -> dict[str, LinkShape]:
     names = dict(zip(robot.joint_ids, robot.links, strict=True))
-    carried = {
-        frame.name
-        for frame in robot.model.frames
-        if frame.type == pin.FrameType.BODY and names.get(frame.parentJoint) in wanted
-    }
+    frames = robot.link_frames.items()
+    carried = {link for link, frame in frames if names.get(frame.parentJoint) in wanted}
     parts: dict[str, list[np.ndarray]] = {}
     for shape in read_shapes(robot, kind, carried).geometry.geometryObjects:
         local = _surface(shape.geometry)
@@ -244,24 +205,21 @@ def _surface(shape: coal.CollisionGeometry) -> np.ndarray:
     """(k, 3) points whose convex hull holds the shape, and is it where the shape has faces."""
     if isinstance(shape, coal.Sphere):
         return shape.radius * _round()
-    if isinstance(shape, coal.Capsule):
-        ends = np.array([[0.0, 0.0, shape.halfLength], [0.0, 0.0, -shape.halfLength]])
-        return np.vstack([shape.radius * _round() + end for end in ends])
-    if isinstance(shape, coal.Cylinder):
-        ring = np.column_stack([shape.radius * _RING, np.zeros(_SIDES)])
-        axis = np.array([0.0, 0.0, shape.halfLength])
-        return np.vstack([ring + axis, ring - axis])
     if isinstance(shape, coal.BVHModelBase):
         return np.array(shape.vertices())
+    if isinstance(shape, (coal.Capsule, coal.Cylinder)):
+        section = _round() if isinstance(shape, coal.Capsule) else _ring()
+        axis = np.array([0.0, 0.0, shape.halfLength])
+        return np.vstack([shape.radius * section + axis, shape.radius * section - axis])
     shape.computeLocalAABB()
     low, high = shape.aabb_local.min_, shape.aabb_local.max_
     return 0.5 * (low + high) + 0.5 * (high - low) * _CORNERS
 
 
 def _ring() -> np.ndarray:
-    """Corners of a regular polygon around the circle of radius 1."""
+    """Corners of a regular polygon, level, around the circle of radius 1."""
     angle = 2.0 * np.pi * np.arange(_SIDES) / _SIDES
-    return np.column_stack([np.cos(angle), np.sin(angle)]) / np.cos(np.pi / _SIDES)
+    return np.column_stack([np.cos(angle), np.sin(angle), 0.0 * angle]) / np.cos(np.pi / _SIDES)
 
 
 @cache
@@ -270,6 +228,3 @@ def _round() -> np.ndarray:
     directions = np.array([v for v in product((-1.0, 0.0, 1.0), repeat=3) if any(v)])
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return directions / -scipy.spatial.ConvexHull(directions).equations[:, 3].max()
-
-
-_RING = _ring()

@@ -121,12 +121,15 @@ class DeltaSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'angles', tuple(float(angle) for angle in self.angles))
-        for key in ('arm_length', 'forearm_length'):
-            if not getattr(self, key) > 0.0:
+        for key, length in (
+            ('arm_length', self.arm_length),
+            ('forearm_length', self.forearm_length),
+        ):
+            if not length > 0.0:
                 raise SettingsError(
-                    f"'{key}' of the delta robot is {getattr(self, key):g}",
+                    f"'{key}' of the delta robot is {length:g}",
                     key=f'delta.{key}',
-                    value=getattr(self, key),
+                    value=length,
                     remedy='give a length above 0',
                 )
         directions = np.exp(1j * np.array(self.angles))
@@ -215,9 +218,8 @@ class ElasticJoints:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for motor in self.motors:
             if self.motors.count(motor) > 1:
-                raise _elastic_error(
-                    'motors', f"names '{motor}' twice", motor, 'give each motor a name of its own'
-                )
+                remedy = 'give each motor a name of its own'
+                raise _elastic_error('motors', f"names '{motor}' twice", motor, remedy)
         for ratio in self.gear_ratios:
             if not np.isfinite(ratio) or ratio == 0.0:
                 remedy = 'give the turns of the motor for one turn of its joint'
@@ -236,8 +238,7 @@ class ElasticJoints:
 
         Raises SettingsError if their number is wrong, or a motor has the name of a joint.
         """
-        names = self.motors or tuple(f'{joint}_motor' for joint in joints)
-        self._require_one_each('motors', names, joints)
+        names = self._one_each('motors', joints) or tuple(f'{joint}_motor' for joint in joints)
         for name in names:
             if name in joints:
                 raise SettingsError(
@@ -259,8 +260,7 @@ class ElasticJoints:
 
         Raises SettingsError if there is not one for each joint.
         """
-        self._require_one_each('gear_ratios', self.gear_ratios or joints, joints)
-        return np.array(self.gear_ratios or np.ones(len(joints)), dtype=float)
+        return np.array(self._one_each('gear_ratios', joints) or np.ones(len(joints)), dtype=float)
 
     def position_scale(self, joints: tuple[str, ...]) -> np.ndarray:
         """
@@ -273,22 +273,21 @@ class ElasticJoints:
 
     def stator(self, place: int, joints: tuple[str, ...]) -> str | None:
         """Link that the motor of joint number ``place`` is mounted on, None for the default."""
-        self._require_one_each('stators', self.stators or joints, joints)
-        return self.stators[place] if self.stators else None
+        stators = self._one_each('stators', joints)
+        return stators[place] if stators else None
 
     def rotor_axis(self, place: int, joints: tuple[str, ...]) -> np.ndarray | None:
         """(3,) unit axis of the rotor of joint number ``place``, None for the default."""
-        self._require_one_each('rotor_axes', self.rotor_axes or joints, joints)
-        if not self.rotor_axes:
-            return None
-        axis = np.array(self.rotor_axes[place])
-        return axis / np.linalg.norm(axis)
+        axes = self._one_each('rotor_axes', joints)
+        return np.array(axes[place]) / np.linalg.norm(axes[place]) if axes else None
 
-    @staticmethod
-    def _require_one_each(name: str, values: tuple, joints: tuple[str, ...]) -> None:
-        if len(values) != len(joints):
+    def _one_each(self, name: str, joints: tuple[str, ...]) -> tuple:
+        """Return a setting that is empty or has one value a joint."""
+        values: tuple = getattr(self, name)
+        if values and len(values) != len(joints):
             problem = f'has {len(values)} entries for {len(joints)} joints'
             raise _elastic_error(name, problem, values, f'give one for each of {one_of(joints)}')
+        return values
 
 
 def _elastic_error(name: str, problem: str, value: object, remedy: str) -> SettingsError:

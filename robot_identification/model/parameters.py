@@ -25,17 +25,7 @@ INERTIAL_UNITS = ('kg', *('kg m',) * 3, *('kg m^2',) * 6)
 
 @dataclass(frozen=True)
 class ParameterLayout:
-    """
-    Names and units of a parameter vector, in order.
-
-    Attributes
-    ----------
-    names:
-        ``<link or joint>.<symbol>`` of each entry; unique.
-    units:
-        Unit of each entry, in SI.
-
-    """
+    """Names ``<link or joint>.<symbol>`` and SI units of a parameter vector; names are unique."""
 
     names: tuple[str, ...]
     units: tuple[str, ...]
@@ -85,23 +75,14 @@ class ParameterLayout:
         return np.array([self.index(name) for name in names], dtype=int)
 
     def of(self, owner: str) -> slice:
-        """
-        Slice of the ten inertial parameters of link ``owner``.
-
-        Raises
-        ------
-        IdentificationError
-            where the layout has no such link.
-
-        """
+        """Slice of the ten inertial parameters of a link; raises as `index` does."""
         start = self.index(f'{owner}.m')
         return slice(start, start + len(INERTIAL_SYMBOLS))
 
     def select(self, indices: Iterable[int]) -> ParameterLayout:
         """Return the layout of a part of the vector."""
-        indices = list(indices)
-        names = tuple(self.names[i] for i in indices)
-        return ParameterLayout(names, tuple(self.units[i] for i in indices))
+        pairs = [(self.names[i], self.units[i]) for i in indices]
+        return ParameterLayout(tuple(n for n, _ in pairs), tuple(u for _, u in pairs))
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -111,17 +92,7 @@ class ParameterLayout:
 
 @dataclass(frozen=True)
 class ParameterSet:
-    """
-    A parameter vector with its layout.
-
-    Attributes
-    ----------
-    layout:
-        Names and units.
-    values:
-        (len(layout),) values in the units of the layout; kept read-only.
-
-    """
+    """A parameter vector: a layout, and (len(layout),) read-only values in its units."""
 
     layout: ParameterLayout
     values: np.ndarray
@@ -142,7 +113,7 @@ class ParameterSet:
 
     def inertial(self, link: str) -> np.ndarray:
         """(10,) inertial parameters of ``link`` at its joint frame [kg, kg m, kg m^2]."""
-        return self.values[self.layout.of(link)]
+        return self.values[self.layout.indices(f'{link}.{symbol}' for symbol in INERTIAL_SYMBOLS)]
 
     def as_dict(self) -> dict[str, float]:
         """Return ``{name: value}`` in order."""

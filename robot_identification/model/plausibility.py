@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Physical bodies in place of prior ones that are impossible or missing.
-
-An impossible body keeps its mass and centre of mass; of the second moments about it, the nearest
-positive definite ones are taken (Frobenius norm).  A missing one, or one without a positive mass,
-is made of the link's shapes at a common density, or is small beside its neighbours.
-
-Plausibility: whether parameters that bodies can have are those of a real robot.
+Plausibility of bodies beside their prior and their shapes, and repair of prior bodies.
 
 A link of 111 kg can exist, and is still none of a robot of 33 kg.  Compared are masses with those
 of the prior and with the volumes of the shapes, centres of mass and radii of gyration with the
 shapes, and the total mass with that of the prior.  Where the prior itself lies outside of the
-bounds that shapes give, the shapes are rough, and the bounds are widened around the prior.
+bounds that shapes give, the shapes are rough, and the bounds are widened around the prior.  The
+radius of gyration is k = sqrt(integral of |r - c|^2 dm / m), with c the centre of mass: at most
+the distance from c to the farthest corner, and at least that of the densest ball of this mass,
+sqrt(3/5) R with m = 4/3 pi R^3 density.
 
-The radius of gyration is k = sqrt(integral of |r - c|^2 dm / m), with c the centre of mass: at
-most the distance from c to the farthest corner, and at least that of the densest ball of this
-mass, sqrt(3/5) R with m = 4/3 pi R^3 density.
+A prior body that is impossible keeps its mass and centre of mass; of the second moments about it,
+the nearest positive definite ones are taken (Frobenius norm).  A missing one, or one without a
+positive mass, is made of the link's shapes at a common density, or is small beside its neighbours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -32,6 +29,9 @@ from .link_geometry import hull_faces, link_shapes, LinkShape
 from .parameters import body_links, ParameterSet
 from .robot import Robot
 
+Interval = tuple[float, float]
+"""Lowest and highest value."""
+
 DENSITY = 1200.0
 """
 Of a link by the volume of its shapes [kg/m^3]: about the median of the arms of example-robot-data.
@@ -41,30 +41,20 @@ SMALL = 0.1
 """Mass of a body of which nothing is known, by that of its neighbours."""
 
 LEAST_SPREAD = 1e-2
-"""
-Smallest second moment of a repaired body, relative to its largest: a tenth of the length.
-"""
-
-_ROUNDING = 1e-9
+"""Smallest second moment of a repaired body by its largest: a tenth of the length."""
 
 _BALL = (1.0, 0.05)
 """Mass [kg] and spread [m] of a body without neighbours."""
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Spread:
     """
-    A body: mass, centre of mass and second moments of mass about it.
+    A body: mass [kg], centre of mass (3,) [m], and second moments of mass about it (3, 3).
 
-    Attributes
-    ----------
-    mass:
-        [kg].
-    centre:
-        (3,) [m].
-    spread:
-        (3, 3) [kg m^2].
-
+    ``spread`` has the second moments [kg m^2].
     """
 
     mass: float
@@ -81,11 +71,6 @@ class Spread:
         centre = matrix[:3, 3] / mass
         return cls(mass, centre, matrix[:3, :3] - mass * np.outer(centre, centre))
 
-    @classmethod
-    def ball(cls, mass: float, square: float) -> Spread:
-        """Return a ball about the origin, ``square``: mean square of each coordinate [m^2]."""
-        return cls(mass, np.zeros(3), mass * square * np.eye(3))
-
     @property
     def physical(self) -> bool:
         """True if it is a body, be it flat or a point."""
@@ -99,157 +84,16 @@ class Spread:
 
     def thickened(self, square: float = 0.0) -> np.ndarray:
         """
-        Return the pseudo-inertia of a body that is at least `LEAST_SPREAD` thick.
+        Return the pseudo-inertia (4, 4) of a body that is at least `LEAST_SPREAD` thick.
 
-        Parameters
-        ----------
-        square:
-            Mean square [m^2] that the least spread is relative to, too.
-
+        ``square`` is a mean square [m^2] that the least spread is relative to, too.
         """
         values, axes = np.linalg.eigh(self.spread)
         values = np.maximum(values, LEAST_SPREAD * max(values[-1], self.mass * square))
-        matrix = np.empty((4, 4))
-        matrix[:3, 3] = matrix[3, :3] = self.mass * self.centre
-        matrix[3, 3] = self.mass
-        shift = self.mass * np.outer(self.centre, self.centre)
-        matrix[:3, :3] = (axes * values) @ axes.T + shift
+        pose = np.append(self.centre, 1.0)
+        matrix = self.mass * np.outer(pose, pose)
+        matrix[:3, :3] += (axes * values) @ axes.T
         return matrix
-
-
-def nearest_body(vector: np.ndarray) -> np.ndarray | None:
-    """
-    Return the nearest physical body of the same mass and centre of mass.
-
-    Parameters
-    ----------
-    vector:
-        (10,) in the order of `INERTIAL_SYMBOLS`.
-
-    Returns
-    -------
-    np.ndarray or None
-        (10,); None where there is no positive mass.  A body without spread in any direction
-        becomes a ball of `DENSITY`.
-
-    """
-    body = Spread.of(vector)
-    if body is None:
-        return None
-    if not np.linalg.eigvalsh(body.spread)[-1] > 0.0:
-        radius = (3.0 * body.mass / (4.0 * np.pi * DENSITY)) ** (1.0 / 3.0)
-        body = replace(body, spread=body.mass * radius**2 / 5.0 * np.eye(3))
-    return from_pseudo_inertia(body.thickened())
-
-
-def shape_body(shape: LinkShape, density: float = DENSITY) -> np.ndarray | None:
-    """
-    Return the homogeneous body that fills the hull of a shape.
-
-    Parameters
-    ----------
-    shape:
-        Its hull gives centre and spread, its volume the mass.
-    density:
-        [kg/m^3].
-
-    Returns
-    -------
-    np.ndarray or None
-        (10,) in the order of `INERTIAL_SYMBOLS`; None for a flat shape.
-
-    """
-    try:
-        hull = scipy.spatial.ConvexHull(shape.points)
-    except (scipy.spatial.QhullError, ValueError):
-        return None
-    # tetrahedra between the triangles and a point inside: second moments about that point
-    inside = shape.points.mean(axis=0)
-    corners = hull.points[hull.simplices] - inside
-    volumes = np.abs(np.linalg.det(corners)) / 6.0
-    sums = corners.sum(axis=1)
-    moments = np.einsum('k,ki->i', volumes, sums) / 4.0
-    squares = np.einsum('k,kai,kaj->ij', volumes, corners, corners)
-    squares += np.einsum('k,ki,kj->ij', volumes, sums, sums)
-    matrix = np.empty((4, 4))
-    matrix[:3, :3], matrix[3, 3] = squares / 20.0, volumes.sum()
-    matrix[:3, 3] = matrix[3, :3] = moments
-    shift = np.eye(4)
-    shift[:3, 3] = inside
-    matrix *= density * shape.volume / volumes.sum()
-    return from_pseudo_inertia(shift @ matrix @ shift.T)
-
-
-def small_body(neighbours: Sequence[np.ndarray]) -> np.ndarray:
-    """
-    Return a ball about the joint that is small beside its neighbours, and as dense.
-
-    Parameters
-    ----------
-    neighbours:
-        (10,) inertial parameters of physical bodies; without any, it is a ball of 1 kg.
-
-    """
-    known = [body for vector in neighbours if (body := Spread.of(vector)) is not None]
-    if not known:
-        mass, radius = _BALL
-        return from_pseudo_inertia(Spread.ball(mass, radius**2).thickened())
-    mass = SMALL * float(np.exp(np.mean([np.log(body.mass) for body in known])))
-    square = SMALL ** (2.0 / 3.0) * float(np.mean([body.square for body in known]))
-    return from_pseudo_inertia(Spread.ball(mass, square or _BALL[1] ** 2).thickened())
-
-
-def repaired_body(
-    vector: np.ndarray, shape: LinkShape | None, neighbours: Sequence[np.ndarray]
-) -> tuple[np.ndarray, str]:
-    """
-    Return a physical body in place of one that is impossible or missing.
-
-    Parameters
-    ----------
-    vector:
-        (10,) the prior.
-    shape:
-        Of the link; None where it has none.
-    neighbours:
-        (10,) each, physical bodies of the links that it is joined to.
-
-    Returns
-    -------
-    tuple
-        (10,) inertial parameters and what was done, in words that follow "the prior of link:".
-
-    """
-    nearest = nearest_body(vector)
-    if nearest is not None:
-        return nearest, 'the nearest physical body of its mass and centre of mass'
-    filled = None if shape is None else shape_body(shape)
-    if filled is not None:
-        return filled, f'a body that fills its shapes at {DENSITY:g} kg/m^3'
-    if neighbours:
-        words = f'a ball of {SMALL:g} times the mass of its neighbours at the joint'
-    else:
-        words = f'a ball of {_BALL[0]:g} kg at the joint'
-    return small_body(neighbours), words
-
-
-def joined_links(robot: Robot) -> Mapping[str, tuple[str, ...]]:
-    """Return the links that each identified link is joined to, by link."""
-    robot = robot.opened
-    names = dict(zip(robot.joint_ids, robot.links, strict=True))
-    joined: dict[str, list[str]] = {link: [] for link in robot.links}
-    for index, link in names.items():
-        parent = names.get(int(robot.model.parents[index]))
-        if parent is not None:
-            joined[link].append(parent)
-            joined[parent].append(link)
-    return {link: tuple(others) for link, others in joined.items()}
-
-
-Interval = tuple[float, float]
-"""Lowest and highest value."""
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -278,6 +122,15 @@ class PlausibilityBounds:
     density: Interval = (500.0, 8000.0)
     outside: float = 0.05
     widening: float = 2.5
+
+    def widened(self, interval: Interval, prior: float | None) -> Interval:
+        """Widen an interval around the value of a prior that lies outside."""
+        lower, upper = interval
+        if prior is not None and prior < lower:
+            lower = prior / self.widening
+        if prior is not None and prior > upper:
+            upper = prior * self.widening
+        return lower, upper
 
 
 @dataclass(frozen=True)
@@ -311,17 +164,7 @@ class PlausibilityFinding:
 
 @dataclass(frozen=True)
 class PlausibilityReport:
-    """
-    Findings about all links, the result of `plausibility`.
-
-    Attributes
-    ----------
-    findings:
-        Empty where everything is plausible.
-    remarks:
-        What could not be compared.
-
-    """
+    """Findings about all links, and remarks on what could not be compared."""
 
     findings: tuple[PlausibilityFinding, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -334,9 +177,8 @@ class PlausibilityReport:
     def summary(self) -> str:
         """Return the verdict, the findings and the remarks, a line each."""
         verdict = 'plausible' if self.plausible else 'NOT plausible'
-        lines = [f'Plausibility: {verdict}']
-        lines += [finding.message for finding in self.findings]
-        return '\n'.join([*lines, *self.remarks])
+        messages = (finding.message for finding in self.findings)
+        return '\n'.join([f'Plausibility: {verdict}', *messages, *self.remarks])
 
 
 def plausibility(
@@ -373,12 +215,18 @@ def plausibility(
     findings: list[PlausibilityFinding] = []
     links = [link for link in body_links(parameters.layout) if parameters.inertial(link).any()]
     for link in links:
-        found = _Body.of(parameters, link)
-        before = None if prior is None else _Body.of(prior, link)
-        findings += _mass(link, found, before, masses.get(link), bounds)
-        findings += _form(link, found, before, shapes.get(link), bounds)
+        known = prior is not None and f'{link}.m' in prior.layout
+        before = Spread.of(prior.inertial(link)) if prior is not None and known else None
+        vector, shape = parameters.inertial(link), shapes.get(link)
+        checks = _link_checks(vector, before, shape, masses.get(link), bounds)
+        findings += _found(link, checks)
     if links:
-        findings += _total(links, parameters, prior, total_mass, bounds)
+        total = sum(parameters[f'{link}.m'] for link in links)
+        usual = 0.0 if prior is None else sum(prior.get(f'{link}.m') for link in links)
+        if total_mass is not None:
+            findings += _found('', [('total_mass', total, total_mass, 'kg', 'as weighed')])
+        elif usual > 0.0:
+            findings += _found('', [_ratio('total_mass', total, usual, bounds.total_mass_ratio)])
     bare = [link for link in links if link not in shapes]
     remarks = (f'without shapes to compare with: {", ".join(bare)}',) if bare else ()
     return PlausibilityReport(tuple(findings), remarks)
@@ -392,126 +240,159 @@ def robot_shapes(robot: Robot) -> dict[str, LinkShape]:
         return {}
 
 
-@dataclass(frozen=True)
-class _Body:
-    """Mass [kg], centre of mass (3,) and radius of gyration [m]; NaN where there is none."""
-
-    mass: float
-    centre: np.ndarray = field(default_factory=lambda: np.full(3, np.nan))
-    gyration: float = np.nan
-
-    @classmethod
-    def of(cls, parameters: ParameterSet, link: str) -> _Body:
-        if f'{link}.m' not in parameters.layout:
-            return cls(0.0)
-        matrix = pseudo_inertia(parameters.inertial(link))
-        mass = float(matrix[3, 3])
-        if not mass > 0.0:
-            return cls(mass)
-        centre = matrix[:3, 3] / mass
-        square = float(np.trace(matrix[:3, :3])) / mass - centre @ centre
-        return cls(mass, centre, float(np.sqrt(square)) if square > 0.0 else np.nan)
+_Check = tuple[str, float, Interval, str, str]
+"""Quantity, value, plausible values, unit, and what it was compared with in words."""
 
 
-def _mass(
-    link: str, found: _Body, before: _Body | None, known: Interval | None,
+def _link_checks(
+    vector: np.ndarray,
+    before: Spread | None,
+    shape: LinkShape | None,
+    known: Interval | None,
     bounds: PlausibilityBounds,
-) -> Iterator[PlausibilityFinding]:  # fmt: skip
-    if known is None and (before is None or not before.mass > 0.0):
-        return
+) -> Iterator[_Check]:
+    mass, body = float(vector[0]), Spread.of(vector)
     if known is not None:
-        lower, upper = known
-        words = 'as stated'
-    else:
-        assert before is not None
-        lower, upper = (ratio * before.mass for ratio in bounds.mass_ratio)
-        words = f"{found.mass / before.mass:.3g} times the prior's {before.mass:.3g} kg"
-    if not lower * (1.0 - _ROUNDING) <= found.mass <= upper * (1.0 + _ROUNDING):
-        yield _finding(link, 'mass', found.mass, lower, upper, 'kg', words)
-
-
-def _form(
-    link: str, found: _Body, before: _Body | None, shape: LinkShape | None,
-    bounds: PlausibilityBounds,
-) -> Iterator[PlausibilityFinding]:  # fmt: skip
-    """Yield what is found of a link's density, centre of mass and radius of gyration."""
-    if not found.mass > 0.0:
+        yield 'mass', mass, known, 'kg', 'as stated'
+    elif before is not None:
+        yield _ratio('mass', mass, before.mass, bounds.mass_ratio)
+    if body is None:
         return
-    before = before if before is not None and before.mass > 0.0 else _Body(np.nan)
-    if shape is not None and shape.volume > 0.0:
-        lower, upper = _widened(bounds.density, before.mass / shape.volume, bounds)
-        density = found.mass / shape.volume
-        if not lower <= density <= upper:
-            words = f'{found.mass:.3g} kg in shapes of {1e3 * shape.volume:.3g} dm^3'
-            yield _finding(link, 'density', density, lower, upper, 'kg/m^3', words)
+    usual = None if before is None else _gyration(before)
+    ball = (3.0 * mass / (4.0 * np.pi * bounds.density[1])) ** (1.0 / 3.0)
+    reach, words = np.inf if usual is None else bounds.widening * usual, "against the prior's"
     if shape is not None:
-        diagonal = float(np.linalg.norm(np.ptp(shape.points, axis=0)))
-        slack = bounds.outside * diagonal
-        beyond, usual = (_outside(shape, body.centre) for body in (found, before))
-        upper = slack if not usual > slack else usual + slack
-        if beyond > upper:
-            words = 'outside of the hull of its shapes'
-            yield _finding(link, 'centre_of_mass', beyond, 0.0, upper, 'm', words)
-    yield from _gyration(link, found, before, shape, bounds)
+        if shape.volume > 0.0:
+            prior_density = None if before is None else before.mass / shape.volume
+            plausible = bounds.widened(bounds.density, prior_density)
+            volume = f'{mass:.3g} kg in shapes of {1e3 * shape.volume:.3g} dm^3'
+            yield 'density', mass / shape.volume, plausible, 'kg/m^3', volume
+        slack = bounds.outside * float(np.linalg.norm(np.ptp(shape.points, axis=0)))
+        outside = -np.inf if before is None else _outside(shape, before.centre)
+        upper = slack if outside <= slack else outside + slack
+        beyond = max(0.0, _outside(shape, body.centre))
+        yield 'centre_of_mass', beyond, (0.0, upper), 'm', 'outside of the hull of its shapes'
+        reach = float(np.linalg.norm(shape.points - body.centre, axis=1).max())
+        words = 'larger than its shapes'
+    lower, upper = bounds.widened((np.sqrt(0.6) * ball, reach), usual)
+    value = _gyration(body)
+    if value is not None:
+        if value < lower:
+            words = f'as of a ball denser than {bounds.density[1]:g} kg/m^3'
+        yield 'radius_of_gyration', value, (lower, upper), 'm', words
 
 
-def _gyration(
-    link: str, found: _Body, before: _Body, shape: LinkShape | None, bounds: PlausibilityBounds
-) -> Iterator[PlausibilityFinding]:
-    ball = (3.0 * found.mass / (4.0 * np.pi * bounds.density[1])) ** (1.0 / 3.0)
-    if shape is not None:
-        reach = float(np.linalg.norm(shape.points - found.centre, axis=1).max())
-    else:
-        reach = np.inf if np.isnan(before.gyration) else bounds.widening * before.gyration
-    lower, upper = _widened((np.sqrt(0.6) * ball, reach), before.gyration, bounds)
-    if found.gyration < lower:
-        words = f'as of a ball denser than {bounds.density[1]:g} kg/m^3'
-        yield _finding(link, 'radius_of_gyration', found.gyration, lower, upper, 'm', words)
-    elif found.gyration > upper:
-        words = 'larger than its shapes' if shape is not None else "against the prior's"
-        yield _finding(link, 'radius_of_gyration', found.gyration, lower, upper, 'm', words)
+def _ratio(quantity: str, value: float, prior: float, ratios: Interval) -> _Check:
+    words = f"{value / prior:.3g} times the prior's {prior:.3g} kg"
+    return quantity, value, (ratios[0] * prior, ratios[1] * prior), 'kg', words
 
 
-def _total(
-    links: list[str], parameters: ParameterSet, prior: ParameterSet | None,
-    known: Interval | None, bounds: PlausibilityBounds,
-) -> Iterator[PlausibilityFinding]:  # fmt: skip
-    total = sum(parameters[f'{link}.m'] for link in links)
-    before = 0.0 if prior is None else sum(prior.get(f'{link}.m') for link in links)
-    if known is not None:
-        (lower, upper), words = known, 'as weighed'
-    elif before > 0.0:
-        lower, upper = (ratio * before for ratio in bounds.total_mass_ratio)
-        words = f"{total / before:.3g} times the prior's {before:.3g} kg"
-    else:
-        return
-    if not lower <= total <= upper:
-        yield _finding('', 'total_mass', total, lower, upper, 'kg', words)
+def _gyration(body: Spread) -> float | None:
+    """Radius of gyration [m]; None where its square would be negative."""
+    square = 3.0 * body.square
+    return float(np.sqrt(square)) if square > 0.0 else None
 
 
 def _outside(shape: LinkShape, centre: np.ndarray) -> float:
-    """Distance of a point from the hull of a shape [m]; negative inside, NaN without a point."""
+    """Distance of a point from the hull of a shape [m]; negative inside."""
     faces = hull_faces(shape.points)
     return float((faces[:, :3] @ centre + faces[:, 3]).max())
 
 
-def _widened(interval: Interval, prior: float, bounds: PlausibilityBounds) -> Interval:
-    """Widen bounds around a prior that does not keep them; NaN for none."""
-    lower, upper = interval
-    if prior < lower:
-        lower = prior / bounds.widening
-    if prior > upper:
-        upper = prior * bounds.widening
-    return lower, upper
+def _found(
+    link: str, checks: Sequence[_Check] | Iterator[_Check]
+) -> Iterator[PlausibilityFinding]:
+    """Iterate over the values that are not plausible."""
+    for quantity, value, (lower, upper), unit, words in checks:
+        if value < lower * (1.0 - _ROUNDING) or value > upper * (1.0 + _ROUNDING):
+            message = (
+                f'{f"{link}: " if link else ""}{quantity.replace("_", " ")} {value:.4g} {unit}, '
+                f'plausible is {lower:.4g} to {upper:.4g} {unit} ({words})'
+            )
+            yield PlausibilityFinding(
+                link, quantity, float(value), float(lower), float(upper), unit, message
+            )
 
 
-def _finding(
-    link: str, quantity: str, value: float, lower: float, upper: float, unit: str, words: str
-) -> PlausibilityFinding:
-    name = quantity.replace('_', ' ')
-    owner = f'{link}: ' if link else ''
-    span = f'{lower:.4g} to {upper:.4g} {unit}'
-    message = f'{owner}{name} {value:.4g} {unit}, plausible is {span} ({words})'
-    return PlausibilityFinding(
-        link, quantity, float(value), float(lower), float(upper), unit, message
-    )
+def nearest_body(vector: np.ndarray) -> np.ndarray | None:
+    """
+    Return the nearest physical body (10,) of the same mass and centre of mass.
+
+    It is None without a positive mass.  A body without spread in any direction becomes a ball of
+    `DENSITY`.
+    """
+    body = Spread.of(vector)
+    if body is None:
+        return None
+    if not np.linalg.eigvalsh(body.spread)[-1] > 0.0:
+        radius = (3.0 * body.mass / (4.0 * np.pi * DENSITY)) ** (1.0 / 3.0)
+        body = replace(body, spread=body.mass * radius**2 / 5.0 * np.eye(3))
+    return from_pseudo_inertia(body.thickened())
+
+
+def shape_body(shape: LinkShape, density: float = DENSITY) -> np.ndarray | None:
+    """
+    Return the homogeneous body (10,) that fills the hull of a shape; None for a flat one.
+
+    The hull gives centre and spread; the mass is that of the shape's volume at a density [kg/m^3].
+    """
+    try:
+        hull = scipy.spatial.ConvexHull(shape.points)
+    except (scipy.spatial.QhullError, ValueError):
+        return None
+    # tetrahedra between the triangles and a point inside, in homogeneous coordinates
+    triangles = hull.points[hull.simplices]
+    corners = np.ones((len(triangles), 4, 4))
+    corners[:, :3, :3], corners[:, 3, :3] = triangles, shape.points.mean(axis=0)
+    volumes = np.abs(np.linalg.det(corners)) / 6.0
+    sums = corners.sum(axis=1)
+    matrix = np.einsum('k,kai,kaj->ij', volumes, corners, corners)
+    matrix += np.einsum('k,ki,kj->ij', volumes, sums, sums)
+    return from_pseudo_inertia(matrix / 20.0 * (density * shape.volume / volumes.sum()))
+
+
+def small_body(neighbours: Sequence[np.ndarray]) -> np.ndarray:
+    """
+    Return a ball (10,) about the joint that is small beside its neighbours, and as dense.
+
+    Neighbours are physical bodies, (10,) each; without any, the ball has 1 kg.
+    """
+    known = [body for vector in neighbours if (body := Spread.of(vector)) is not None]
+    mass, square = _BALL[0], 0.0
+    if known:
+        mass = SMALL * float(np.exp(np.mean([np.log(body.mass) for body in known])))
+        square = SMALL ** (2.0 / 3.0) * float(np.mean([body.square for body in known]))
+    ball = Spread(mass, np.zeros(3), mass * (square or _BALL[1] ** 2) * np.eye(3))
+    return from_pseudo_inertia(ball.thickened())
+
+
+def repaired_body(
+    vector: np.ndarray, shape: LinkShape | None, neighbours: Sequence[np.ndarray]
+) -> tuple[np.ndarray, str]:
+    """
+    Return a physical body (10,) in place of a prior one that is impossible or missing.
+
+    ``neighbours`` are the physical bodies of the links that its link is joined to.  The second
+    value says what was done, in words that follow "the prior of link:".
+    """
+    nearest = nearest_body(vector)
+    if nearest is not None:
+        return nearest, 'the nearest physical body of its mass and centre of mass'
+    filled = None if shape is None else shape_body(shape)
+    if filled is not None:
+        return filled, f'a body that fills its shapes at {DENSITY:g} kg/m^3'
+    mass = f'{SMALL:g} times the mass of its neighbours' if neighbours else f'{_BALL[0]:g} kg'
+    return small_body(neighbours), f'a ball of {mass} at the joint'
+
+
+def joined_links(robot: Robot) -> Mapping[str, tuple[str, ...]]:
+    """Return the links that each identified link is joined to, by link."""
+    robot = robot.opened
+    names = dict(zip(robot.joint_ids, robot.links, strict=True))
+    joined: dict[str, list[str]] = {link: [] for link in robot.links}
+    for index, link in names.items():
+        parent = names.get(int(robot.model.parents[index]))
+        if parent is not None:
+            joined[link].append(parent)
+            joined[parent].append(link)
+    return {link: tuple(others) for link, others in joined.items()}

@@ -51,8 +51,6 @@ class Robot:
 
     Attributes
     ----------
-    name:
-        The URDF's robot name.
     urdf:
         The URDF document as text (after xacro).
     joints:
@@ -145,21 +143,20 @@ class Robot:
         passive = passive_joints(full, contents, joints, locked, passive, where)
         free = (*joints, *passive)
         held, remarks = locked_joints(contents, free, locked, where)
-        checked_gravity = _gravity(gravity)
+        checked = _gravity(gravity)
         model = reduced_model(full, held)
-        model.gravity.linear = checked_gravity
+        model.gravity.linear = checked
         remarks += require_inertias(contents, free, where, massless=passive, required=not massless)
         for remark in remarks:
             warnings.warn(remark, IdentificationWarning, stacklevel=2)
         moving = [contents.joints[joint] for joint in free]
-        links = tuple(joint.child for joint in moving)
         opened = cls(
             name=contents.name,
             urdf=text,
             joints=free,
-            links=links,
+            links=tuple(joint.child for joint in moving),
             locked=held,
-            gravity=checked_gravity,
+            gravity=checked,
             model=model,
             limits=UrdfLimits.of(moving),
             contents=contents,
@@ -170,7 +167,7 @@ class Robot:
             return opened
         n = len(joints)
         limits = UrdfLimits.of(moving[:n])
-        return replace(opened, joints=joints, links=links[:n], limits=limits, opened=opened)
+        return replace(opened, joints=joints, links=opened.links[:n], limits=limits, opened=opened)
 
     @property
     def n_joints(self) -> int:
@@ -210,20 +207,7 @@ class Robot:
         return ParameterSet(self.layout, np.concatenate(values))
 
     def with_gravity(self, gravity: Sequence[float]) -> Robot:
-        """
-        Return the robot with another gravity.
-
-        Parameters
-        ----------
-        gravity:
-            (3,) acceleration of free fall in the base frame [m/s^2].
-
-        Raises
-        ------
-        ModelError
-            if these are not three finite numbers.
-
-        """
+        """Return the robot with another gravity (3,), as `from_urdf` takes it."""
         checked = _gravity(gravity)
         model = self.model.copy()
         model.gravity.linear = checked
@@ -326,10 +310,8 @@ class Robot:
             if f'{link}.{INERTIAL_SYMBOLS[0]}' in parameters.layout:
                 vector = parameters.inertial(link)
                 # without a body, as a frame between joints is, the centre would be 0 / 0
-                some = vector.any()
-                model.inertias[index] = (
-                    pin.Inertia.FromDynamicParameters(vector) if some else pin.Inertia.Zero()
-                )
+                made = pin.Inertia.FromDynamicParameters(vector) if vector.any() else None
+                model.inertias[index] = made or pin.Inertia.Zero()
         return model
 
 
@@ -387,14 +369,13 @@ def read_robot(stored: Mapping[str, Any]) -> Robot:
     with warnings.catch_warnings():
         # the warnings on the URDF were given when the result was made
         warnings.simplefilter('ignore', IdentificationWarning)
-        robot = Robot.from_urdf(
+        return Robot.from_urdf(
             stored['urdf'],
             stored['joints'],
             locked=stored['locked'],
             passive=stored.get('passive', ()),
             gravity=stored['gravity'],
         )
-    return robot
 
 
 def _digest(text: str) -> str:
@@ -449,9 +430,6 @@ def _moved(vector: np.ndarray, pose: pin.SE3) -> np.ndarray:
 
 
 def _vector(inertial: UrdfInertial) -> np.ndarray:
-    mass, centre = inertial.mass, inertial.xyz
     turn = pin.rpy.rpyToMatrix(inertial.rpy)
     inertia = turn @ inertial.inertia @ turn.T
-    inertia = inertia + mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
-    entries = inertia[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
-    return np.concatenate([[mass], mass * centre, entries])
+    return np.asarray(pin.Inertia(inertial.mass, inertial.xyz, inertia).toDynamicParameters())

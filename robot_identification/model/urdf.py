@@ -36,7 +36,6 @@ UNLIMITED = 1e9
 """Absolute limit of a joint from which on it counts as none [rad, m, and their rates; N m, N]."""
 
 _WITH_AXIS = ('revolute', 'continuous', 'prismatic', 'planar')
-_AXES = ('xx', 'xy', 'xz', 'yy', 'yz', 'zz')
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +65,12 @@ class Mimic:
 @dataclass(frozen=True, eq=False)
 class UrdfJoint:
     """
-    A joint.
+    A joint as the URDF describes it.
 
-    Attributes
-    ----------
-    name, type, parent, child:
-        As in the URDF.
-    xyz, rpy:
-        (3,) origin [m] and orientation [rad] in the parent link.
-    axis:
-        (3,) unit vector.
-    lower, upper, velocity, effort:
-        Limits, infinite if there are none [rad or m, rad/s or m/s, N m or N].
-    damping, friction:
-        Of ``<dynamics>``, 0 without it [N m s/rad or N s/m, N m or N].
-    mimic:
-        The joint that it follows.
-
+    ``xyz`` and ``rpy`` (3,) are its origin [m] and orientation [rad] in the parent link, ``axis``
+    (3,) a unit vector.  Limits are infinite if there are none [rad or m, rad/s or m/s, N m or N],
+    ``damping`` and ``friction`` of ``<dynamics>`` 0 [N m s/rad or N s/m, N m or N]; ``mimic`` is
+    the joint that it follows.
     """
 
     name: str
@@ -196,6 +184,7 @@ class _Reader:
     def __init__(self, element: etree._Element, kind: str, where: str) -> None:
         self.element, self.kind, self.where = element, kind, where
         self.owner = str(element.get('name'))
+        self.name = f"{kind} '{self.owner}' in {where}"
 
     def error(self, problem: str, remedy: str, value: str | None = None) -> ModelError:
         """Return an error that names the joint or link."""
@@ -208,25 +197,28 @@ class _Reader:
         name = None if child is None else child.get('link')
         if name is None:
             raise self.error(
-                f'joint \'{self.owner}\' in {self.where} has no <{tag} link="...">',
-                'add it: a joint connects two links',
+                f'{self.name} has no <{tag} link="...">', 'add it: a joint connects two links'
             )
         return str(name)
 
-    def vector(self, path: str, attribute: str, default: str | None, largest: float) -> np.ndarray:
+    def vector(self, path: str, attribute: str, default: str = '0 0 0') -> np.ndarray:
         """Return the (3,) numbers of an attribute."""
-        return np.array(self._numbers(path, attribute, default, 3, largest))
+        return np.array(self._numbers(path, attribute, default, 3, MAX_LENGTH))
 
     def number(self, path: str, attribute: str, default: str | None, largest: float) -> float:
         """Return the number of an attribute; ``default`` None for one that has to be there."""
         return self._numbers(path, attribute, default, 1, largest)[0]
 
+    def limit(self, attribute: str, default: str = 'inf') -> float:
+        """Return the number of an attribute of ``<limit>``, infinite if it is no limit."""
+        value = self.number('limit', attribute, default, np.inf)
+        return value if abs(value) < UNLIMITED else float(np.copysign(np.inf, value))
+
     def _numbers(
         self, path: str, attribute: str, default: str | None, count: int, largest: float
     ) -> list[float]:
         child = self.element.find(path)
-        text = default if child is None else child.get(attribute, default)
-        text = text or ''
+        text = (default if child is None else child.get(attribute, default)) or ''
         try:
             values = [float(word) for word in text.split()]
         except ValueError:
@@ -236,8 +228,7 @@ class _Reader:
             return values
         remedy = f'give {"a number" if count == 1 else f"{count} numbers"}'
         raise self.error(
-            f"{attribute} of <{path.rpartition('/')[2]}> of {self.kind} '{self.owner}' "
-            f"in {self.where} is '{text[:60]}'",
+            f"{attribute} of <{path.rpartition('/')[2]}> of {self.name} is '{text[:60]}'",
             remedy + (f' of at most {largest:g}' if np.isfinite(largest) else ''),
             text[:60],
         )
@@ -249,18 +240,17 @@ def _inertial(link: _Reader) -> UrdfInertial | None:
     for tag in ('mass', 'inertia'):
         if link.element.find(f'inertial[1]/{tag}') is None:
             raise link.error(
-                f"<inertial> of link '{link.owner}' in {link.where} has no <{tag}>",
+                f'<inertial> of {link.name} has no <{tag}>',
                 'add it: without it the link would have no inertia at all',
             )
     inertia = np.empty((3, 3))
-    for axes in _AXES:
-        i, j = ('xyz'.index(axis) for axis in axes)
-        value = link.number('inertial[1]/inertia', f'i{axes}', None, MAX_INERTIA)
-        inertia[i, j] = inertia[j, i] = value
+    for i, j in zip(*np.triu_indices(3), strict=True):
+        name = f'i{"xyz"[i]}{"xyz"[j]}'
+        inertia[i, j] = inertia[j, i] = link.number('inertial[1]/inertia', name, None, MAX_INERTIA)
     return UrdfInertial(
         mass=link.number('inertial[1]/mass', 'value', None, MAX_MASS),
-        xyz=link.vector('inertial[1]/origin', 'xyz', '0 0 0', MAX_LENGTH),
-        rpy=link.vector('inertial[1]/origin', 'rpy', '0 0 0', MAX_LENGTH),
+        xyz=link.vector('inertial[1]/origin', 'xyz'),
+        rpy=link.vector('inertial[1]/origin', 'rpy'),
         inertia=inertia,
     )
 
@@ -268,8 +258,7 @@ def _inertial(link: _Reader) -> UrdfInertial | None:
 def _joint(joint: _Reader) -> UrdfJoint:
     kind = str(joint.element.get('type'))
     # URDF's own default for a missing bound is 0, which is not meant by leaving it out
-    lower = _limit(joint.number('limit', 'lower', '-inf', np.inf))
-    upper = _limit(joint.number('limit', 'upper', 'inf', np.inf))
+    lower, upper = joint.limit('lower', '-inf'), joint.limit('upper')
     bounded = kind != 'continuous'
     mimic = joint.element.find('mimic')
     return UrdfJoint(
@@ -277,13 +266,13 @@ def _joint(joint: _Reader) -> UrdfJoint:
         type=kind,
         parent=joint.link('parent'),
         child=joint.link('child'),
-        xyz=joint.vector('origin', 'xyz', '0 0 0', MAX_LENGTH),
-        rpy=joint.vector('origin', 'rpy', '0 0 0', MAX_LENGTH),
+        xyz=joint.vector('origin', 'xyz'),
+        rpy=joint.vector('origin', 'rpy'),
         axis=_axis(joint, kind),
         lower=lower if bounded else -np.inf,
         upper=upper if bounded else np.inf,
-        velocity=_limit(joint.number('limit', 'velocity', 'inf', np.inf)) or np.inf,
-        effort=_limit(joint.number('limit', 'effort', 'inf', np.inf)) or np.inf,
+        velocity=joint.limit('velocity') or np.inf,
+        effort=joint.limit('effort') or np.inf,
         damping=joint.number('dynamics', 'damping', '0', UNLIMITED),
         friction=joint.number('dynamics', 'friction', '0', UNLIMITED),
         mimic=None
@@ -296,20 +285,13 @@ def _joint(joint: _Reader) -> UrdfJoint:
     )
 
 
-def _limit(value: float) -> float:
-    return value if abs(value) < UNLIMITED else float(np.copysign(np.inf, value))
-
-
 def _axis(joint: _Reader, kind: str) -> np.ndarray:
-    axis = joint.vector('axis', 'xyz', '1 0 0', MAX_LENGTH)
+    axis = joint.vector('axis', 'xyz', '1 0 0')
     length = np.linalg.norm(axis)
     if kind not in _WITH_AXIS:
         return axis
     if length < 1e-6:
-        raise joint.error(
-            f"the axis of joint '{joint.owner}' in {joint.where} is zero",
-            'give the direction of the axis',
-        )
+        raise joint.error(f'the axis of {joint.name} is zero', 'give the direction of the axis')
     return axis / length
 
 
@@ -325,15 +307,8 @@ class UrdfLimits:
     """
     Limits of the identified joints as the URDF gives them; infinite where it gives none.
 
-    Attributes
-    ----------
-    lower, upper:
-        (n_joints,) position [rad or m].
-    velocity:
-        (n_joints,) largest absolute velocity [rad/s or m/s].
-    effort:
-        (n_joints,) largest absolute effort [N m or N].
-
+    ``lower`` and ``upper`` (n_joints,) bound the position [rad or m], ``velocity`` and ``effort``
+    (n_joints,) are the largest absolute ones [rad/s or m/s, N m or N].
     """
 
     lower: np.ndarray

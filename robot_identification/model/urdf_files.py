@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Files of ROS packages: where packages are, ``package://`` paths, and URDFs after xacro.
+URDFs from files: ``package://`` paths, xacro, and conversion of MJCF as MuJoCo reads it.
 
-URDF of a robot that is described in MJCF, as MuJoCo reads it.
-
-Each body becomes a link, whose frame is the body's moved to the anchor of its last joint; a body
-with k joints has k - 1 links without inertia before it.  Reference positions (``ref``) turn into
-the joints' origins, so that positions mean the same.  Meshes are left out, and so is what a URDF
-has no element for.
+Of MJCF, each body becomes a link, whose frame is the body's moved to the anchor of its last joint;
+a body with k joints has k - 1 links without inertia before it.  Reference positions (``ref``) turn
+into the joints' origins, so that positions mean the same.  Meshes are left out, and so is what a
+URDF has no element for.
 """
 
 from __future__ import annotations
@@ -126,20 +124,10 @@ def is_mjcf(text: str, path: Path) -> bool:
 
 def urdf_of_mjcf(path: Path) -> str:
     """
-    Return the URDF of a file in MJCF.
+    Return the URDF of a file in MJCF; a warning names what it lacks.
 
-    Raises
-    ------
-    ModelError
-        if MuJoCo cannot read it, or a URDF cannot express it.
-    IdentificationError
-        if MuJoCo is not installed.
-
-    Warns
-    -----
-    IdentificationWarning
-        naming what the URDF lacks.
-
+    Raises ModelError if MuJoCo cannot read it, or a URDF cannot express it, IdentificationError if
+    MuJoCo is not installed.
     """
     answer = answer_of(
         mjcf_to_urdf, {'path': str(path.absolute())}, seconds=TIME_LIMIT, memory=MEMORY_LIMIT
@@ -176,11 +164,9 @@ class _Conversion:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        # link frames in body frames
+        # link frames in body frames: the anchor of the last joint
         self._shift = np.zeros((model.nbody, 3))
-        for body in range(1, model.nbody):
-            for joint in self._joints_of(body):
-                self._shift[body] = model.jnt_pos[joint]
+        self._shift[model.jnt_bodyid] = model.jnt_pos
 
     def document(self) -> etree._Element:
         model = self._model
@@ -193,7 +179,9 @@ class _Conversion:
 
     def remarks(self) -> Iterator[str]:
         model = self._model
-        rotors = [self._joint(j) for j in range(model.njnt) if model.dof_armature[_dof(model, j)]]
+        rotors = [
+            self._joint(j) for j in range(model.njnt) if model.dof_armature[model.jnt_dofadr[j]]
+        ]
         if rotors:
             yield f'armature of {one_of(rotors)} has no element in a URDF'
         loops = int(np.sum(model.eq_type < 2))  # connect, weld
@@ -214,10 +202,9 @@ class _Conversion:
 
     def _add_body(self, root: etree._Element, body: int) -> None:
         model = self._model
-        parent, place = int(model.body_parentid[body]), model.body_pos[body].copy()
-        rotation = _rotation(model.body_quat[body])
+        parent, rotation = int(model.body_parentid[body]), _rotation(model.body_quat[body])
+        place = model.body_pos[body] - self._shift[parent]
         parent_link, anchor = self._body(parent), np.zeros(3)
-        place -= self._shift[parent]
         joints = self._joints_of(body)
         for joint in joints:
             kind = int(model.jnt_type[joint])
@@ -227,52 +214,43 @@ class _Conversion:
                     f"joint '{self._joint(joint)}' of body '{self._body(body)}' {what}; only "
                     'hinges and slides can be converted'
                 )
-            step = model.jnt_pos[joint] - anchor
-            anchor = model.jnt_pos[joint]
             axis, ref = model.jnt_axis[joint], float(model.qpos0[model.jnt_qposadr[joint]])
             last = joint == joints[-1]
             link = self._body(body) if last else f'{self._body(body)}_{self._joint(joint)}'
-            origin = place + rotation @ step
-            turned = rotation
+            origin, turned = place + rotation @ (model.jnt_pos[joint] - anchor), rotation
             if kind == _SLIDE:
                 origin = origin - ref * rotation @ axis
             else:
                 turned = rotation @ pin.exp3(-ref * axis)
-            element = self._add_joint(root, joint, parent_link, link)
+            limited = bool(model.jnt_limited[joint])
+            moves = 'prismatic' if kind == _SLIDE else 'revolute' if limited else 'continuous'
+            element = _joint_element(root, self._joint(joint), moves, parent_link, link)
             _origin(element, origin, turned)
-            parent_link, place, rotation = link, np.zeros(3), np.eye(3)
+            self._describe_joint(element, joint)
+            parent_link, anchor = link, model.jnt_pos[joint]
+            place, rotation = np.zeros(3), np.eye(3)
             if not last:
                 etree.SubElement(root, 'link', name=link)
         if not joints:
-            element = _joint_element(root, f'{self._body(body)}_fixed', 'fixed')
-            etree.SubElement(element, 'parent', link=parent_link)
-            etree.SubElement(element, 'child', link=self._body(body))
-            _origin(element, place, rotation)
+            name, link = f'{self._body(body)}_fixed', self._body(body)
+            _origin(_joint_element(root, name, 'fixed', parent_link, link), place, rotation)
         self._add_link(root, body)
 
-    def _add_joint(
-        self, root: etree._Element, joint: int, parent: str, child: str
-    ) -> etree._Element:
-        model = self._model
-        limited, hinge = bool(model.jnt_limited[joint]), model.jnt_type[joint] == _HINGE
-        kind = 'prismatic' if not hinge else 'revolute' if limited else 'continuous'
-        element = _joint_element(root, self._joint(joint), kind)
-        etree.SubElement(element, 'parent', link=parent)
-        etree.SubElement(element, 'child', link=child)
+    def _describe_joint(self, element: etree._Element, joint: int) -> None:
+        """Add axis, limits and friction."""
+        model, dof = self._model, int(self._model.jnt_dofadr[joint])
         etree.SubElement(element, 'axis', xyz=_text(model.jnt_axis[joint]))
         # 1e9 and 0 stand for no limit
-        lower, upper = model.jnt_range[joint] if limited else (-1e9, 1e9)
         limits = {'effort': _text([self._effort(joint)]), 'velocity': '0'}
-        if kind != 'continuous':
+        if element.get('type') != 'continuous':
+            lower, upper = model.jnt_range[joint] if model.jnt_limited[joint] else (-1e9, 1e9)
             limits.update(lower=_text([lower]), upper=_text([upper]))
         etree.SubElement(element, 'limit', limits)
-        dof = _dof(model, joint)
         damping, friction = np.ravel(model.dof_damping[dof])[0], model.dof_frictionloss[dof]
         if damping or friction:
             etree.SubElement(
                 element, 'dynamics', damping=_text([damping]), friction=_text([friction])
             )
-        return element
 
     def _effort(self, joint: int) -> float:
         """Return the largest effort of a joint; 0 for unknown."""
@@ -319,16 +297,17 @@ class _Conversion:
         etree.SubElement(etree.SubElement(element, 'geometry'), shape, sizes)
 
 
-def _dof(model: Any, joint: int) -> int:
-    return int(model.jnt_dofadr[joint])
-
-
 def _rotation(quaternion: np.ndarray) -> np.ndarray:
     return np.asarray(pin.Quaternion(*(float(part) for part in quaternion)).matrix())
 
 
-def _joint_element(root: etree._Element, name: str, kind: str) -> etree._Element:
-    return etree.SubElement(root, 'joint', name=name, type=kind)
+def _joint_element(
+    root: etree._Element, name: str, kind: str, parent: str, child: str
+) -> etree._Element:
+    element = etree.SubElement(root, 'joint', name=name, type=kind)
+    etree.SubElement(element, 'parent', link=parent)
+    etree.SubElement(element, 'child', link=child)
+    return element
 
 
 def _origin(element: etree._Element, place: np.ndarray, rotation: np.ndarray) -> None:
