@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 import difflib
+from itertools import pairwise
 import os
 from pathlib import Path
 import re
@@ -27,9 +28,7 @@ from yaml.scanner import Scanner
 
 from ..errors import SettingsError
 from ..untrusted.files import LimitedComposer, LimitedConstructor, MAX_INTEGER_LENGTH, read_text
-from .fields import describe, from_mapping, Options, section_of, walk
-
-_STEP = re.compile(r'([^.\[\]]+)|\[(\d+)\]')
+from .fields import from_mapping, joined, key_error, Options, walk
 
 _SIZE = 8 << 20
 """Largest size of a settings file [bytes]."""
@@ -137,20 +136,14 @@ def read_document(path: str | os.PathLike) -> Document:
     try:
         text = read_text(path, _SIZE, 'utf-8-sig')
     except FileNotFoundError:
-        raise SettingsError(
-            f"settings file '{path}' does not exist", file=str(path), remedy='correct the path'
-        ) from None
+        message, remedy = f"settings file '{path}' does not exist", 'correct the path'
     except OSError as error:
-        raise SettingsError(
-            f"cannot read '{path}': {error.strerror}",
-            file=str(path),
-            remedy='give a file that exists and may be read',
-        ) from error
+        message, remedy = f"cannot read '{path}': {error.strerror}", 'give a file that may be read'
     except UnicodeDecodeError:
-        raise SettingsError(
-            f"'{path}' is not text in UTF-8", file=str(path), remedy='give a YAML file'
-        ) from None
-    return parse_document(text, str(path))
+        message, remedy = f"'{path}' is not text in UTF-8", 'give a YAML file'
+    else:
+        return parse_document(text, str(path))
+    raise SettingsError(message, file=str(path), remedy=remedy)
 
 
 def parse_document(text: str, file: str = '') -> Document:
@@ -165,9 +158,6 @@ def parse_document(text: str, file: str = '') -> Document:
     """
     try:
         loader = _Loader(text)
-    except yaml.YAMLError as error:
-        raise _syntax_error(error, file) from None
-    try:
         node = loader.get_single_node()
         if node is None:
             return Document({}, file=file)
@@ -176,19 +166,13 @@ def parse_document(text: str, file: str = '') -> Document:
         return Document(loader.construct_document(node), lines, file)
     except yaml.YAMLError as error:
         raise _syntax_error(error, file) from None
-    finally:
-        loader.dispose()
 
 
 def parse_scalar(text: str, key: str) -> Any:
     """
     Read one value as YAML, as on a command line: a number, text, a list in brackets, ``null``.
 
-    Raises
-    ------
-    SettingsError
-        naming ``key`` where ``text`` is not YAML.
-
+    Raises SettingsError naming the key.
     """
     try:
         loader = _Loader(text)
@@ -258,31 +242,11 @@ def _at(file: str, mark: yaml.Mark, *, column: bool = False) -> str:
 
 
 def steps(key: str) -> tuple[str | int, ...]:
-    """
-    Split a key path into names and list indices.
-
-    Raises
-    ------
-    SettingsError
-        where ``key`` is not of the form ``a.b[0].c``.
-
-    """
-    parts: list[str | int] = []
-    position = 0
-    while position < len(key):
-        match = _STEP.match(key, position)
-        if match is None:
-            break
-        name, index = match.groups()
-        parts.append(int(index) if name is None else name)
-        position = match.end()
-        if position < len(key) - 1 and key[position] == '.' and key[position + 1] not in '.[]':
-            position += 1
-    if not parts or position != len(key) or isinstance(parts[0], int):
-        raise SettingsError(
-            f"'{key}' is not a key path", key=key, remedy='write it as section.key or list[0].key'
-        )
-    return tuple(parts)
+    """Split ``a.b[0].c`` into names and list indices; raises SettingsError for another form."""
+    if not re.fullmatch(r'[^.\[\]]+(\.[^.\[\]]+|\[[0-9]+\])*', key):
+        raise key_error(key, 'is not a key path', 'write it as section.key or list[0].key')
+    parts = re.findall(r'([^.\[\]]+)|\[([0-9]+)\]', key)
+    return tuple(name or int(index) for name, index in parts)
 
 
 def nearest(cls: type, key: str) -> str | None:
@@ -291,23 +255,14 @@ def nearest(cls: type, key: str) -> str | None:
 
     Looked for are the same name in other sections, then similar names in the same section.
     """
-    name = key.rpartition('.')[2]
-    elsewhere = [path for path, _ in walk(cls) if path.rpartition('.')[2] == name]
+    section, _, name = key.rpartition('.')
+    places = [path.rpartition('.') for path, _ in walk(cls)]
+    elsewhere = [''.join(place) for place in places if place[2] == name]
     if elsewhere:
         return elsewhere[0]
-    section: type | None = cls
-    for step in steps(parent(key)) if parent(key) else ():
-        if isinstance(step, int) or section is None:
-            continue
-        kinds = {info.name: info.type for info in describe(section)}
-        section, _ = section_of(kinds.get(step))
-    prefix = key[: -len(name)]
-    if section is not None:
-        names = [info.name for info in describe(section)]
-        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-        if close:
-            return prefix + close[0]
-    return None
+    known = [place[2] for place in places if place[0] == re.sub(r'\[\d+\]', '[]', section)]
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    return joined(section, close[0]) if close else None
 
 
 def set_key(mapping: dict, key: str, value: Any) -> None:
@@ -321,28 +276,24 @@ def set_key(mapping: dict, key: str, value: Any) -> None:
 
     """
     parts = steps(key)
+    last = parts[-1]
     place: Any = mapping
-    for part, following in zip(parts[:-1], parts[1:], strict=True):
+    for part, following in pairwise(parts):
         if isinstance(place, dict) and place.get(part) is None and isinstance(following, str):
             place[part] = {}
         place = _entry(place, part, key)
-    if isinstance(parts[-1], int):
-        _entry(place, parts[-1], key)
+    if isinstance(last, int):
+        _entry(place, last, key)
     elif not isinstance(place, dict):
-        raise SettingsError(f"'{key}' cannot be set: '{parent(key)}' is not a mapping", key=key)
-    place[parts[-1]] = value
+        raise key_error(key, f"cannot be set: '{parent(key)}' is not a mapping")
+    place[last] = value
 
 
 def _entry(place: Any, part: str | int, key: str) -> Any:
-    known = (
-        place if isinstance(place, dict) else range(len(place)) if isinstance(place, list) else ()
-    )
-    if part not in known:
-        raise SettingsError(
-            f"'{key}' cannot be set: there is no '{part}' on the way to it",
-            key=key,
-            remedy='set it in the experiment file first' if isinstance(part, int) else None,
-        )
+    listed = range(len(place)) if isinstance(place, list) else ()
+    if part not in (place if isinstance(place, dict) else listed):
+        remedy = 'set it in the experiment file first' if isinstance(part, int) else None
+        raise key_error(key, f"cannot be set: there is no '{part}' on the way to it", remedy)
     return place[part]
 
 
@@ -362,16 +313,7 @@ def override(mapping: dict, overrides: Mapping[str, Any]) -> None:
 
 def read_section(cls: type[Options], name: str, overrides: Mapping[str, Any]) -> Options:
     """
-    Make one section of settings of overrides alone.
-
-    Parameters
-    ----------
-    cls:
-        The section's options dataclass.
-    name:
-        The section's name.
-    overrides:
-        As for `override`; all of them have to be in the section.
+    Make the section of a name of overrides alone, all of which have to be in it.
 
     Raises
     ------
@@ -381,11 +323,7 @@ def read_section(cls: type[Options], name: str, overrides: Mapping[str, Any]) ->
     """
     for key in overrides:
         if not key.startswith(f'{name}.'):
-            raise SettingsError(
-                f"'{key}' cannot be set here",
-                key=key,
-                remedy=f'only keys of {name} can',
-            )
+            raise key_error(key, 'cannot be set here', f'only keys of {name} can')
     content: dict[str, Any] = {name: {}}
     override(content, overrides)
     return from_mapping(cls, content[name], name)
