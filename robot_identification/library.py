@@ -29,8 +29,7 @@ from .results.parameter_table import parameters_csv, parameters_yaml
 from .results.plotjuggler import plotjuggler_layout
 from .results.result import Result, StoredResult
 from .results.sdf_export import sdf
-from .results.urdf_export import identified_urdf
-from .results.urdf_repair import robot_with_inertia
+from .results.urdf_export import identified_urdf, robot_with_inertia
 
 Data = Recording | Mapping[str, Any] | str | os.PathLike
 """A recording: `Recording`, arrays or columns by name, an entry of a file, or its path."""

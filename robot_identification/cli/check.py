@@ -75,7 +75,7 @@ def check(options: argparse.Namespace) -> int:
 def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
     """Write the repaired URDF and return its path, or the file's own where nothing is wrong."""
     from ..model.robot import Robot
-    from ..results.urdf_repair import default_path, repaired_urdf
+    from ..results.urdf_export import repaired_urdf
 
     if not drawn:
         raise IdentificationError(
@@ -88,7 +88,8 @@ def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
         print(remark)
     if not remarks and out is None:
         return path
-    out = out or default_path(path)
+    # beside the file, so that relative meshes are found
+    out = out or path.with_name(f'{path.stem}.repaired.urdf')
     write(out, text)
     print()
     return out

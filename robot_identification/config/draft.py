@@ -21,7 +21,7 @@ from ..data.recording_config import columns_of, RecordingEntry, SignalColumns, T
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from ..estimation.recording_faults import beginnings, effort_evidence, recording_faults
 from ..model.robot import Robot
-from ..results.urdf_repair import robot_with_inertia
+from ..results.urdf_export import robot_with_inertia
 from .draft_entries import described, joined, timed
 from .experiment_file import modeline
 from .sources import open_recording

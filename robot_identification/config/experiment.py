@@ -23,7 +23,7 @@ from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor.delta import delta_robot
 from ..regressor.settings import ModelSettings
-from ..results.urdf_repair import robot_with_inertia
+from ..results.urdf_export import robot_with_inertia
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path
 from .sources import ArrayEntry, open_recording

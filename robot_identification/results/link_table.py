@@ -10,71 +10,22 @@ to first order: a principal moment with the direction v changes by v' dI_c v.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from ..base_parameters import BaseStructure
 from ..estimation.tables import rule, WIDTH
+from ..model.consistency import inertia_at_com
 from ..model.parameters import body_links, ParameterSet
-
-_ENTRIES = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))
-"""Where Ixx, Ixy, Iyy, Ixz, Iyz, Izz are in the matrix."""
+from .result import Result
+from .result_view import MassProperties
 
 _NUMBERS = (9, 9, 9, 9, 9, 10, 10, 10)
 """Widths of mass and change, and of three columns each of centre of mass and principal moments."""
 
 _KIND = 6
 """Width of `before`."""
-
-
-@dataclass(frozen=True)
-class Body:
-    """
-    A link in kilograms and metres.
-
-    Attributes
-    ----------
-    mass:
-        [kg].
-    centre:
-        (3,) centre of mass in the joint's frame [m]; NaN without a mass.
-    moments:
-        (3,) principal moments of inertia at the centre of mass, ascending [kg m^2]; NaN without.
-
-    """
-
-    mass: float
-    centre: np.ndarray
-    moments: np.ndarray
-
-    @classmethod
-    def of(cls, inertial: np.ndarray) -> Body:
-        """Make it of the ten inertial parameters of a link."""
-        return cls(float(inertial[0]), *_shape(np.asarray(inertial, dtype=float)))
-
-    @classmethod
-    def deviations(cls, inertial: np.ndarray, covariance: np.ndarray) -> Body:
-        """Return first-order standard deviations; NaN where the covariance has NaN."""
-        inertial = np.asarray(inertial, dtype=float)
-        if not inertial[0] > 0.0:
-            return cls(np.nan, np.full(3, np.nan), np.full(3, np.nan))
-        mass, first = inertial[0], inertial[1:4]
-        centre = np.empty(3)
-        for k, lever in enumerate(first / mass):
-            part = covariance[np.ix_((0, k + 1), (0, k + 1))]
-            centre[k] = _deviation(np.array([-lever, 1.0]) / mass, part)
-        moments = [_deviation(row, covariance) for row in _moment_slopes(inertial)]
-        return cls(float(np.sqrt(covariance[0, 0])), centre, np.array(moments))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain numbers."""
-        return {
-            'mass': self.mass,
-            'centre_of_mass': self.centre.tolist(),
-            'principal_inertias': self.moments.tolist(),
-        }
 
 
 @dataclass(frozen=True)
@@ -90,28 +41,16 @@ class LinkChange:
         By the prior, and as identified.
     std:
         Standard deviations of ``after``; NaN where the recordings do not determine it.
+    change:
+        Of the mass [%]; NaN where there was none before.
 
     """
 
     link: str
-    before: Body
-    after: Body
-    std: Body
-
-    @property
-    def change(self) -> float:
-        """Change of the mass [%]; NaN where there was none before."""
-        return _change(self.before.mass, self.after.mass)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain numbers."""
-        return {
-            'link': self.link,
-            'before': self.before.to_dict(),
-            'after': self.after.to_dict(),
-            'std': self.std.to_dict(),
-            'change': self.change,
-        }
+    before: MassProperties
+    after: MassProperties
+    std: MassProperties
+    change: float
 
 
 @dataclass(frozen=True)
@@ -142,7 +81,7 @@ class LinkTable:
         """Return the rows and the total as plain numbers."""
         names = ('before', 'after', 'std', 'change')
         return {
-            'links': [link.to_dict() for link in self.links],
+            'links': [asdict(link) for link in self.links],
             'total_mass': {name: getattr(self, name) for name in names},
         }
 
@@ -170,27 +109,7 @@ class LinkTable:
         return '\n'.join(line.rstrip() for line in lines)
 
 
-class StandardParameters(Protocol):
-    """Part of a result that has the standard parameters before and after."""
-
-    @property
-    def prior(self) -> ParameterSet:
-        """Before."""
-
-    @property
-    def standard(self) -> ParameterSet:
-        """After."""
-
-    @property
-    def standard_covariance(self) -> np.ndarray | None:
-        """(p, p) of the errors of ``standard``, NaN where the data alone do not determine them."""
-
-    @property
-    def structure(self) -> BaseStructure:
-        """The base parameters."""
-
-
-def link_table(result: StandardParameters) -> LinkTable:
+def link_table(result: Result) -> LinkTable:
     """
     Return the links before and after an identification.
 
@@ -208,8 +127,15 @@ def link_table(result: StandardParameters) -> LinkTable:
     for link in links:
         part = told[layout.of(link), layout.of(link)]
         before, after = (values.inertial(link) for values in (result.prior, result.standard))
-        deviations = Body.deviations(after, part)
-        changes.append(LinkChange(link, Body.of(before), Body.of(after), deviations))
+        changes.append(
+            LinkChange(
+                link,
+                MassProperties.of(before),
+                MassProperties.of(after),
+                mass_deviations(after, part),
+                _change(float(before[0]), float(after[0])),
+            )
+        )
     masses = layout.indices([f'{link}.m' for link in links])
     return LinkTable(
         links=tuple(changes),
@@ -219,36 +145,35 @@ def link_table(result: StandardParameters) -> LinkTable:
     )
 
 
+def mass_deviations(inertial: np.ndarray, covariance: np.ndarray) -> MassProperties:
+    """Return first-order standard deviations; NaN where the covariance has NaN."""
+    inertial = np.asarray(inertial, dtype=float)
+    if not inertial[0] > 0.0:
+        return MassProperties(np.nan, np.full(3, np.nan), np.full(3, np.nan))
+    mass, first = inertial[0], inertial[1:4]
+    centre = np.empty(3)
+    for k, lever in enumerate(first / mass):
+        part = covariance[np.ix_((0, k + 1), (0, k + 1))]
+        centre[k] = _deviation(np.array([-lever, 1.0]) / mass, part)
+    moments = [_deviation(row, covariance) for row in _moment_slopes(inertial)]
+    return MassProperties(float(np.sqrt(covariance[0, 0])), centre, np.array(moments))
+
+
 def _total(parameters: ParameterSet, links: Sequence[str]) -> float:
     return float(sum(parameters[f'{link}.m'] for link in links))
-
-
-def _shape(inertial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return centre of mass and principal moments; NaN without a mass."""
-    if not inertial[0] > 0.0:
-        return np.full(3, np.nan), np.full(3, np.nan)
-    return inertial[1:4] / inertial[0], np.linalg.eigvalsh(central_inertia(inertial))
-
-
-def central_inertia(inertial: np.ndarray) -> np.ndarray:
-    """Return the inertia matrix of ten inertial parameters at the centre of mass, (3, 3)."""
-    matrix, first = np.zeros((3, 3)), inertial[1:4]
-    for value, (i, j) in zip(inertial[4:], _ENTRIES, strict=True):
-        matrix[i, j] = matrix[j, i] = value
-    return np.asarray(matrix - (first @ first * np.eye(3) - np.outer(first, first)) / inertial[0])
 
 
 def _moment_slopes(inertial: np.ndarray) -> np.ndarray:
     """Return the derivatives of the principal moments by the ten parameters, (3, 10)."""
     mass, first = inertial[0], inertial[1:4]
-    directions = np.linalg.eigh(central_inertia(inertial))[1].T
-    slopes = np.zeros((3, 10))
+    directions = np.linalg.eigh(inertia_at_com(inertial))[1].T
+    slopes, entries = np.zeros((3, 10)), tuple(zip((0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)))
     for row, v in zip(slopes, directions, strict=True):
         along = first @ v
         # v' I_c v = v' I v - (h'h - (h'v)^2) / m
         row[0] = (first @ first - along**2) / mass**2
         row[1:4] = -2.0 * (first - along * v) / mass
-        row[4:] = [v[i] * v[j] * (1.0 if i == j else 2.0) for i, j in _ENTRIES]
+        row[4:] = [v[i] * v[j] * (1.0 if i == j else 2.0) for i, j in entries]
     return slopes
 
 
@@ -261,9 +186,11 @@ def _change(before: float, after: float) -> float:
     return 100.0 * (after / before - 1.0) if before > 0.0 else float('nan')
 
 
-def _line(name: str, kind: str, body: Body, width: int, change: str = '') -> str:
-    centre = ['-' if np.isnan(value) else f'{value + 0.0:.4f}' for value in body.centre.round(4)]
-    moments = [_number(value) for value in body.moments]
+def _line(name: str, kind: str, body: MassProperties, width: int, change: str = '') -> str:
+    centre = [
+        '-' if np.isnan(value) else f'{value + 0.0:.4f}' for value in body.centre_of_mass.round(4)
+    ]
+    moments = [_number(value) for value in body.principal_inertias]
     return _cells(name, kind, width, (_number(body.mass), change, *centre, *moments))
 
 

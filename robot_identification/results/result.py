@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The result of an identification, and its file.
-
-`result_document` gives the plain data that `write_result` puts into ``result.yaml``; `read_result`
-gives back what validation, the consistency check and the URDF export need.
-"""
+"""The result of an identification, and its file."""
 
 from __future__ import annotations
 
@@ -39,13 +34,7 @@ from ..regressor import ModelSettings
 from ..signals import Clock, SignalSettings
 from ..version import __version__
 from .result_view import ResultView
-from .result_yaml import (
-    damaged,
-    dump,
-    load,
-    plain,
-    write_whole,
-)
+from .result_yaml import damaged, dump, load, plain, write_whole
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -54,6 +43,7 @@ FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
 
 _MARK = 'robot_identification'
+_FIGURES = ('rows', 'rmse', 'relative_error', 'raw_relative_error', 'bias')
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,11 +144,87 @@ class Result(ResultView):
     @property
     def standard_std(self) -> np.ndarray:
         """(p,) standard deviations of ``standard``; NaN where the data do not determine them."""
-        return _deviations(self.standard_covariance, len(self.standard.layout))
+        if self.standard_covariance is None:
+            return np.full(len(self.standard.layout), np.nan)
+        return np.asarray(np.sqrt(np.diag(self.standard_covariance)))
 
-    def to_document(self) -> Mapping[str, Any]:
-        """Return the content of its file."""
-        return result_document(self)
+    def to_document(self) -> dict[str, Any]:
+        """
+        Return plain numbers, texts, lists and mappings, in the order of the file.
+
+        NaN and infinity become None.
+        """
+        estimate, essential, report = self.estimate, self.essential, self.consistency
+        document = {
+            _MARK: {'version': __version__, 'format': FORMAT},
+            'name': self.name,
+            'structure': {
+                'standard': self.structure.n_standard,
+                'base': self.structure.n_base,
+                'essential': essential and essential.rank,
+                'gap': self.structure.gap,
+            },
+            'identification': {
+                'recordings': self.recordings,
+                'highest_speed': self.system.highest_speed,
+                **_figures_of(estimate),
+            },
+            'essential_identification': essential
+            and {'recordings': self.recordings, **_figures_of(essential)},
+            'validation': [validation.to_dict() for validation in self.validations],
+            'consistency': {
+                'physical': report.physical,
+                'plausible': self.plausible,
+                'findings': [asdict(finding) for finding in self.plausibility.findings],
+                'tolerance': report.tolerance,
+                'links': [asdict(link) for link in report.links],
+                'joints': [asdict(joint) for joint in report.joints],
+                'cholesky_counts': [
+                    {'tolerance': tolerance, 'links': count}
+                    for tolerance, count in report.cholesky_counts
+                ],
+            },
+            'parameters': [parameter.to_dict() for parameter in estimate],
+            'essential_parameters': [
+                {key: parameter.to_dict()[key] for key in _ESSENTIAL_KEYS}
+                for parameter in essential or ()
+                if parameter.essential
+            ],
+            'standard_parameters': self._standard_rows(),
+            'drive_gains': self.drive_gains and self.drive_gains.to_dict(),
+            'payload': self.payload and self.payload.to_dict(),
+            'clock': [clock.to_dict() for clock in self.clocks],
+            'effort_delay': self.effort_delay and self.effort_delay.to_dict(),
+            'residuals': self.residuals and self.residuals.to_dict(),
+            'selection': [] if self.selection is None else self.selection.to_list(),
+            'experiment': self.experiment,
+            'diagnosis': [finding.to_dict() for finding in self.diagnosis],
+            'warnings': self.warnings,
+            'timing': self.timing,
+            'settings': {
+                'effort_kind': self.effort_kind,
+                'drives': self.drives and asdict(self.drives),
+                'model': asdict(self.model),
+                'signals': asdict(self.signals),
+                'estimation': asdict(self.estimation),
+            },
+            'covariance': [row[: i + 1] for i, row in enumerate(estimate.covariance)],
+            'robot': robot_document(self.robot),
+        }
+        return dict(plain(document))
+
+    def _standard_rows(self) -> list[dict[str, Any]]:
+        layout = self.standard.layout
+        columns = (
+            layout.names,
+            layout.units,
+            self.standard.values,
+            self.prior.values,
+            self.standard_std,
+            self.structure.categories,
+        )
+        keys = ('name', 'unit', 'value', 'prior', 'std', 'category')
+        return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def plot_fit(self) -> Figure:
         """
@@ -196,6 +262,19 @@ class Result(ResultView):
     def plausible(self) -> bool:
         """True if the model is physical, and nothing about it is implausible."""
         return self.consistency.physical and self.plausibility.plausible
+
+
+def _figures_of(estimate: Estimate) -> dict[str, Any]:
+    """Return the figures of an estimate, without what stands at the file's top level."""
+    values = estimate.to_dict()
+    del values['parameters'], values['warnings']
+    joints = values.pop('joints')
+    for joint, weight in values.pop('weights').items():
+        joints[joint]['weight'] = weight
+    return {**values, 'joints': joints}
+
+
+_ESSENTIAL_KEYS = ('name', 'unit', 'value', 'std', 'relative_std')
 
 
 @dataclass(frozen=True, repr=False)
@@ -287,83 +366,15 @@ class StoredResult(ResultView):
         return np.array([_figure(v) for v in known or [None] * len(self.robot.joints)])
 
 
-_FIGURES = ('rows', 'rmse', 'relative_error', 'raw_relative_error', 'bias')
-
-
 def _figure(value: Any) -> float:
     """Return a number of a file; NaN for what is none."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if number else math.nan
 
 
-def _deviations(covariance: np.ndarray | None, p: int) -> np.ndarray:
-    return np.full(p, np.nan) if covariance is None else np.sqrt(np.diag(covariance))
-
-
-def result_document(result: Result) -> dict[str, Any]:
-    """
-    Return a result as plain numbers, texts, lists and mappings, in the order of the file.
-
-    NaN and infinity become None.
-    """
-    estimate, structure = result.estimate, result.structure
-    essential = result.essential
-    document = {
-        _MARK: {'version': __version__, 'format': FORMAT},
-        'name': result.name,
-        'structure': {
-            'standard': structure.n_standard,
-            'base': structure.n_base,
-            'essential': None if essential is None else essential.rank,
-            'gap': structure.gap,
-        },
-        'identification': _identification(
-            estimate, result.recordings, highest_speed=result.system.highest_speed.tolist()
-        ),
-        'essential_identification': None
-        if essential is None
-        else _identification(essential, result.recordings),
-        'validation': [validation.to_dict() for validation in result.validations],
-        'consistency': _consistency(result),
-        'parameters': [parameter.to_dict() for parameter in estimate],
-        'essential_parameters': [] if essential is None else _essential(essential),
-        'standard_parameters': _standard(result),
-        'drive_gains': None if result.drive_gains is None else result.drive_gains.to_dict(),
-        'payload': None if result.payload is None else result.payload.to_dict(),
-        'clock': [clock.to_dict() for clock in result.clocks],
-        'effort_delay': None if result.effort_delay is None else result.effort_delay.to_dict(),
-        'residuals': None if result.residuals is None else result.residuals.to_dict(),
-        'selection': [] if result.selection is None else result.selection.to_list(),
-        'experiment': result.experiment,
-        'diagnosis': [finding.to_dict() for finding in result.diagnosis],
-        'warnings': list(result.warnings),
-        'timing': dict(result.timing),
-        'settings': {
-            'effort_kind': result.effort_kind,
-            'drives': None if result.drives is None else asdict(result.drives),
-            'model': asdict(result.model),
-            'signals': asdict(result.signals),
-            'estimation': asdict(result.estimation),
-        },
-        'covariance': [row[: i + 1].tolist() for i, row in enumerate(estimate.covariance)],
-        'robot': robot_document(result.robot),
-    }
-    return plain(document)
-
-
 def write_result(result: Result, path: str | os.PathLike) -> None:
-    """
-    Write a result as YAML.
-
-    The file appears whole or not at all: it is written beside ``path`` and then moved there.
-
-    Raises
-    ------
-    OSError
-        where the folder does not exist or cannot be written to.
-
-    """
-    write_whole(Path(path), dump(result_document(result)))
+    """Write a result as YAML, whole or not at all; raises OSError where that is impossible."""
+    write_whole(Path(path), dump(result.to_document()))
 
 
 def read_result(path: str | os.PathLike) -> StoredResult:
@@ -406,53 +417,6 @@ def _checked(document: Any, path: Path) -> Mapping[str, Any]:
             remedy='identify again with this version',
         )
     return document
-
-
-def _identification(estimate: Estimate, recordings: Sequence[str], **more: Any) -> dict[str, Any]:
-    values = estimate.to_dict()
-    # they stand at the top level, where people look for them
-    del values['parameters'], values['warnings']
-    joints = values.pop('joints')
-    for joint, weight in values.pop('weights').items():
-        joints[joint]['weight'] = weight
-    return {'recordings': list(recordings), **more, **values, 'joints': joints}
-
-
-def _essential(estimate: Estimate) -> list[dict[str, Any]]:
-    keys = ('name', 'unit', 'value', 'std', 'relative_std')
-    entries = [parameter.to_dict() for parameter in estimate if parameter.essential]
-    return [{key: entry[key] for key in keys} for entry in entries]
-
-
-def _standard(result: Result) -> list[dict[str, Any]]:
-    layout = result.standard.layout
-    std = result.standard_std
-    return [
-        {
-            'name': name,
-            'unit': layout.units[i],
-            'value': float(result.standard.values[i]),
-            'prior': float(result.prior.values[i]),
-            'std': float(std[i]),
-            'category': result.structure.categories[i],
-        }
-        for i, name in enumerate(layout.names)
-    ]
-
-
-def _consistency(result: Result) -> dict[str, Any]:
-    report = result.consistency
-    return {
-        'physical': report.physical,
-        'plausible': result.plausible,
-        'findings': [asdict(finding) for finding in result.plausibility.findings],
-        'tolerance': report.tolerance,
-        'links': [asdict(link) for link in report.links],
-        'joints': [asdict(joint) for joint in report.joints],
-        'cholesky_counts': [
-            {'tolerance': tolerance, 'links': count} for tolerance, count in report.cholesky_counts
-        ],
-    }
 
 
 def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:

@@ -27,7 +27,7 @@ from ..regressor import build, ModelSettings, predict, prior
 from .plan_file import plan_text, points_csv, points_message
 from .plan_page import MotionPage, plan_html
 from .report import html
-from .result import Result, result_document
+from .result import Result
 from .result_yaml import dump, write_together, write_whole
 from .urdf_export import identified_urdf
 from .verdict import verdict_json
@@ -97,7 +97,7 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
     saved, judged, urdf, report = (folder / name for name in names)
     with reported_failures(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(saved, dump(result_document(result)))
+        write_whole(saved, dump(result.to_document()))
         for earlier in (judged, urdf, report):
             earlier.unlink(missing_ok=True)
     exported = partial(identified_urdf, result.robot, result.standard, result.model)
@@ -106,7 +106,7 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
     notes = once(notes, _write(report, partial(html, result)))
     if notes:
         result = replace(result, warnings=once(result.warnings, notes))
-        notes = once(notes, _write(saved, lambda: dump(result_document(result))))
+        notes = once(notes, _write(saved, lambda: dump(result.to_document())))
     made_report, made_urdf, made_verdict = (
         path if path.exists() else None for path in (report, urdf, judged)
     )

@@ -1,42 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Identified parameters written into the robot's own URDF.
+Inertias and friction written into the robot's own URDF: identified ones, or repaired ones.
 
 Comments, foreign elements (ros2_control, gazebo, transmissions), the order of attributes and the
 white space between tags stay as they are.  Tags get one form: on one line, in double quotes.
+
+Bodies are vectors ``m, mx, my, mz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`` at the origin of their frame.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 import math
+import re
+from typing import Any
 import warnings
 
 from lxml import etree
 import numpy as np
 
-from ..errors import (
-    ConsistencyError,
-    IdentificationWarning,
-    one_of,
-)
-from ..model.parameters import ParameterSet
-from ..model.robot import lumped_inertias, Robot
+from ..errors import ConsistencyError, IdentificationWarning, one_of
+from ..model.consistency import check, inertia_at_com
+from ..model.parameters import ParameterLayout, ParameterSet
+from ..model.plausibility import joined_links, nearest_body, repaired_body, robot_shapes
+from ..model.robot import link_inertias, lumped_inertias, Robot
 from ..model.urdf import parse_tree
 from ..regressor import ModelSettings
 from ..regressor.joint_terms import slopes_of, SPRING_SYMBOLS
 from ..regressor.settings import SLOPES
-from .urdf_edit import (
-    document_text,
-    insert_child,
-    RigidBody,
-    set_comment,
-)
 
 _MARK = 'robot_identification: identified parameters that URDF has no element for'
 _EXACT = 1e-10
 _SMALLEST_SHARE = 2.0**-20
 _SCALED = ('value', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+
+Attributes = Mapping[str, str]
 
 
 def identified_urdf(
@@ -109,14 +108,16 @@ def identified_urdf(
 
 
 def _write_link(
-    robot: Robot,
-    link: str,
-    identified: np.ndarray,
-    links: Mapping[str, etree._Element],
+    robot: Robot, link: str, identified: np.ndarray, links: Mapping[str, etree._Element]
 ) -> bool:
     """Write a link's share of what its joint carries; return whether a body can have it."""
     lumped = lumped_inertias(robot, link)
-    share = _share(identified, sum(lumped.values(), np.zeros_like(identified)))
+    fixed = sum(lumped.values(), np.zeros(10))
+    # bodies form a convex cone: the rest of a physical whole is physical for a small enough share
+    share = 1.0
+    if _physical(identified):
+        while share > _SMALLEST_SHARE and not _physical(identified - share * fixed):
+            share /= 2.0
     if share < 1.0:
         for name in lumped:
             _scale_inertial(links[name], share)
@@ -125,70 +126,64 @@ def _write_link(
             f'fixed or locked joints; {one_of(lumped)} got {100 * share:.3g} % of their own '
             '(pinned in estimation.physical.links they keep it)'
         )
-    rest = identified - share * sum(lumped.values(), np.zeros(10))
+    rest = identified - share * fixed
     if not rest.any() and links[link].find('inertial') is None:
         # a frame without a body stays one: readers divide by a mass of 0
         return True
-    own = RigidBody.from_vector(rest)
-    _require_expressible(own, link)
-    write_inertial(links[link], own)
-    return own.physical
+    _require_expressible(rest, link)
+    _write_inertial(links[link], rest)
+    return _physical(rest)
 
 
-def _share(identified: np.ndarray, lumped: np.ndarray) -> float:
-    """
-    Return the largest share of inertia the lumped links may keep so that the rest is physical.
-
-    Physical bodies form a convex cone: what is left of a physical whole is physical for a small
-    enough share.  All of it, 1, where the whole itself is not physical.
-    """
-    if not RigidBody.from_vector(identified).physical:
-        return 1.0
-    share = 1.0
-    while (
-        share > _SMALLEST_SHARE and not RigidBody.from_vector(identified - share * lumped).physical
-    ):
-        share /= 2.0
-    return share
+def _physical(body: np.ndarray) -> bool:
+    """Tell if mass and moments are positive; unlike `check` it takes flat bodies."""
+    if body[0] <= 0.0:
+        return False
+    moments = np.linalg.eigvalsh(inertia_at_com(body))
+    return bool(moments[0] > 0.0 and moments[0] + moments[1] >= moments[2])
 
 
 def _scale_inertial(link: etree._Element, share: float) -> None:
-    inertial = link.find('inertial')
-    for element in () if inertial is None else inertial.iterfind('*'):
-        scaled = {
-            name: _number(share * float(value))
-            for name, value in element.attrib.items()
-            if name in _SCALED
-        }
-        element.attrib.update(scaled)
+    for element in link.iterfind('inertial/*'):
+        for name in {*_SCALED} & {*element.attrib}:
+            element.set(name, _number(share * float(element.get(name))))
 
 
-def _require_expressible(body: RigidBody, link: str) -> None:
+def _require_expressible(body: np.ndarray, link: str) -> None:
     """Check that mass, centre and inertia at the centre give back the parameters when read."""
-    moment = float(np.linalg.norm(body.first_moment))
+    mass, moment = body[0], float(np.linalg.norm(body[1:4]))
     if moment == 0.0:
         return
     # the reader adds the parallel-axis term m c c^T again: its rounding must not exceed what the
     # inertia itself carries; and readers that add up bodies cannot take a negative mass
-    steiner = math.inf if body.mass <= 0.0 else moment**2 / body.mass
-    size = max(np.abs(body.inertia).max(), moment, body.mass)
+    steiner = math.inf if mass <= 0.0 else moment**2 / mass
+    size = max(np.abs(body[4:]).max(), moment, mass)
     if not steiner * np.finfo(float).eps < _EXACT * size:
         raise ConsistencyError(
-            f"link '{link}' has a mass of {body.mass:.3g} kg and a first moment of {moment:.3g} "
+            f"link '{link}' has a mass of {mass:.3g} kg and a first moment of {moment:.3g} "
             'kg m, which a URDF cannot express',
             link=link,
-            value=body.mass,
+            value=float(mass),
             remedy='use estimation.prior: urdf with a realistic mass in the URDF, because masses '
             'that the motion does not determine stay near the prior',
         )
 
 
-def write_inertial(link: etree._Element, body: RigidBody) -> None:
+def centre_of_mass(body: np.ndarray) -> np.ndarray:
+    """Return the centre of mass (3,) [m]; the origin where there is no first moment."""
+    return body[1:4] / body[0] if body[1:4].any() else np.zeros(3)
+
+
+def _write_inertial(link: etree._Element, body: np.ndarray) -> None:
     """Write a body in its link's frame into the ``<inertial>`` of a link."""
-    origin = {'xyz': _numbers(body.centre), 'rpy': '0 0 0'}
-    mass = {'value': _number(body.mass)}
-    inertia = {f'i{axes}': _number(value) for axes, value in body.central_entries()}
-    values = {'origin': origin, 'mass': mass, 'inertia': inertia}
+    tensor = inertia_at_com(body)
+    values = {
+        'origin': {'xyz': ' '.join(map(_number, centre_of_mass(body))), 'rpy': '0 0 0'},
+        'mass': {'value': _number(body[0])},
+        'inertia': {
+            f'i{"xyz"[i]}{"xyz"[j]}': _number(tensor[i, j]) for i in range(3) for j in range(i, 3)
+        },
+    }
     inertial = link.find('inertial')
     if inertial is None:
         insert_child(link, 'inertial', values, first=True)
@@ -244,17 +239,9 @@ def terms_without_element(
     """
     Return lines for parameters, other than inertial ones, that a robot description cannot have.
 
-    Parameters
-    ----------
-    owners:
-        Joints, or their motors, that the parameters are named after.
-    n_driven:
-        How many of these have drives; they come first.
-    parameters, model:
-        As in `identified_urdf`.
-    written:
-        Symbols that the description has elements for.
-
+    ``owners`` are the joints, or their motors, that the parameters are named after, the first
+    ``n_driven`` of which have drives; ``written`` are symbols that the description has elements
+    for; parameters and model are those of `identified_urdf`.
     """
     done = {f'{owner}.{symbol}' for owner in owners for symbol in written}
     layout = parameters.layout
@@ -277,10 +264,6 @@ def terms_without_element(
     return lines
 
 
-def _numbers(values: np.ndarray) -> str:
-    return ' '.join(_number(value) for value in values)
-
-
 def _number(value: float) -> str:
     """Return the shortest text that reads back as the same number."""
     return repr(float(value) + 0.0)
@@ -289,3 +272,170 @@ def _number(value: float) -> str:
 def _warn(text: str) -> None:
     # the caller of identified_urdf is the one to look at
     warnings.warn(text, IdentificationWarning, stacklevel=5)
+
+
+# ----------------------------------------------------------------------------------------- repair
+
+
+def repaired_urdf(robot: Robot) -> tuple[str, tuple[str, ...]]:
+    """
+    Return a robot's URDF with physical bodies throughout, and a remark for each changed link.
+
+    A link with an impossible ``<inertial>`` gets the nearest possible one, a link that a joint
+    moves and that has none, with all that is fixed to it, one of its shapes or of its neighbours.
+
+    Parameters
+    ----------
+    robot:
+        Read with ``massless=True`` where links at the ends may have no inertia.
+
+    """
+    robot = robot.opened
+    bodies = link_inertias(robot)
+    layout = ParameterLayout.inertial(('link',))
+    wrong = {
+        link
+        for link, body in bodies.items()
+        if body.any() and not check(ParameterSet(layout, body)).physical
+    }
+    missing = {link for link in robot.links if not robot.prior.inertial(link).any()}
+    return _repaired(robot, bodies, wrong | missing)
+
+
+def robot_with_inertia(source: Any, joints: Any = None, **settings: Any) -> Robot:
+    """
+    Read a robot as `Robot.from_urdf` does; joints at the ends that move no inertia get some.
+
+    Raises ModelError as `Robot.from_urdf`, whose parameters it takes.
+
+    Warns
+    -----
+    IdentificationWarning
+        naming the links and what stands in place of the inertia that they lack.
+
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        robot = Robot.from_urdf(source, joints, massless=True, **settings)
+        if bare := _bare(robot):
+            text, remarks = _repaired(robot.opened, link_inertias(robot), bare)
+            whole = Robot.from_urdf(text, joints, **settings)
+            notes = (*whole.warnings, *remarks)
+            robot = _with(whole, path=robot.path, warnings=notes)
+    for note in robot.warnings:
+        warnings.warn(note, IdentificationWarning, stacklevel=2)
+    return robot
+
+
+def _with(robot: Robot, **changes: Any) -> Robot:
+    """Return a robot with attributes changed, those of the opened tree, too."""
+    # a robot without passive joints is its own opened tree
+    tree = replace(robot.opened, opened=None, **changes)  # type: ignore[arg-type]
+    return tree if robot.opened is robot else replace(robot, opened=tree, **changes)
+
+
+def _repaired(
+    robot: Robot, bodies: Mapping[str, np.ndarray], wrong: set[str]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the URDF with other bodies for some links, and a remark for each of them."""
+    if not wrong:
+        return robot.urdf, ()
+    root, remarks, shapes, joined = (
+        parse_tree(robot.urdf), [], robot_shapes(robot), joined_links(robot)
+    )  # fmt: skip
+    priors = {link: nearest_body(robot.prior.inertial(link)) for link in robot.links}
+    sound = {link: body for link, body in priors.items() if body is not None}
+    for element in root.iterfind('link'):
+        link = element.get('name')
+        if link not in wrong:
+            continue
+        vector = bodies.get(link, np.zeros(10))
+        near = [sound[other] for other in joined.get(link, ()) if other in sound]
+        body, words = repaired_body(vector, shapes.get(link), near or list(sound.values()))
+        _write_inertial(element, body)
+        fault = 'is no physical body' if vector.any() else 'has no inertia'
+        remarks.append(f"link '{link}' {fault}: {words} stands in its place")
+    return document_text(root, robot.urdf), tuple(remarks)
+
+
+def _bare(robot: Robot) -> set[str]:
+    """Return links whose joints move no inertia, neither theirs nor that of links behind them."""
+    tree = robot.opened
+    moved = [bool(inertia.toDynamicParameters().any()) for inertia in tree.model.inertias]
+    for index in range(len(moved) - 1, 0, -1):
+        moved[tree.model.parents[index]] |= moved[index]
+    return {
+        link
+        for joint, link, index in zip(tree.joints, tree.links, tree.joint_ids, strict=True)
+        if not moved[index] and joint not in robot.passive
+    }
+
+
+# --------------------------------------------------------------------------------------- elements
+
+
+def document_text(root: etree._Element, original: str) -> str:
+    """Return an edited document, with the XML declaration of the original text."""
+    before = [*root.itersiblings(preceding=True)]
+    nodes = [*reversed(before), root, *root.itersiblings()]
+    lines = [etree.tostring(node, encoding='unicode', with_tail=False) for node in nodes]
+    if original.startswith('<?xml'):
+        lines.insert(0, original[: original.index('?>') + 2])
+    return '\n'.join(lines) + '\n'
+
+
+def insert_child(
+    parent: etree._Element,
+    tag: str,
+    content: Attributes | Mapping[str, Attributes],
+    *,
+    first: bool = False,
+) -> None:
+    """
+    Add a child element, the first or the last one, indented as its siblings are.
+
+    Its content is its attributes, or its own children with theirs.
+    """
+    child = etree.Element(tag)
+    _place(parent, child, first)
+    for name, value in content.items():
+        if isinstance(value, str):
+            child.set(name, value)
+        else:
+            insert_child(child, name, value)
+
+
+def set_comment(root: etree._Element, mark: str, lines: list[str]) -> None:
+    """
+    Write a comment at the beginning of an element, in place of one with the same first line.
+
+    ``mark`` is its first line, ``lines`` are the others; there is no comment without them.
+    """
+    for earlier in root.iterchildren(etree.Comment):
+        if earlier.text.strip().startswith(mark):
+            root.remove(earlier)
+    if lines:
+        body = '\n'.join([mark, *(f'    {line}' for line in lines)])
+        # XML allows no two hyphens in a row within a comment
+        _place(root, etree.Comment(f' {re.sub("-(?=-)", "- ", body)}\n  '), first=True)
+
+
+def _place(parent: etree._Element, child: etree._Element, first: bool) -> None:
+    """Insert a child with the white space that its siblings have."""
+    if len(parent) == 0:
+        margin = _margin(parent)
+        if margin:
+            unit = _margin(parent.getroottree().getroot()[0]).strip('\n') or '  '
+            parent.text, child.tail = margin + unit, margin
+    elif first:
+        child.tail = parent.text
+    else:
+        child.tail, parent[-1].tail = parent[-1].tail, _margin(parent[0])
+    parent.insert(0 if first else len(parent), child)
+
+
+def _margin(element: etree._Element) -> str:
+    """Return the line break and the indentation before an element; empty without a line break."""
+    before = element.getprevious()
+    space = (element.getparent().text if before is None else before.tail) or ''
+    return str(space[space.rfind('\n') :]) if '\n' in space else ''

@@ -20,14 +20,14 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import ConsistencyError, IdentificationWarning, ModelError, one_of
+from ..model.consistency import inertia_at_com
 from ..model.mechanisms import LoopSettings
 from ..model.parameters import ParameterSet
 from ..model.robot import joint_placement, Robot
 from ..model.urdf import UrdfJoint
 from ..regressor import ModelSettings
 from ..regressor.closed_chain import ClosedBodies
-from ..results.urdf_edit import RigidBody, set_comment
-from ..results.urdf_export import terms_without_element
+from ..results.urdf_export import centre_of_mass, set_comment, terms_without_element
 
 SMALLEST = 2e-14
 """Mass and inertia of a body without any [kg, kg m^2]; MuJoCo refuses less."""
@@ -180,18 +180,18 @@ def _write_bodies(
     for link, body in ((link, bodies[link]) for link in opened.links):
         known = f'{link}.m' in parameters.layout
         vector = (parameters if known else opened.prior).inertial(link)
-        rigid = RigidBody.from_vector(vector)
-        tensor = rigid.central_inertia if rigid.mass > 0.0 else np.zeros((3, 3))
-        if not vector.any():
-            rigid, tensor = RigidBody.from_vector(np.zeros(10)), np.zeros((3, 3))
-        elif rigid.mass <= 0.0 or _violation(tensor) > 1e-9 * np.trace(tensor) + SMALLEST:
+        mass = float(vector[0])
+        tensor = inertia_at_com(vector) if mass > 0.0 else np.zeros((3, 3))
+        if vector.any() and (
+            mass <= 0.0 or _violation(tensor) > 1e-9 * np.trace(tensor) + SMALLEST
+        ):
             impossible.append(link)
             continue
         if _violation(tensor) > -SMALLEST:
             tensor = tensor + (ROUNDING * np.trace(tensor) + SMALLEST) * np.eye(3)
         inertial = {
-            'pos': numbers(rigid.centre),
-            'mass': numbers((max(rigid.mass, SMALLEST),)),
+            'pos': numbers(centre_of_mass(vector)),
+            'mass': numbers((max(mass, SMALLEST),)),
             'fullinertia': numbers(tensor[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]),
         }
         body.insert(0, etree.Element('inertial', inertial))

@@ -11,7 +11,8 @@ import pytest
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.results.link_table import Body, link_table
+from robot_identification.results.link_table import link_table, mass_deviations
+from robot_identification.results.result_view import MassProperties
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'demo_arm.urdf'
 INERTIAL = pin.Inertia(
@@ -50,10 +51,12 @@ def lines(text, link):
 
 
 def test_a_body_is_that_of_pinocchio():
-    body = Body.of(INERTIAL.toDynamicParameters())
+    body = MassProperties.of(INERTIAL.toDynamicParameters())
     assert body.mass == pytest.approx(INERTIAL.mass, rel=1e-12)
-    np.testing.assert_allclose(body.centre, INERTIAL.lever, atol=1e-12)
-    np.testing.assert_allclose(body.moments, np.linalg.eigvalsh(INERTIAL.inertia), atol=1e-12)
+    np.testing.assert_allclose(body.centre_of_mass, INERTIAL.lever, atol=1e-12)
+    np.testing.assert_allclose(
+        body.principal_inertias, np.linalg.eigvalsh(INERTIAL.inertia), atol=1e-12
+    )
 
 
 def test_deviations_are_those_of_bodies_drawn_at_random():
@@ -61,10 +64,10 @@ def test_deviations_are_those_of_bodies_drawn_at_random():
     random = np.random.default_rng(1)
     root = 1e-4 * random.normal(size=(10, 10))
     drawn = inertial + random.normal(size=(20_000, 10)) @ root.T
-    bodies = [Body.of(row) for row in drawn]
-    std = Body.deviations(inertial, root @ root.T)
+    bodies = [MassProperties.of(row) for row in drawn]
+    std = mass_deviations(inertial, root @ root.T)
     assert std.mass == pytest.approx(np.std([body.mass for body in bodies]), rel=0.03)
-    for name in ('centre', 'moments'):
+    for name in ('centre_of_mass', 'principal_inertias'):
         spread = np.std([getattr(body, name) for body in bodies], axis=0)
         np.testing.assert_allclose(getattr(std, name), spread, rtol=0.03)
 
@@ -106,8 +109,10 @@ def test_what_is_not_known_is_a_dash(prior):
 def test_what_no_motion_determines_has_no_deviation_whatever_the_prior_says(prior):
     found = Found(prior, prior, np.eye(len(prior.layout)), ('link_1.m',))
     first, second = link_table(found).links[:2]
-    assert np.isnan([first.std.mass, *first.std.centre]).all()
-    assert np.isfinite([second.std.mass, *second.std.centre, *second.std.moments]).all()
+    assert np.isnan([first.std.mass, *first.std.centre_of_mass]).all()
+    assert np.isfinite(
+        [second.std.mass, *second.std.centre_of_mass, *second.std.principal_inertias]
+    ).all()
 
 
 def test_all_lines_fit_and_a_robot_without_whole_links_has_none(prior):

@@ -18,7 +18,6 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.regressor import build
 from robot_identification.results.result import (
     read_result,
-    result_document,
     write_result,
 )
 from robot_identification.results.result_yaml import dump, write_together
@@ -54,7 +53,7 @@ def test_what_goes_in_comes_out_to_the_last_digit(result, tmp_path):
 
 
 def test_top_level_keys_and_counts(result):
-    document = result_document(result)
+    document = result.to_document()
     for key in (
         'structure',
         'parameters',
@@ -87,7 +86,7 @@ def test_file_is_plain_yaml_that_people_can_read(result, tmp_path):
     path = tmp_path / 'result.yaml'
     write_result(result, path)
     text = path.read_text()
-    assert yaml.safe_load(text) == result_document(result)
+    assert yaml.safe_load(text) == result.to_document()
     assert '!!' not in text and '&id' not in text and 'nan' not in text.lower()
     entry = next(line for line in text.splitlines() if line.startswith('- {name: '))
     assert entry.endswith('}') and 'expression: ' in entry

@@ -9,7 +9,7 @@ import pytest
 from robot_identification.errors import IdentificationWarning, ModelError
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
-from robot_identification.results.urdf_repair import repaired_urdf, robot_with_inertia
+from robot_identification.results.urdf_export import repaired_urdf, robot_with_inertia
 
 SOUND = '<mass value="1.5"/><inertia ixx="0.01" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/>'
 THIN = '<mass value="2"/><inertia ixx="0.01" iyy="0.02" izz="0.2" ixy="0" ixz="0" iyz="0"/>'

@@ -27,7 +27,6 @@ from robot_identification.results.factor_file import (
     unpack,
     write_factor,
 )
-from robot_identification.results.result import result_document
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +76,7 @@ def test_factor_gives_the_recordings_result(workspace, reduced):
         'file: first.factor',
     )
     documents = [
-        result_document(identify(chosen))
+        identify(chosen).to_document()
         for chosen in (experiment, load_experiment(workspace.experiment))
     ]
     for document in documents:
@@ -91,11 +90,11 @@ def test_merged_factors_give_the_result_of_both_recordings(workspace, reduced):
     second = reducer.reduce(experiment.sources('validation')[0])
     (entry,), (other,) = experiment.data.identification, experiment.data.validation
     data = replace(experiment.data, identification=(entry, other), validation=())
-    recorded = result_document(identify(replace(experiment, data=data)))
+    recorded = identify(replace(experiment, data=data)).to_document()
     files = [unpack(pack(stored)) for stored in (first, second)]
     estimation = experiment.estimation
     for factors in (files, [merge_stored(files)], [files[0].merge(files[1])]):
-        found = result_document(identify_factors(factors, estimation))
+        found = identify_factors(factors, estimation).to_document()
         assert found['identification']['recordings'] == ['first.csv', 'second.csv']
         for key in ('identification', 'parameters', 'standard_parameters', 'covariance'):
             same(recorded[key], found[key], key)
@@ -161,7 +160,7 @@ def test_factor_gives_every_methods_result(workspace, settings):
     expected = identify(experiment)
     assert found.estimation == expected.estimation
     for key in ('identification', 'parameters', 'essential_parameters', 'standard_parameters'):
-        same(result_document(expected)[key], result_document(found)[key], key)
+        same(expected.to_document()[key], found.to_document()[key], key)
 
 
 def test_physical_fit_of_a_factor_finds_the_strength_of_the_prior(workspace):
@@ -363,7 +362,7 @@ def test_real_recording_and_its_factors_give_the_same_result(tmp_path):
         rtol=0.0,
         atol=1e-9 * np.nanmax(expected.estimate.std),
     )
-    one, two = result_document(expected), result_document(found)
+    one, two = expected.to_document(), found.to_document()
     for key in ('identification', 'standard_parameters', 'parameters'):
         same(one[key], two[key], key, rtol=1e-8)
 

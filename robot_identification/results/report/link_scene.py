@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
+from ...model.consistency import inertia_at_com
 from ...model.parameters import body_links, ParameterSet
 from ...model.robot import Robot
-from ..link_table import central_inertia
 from ..robot_scene import link_shapes, mesh_of, thinned
 from .figure import Figure, plain, PREDICTED, RESIDUAL
 
@@ -113,7 +113,7 @@ def ellipsoid(inertial: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         inertia.
 
     """
-    moments, axes = np.linalg.eigh(central_inertia(inertial))
+    moments, axes = np.linalg.eigh(inertia_at_com(inertial))
     squares = 2.5 * (moments.sum() - 2.0 * moments) / inertial[0]
     if squares.min() < 0.0:
         return None
@@ -159,7 +159,7 @@ def _mesh(points: np.ndarray, faces: np.ndarray) -> dict[str, Any]:
 
 def _described(link: str, kind: str, inertial: np.ndarray) -> str:
     x, y, z = inertial[1:4] / inertial[0]
-    moments = ', '.join(f'{m:.3g}' for m in np.linalg.eigvalsh(central_inertia(inertial)))
+    moments = ', '.join(f'{m:.3g}' for m in np.linalg.eigvalsh(inertia_at_com(inertial)))
     return (
         f'<b>{plain(link)}</b>, {kind}<br>{inertial[0]:.4g} kg<br>'
         f'centre ({x:.4f}, {y:.4f}, {z:.4f}) m<br>inertias {moments} kg m²'
