@@ -18,6 +18,19 @@ import scipy
 URDF = Path(__file__).parents[2] / 'urdf' / 'demo_arm.urdf'
 RATE = 200.0
 ALL = ('viscous', 'coulomb', 'offset', 'root', 'load')
+FILTER = ('signals.method', 'signals.cutoff')
+CHANNEL = ('signals.effort_delay', 'signals.effort_low_pass')
+KEYS = {
+    *FILTER,
+    *CHANNEL,
+    'signals.decimate_to',
+    'signals.dead_zone',
+    'robot.friction',
+    'robot.rotor_inertia',
+    'robot.breakaway',
+    'robot.joint_springs',
+    'robot.base_tilt',
+}
 
 
 @pytest.fixture(scope='module')
@@ -71,21 +84,20 @@ def _recording(
     return Recording(time, motion.position, effort, robot.joints, motion.velocity)
 
 
-def _choose(robot, recording, given=(), model=None):
-    return choose_model(
-        [recording], robot, model or ModelSettings(), SignalSettings(), frozenset(given)
-    )
+def _choose(robot, recording, *chosen, present=None):
+    """Choose the settings of some keys, or of all."""
+    given = KEYS.difference(chosen) if chosen else ()
+    settings = ModelSettings(), SignalSettings()
+    return choose_model([recording], robot, *settings, frozenset(given), present=present)
 
 
 @pytest.mark.parametrize(('method', 'cutoff'), [('butterworth', 10.0), ('measured_velocity', 5.0)])
 def test_the_filter_in_force_is_kept_among_equals(arm, method, cutoff):
     recording = _recording(arm, noise=2.0)
     present = SignalSettings(method=method, cutoff=cutoff)
-    chosen = choose_model(
-        [recording], arm, ModelSettings(), SignalSettings(), frozenset(), present=present
-    ).signals
+    chosen = _choose(arm, recording, *FILTER, present=present).signals
     assert (chosen.method, chosen.cutoff) == (method, cutoff)
-    assert _choose(arm, recording).signals.cutoff == 25.0
+    assert _choose(arm, recording, *FILTER).signals.cutoff == 25.0
 
 
 def test_a_filter_leaves_more_rows_than_parameters(arm):
@@ -97,26 +109,18 @@ def test_a_filter_leaves_more_rows_than_parameters(arm):
         whole.velocity[short],
     )  # fmt: skip
     for cutoff in (3.0, 5.0):
-        signals = choose_model(
-            [recording], arm, ModelSettings(), SignalSettings(), frozenset(),
-            present=SignalSettings(cutoff=cutoff),
-        ).signals  # fmt: skip
+        present = SignalSettings(cutoff=cutoff)
+        signals = _choose(arm, recording, *FILTER, present=present).signals
         assert signals.cutoff > 5.0
 
 
 def test_the_dead_zone_in_force_is_kept_among_equals(arm):
     recording = _recording(arm, breakaway=0.05, noise=0.5)
-    given, present = frozenset({'robot.breakaway'}), SignalSettings(dead_zone=0.02)
-    chosen = choose_model(
-        [recording], arm, ModelSettings(), SignalSettings(), given, present=present
-    ).signals
-    assert chosen.dead_zone == 0.02
-    assert _choose(arm, recording, given).signals.dead_zone == 0.0
-    worse = choose_model(
-        [recording], arm, ModelSettings(), SignalSettings(), given,
-        present=SignalSettings(dead_zone=0.1),
-    ).signals  # fmt: skip
-    assert worse.dead_zone != 0.1
+    chosen, worse, free = (
+        _choose(arm, recording, 'signals.dead_zone', present=present).signals.dead_zone
+        for present in (SignalSettings(dead_zone=0.02), SignalSettings(dead_zone=0.1), None)
+    )
+    assert chosen == 0.02 and worse != 0.1 and free == 0.0
 
 
 def test_a_filter_in_force_that_predicts_worse_is_left(arm):
@@ -128,9 +132,7 @@ def test_a_filter_in_force_that_predicts_worse_is_left(arm):
         recording.time, recording.position, recording.effort, recording.joints, velocity
     )
     present = SignalSettings(method='measured_velocity', cutoff=25.0)
-    chosen = choose_model(
-        [noisy], arm, ModelSettings(), SignalSettings(), frozenset(), present=present
-    ).signals
+    chosen = _choose(arm, noisy, *FILTER, 'signals.dead_zone', present=present).signals
     assert (chosen.method, chosen.cutoff) != ('measured_velocity', 25.0)
 
 
@@ -144,22 +146,25 @@ def test_plain_friction_gets_no_further_terms(arm):
 
 
 def test_friction_by_load_is_found(arm):
-    chosen = _choose(arm, _recording(arm, fl=0.15))
+    chosen = _choose(arm, _recording(arm, fl=0.15), 'robot.friction')
     assert 'load' in chosen.model.friction
+    text = chosen.summary()
+    assert 'robot.friction: [viscous, coulomb, offset, load]' in text
+    assert "against friction without 'load'" in text
 
 
 def test_friction_by_the_cube_root_is_found(arm):
-    chosen = _choose(arm, _recording(arm, fr=2.0))
+    chosen = _choose(arm, _recording(arm, fr=2.0), 'robot.friction')
     assert 'root' in chosen.model.friction
 
 
 def test_dry_friction_that_holds_at_rest_is_found(arm):
-    chosen = _choose(arm, _recording(arm, breakaway=0.02, fc=3.0))
+    chosen = _choose(arm, _recording(arm, breakaway=0.02, fc=3.0), 'robot.breakaway')
     np.testing.assert_allclose(chosen.model.breakaway, 0.02, atol=0.011)
 
 
 def test_a_late_effort_is_found_at_its_joint_alone(arm):
-    chosen = _choose(arm, _recording(arm, channel=(1, 0.045)))
+    chosen = _choose(arm, _recording(arm, channel=(1, 0.045)), *CHANNEL)
     delays = np.broadcast_to(chosen.signals.effort_delay, arm.n_joints)
     assert delays[1] == pytest.approx(0.045)
     assert (np.delete(delays, 1) == 0.0).all()
@@ -167,7 +172,7 @@ def test_a_late_effort_is_found_at_its_joint_alone(arm):
 
 @pytest.mark.parametrize('joint', [0, 4])
 def test_spring_is_found_at_its_joint_alone(arm, joint):
-    chosen = _choose(arm, _recording(arm, spring=(joint, 2.0)))
+    chosen = _choose(arm, _recording(arm, spring=(joint, 2.0)), 'robot.joint_springs')
     assert chosen.model.joint_springs == (arm.joints[joint],)
     assert chosen.settings()['robot.joint_springs'] == (arm.joints[joint],)
 
@@ -176,35 +181,17 @@ def test_a_tilted_base_is_found(arm):
     """Gravity turned by 1.5 degrees about x."""
     angle = np.radians(1.5)
     turned = [0.0, 9.81 * np.sin(angle), -9.81 * np.cos(angle)]
-    chosen = _choose(arm, _recording(arm, gravity=turned))
+    chosen = _choose(arm, _recording(arm, gravity=turned), 'robot.base_tilt')
     np.testing.assert_allclose(np.degrees(chosen.tilt), [1.5, 0.0, 0.0], atol=0.15)
 
 
 def test_what_is_given_is_kept(arm):
-    given = {
-        'signals.method',
-        'signals.cutoff',
-        'signals.decimate_to',
-        'signals.dead_zone',
-        'signals.effort_delay',
-        'signals.effort_low_pass',
-        'robot.friction',
-        'robot.rotor_inertia',
-        'robot.breakaway',
-        'robot.joint_springs',
-        'robot.base_tilt',
-    }
     recording = _recording(arm, fl=0.15, channel=(1, 0.045), spring=(0, 2.0))
-    chosen = _choose(arm, recording, given)
-    assert (chosen.model, chosen.signals) == (ModelSettings(), SignalSettings())
+    settings = ModelSettings(), SignalSettings()
+    chosen = choose_model([recording], arm, *settings, frozenset(KEYS))
+    assert (chosen.model, chosen.signals) == settings
     assert chosen.choices == ()
     assert not chosen.tilt.any()
-
-
-def test_summary_names_key_value_and_gain(arm):
-    text = _choose(arm, _recording(arm, fl=0.15)).summary()
-    assert 'robot.friction: [viscous, coulomb, offset, load]' in text
-    assert "against friction without 'load'" in text
 
 
 def test_windows_of_polynomials_are_left_alone():
