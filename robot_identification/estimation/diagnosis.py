@@ -321,10 +321,11 @@ class Trial:
         """Tell whether held-out samples with the prior say the same."""
         costs = []
         for change, fit in ((NONE, self.base), (explanation.change, explanation.fit)):
-            square = self._held_out(change, fit) ** 2
-            costs.append(data_cost(square) + self._model(change).prior_cost(fit.chi))
-        gained = costs[0] - costs[1] if np.isfinite(costs).all() else -np.inf
-        return bool(gained > 0.5 * explanation.decisive)
+            prior = self._model(change).prior_cost(fit.chi)
+            if not np.isfinite(prior):  # no physical bodies
+                return False
+            costs.append(prior + data_cost(self._held_out(change, fit) ** 2))
+        return bool(costs[0] - costs[1] > 0.5 * explanation.decisive)
 
     def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""

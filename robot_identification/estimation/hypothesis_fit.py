@@ -57,7 +57,7 @@ _BARRIER = 0.05
 _USUAL = 0.2
 _ROUNDS = 6
 _SETTLED = 0.1
-_NEAR = 0.5
+_NEAR = 0.1
 """Newton decrement at which a fit ends: hundredths of a nat decide nothing."""
 
 _RIDGE, _UNSEEN, _LEAST = 1e-6, 1e-9, 1e-14
@@ -180,7 +180,7 @@ class HypothesisModel:
             least = _free_fit(grams)
             if least.cost > bound + _SLACK:
                 return least
-        variance, chi = np.full(len(grams), _USUAL**2), self._begin(grams)
+        variance, chi = np.full(len(grams), _USUAL**2), self._begin(grams.sum(axis=0))
         for _ in range(_ROUNDS):
             weights = ROWS / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi)
@@ -219,11 +219,12 @@ class HypothesisModel:
             positive=self.positive,
             barrier=_BARRIER,
         )
+        if not np.isfinite(problem.value(start)):  # that of a fit without constraints
+            start = self._begin(total)
         return minimise(problem, start, _NEAR, near=True).chi
 
-    def _begin(self, grams: np.ndarray) -> np.ndarray:
+    def _begin(self, total: np.ndarray) -> np.ndarray:
         """Return the prior's bodies with rotors and friction of a hundredth of the effort."""
-        total = grams.sum(axis=0)
         p = len(total) - 1
         start = np.zeros(p)
         for body, place in zip(self.bodies, self.places, strict=True):
