@@ -109,39 +109,22 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Told:
-    """
-    Information on scaled parameters: ``diag(singular) @ directions @ x = values`` and noise.
+    """Information on scaled parameters: ``diag(singular) @ directions @ x = values`` and noise."""
 
-    Attributes
-    ----------
-    singular, directions, values:
-        (r,), (r, k) and (r,).
-    squares:
-        Sum of squares of the residual.
-    rows:
-        Independent rows.
-
-    """
-
-    singular: np.ndarray
-    directions: np.ndarray
-    values: np.ndarray
-    squares: float
-    rows: float
+    singular: np.ndarray  # (r,)
+    directions: np.ndarray  # (r, k)
+    values: np.ndarray  # (r,)
+    squares: float  # sum of squares of the residual
+    rows: float  # independent ones
 
     @classmethod
-    def of(cls, triangle: np.ndarray, scale: np.ndarray, rows: float) -> _Told:
-        matrix, effort = triangle[:, :-1] / scale, triangle[:, -1]
-        u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+    def of(cls, triangle: np.ndarray, rows: float) -> _Told:
+        u, s, vt = np.linalg.svd(triangle[:, :-1], full_matrices=False)
         known = s > TOLERANCE * s.max(initial=0.0)
         u, s, vt = u[:, known], s[known], vt[known]
-        values = u.T @ effort
-        residual = effort - u @ values
+        values = u.T @ triangle[:, -1]
+        residual = triangle[:, -1] - u @ values
         return cls(s, vt, values, float(residual @ residual), rows)
-
-    @property
-    def rank(self) -> int:
-        return self.singular.size
 
     @property
     def matrix(self) -> np.ndarray:
@@ -150,7 +133,7 @@ class _Told:
     def estimates(self) -> tuple[np.ndarray, np.ndarray]:
         """Values and standard deviations of the parameters; NaN where they are not identified."""
         values = self.directions.T @ (self.values / self.singular)
-        variance = self.squares / max(self.rows - self.rank, 1e-300)
+        variance = self.squares / max(self.rows - self.singular.size, 1e-300)
         half = self.directions / self.singular[:, None]
         std = np.sqrt(variance * np.einsum('rk,rk->k', half, half))
         told = np.einsum('rk,rk->k', self.directions, self.directions) > 1.0 - _ALIASED
@@ -184,11 +167,7 @@ def compare(one: QRFactor, two: QRFactor) -> Comparison:
         raise difference
     pair, weights = (one, two), (joint_weights(one), joint_weights(two))
     stacked = [factor.stacked(weight) for factor, weight in zip(pair, weights, strict=True)]
-    seen, scale = _columns(stacked)
-    told = [
-        _Told.of(triangle[:, np.append(seen, True)], scale, factor.n_independent)
-        for triangle, factor in zip(stacked, pair, strict=True)
-    ]
+    told, seen, scale = _told(stacked, [factor.n_independent for factor in pair])
     test = _test(*told)
     if test.freedom == 0:
         raise IdentifiabilityError(
@@ -198,31 +177,24 @@ def compare(one: QRFactor, two: QRFactor) -> Comparison:
     estimates = np.full((2, 2, one.n_base), np.nan)
     for i, part in enumerate(told):
         estimates[:, i, seen] = np.array(part.estimates()) / scale
-    joints = {joint: _joint_test(pair, weights, j) for j, joint in enumerate(one.joints)}
+    joints = {}
+    for j, joint in enumerate(one.joints):
+        triangles = [w[j] * factor.triangles[j] for w, factor in zip(weights, pair, strict=True)]
+        rows = [float(factor.independent_rows[j]) for factor in pair]
+        joints[joint] = _test(*_told(triangles, rows)[0])
     return Comparison(one.fingerprint.base, test, joints, *estimates)
 
 
-def _joint_test(
-    pair: tuple[QRFactor, QRFactor], weights: tuple[np.ndarray, np.ndarray], joint: int
-) -> FTest:
-    """Compare what a joint's rows alone tell."""
-    triangles = [
-        weight[joint] * factor.triangles[joint]
-        for factor, weight in zip(pair, weights, strict=True)
-    ]
-    seen, scale = _columns(triangles)
-    one, two = (
-        _Told.of(triangle[:, np.append(seen, True)], scale, float(factor.independent_rows[joint]))
-        for triangle, factor in zip(triangles, pair, strict=True)
-    )
-    return _test(one, two)
-
-
-def _columns(triangles: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns with entries in two triangles, (b,) bool, and the norms of these."""
+def _told(
+    triangles: list[np.ndarray], rows: list[float]
+) -> tuple[list[_Told], np.ndarray, np.ndarray]:
+    """Return what two triangles tell, the (b,) columns with entries, and these columns' scale."""
     norms = np.linalg.norm(np.concatenate([t[:, :-1] for t in triangles]), axis=0)
     seen = norms > ROUNDING * norms.max(initial=0.0)
-    return seen, norms[seen]
+    scale = np.append(norms[seen], 1.0)
+    scaled = [triangle[:, np.append(seen, True)] / scale for triangle in triangles]
+    told = [_Told.of(triangle, count) for triangle, count in zip(scaled, rows, strict=True)]
+    return told, seen, norms[seen]
 
 
 def _test(one: _Told, two: _Told) -> FTest:

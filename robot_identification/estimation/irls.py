@@ -109,6 +109,12 @@ class Loss:
             return (t <= 1.0).astype(float)
         return np.where(t < 1.0, (1.0 - t**2) * (1.0 - 5.0 * t**2), 0.0)
 
+    @property
+    def half(self) -> float:
+        """Residual at which the weight is one half."""
+        share = 2.0 if self.name == 'huber' else np.sqrt(1.0 - np.sqrt(0.5))
+        return self.constant * float(share)
+
 
 Predict = Callable[[np.ndarray], np.ndarray]
 """From (b,) base parameters to the (k, n) efforts that they predict."""
@@ -225,8 +231,8 @@ def irls(
     robot:
         Name for the summary.
     repaired:
-        Starts a pass in which a function changes the samples' efforts, see `outliers`; None where
-        that cannot be.
+        Starts a pass in which a function changes the samples' efforts, see `SpikeRepair`; None
+        where that cannot be.
 
     Returns
     -------
@@ -241,161 +247,169 @@ def irls(
 
     """
     require_motion(system)
-    settings = IrlsSettings() if settings is None else settings
-    weights = joint_weights(system)
-    fixed = prior_base(system.structure, prior)
-    state = _State.start(system, system.stacked(weights), fixed, 1.0 / weights)
-    spikes: SpikeRepair | None = None
+    found = _Iteration(system, settings or IrlsSettings(), prior_base(system.structure, prior))
     if repaired is None or system.raw_rows <= _DECIMATED * system.available_rows.max():
-        state = _robust(system, RowCache(rows), state, settings, fixed)
-    else:
-        state, spikes = _from_samples(system, repaired, state, settings, fixed)
-    return _estimate(system, state, spikes, settings, robot)
-
-
-def _robust(
-    system: LinearSystem, rows: RowCache, state: _State, settings: IrlsSettings, fixed: np.ndarray
-) -> _State:
-    """Estimate from rows, beginning at ``state``."""
-    for loss in settings.losses:
-        state = _settle(system, rows, state, loss, settings, fixed)
-    layout = system.structure.base_layout
-    if (state.known.excited != identifiability(state.factor, system.n_rows, layout).excited).any():
-        # outliers hid what the rows tell, or made it up
-        state = _State.start(system, state.factor, fixed, state.scales)
-        state = _settle(system, rows, state, settings.losses[-1], settings, fixed)
-    return state
-
-
-def _from_samples(
-    system: LinearSystem,
-    repaired: Callable[[Repair], Iterator[RowBlock]],
-    state: _State,
-    settings: IrlsSettings,
-    fixed: np.ndarray,
-) -> tuple[_State, SpikeRepair]:
-    """Estimate from rows without the samples that are far off, until these stay the same ones."""
-    spikes = SpikeRepair(state.solution.base, np.full(system.n_joints, np.inf))
+        found.fit(RowCache(rows))
+        return found.estimate(robot)
+    # rows without the samples that are far off, until these stay the same ones
+    spikes = SpikeRepair(found.solution.base, np.full(system.n_joints, np.inf))
     for _ in repaired(spikes):
         pass
     for _ in range(_ROUNDS):
-        spikes = SpikeRepair(state.solution.base, settings.tukey * spikes.measured())
-        before = state.solution.base
-        state = _robust(system, RowCache(partial(repaired, spikes)), state, settings, fixed)
-        std = np.sqrt(np.diag(state.solution.covariance))
-        if np.nanmax(np.abs(state.solution.base - before) / std) < _SETTLED:
+        before = found.solution.base
+        spikes = SpikeRepair(before, found.settings.tukey * spikes.measured())
+        found.fit(RowCache(partial(repaired, spikes)))
+        std = np.sqrt(np.diag(found.solution.covariance))
+        if np.nanmax(np.abs(found.solution.base - before) / std) < _SETTLED:
             break
-    return state, spikes
+    return found.estimate(robot, spikes)
 
 
-@dataclass(frozen=True)
-class _State:
+class _Iteration:
     """
-    One iteration's outcome.
+    Reweighted least squares of a system's rows: the present estimate, and sums under it.
 
     Attributes
     ----------
     factor:
         (b + 1, b + 1) R of the weighted rows that ``solution`` comes from.
-    known:
-        Which parameters are free.
-    solution:
-        Their weighted least squares.
+    known, solution:
+        Which parameters are free, and their weighted least squares.
     scales:
         (n,) standard deviation of each joint's good rows [N m or N].
-    sums:
-        What was summed over the rows under the estimate before; None at the start.
-    settled:
-        Whether the last step was small enough.
+    squares, slopes, doubtful:
+        (n,) sums over the rows of psi(u)^2 and psi'(u), and rows with a weight below one half.
 
     """
 
-    factor: np.ndarray
-    known: Identifiability
-    solution: Solution
-    scales: np.ndarray
-    sums: _Sums | None = None
-    settled: bool = False
+    def __init__(self, system: LinearSystem, settings: IrlsSettings, fixed: np.ndarray) -> None:
+        self.system, self.settings, self._fixed = system, settings, fixed
+        weights = joint_weights(system)
+        self.scales, self.factor = 1.0 / weights, system.stacked(weights)
+        self.squares, self.slopes, self.doubtful = np.zeros((3, system.n_joints))
+        self._begin(self._told())
 
-    @classmethod
-    def start(
-        cls, system: LinearSystem, factor: np.ndarray, fixed: np.ndarray, scales: np.ndarray
-    ) -> _State:
-        """Return the least squares of R, in all columns that it tells."""
-        known = identifiability(factor, system.n_rows, system.structure.base_layout)
-        solution = solve(factor, known.excited, fixed, system.n_independent)
-        return cls(factor, known, solution, scales)
+    def _told(self) -> Identifiability:
+        layout = self.system.structure.base_layout
+        return identifiability(self.factor, self.system.n_rows, layout)
 
+    def _begin(self, known: Identifiability) -> None:
+        self.known, self._settled = known, False
+        self.solution = self._solved()
 
-@dataclass
-class _Sums:
-    """
-    Sums over the rows of each joint, (n,).
+    def _solved(self) -> Solution:
+        return solve(self.factor, self.known.excited, self._fixed, self.system.n_independent)
 
-    Attributes
-    ----------
-    squares, slopes:
-        Of psi(u)^2 and psi'(u).
-    doubtful:
-        Rows with a weight below one half.
+    def fit(self, rows: RowCache) -> None:
+        """Estimate from rows, beginning at the present estimate."""
+        for loss in self.settings.losses:
+            self._settle(rows, loss)
+        told = self._told()
+        if (told.excited != self.known.excited).any():
+            # outliers hid what the rows tell, or made it up
+            self._begin(told)
+            self._settle(rows, self.settings.losses[-1])
 
-    """
+    def _settle(self, rows: RowCache, loss: Loss) -> None:
+        """Iterate until the estimate stands still."""
+        free, tolerance = self.known.excited, self.settings.tolerance
+        for _ in range(self.settings.max_iterations):
+            before, scales = self.solution.base, self.scales
+            self._pass(rows, loss)
+            self.solution = self._solved()
+            std = np.sqrt(np.diag(self.solution.covariance)[free])
+            step = np.abs(self.solution.base - before)[free] / std
+            growth = np.abs(self.scales / scales - 1.0)
+            self._settled = bool(max(step.max(initial=0.0), growth.max()) <= tolerance)
+            if self._settled:
+                break
 
-    squares: np.ndarray
-    slopes: np.ndarray
-    doubtful: np.ndarray
+    def _pass(self, rows: RowCache, loss: Loss) -> None:
+        """Weight all rows by their residual; renew R, the scales and the sums."""
+        n = self.system.n_joints
+        triangles: JointTriangles | None = None
+        magnitudes = [Magnitudes() for _ in range(n)]
+        squares, slopes, doubtful = np.zeros((3, n))
+        for block in rows:
+            if triangles is None:
+                triangles = JointTriangles(block.pattern)
+            keep = block.keep
+            residual = block.effort - block.pattern.product(block.entries, self.solution.base)
+            u = residual / self.scales
+            weight = loss.weight(u)
+            _push_weighted(triangles, block, np.sqrt(weight) / self.scales)
+            squares += np.where(keep, (weight * u) ** 2, 0.0).sum(axis=0)
+            slopes += np.where(keep, loss.slope(u), 0.0).sum(axis=0)
+            doubtful += (keep & (weight < 0.5)).sum(axis=0)
+            for j in range(n):
+                magnitudes[j].push(np.abs(residual[keep[:, j], j]))
+        assert triangles is not None
+        self.factor = triangles.stacked()
+        self.squares, self.slopes, self.doubtful = squares, slopes, doubtful
+        # below this the residual is rounding error
+        effort = np.linalg.norm(self.system.factors[:, :, -1]) / np.sqrt(self.system.n_rows)
+        self.scales = np.maximum([each.scale() for each in magnitudes], 1e-12 * effort)
 
-
-def _settle(
-    system: LinearSystem,
-    rows: RowCache,
-    state: _State,
-    loss: Loss,
-    settings: IrlsSettings,
-    fixed: np.ndarray,
-) -> _State:
-    """Iterate until the estimate stands still."""
-    free = state.known.excited
-    for _ in range(settings.max_iterations):
-        factor, scales, sums = _pass(system, rows, state, loss)
-        solution = solve(factor, free, fixed, system.n_independent)
-        std = np.sqrt(np.diag(solution.covariance)[free])
-        step = np.abs(solution.base - state.solution.base)[free] / std
-        growth = np.abs(scales / state.scales - 1.0)
-        settled = max(step.max(initial=0.0), growth.max()) <= settings.tolerance
-        state = replace(
-            state, factor=factor, solution=solution, scales=scales, sums=sums, settled=settled
+    def estimate(self, robot: str, spikes: SpikeRepair | None = None) -> Estimate:
+        """Return the estimate, with the covariance of the M-estimator."""
+        covariance = self._covariance()
+        estimate = assemble(
+            self.system,
+            replace(self.solution, covariance=covariance),
+            self.known,
+            weights=1.0 / self.scales,
+            method='irls',
+            robot=robot,
         )
-        if settled:
-            break
-    return state
+        factor = self.factor.copy()
+        # so that plain least squares on R has the M-estimator's standard deviations
+        excess = np.nanmean(np.diag(covariance) / np.diag(self.solution.covariance))
+        factor[-1, -1] *= np.sqrt(excess)
+        warnings = estimate.warnings
+        if not self._settled:
+            warnings += (
+                f'irls did not settle within {self.settings.max_iterations} iterations: raise '
+                'estimation.irls.max_iterations, or take the loss huber',
+            )
+        return replace(estimate, factor=factor, warnings=warnings, notes=self._notes(spikes))
 
+    def _covariance(self) -> np.ndarray:
+        """
+        Return the covariance A^-1 B A^-1 (Huber and Ronchetti, section 7.6).
 
-def _pass(
-    system: LinearSystem, rows: RowCache, state: _State, loss: Loss
-) -> tuple[np.ndarray, np.ndarray, _Sums]:
-    """Weight all rows by their residual under ``state``; give R, new scales and sums."""
-    n = system.n_joints
-    triangles: JointTriangles | None = None
-    magnitudes = [Magnitudes() for _ in range(n)]
-    sums = _Sums(np.zeros(n), np.zeros(n), np.zeros(n))
-    for block in rows:
-        if triangles is None:
-            triangles = JointTriangles(block.pattern)
-        residual = block.effort - block.pattern.product(block.entries, state.solution.base)
-        u = residual / state.scales
-        weight, keep = loss.weight(u), block.keep
-        _push_weighted(triangles, block, np.sqrt(weight) / state.scales)
-        sums.squares += np.where(keep, (weight * u) ** 2, 0.0).sum(axis=0)
-        sums.slopes += np.where(keep, loss.slope(u), 0.0).sum(axis=0)
-        sums.doubtful += (keep & (weight < 0.5)).sum(axis=0)
-        for j in range(n):
-            magnitudes[j].push(np.abs(residual[keep[:, j], j]))
-    effort = np.linalg.norm(system.factors[:, :, -1]) / np.sqrt(system.n_rows)
-    scales = np.array([m.scale() for m in magnitudes])
-    # below this the residual is rounding error
-    assert triangles is not None
-    return triangles.stacked(), np.maximum(scales, 1e-12 * effort), sums
+        A sums psi'(u) x x^T and B sums psi(u)^2 x x^T, with the rows x in units of their scale;
+        each joint has means of its own, since outliers may sit at one of them.
+        """
+        system, free = self.system, self.known.excited
+        slopes = np.maximum(self.slopes / system.rows, _LEAST_SLOPE)
+        share = 1.0 - free.sum() / system.n_independent
+        squares = self.squares / (system.independent_rows * share)
+        A, B = (
+            system.stacked(np.sqrt(factor) / self.scales)[:, :-1][:, free]
+            for factor in (slopes, squares)
+        )
+        norms = np.linalg.norm(A, axis=0)
+        R = np.asarray(np.linalg.qr(A / norms, mode='r'))
+        half = solve_triangular(R, (B / norms).T, trans='T')
+        half = solve_triangular(R, half) / norms[:, None]
+        covariance = np.full((free.size, free.size), np.nan)
+        covariance[np.ix_(free, free)] = half @ half.T
+        return covariance
+
+    def _notes(self, spikes: SpikeRepair | None) -> tuple[str, ...]:
+        limits = self.settings.losses[-1].half * self.scales
+        shares = 100.0 * self.doubtful / self.system.rows
+        notes = []
+        for j, joint in enumerate(self.system.joints):
+            text = (
+                f"{shares[j]:.2f} % of the rows of '{joint}' have a weight below one half "
+                f'(residuals above {limits[j]:.3g} N m or N)'
+            )
+            if spikes is not None and spikes.samples[j]:
+                share = 100.0 * spikes.replaced[j] / spikes.samples[j]
+                text += f'; {share:.2f} % of its samples were left out before'
+            notes.append(text)
+        return tuple(notes)
 
 
 def _push_weighted(triangles: JointTriangles, block: CachedRows, factors: np.ndarray) -> None:
@@ -407,87 +421,3 @@ def _push_weighted(triangles: JointTriangles, block: CachedRows, factors: np.nda
         if not kept.all():
             entries, effort, factor = entries[:, kept], effort[kept], factor[kept]
         triangles.push(j, entries * factor, effort * factor)
-
-
-def _estimate(
-    system: LinearSystem,
-    state: _State,
-    spikes: SpikeRepair | None,
-    settings: IrlsSettings,
-    robot: str,
-) -> Estimate:
-    covariance = _covariance(system, state)
-    naive = np.diag(state.solution.covariance)
-    excess = float(np.nanmean(np.diag(covariance) / naive))
-    estimate = assemble(
-        system,
-        replace(state.solution, covariance=covariance),
-        state.known,
-        weights=1.0 / state.scales,
-        method='irls',
-        robot=robot,
-    )
-    factor = state.factor.copy()
-    # so that plain least squares on R has the M-estimator's standard deviations
-    factor[-1, -1] *= np.sqrt(excess)
-    warnings = estimate.warnings
-    if not state.settled:
-        warnings += (
-            f'irls did not settle within {settings.max_iterations} iterations: raise '
-            'estimation.irls.max_iterations, or take the loss huber',
-        )
-    return replace(
-        estimate, factor=factor, warnings=warnings, notes=_notes(system, state, spikes, settings)
-    )
-
-
-def _covariance(system: LinearSystem, state: _State) -> np.ndarray:
-    """
-    Covariance of the M-estimator, A^-1 B A^-1 (Huber and Ronchetti, section 7.6).
-
-    A sums psi'(u) x x^T and B sums psi(u)^2 x x^T, with the rows x in units of their scale; each
-    joint has means of its own, since outliers may sit at one of them.
-    """
-    assert state.sums is not None
-    free = state.known.excited
-    k = int(free.sum())
-    slopes = np.maximum(state.sums.slopes / system.rows, _LEAST_SLOPE)
-    freedom = system.independent_rows * (1.0 - k / system.n_independent)
-    squares = state.sums.squares / freedom
-    A, B = (
-        system.stacked(np.sqrt(factor) / state.scales)[:, :-1][:, free]
-        for factor in (slopes, squares)
-    )
-    norms = np.linalg.norm(A, axis=0)
-    R = np.asarray(np.linalg.qr(A / norms, mode='r'))
-    half = solve_triangular(R, (B / norms).T, trans='T')
-    half = solve_triangular(R, half) / norms[:, None]
-    covariance = np.full((free.size, free.size), np.nan)
-    covariance[np.ix_(free, free)] = half @ half.T
-    return covariance
-
-
-def _notes(
-    system: LinearSystem, state: _State, spikes: SpikeRepair | None, settings: IrlsSettings
-) -> tuple[str, ...]:
-    assert state.sums is not None
-    limits = _half(settings.losses[-1]) * state.scales
-    notes = []
-    for j, joint in enumerate(system.joints):
-        share = 100.0 * state.sums.doubtful[j] / system.rows[j]
-        text = (
-            f"{share:.2f} % of the rows of '{joint}' have a weight below one half (residuals "
-            f'above {limits[j]:.3g} N m or N)'
-        )
-        if spikes is not None and spikes.samples[j]:
-            share = 100.0 * spikes.replaced[j] / spikes.samples[j]
-            text += f'; {share:.2f} % of its samples were left out before'
-        notes.append(text)
-    return tuple(notes)
-
-
-def _half(loss: Loss) -> float:
-    """Residual, in standard deviations, at which the weight is one half."""
-    if loss.name == 'huber':
-        return 2.0 * loss.constant
-    return loss.constant * float(np.sqrt(1.0 - np.sqrt(0.5)))

@@ -131,8 +131,8 @@ class Task:
         Starts a fresh pass over the same rows, recording by recording, for estimators that have to
         see them one by one.
     repaired:
-        Starts a pass with other efforts at some samples, see `outliers`; None where rows are not
-        made of samples.
+        Starts a pass with other efforts at some samples, see `SpikeRepair`; None where rows are
+        not made of samples.
     model:
         Terms of the dynamic model.
 

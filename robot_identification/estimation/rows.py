@@ -74,7 +74,7 @@ def row_blocks(
         Filter, decimation and dead zone.
     repair:
         Given what predicts efforts, the efforts, and where joints move, it returns the efforts to
-        decimate, see `outliers`; None takes them as they are.
+        decimate, see `SpikeRepair`; None takes them as they are.
 
     """
     driven = driven_rows(regressor)

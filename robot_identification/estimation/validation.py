@@ -19,7 +19,7 @@ from ..data.sampling import interpolated
 from ..model.parameters import ParameterSet
 from ..regressor import Regressor
 from ..signals import RecordingSource, SignalSettings
-from .estimate import Estimate, Fit, JointFit
+from .estimate import Estimate, Fit, fit_table
 from .least_squares import evaluate
 from .plot_samples import FitTrace
 from .row_block import RowBlock
@@ -91,7 +91,8 @@ def predicted_efforts(
     driven = driven_rows(regressor)
     joints = tuple(name for name, has in zip(source.joints, driven, strict=True) if has)
     whole = replace(signals, decimate_to=None, dead_zone=0.0, trim=0.0)
-    grid = _Grid(row_blocks(source, regressor, structure, whole), np.asarray(base.values))
+    blocks = row_blocks(source, regressor, structure, whole)
+    grid = _PredictionGrid(blocks, np.asarray(base.values))
     for part in source.blocks(_BLOCK):
         if len(part):
             predicted = grid.at(part.time)[:, driven]
@@ -99,28 +100,20 @@ def predicted_efforts(
 
 
 @dataclass
-class _Stretch:
+class _GridStretch:
     """Predictions (k, n) at consecutive points of a grid."""
 
     segment: int
     time: np.ndarray
     values: np.ndarray
 
-    def add(self, time: np.ndarray, values: np.ndarray) -> None:
-        self.time = np.concatenate((self.time, time))
-        self.values = np.concatenate((self.values, values))
 
-    def forget(self, before: float) -> None:
-        first = max(0, int(np.searchsorted(self.time, before)) - _BEFORE)
-        self.time, self.values = self.time[first:], self.values[first:]
-
-
-class _Grid:
+class _PredictionGrid:
     """Predictions at the grid of a recording, of which it holds what stamps still need."""
 
     def __init__(self, blocks: Iterator[RowBlock], base: np.ndarray) -> None:
         self._blocks, self._base = blocks, base
-        self._stretches: list[_Stretch] = []
+        self._stretches: list[_GridStretch] = []
         self._n_columns = 0
 
     def at(self, stamps: np.ndarray) -> np.ndarray:
@@ -139,7 +132,8 @@ class _Grid:
         # the last one may have been begun while stamps of the one before it are to come
         self._stretches = self._stretches[-2:]
         for stretch in self._stretches:
-            stretch.forget(float(stamps[-1]))
+            first = max(0, int(np.searchsorted(stretch.time, stamps[-1])) - _BEFORE)
+            stretch.time, stretch.values = stretch.time[first:], stretch.values[first:]
         return found
 
     def _read(self, until: float) -> None:
@@ -153,22 +147,20 @@ class _Grid:
                 continue
             values = block.pattern.product(block.entries, self._base)
             if self._stretches and self._stretches[-1].segment == block.segment:
-                self._stretches[-1].add(block.time, values)
+                last = self._stretches[-1]
+                last.time = np.concatenate((last.time, block.time))
+                last.values = np.concatenate((last.values, values))
             else:
-                self._stretches.append(_Stretch(block.segment, block.time, values))
+                self._stretches.append(_GridStretch(block.segment, block.time, values))
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Fit):
     """
     Prediction of other recordings by an estimate.
 
     Attributes
     ----------
-    joints:
-        Fit of each joint.
-    relative_error, raw_relative_error:
-        Over all joints, as in `JointFit` [%].
     trace:
         Measured and predicted effort, evenly thinned, for plots.
     sources:
@@ -179,32 +171,19 @@ class Validation:
 
     """
 
-    joints: tuple[JointFit, ...]
-    relative_error: float
-    raw_relative_error: float
     trace: FitTrace
     sources: tuple[str, ...] = ()
     highest_speed: tuple[float, ...] = ()
 
-    @property
-    def fit(self) -> Fit:
-        """The figures alone."""
-        return Fit(self.joints, self.relative_error, self.raw_relative_error)
-
     def summary(self) -> str:
         """Return a table for people, 100 columns wide."""
-        from .estimate import fit_table
-
         title = f'Validation on {", ".join(self.sources)}' if self.sources else 'Validation'
-        return '\n'.join([title, *fit_table(self.fit)])
+        return '\n'.join([title, *fit_table(self)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in the shape of the result file's ``validation``."""
-        return {
-            'sources': list(self.sources),
-            'highest_speed': list(self.highest_speed),
-            **self.fit.to_dict(),
-        }
+        own = {'sources': list(self.sources), 'highest_speed': list(self.highest_speed)}
+        return {**own, **super().to_dict()}
 
 
 def validate(
@@ -250,11 +229,8 @@ def validation_of(estimate: Estimate | ParameterSet, system: LinearSystem) -> Va
     base = estimate.base if isinstance(estimate, Estimate) else estimate
     if base.layout.names != system.structure.base_layout.names:
         raise ValueError('the estimate has other base parameters than the structure')
-    fit = evaluate(system, base.values)
     return Validation(
-        joints=fit.joints,
-        relative_error=fit.relative_error,
-        raw_relative_error=fit.raw_relative_error,
+        **vars(evaluate(system, base.values)),
         trace=system.trace.fit(np.asarray(base.values)),
         sources=system.sources,
         highest_speed=tuple(system.highest_speed.tolist()),

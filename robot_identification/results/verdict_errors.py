@@ -115,7 +115,7 @@ def validation_reasons(
         if faster:
             where = f'{name} (up to {times(ratio.max())} times the identified speeds)'
             way, of = 'identify from a motion as fast as that of the use', 'data.identification'
-        found = list(_errors(seen.fit, 'validation', where, way, of))
+        found = list(_errors(seen, 'validation', where, way, of))
         more = seen.relative_error / max(fitted.relative_error, 1e-9)
         if not found and seen.relative_error > SMALL_ERROR and more > OVERFIT:
             yield Reason(

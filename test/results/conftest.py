@@ -41,13 +41,8 @@ def result() -> Result:
     system = from_rows(base, robot.joints, matrix, effort)
     estimate = wls(system, prior=prior, robot=robot.name)
     found = standard(estimate, base, prior)
-    fit = estimate.fit
     seen = Validation(
-        fit.joints,
-        fit.relative_error,
-        fit.raw_relative_error,
-        system.trace.fit(estimate.base.values),
-        ('b.csv',),
+        **vars(estimate.fit), trace=system.trace.fit(estimate.base.values), sources=('b.csv',)
     )
     reduced = essential(system, estimate)
     return Result(

@@ -108,7 +108,7 @@ def test_the_ur10e_has_plausible_masses_and_predicts_better_than_plain_least_squ
     for mass, true in zip(masses, maker, strict=True):
         assert 0.4 < mass / true < 2.5
     assert sum(masses) == pytest.approx(sum(maker), rel=0.15)
-    errors = [result.validations[0].fit.relative_error for result in (free, found)]
+    errors = [result.validations[0].relative_error for result in (free, found)]
     assert errors[1] < errors[0]
     # what drives reflect is found on the motors' side of the gears, not in the links
     rotors = [found.standard[f'{joint}.Ia'] for joint in UR10E_JOINTS]
